@@ -131,7 +131,7 @@ def sines(kind: str) -> list[list[Number]]:
     return columns
 
 
-def half_turn(kind: str) -> list[list[Number]]:
+def half_angle(kind: str) -> list[list[Number]]:
     """Columns n: sin(pi n / entries), what that lacks, and the same of the cosine."""
     columns: list[list[Number]] = []
     for n in range(ENTRIES[kind]):
@@ -247,7 +247,7 @@ def main() -> None:
         parts.append(table(f"wide_unit_logs{tail}", kind, unit_reciprocals(kind)))
         parts.append(table(f"wide_angles{tail}", kind, angles(kind)))
         parts.append(table(f"wide_sines{tail}", kind, sines(kind)))
-        parts.append(table(f"wide_half_turn{tail}", kind, half_turn(kind)))
+        parts.append(table(f"wide_half_angle{tail}", kind, half_angle(kind)))
     parts.append(table("wide_half_powersf", "float", half_powers()))
     erf = mpmath.erf
     parts.append(table("wide_erf_steps", "double", steps(erf, "double", mpmath.mpf(25) / 64, 13)))

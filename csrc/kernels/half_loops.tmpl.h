@@ -98,7 +98,7 @@ static void FN(accumulate_rows)(shmt__reduce_loop full, const shmt__reduce_run* 
 }
 
 /* Some results at once, or a part of one that has more elements than a block. */
-static void FN(accumulate_lines)(shmt__reduce_loop full, const shmt__reduce_run* run, C* block) {
+static void FN(accumulate_results)(shmt__reduce_loop full, const shmt__reduce_run* run, C* block) {
   const int64_t length = run->n_reduce < FN(block) ? run->n_reduce : FN(block), most = FN(block) / length;
   const int64_t state = full(SHMT_REDUCE_SIZE, NULL);
   shmt__reduce_run part = *run;
@@ -128,7 +128,7 @@ int64_t SHMT_LOOP(widened_reduction)(shmt__reduce_loop full, shmt__stored stored
 
   if (phase == SHMT_REDUCE_ACCUMULATE) {
     if (run->n_keep == 0 || run->n_reduce == 0) return 0;
-    (is_dense ? FN(accumulate_rows) : FN(accumulate_lines))(full, run, block);
+    (is_dense ? FN(accumulate_rows) : FN(accumulate_results))(full, run, block);
     return 0;
   }
   if (phase == SHMT_REDUCE_WHOLE) return 0;

@@ -125,8 +125,8 @@ bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
 }
 
 bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other) {
-  const bool same_places = other->n_dims == 0 || (shmt__same_sizes(t, other) &&
+  const bool same_strides = other->n_dims == 0 || (shmt__same_sizes(t, other) &&
                                                   shmt__same_ints(shmt__tensor_strides(t), shmt__tensor_strides(other)));
 
-  return same_places && shmt__is_spent(t, other);
+  return same_strides && shmt__is_spent(t, other);
 }

@@ -20,7 +20,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
 
-N_NUMBERS, LOCKS = 4607, 1 << 60
+N_PARAMS, LOCKS = 4607, 1 << 60
 
 def until(condition, seconds=10):
     deadline = time.monotonic() + seconds
@@ -188,7 +188,7 @@ def test_members_with_high_numbers_hold_and_let_go_like_others() -> None:
 
 _WITHOUT_NUMBER = """
 tensors = [st.full((n,), 5.0, shared=True) for n in (16, 1000, 100_000)]
-fd = occupy(range(2, N_NUMBERS + 1))
+fd = occupy(range(2, N_PARAMS + 1))
 go, done = os.pipe(), os.pipe()
 pid = os.fork()
 if pid == 0:

@@ -6,7 +6,7 @@ BY_BLOCKS(columns_affine, false, 1, 2)
 BY_BLOCKS(columns_backward, false, 2, 4)
 #undef BY_BLOCKS
 #else
-#define COLUMN_NUMBERS(NAME, p)                                                                              \
+#define COLUMN_PARAMS(NAME, p)                                                                              \
   C NAME[FN(column_block)];                                                                                  \
   for (int64_t k = 0; k < width; k++) NAME[k] = (C)((const double*)(const void*)(p))[j + k]
 #define EACH_COLUMN_BLOCK                                                                                    \
@@ -17,8 +17,8 @@ void SHMT_LOOP(columns_affine)(char* const* data, const int64_t* strides, int64_
   const int64_t rows = *(const int64_t*)ctx;
 
   EACH_COLUMN_BLOCK {
-    COLUMN_NUMBERS(scale, data[2]);
-    COLUMN_NUMBERS(shift, data[3]);
+    COLUMN_PARAMS(scale, data[2]);
+    COLUMN_PARAMS(shift, data[3]);
     for (int64_t r = 0; r < rows; r++) {
       T* out = (T*)(void*)(data[0] + r * strides[0]) + j;
       const T* x = (const T*)(const void*)(data[1] + r * strides[1]) + j;
@@ -32,10 +32,10 @@ void SHMT_LOOP(columns_backward)(char* const* data, const int64_t* strides, int6
   const int64_t rows = *(const int64_t*)ctx;
 
   EACH_COLUMN_BLOCK {
-    COLUMN_NUMBERS(scale, data[3]);
-    COLUMN_NUMBERS(shift, data[4]);
-    COLUMN_NUMBERS(slope, data[5]);
-    COLUMN_NUMBERS(mean, data[6]);
+    COLUMN_PARAMS(scale, data[3]);
+    COLUMN_PARAMS(shift, data[4]);
+    COLUMN_PARAMS(slope, data[5]);
+    COLUMN_PARAMS(mean, data[6]);
     for (int64_t r = 0; r < rows; r++) {
       T* out = (T*)(void*)(data[0] + r * strides[0]) + j;
       const T* x = (const T*)(const void*)(data[1] + r * strides[1]) + j;
@@ -46,5 +46,5 @@ void SHMT_LOOP(columns_backward)(char* const* data, const int64_t* strides, int6
   }
 }
 #undef EACH_COLUMN_BLOCK
-#undef COLUMN_NUMBERS
+#undef COLUMN_PARAMS
 #endif

@@ -10,7 +10,7 @@ enum { FN(column_block) = 64, FN(column_rows) = 32 };
 
 #if SHMT_IS_FLOAT16_LOOP
 /* `full` over blocks, of an output or sums, matrices (of which the second may be NULL) and numbers of the columns. */
-static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, int n_numbers, char* const* data,
+static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, int n_params, char* const* data,
                                   const int64_t* strides, int64_t n, int64_t rows) {
   C block[2][FN(column_rows) * FN(column_block)];
   char* at[7];
@@ -18,7 +18,7 @@ static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, 
   for (int64_t j = 0, width; j < n; j += width) {
     width = n - j < FN(column_block) ? n - j : FN(column_block);
     const int64_t pitch = width * (int64_t)sizeof(C), packed[] = {pitch, pitch, pitch};
-    for (int k = n_matrices + 1; k <= n_matrices + n_numbers; k++)
+    for (int k = n_matrices + 1; k <= n_matrices + n_params; k++)
       at[k] = data[k] ? data[k] + j * (int64_t)sizeof(double) : NULL;
     for (int64_t r0 = 0, many; r0 < rows; r0 += many) {
       many = rows - r0 < FN(column_rows) ? rows - r0 : FN(column_rows);
@@ -34,10 +34,10 @@ static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, 
     }
   }
 }
-#define BY_BLOCKS(NAME, IS_SUM, N_MATRICES, N_NUMBERS)                                                       \
+#define BY_BLOCKS(NAME, IS_SUM, N_MATRICES, N_PARAMS)                                                       \
   void SHMT_FULL_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);          \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
-    FN(columns_by_blocks)(SHMT_FULL_LOOP(NAME), IS_SUM, N_MATRICES, N_NUMBERS, data, strides, n,             \
+    FN(columns_by_blocks)(SHMT_FULL_LOOP(NAME), IS_SUM, N_MATRICES, N_PARAMS, data, strides, n,             \
                           *(const int64_t*)ctx);                                                             \
   }
 #endif

@@ -170,11 +170,11 @@ static inline C FN(near_quotient)(C a, C b) {
   return q == 0 ? COPYSIGN((C)0, a / b) : y;
 }
 /* With the sign of the divisor. */
-static inline C FN(turned)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
+static inline C FN(with_sign_of)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
 /* The quotient is rounded to the dtype first, as in torch. */
 BINARY_IN_T(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
 BINARY_RARE(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
-BINARY_RARE(remainder, IS_FAR, FN(turned)(FN(near_remainder)(a, b), b), FN(turned)(FMOD(a, b), b))
+BINARY_RARE(remainder, IS_FAR, FN(with_sign_of)(FN(near_remainder)(a, b), b), FN(with_sign_of)(FMOD(a, b), b))
 BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 #undef IS_FAR
 #undef NEAR

@@ -10,7 +10,7 @@ void SHMT_LOOP(where)(char* const* data, const int64_t* strides, int64_t n, cons
   const int64_t item = sizeof(T);
 
   (void)ctx;
-#define CHOOSE(A, B)                                      \
+#define SELECT_LOOP(A, B)                                      \
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) {            \
     const T a = A, b = B;                                 \
     ((T*)(void*)po)[i] = ((const uint8_t*)pc)[i] ? a : b; \
@@ -18,17 +18,17 @@ void SHMT_LOOP(where)(char* const* data, const int64_t* strides, int64_t n, cons
 #define A_OF(i) (((const T*)(const void*)pa)[i])
 #define B_OF(i) (((const T*)(const void*)pb)[i])
   if (so == item && sc == 1 && sa == item && sb == item) {
-    CHOOSE(A_OF(i), B_OF(i))
+    SELECT_LOOP(A_OF(i), B_OF(i))
   } else if (so == item && sc == 1 && sa == item && sb == 0) {
-    CHOOSE(A_OF(i), B_OF(0))
+    SELECT_LOOP(A_OF(i), B_OF(0))
   } else if (so == item && sc == 1 && sa == 0 && sb == item) {
-    CHOOSE(A_OF(0), B_OF(i))
+    SELECT_LOOP(A_OF(0), B_OF(i))
   } else {
     for (int64_t i = 0; i < n; i++)
       SHMT_AT(T, po, so, i) = *(const uint8_t*)(pc + i * sc) ? SHMT_AT(const T, pa, sa, i)
                                                              : SHMT_AT(const T, pb, sb, i);
   }
-#undef CHOOSE
+#undef SELECT_LOOP
 #undef A_OF
 #undef B_OF
 }

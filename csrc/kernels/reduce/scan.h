@@ -1,12 +1,12 @@
-/* kernels/reduce/scan.h -- what loops along many lines at once are told. */
+/* kernels/reduce/scan.h -- arguments of loops along many rows at once. */
 #ifndef SHMT_KERNELS_REDUCE_SCAN_H
 #define SHMT_KERNELS_REDUCE_SCAN_H
 
 #include <stdint.h>
 
-typedef struct shmt__needed_nodes_shape {
+typedef struct shmt__scan_args {
   int64_t length;
   int64_t steps[2]; /* bytes from element to element of the output and of the input */
-} shmt__needed_nodes_shape;
+} shmt__scan_args;
 
 #endif

@@ -43,7 +43,7 @@ SCAN(logcumsumexp, double _Complex, -INFINITY,
      i == 0 ? (double _Complex)x : FN(log_sum)(s, (double _Complex)x))
 #elif SHMT_IS_FLOATING
 /* float16 widened and narrowed many at a time: n of any stride. */
-static inline void FN(gather_halves)(float* to, const char* from, int64_t stride, int64_t n) {
+static inline void FN(load_float16_run)(float* to, const char* from, int64_t stride, int64_t n) {
   shmt_float16 some[SHMT_STRETCH];
   if (stride == (int64_t)sizeof *some) {
     shmt__widen_float16(to, SHMT_AS_FLOAT16(from), n);
@@ -52,7 +52,7 @@ static inline void FN(gather_halves)(float* to, const char* from, int64_t stride
   for (int64_t i = 0; i < n; i++) some[i] = SHMT_AT(const shmt_float16, from, stride, i);
   shmt__widen_float16(to, some, n);
 }
-static inline void FN(scatter_halves)(char* to, const float* from, int64_t stride, int64_t n) {
+static inline void FN(store_float16_run)(char* to, const float* from, int64_t stride, int64_t n) {
   shmt_float16 some[SHMT_STRETCH];
   if (stride == (int64_t)sizeof *some) {
     shmt__narrow_float16(SHMT_AS_FLOAT16(to), from, n);
@@ -70,7 +70,7 @@ void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, con
   for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
     float x[SHMT_STRETCH];
     const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
-    FN(gather_halves)(x, data[1] + i * strides[1], strides[1], width);
+    FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     int64_t k = 0;
     for (; k + 4 <= width; k += 4) {
       const double two = (double)x[k] + (double)x[k + 1], four = two + ((double)x[k + 2] + (double)x[k + 3]);
@@ -85,7 +85,7 @@ void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, con
       s += (double)x[k];
       x[k] = (float)s;
     }
-    FN(scatter_halves)(data[0] + i * strides[0], x, strides[0], width);
+    FN(store_float16_run)(data[0] + i * strides[0], x, strides[0], width);
   }
   for (; sizeof(T) < sizeof s && i + 4 <= n; i += 4) {
     const double x = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i)),
@@ -111,12 +111,12 @@ void SHMT_LOOP(cumprod)(char* const* data, const int64_t* strides, int64_t n, co
   for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
     float x[SHMT_STRETCH];
     const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
-    FN(gather_halves)(x, data[1] + i * strides[1], strides[1], width);
+    FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     for (int64_t k = 0; k < width; k++) {
       s *= (double)x[k];
       x[k] = (float)s;
     }
-    FN(scatter_halves)(data[0] + i * strides[0], x, strides[0], width);
+    FN(store_float16_run)(data[0] + i * strides[0], x, strides[0], width);
   }
   for (; i < n; i++) {
     s *= (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));

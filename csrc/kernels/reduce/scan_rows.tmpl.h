@@ -1,7 +1,7 @@
-/* kernels/reduce/scan_rows.tmpl.h -- running sums and products along many lines at once, a lane a line: short ones, where a loop
+/* kernels/reduce/scan_rows.tmpl.h -- running sums and products along many rows at once, one lane a row: short ones, where a loop
  * along each would start more often than it runs, and those that lie side by side. One dtype.
  *
- * data: out, x; strides: bytes from line to line; n lines; ctx: shmt__needed_nodes_shape.
+ * data: out, x; strides: bytes from row to row; n rows; ctx: shmt__scan_args.
  */
 #include "kernels/loops.h"
 #include "kernels/reduce/scan.h"
@@ -14,7 +14,7 @@
 
 enum { FN(abreast) = 64, FN(chains) = 4 };
 
-/* `many` lines, each with a running result of its own that stays in a register. */
+/* `many` rows, each with a running result of its own that stays in a register. */
 #define RUN_CHAINS(MANY, BEGIN, STEP)                                                                              \
   {                                                                                                                \
     STATE s[MANY];                                                                                                 \
@@ -32,26 +32,26 @@ enum { FN(abreast) = 64, FN(chains) = 4 };
     out += (MANY) * strides[0];                                                                                    \
   }
 
-/* So many lines side by side that their results are vectors. */
+/* So many rows side by side that their results are vectors. */
 #define RUN_ABREAST(BEGIN, STEP)                                                                                   \
   {                                                                                                                \
-    const int64_t lines = n - first < FN(abreast) ? n - first : FN(abreast);                                       \
+    const int64_t rows = n - first < FN(abreast) ? n - first : FN(abreast);                                       \
     STATE s[FN(abreast)];                                                                                          \
-    for (int64_t r = 0; r < lines; r++) s[r] = BEGIN;                                                              \
+    for (int64_t r = 0; r < rows; r++) s[r] = BEGIN;                                                              \
     for (int64_t i = 0; i < shape->length; i++) {                                                                  \
       const T* const from = (const T*)(const void*)(x + i * shape->steps[1]) + first;                              \
       T* const to = (T*)(void*)(out + i * shape->steps[0]) + first;                                                \
-      SHMT_IVDEP for (int64_t r = 0; r < lines; r++) {                                                             \
+      SHMT_IVDEP for (int64_t r = 0; r < rows; r++) {                                                             \
         s[r] = s[r] STEP (STATE) SHMT_LOAD(from[r]);                                                               \
         to[r] = SHMT_STORE((C)s[r]);                                                                               \
       }                                                                                                            \
     }                                                                                                              \
-    first += lines;                                                                                                \
+    first += rows;                                                                                                \
   }
 
-#define SCAN_LINES(NAME, BEGIN, STEP)                                                                              \
+#define SCAN_ROWS(NAME, BEGIN, STEP)                                                                              \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {                   \
-    const shmt__needed_nodes_shape* shape = ctx;                                                                           \
+    const shmt__scan_args* shape = ctx;                                                                           \
     char* out = data[0];                                                                                           \
     const char* x = data[1];                                                                                       \
     int64_t first = 0;                                                                                             \
@@ -60,9 +60,9 @@ enum { FN(abreast) = 64, FN(chains) = 4 };
     while (first + FN(chains) <= n) RUN_CHAINS(FN(chains), BEGIN, STEP)                                            \
     while (first < n) RUN_CHAINS(1, BEGIN, STEP)                                                                   \
   }
-SCAN_LINES(cumsum_lines, 0, +)
-SCAN_LINES(cumprod_lines, 1, *)
-#undef SCAN_LINES
+SCAN_ROWS(cumsum_rows, 0, +)
+SCAN_ROWS(cumprod_rows, 1, *)
+#undef SCAN_ROWS
 #undef RUN_ABREAST
 #undef RUN_CHAINS
 #undef STATE

@@ -1,4 +1,4 @@
-/* kernels/simd/half_casts.h -- blocks of floats stored as halves.
+/* kernels/simd/half_casts.h -- stores blocks of floats as float16.
  *
  * Not inline: every dtype of a file calls the same, a block at a time.
  */
@@ -16,11 +16,11 @@ static __attribute__((noinline)) void shmt__store_float16(char* to, int64_t stri
 
 /* At most 128. */
 static __attribute__((noinline)) void shmt__store_complex32(char* to, int64_t stride, const float _Complex* from, int64_t n) {
-  shmt_complex32 halves[128];
-  const bool is_dense = stride == (int64_t)sizeof *halves;
+  shmt_complex32 narrow[128];
+  const bool is_dense = stride == (int64_t)sizeof *narrow;
 
-  shmt__narrow_float16((shmt_float16*)(void*)(is_dense ? to : (char*)halves), (const float*)from, 2 * n);
-  for (int64_t i = 0; !is_dense && i < n; i++) *(shmt_complex32*)(void*)(to + i * stride) = halves[i];
+  shmt__narrow_float16((shmt_float16*)(void*)(is_dense ? to : (char*)narrow), (const float*)from, 2 * n);
+  for (int64_t i = 0; !is_dense && i < n; i++) *(shmt_complex32*)(void*)(to + i * stride) = narrow[i];
 }
 
 #endif

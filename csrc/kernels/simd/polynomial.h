@@ -35,10 +35,10 @@
 #define SHMT_POLY_25(x, a, ...) SHMT_MADD(SHMT_POLY_24(x, __VA_ARGS__), x, a)
 #define SHMT_POLY_26(x, a, ...) SHMT_MADD(SHMT_POLY_25(x, __VA_ARGS__), x, a)
 
-#define SHMT_POLY_PICK(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
+#define SHMT_POLY_SELECT(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
                        _18, _19, _20, _21, _22, _23, _24, _25, _26, NAME, ...) NAME
 #define POLY(x, ...) \
-  SHMT_POLY_PICK(__VA_ARGS__, SHMT_POLY_26, SHMT_POLY_25, SHMT_POLY_24, SHMT_POLY_23, SHMT_POLY_22, \
+  SHMT_POLY_SELECT(__VA_ARGS__, SHMT_POLY_26, SHMT_POLY_25, SHMT_POLY_24, SHMT_POLY_23, SHMT_POLY_22, \
                  SHMT_POLY_21, SHMT_POLY_20, SHMT_POLY_19, SHMT_POLY_18, SHMT_POLY_17, SHMT_POLY_16, \
                  SHMT_POLY_15, SHMT_POLY_14, SHMT_POLY_13, SHMT_POLY_12, SHMT_POLY_11, SHMT_POLY_10, \
                  SHMT_POLY_9, SHMT_POLY_8, SHMT_POLY_7, SHMT_POLY_6, SHMT_POLY_5, SHMT_POLY_4, \

@@ -367,7 +367,7 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
 
 /* x less the nearest multiple of pi/2, whose number stands in the low bits of *shifted. Products with
  * the first parts are exact: by the fused operation, or because the parts are short. */
-SHMT_VMATH float shmt__quarter_turn(float x, float* shifted) {
+SHMT_VMATH float shmt__reduce_half_pi(float x, float* shifted) {
   *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
   const float k = *shifted - 12582912.0f;
 #ifdef __FMA__
@@ -381,7 +381,7 @@ SHMT_VMATH float shmt__quarter_turn(float x, float* shifted) {
 
 SHMT_VMATH float shmt__sin_or_cos(float x, uint32_t shift) {
   float shifted;
-  const float r = shmt__quarter_turn(x, &shifted);
+  const float r = shmt__reduce_half_pi(x, &shifted);
   const uint32_t quadrant = shmt__bits_of_float(shifted) + shift;
   const float z = r * r;
   float s = 2.7249926e-6f, c = 2.4547942e-5f;

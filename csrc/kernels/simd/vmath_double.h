@@ -159,7 +159,7 @@ SHMT_VMATH double shmt__erf(double x) {
 /* |x| up to this: pi/2 in three parts leaves no error that shows. */
 #define SHMT_TRIG_LIMIT_DOUBLE 1048576.0
 
-SHMT_VMATH double shmt__quarter_turn_double(double x, double* shifted) {
+SHMT_VMATH double shmt__reduce_half_pi_double(double x, double* shifted) {
   *shifted = SHMT_MADD(x, 0.63661977236758134, 6755399441055744.0);
   const double k = *shifted - 6755399441055744.0;
 #ifdef __FMA__
@@ -192,7 +192,7 @@ SHMT_VMATH double shmt__cos_polynomial(double r) {
 }
 SHMT_VMATH double shmt__sin_or_cos_double(double x, uint64_t shift) {
   double shifted;
-  const double r = shmt__quarter_turn_double(x, &shifted);
+  const double r = shmt__reduce_half_pi_double(x, &shifted);
   const uint64_t quadrant = shmt__bits_of_double(shifted) + shift;
   const double y = quadrant & 1u ? shmt__cos_polynomial(r) : shmt__sin_polynomial(r);
   return shmt__double_of_bits(shmt__bits_of_double(y) ^ ((quadrant & 2u) << 62));
@@ -201,7 +201,7 @@ SHMT_VMATH double shmt__sin(double x) { return x == 0 ? x : shmt__sin_or_cos_dou
 SHMT_VMATH double shmt__cos(double x) { return shmt__sin_or_cos_double(x, 1); }
 SHMT_VMATH double shmt__tan(double x) {
   double shifted;
-  const double r = shmt__quarter_turn_double(x, &shifted);
+  const double r = shmt__reduce_half_pi_double(x, &shifted);
   const double s = shmt__sin_polynomial(r), c = shmt__cos_polynomial(r);
   const bool is_odd = shmt__bits_of_double(shifted) & 1u;
   return x == 0 ? x : (is_odd ? -c : s) / (is_odd ? s : c);

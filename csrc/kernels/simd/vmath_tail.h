@@ -128,7 +128,7 @@ SHMT_VMATH float shmt__tail_product_coarsef(float x) {
 /* For |x| <= SHMT_TRIG_LIMIT. */
 SHMT_VMATH float shmt__tanf(float x) {
   float shifted;
-  const float r = shmt__quarter_turn(x, &shifted), z = r * r;
+  const float r = shmt__reduce_half_pi(x, &shifted), z = r * r;
   float p = 4.41105152e-3f;
   p = SHMT_MADDF(p, z, 3.07450973e-5f);
   p = SHMT_MADDF(p, z, 1.08701512e-2f);

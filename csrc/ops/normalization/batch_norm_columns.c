@@ -12,7 +12,7 @@
 
 enum {
   SHORT_PLANE = 128, /* elements; longer planes are better walked one by one */
-  PER_SAMPLE = 16,   /* so are those of few samples: a column's numbers cost more than it has elements */
+  PER_SAMPLE = 16,   /* so are those of few samples: a column's parameters cost more than it has elements */
   COLUMNS = SHMT_MOST_COLUMNS,
 };
 
@@ -59,10 +59,10 @@ static bool have_pitch(const block* b, const shmt__part* p, int64_t* pitch) {
   return shmt__part_is_dense(&row);
 }
 
-/* A loop over out, or sums when there are `totals`, over x and perhaps grad, and over numbers of the columns; what does not
+/* A loop over out, or sums when there are `totals`, over x and perhaps grad, and over parameters of the columns; what does not
  * lie in rows is laid so, a few rows at a time. */
 static void run(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
-                const double* const* numbers, int n_numbers) {
+                const double* const* params, int n_params) {
   const shmt__channels* c = b->c;
   const shmt__part* const given[2] = {x, grad};
   const int64_t item = c->x.item, pitch = c->n_channels * c->plane * item;
@@ -71,7 +71,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   int64_t pitches[2] = {0, 0};
   bool as_is = true;
   shmt__part_chunks cut;
-  shmt__columns l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_numbers = n_numbers};
+  shmt__columns l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_params = n_params};
 
   for (int k = 0; k < 2; k++) {
     if (!given[k]) continue;
@@ -92,7 +92,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
       if (!totals) l.data[0] = (char*)shmt__tensor_data(c->out) + before * pitch + b->first * item;
     }
     if (totals) l.data[0] = (char*)totals;
-    for (int k = 0; k < n_numbers; k++) l.data[l.n_matrices + 1 + k] = (char*)(uintptr_t)numbers[k];
+    for (int k = 0; k < n_params; k++) l.data[l.n_matrices + 1 + k] = (char*)(uintptr_t)params[k];
     shmt__columns_run(&l);
   }
 }

@@ -16,7 +16,7 @@ enum { PIECES = 8, PIECE = 32768 /* elements */, WIDE = 64 };
 typedef struct pieces {
   const shmt__columns* c;
   int64_t fold, per;
-  double numbers[4][SHMT_MOST_COLUMNS];
+  double params[4][SHMT_MOST_COLUMNS];
   double totals[PIECES][SHMT_MOST_COLUMNS];
 } pieces;
 
@@ -41,8 +41,8 @@ static void run_rows(const pieces* p, char* totals, int64_t begin, int64_t fold,
     data[k] = c->data[k] ? c->data[k] + begin * c->strides[k] : NULL;
   }
   if (c->is_sum) data[0] = totals;
-  for (int k = 0; k < c->n_numbers; k++)
-    data[c->n_matrices + 1 + k] = c->data[c->n_matrices + 1 + k] ? (char*)(uintptr_t)p->numbers[k] : NULL;
+  for (int k = 0; k < c->n_params; k++)
+    data[c->n_matrices + 1 + k] = c->data[c->n_matrices + 1 + k] ? (char*)(uintptr_t)p->params[k] : NULL;
   shmt__loops[c->loop][c->dtype](data, strides, c->n * fold, &rows);
 }
 
@@ -68,10 +68,10 @@ void shmt__columns_run(const shmt__columns* c) {
   p.fold = find_fold(c);
   p.per = ((c->rows + n - 1) / n + p.fold - 1) / p.fold * p.fold;
   const int64_t many = p.per ? (c->rows + p.per - 1) / p.per : 0;
-  for (int k = 0; k < c->n_numbers; k++) {
+  for (int k = 0; k < c->n_params; k++) {
     const char* given = c->data[c->n_matrices + 1 + k];
     for (int64_t i = 0; given && i < p.fold; i++)
-      memcpy(p.numbers[k] + i * c->n, given, (size_t)c->n * sizeof(double));
+      memcpy(p.params[k] + i * c->n, given, (size_t)c->n * sizeof(double));
   }
   shmt__parallel_for(many, 1, run_pieces, &p);
   for (int64_t i = 0; c->is_sum && i < many; i++)

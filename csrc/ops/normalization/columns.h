@@ -10,13 +10,13 @@
 enum { SHMT_MOST_COLUMNS = 512 };
 
 /* What a loop of kernels/normalization/column_affine.tmpl.h or kernels/normalization/column_moments.tmpl.h takes: `data` are its output or its sums, so many matrices, of
- * which the second may be NULL, and so many rows of numbers, each a double a column; strides are in bytes from row to row. */
+ * which the second may be NULL, and so many rows of params, each a double a column; strides are in bytes from row to row. */
 typedef struct shmt__columns {
   int loop;
   shmt_dtype dtype;
   bool is_sum;
   int64_t n, rows; /* n: at most SHMT_MOST_COLUMNS */
-  int n_matrices, n_numbers;
+  int n_matrices, n_params;
   char* data[7];
   int64_t strides[3];
 } shmt__columns;

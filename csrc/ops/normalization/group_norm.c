@@ -140,7 +140,7 @@ static void run_columns(const groups* g, int loop, int64_t n, double* sums, char
                         double* second) {
   const int64_t pixel = channels_of(g) * shmt__tensor_item_bytes(g->x);
   shmt__columns l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
-                     .n_matrices = out ? 1 : 2, .n_numbers = out ? 2 : 1,
+                     .n_matrices = out ? 1 : 2, .n_params = out ? 2 : 1,
                      .data = {out ? out : (char*)sums, x}, .strides = {pixel, pixel}};
 
   l.data[l.n_matrices + 1] = (char*)first;

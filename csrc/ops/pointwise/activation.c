@@ -55,7 +55,7 @@ shmt_status shmt__gelu_backward(shmt_tensor* grad_output, shmt_tensor* self,
 /* --- gated linear units ------------------------------------------------------------------- */
 
 /* The dim to halve, from 0 on. */
-static shmt_status check_halves(const shmt_tensor* self, int64_t dim, int64_t* out) {
+static shmt_status check_even_dim(const shmt_tensor* self, int64_t dim, int64_t* out) {
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "glu does not support scalars because halving size must be even");
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, out));
   SHMT_REQUIRE(self->sizes[*out] % 2 == 0, SHMT_E_RUNTIME,
@@ -78,7 +78,7 @@ shmt_status shmt__glu(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) value = NULL;
   SHMT_AUTO(shmt_tensor) gate = NULL;
 
-  SHMT_TRY(check_halves(self, dim, &dim));
+  SHMT_TRY(check_even_dim(self, dim, &dim));
   SHMT_TRY(half_of(self, dim, 0, &value));
   SHMT_TRY(half_of(self, dim, 1, &gate));
   return shmt__family_binary(&p, value, gate, out);
@@ -94,7 +94,7 @@ shmt_status shmt__glu_backward(shmt_tensor* grad_output, shmt_tensor* self, int6
   SHMT_AUTO(shmt_tensor) value_grad = NULL;
   SHMT_AUTO(shmt_tensor) gate_grad = NULL;
 
-  SHMT_TRY(check_halves(self, dim, &dim));
+  SHMT_TRY(check_even_dim(self, dim, &dim));
   SHMT_TRY(half_of(self, dim, 0, &value));
   SHMT_TRY(half_of(self, dim, 1, &gate));
   SHMT_REQUIRE(shmt__same_sizes(grad_output, value), SHMT_E_RUNTIME,

@@ -18,16 +18,16 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
 }
 
 /* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves, but for alpha. */
-static shmt_status check_numbers(const shmt_scalar* numbers, int n, bool are_alpha, shmt_dtype dtype) {
+static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alpha, shmt_dtype dtype) {
   if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
   for (int i = 0; i < n; i++)
-    if (SHMT_UNLIKELY(!shmt__scalar_fits(numbers[i], dtype))) return shmt__scalar_check(numbers[i], dtype);
+    if (SHMT_UNLIKELY(!shmt__scalar_fits(scalars[i], dtype))) return shmt__scalar_check(scalars[i], dtype);
   return SHMT_OK;
 }
 
 enum { ALPHA = -1 }; /* the ctx of add and sub: one number */
 
-/* ctx: n numbers, or with n == 0 whatever the loop takes. */
+/* ctx: n scalars, or with n == 0 whatever the loop takes. */
 static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;
@@ -36,7 +36,7 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
   it->is_costly = shmt__loop_is_costly[p->row];
   status = shmt__pointwise_loop(p, it->common_dtype, &loop);
   if (n != 0 && SHMT_LIKELY(status == SHMT_OK))
-    status = check_numbers(ctx, n == ALPHA ? 1 : n, n == ALPHA, it->common_dtype);
+    status = check_scalars(ctx, n == ALPHA ? 1 : n, n == ALPHA, it->common_dtype);
   if (SHMT_LIKELY(status == SHMT_OK))
     status = SHMT_UNLIKELY(shmt__iter_has_short_rows(it)) ? shmt__iter_run_short_rows(it, loop, ctx)
                                                      : shmt__iter_run(it, loop, ctx);
@@ -44,7 +44,7 @@ static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const voi
 }
 
 static inline shmt_status run_on(const shmt__pointwise* p, shmt_tensor* const* inputs, int n, const void* ctx,
-                                 int n_numbers, shmt_tensor** out) {
+                                 int n_scalars, shmt_tensor** out) {
   shmt_iter it;
 
   shmt__iter_init(&it, p->name);
@@ -52,7 +52,7 @@ static inline shmt_status run_on(const shmt__pointwise* p, shmt_tensor* const* i
   for (int i = 0; i < n; i++) shmt__iter_input(&it, inputs[i]);
   it.promote = p->promote;
   it.exact_out = p->exact_out;
-  return run(p, &it, ctx, n_numbers);
+  return run(p, &it, ctx, n_scalars);
 }
 
 shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
@@ -160,7 +160,7 @@ shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, s
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
 }
 
-shmt_status shmt__family_binary_1_turned(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__family_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                          shmt_scalar a, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){other, self}, 2, &a, 1, out);
 }

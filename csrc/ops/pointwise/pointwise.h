@@ -49,7 +49,7 @@ shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, 
 shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_tensor** out);
 /* The same, the tensors the other way round: a result lies in memory as the second does. */
-shmt_status shmt__family_binary_1_turned(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__family_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                          shmt_scalar a, shmt_tensor** out);
 shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_tensor** out);

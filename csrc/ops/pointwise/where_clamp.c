@@ -22,7 +22,7 @@ static shmt_status as_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
   return shmt__tensor_cast(t, dtype, out);
 }
 
-static shmt_status choose(const char* name, shmt_tensor* condition, shmt_tensor* a, shmt_tensor* b,
+static shmt_status select_by_mask(const char* name, shmt_tensor* condition, shmt_tensor* a, shmt_tensor* b,
                           shmt_tensor** out) {
   shmt_iter it;
 
@@ -46,8 +46,8 @@ shmt_status shmt__where(shmt_tensor* condition, shmt_tensor* self, shmt_tensor* 
                "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                shmt__dtype_title(condition->dtype));
   if (condition->dtype == SHMT_UINT8) {
-    static _Atomic(bool) told;
-    SHMT_TRY(shmt__warn_once(&told, "where received a uint8 condition tensor. This is deprecated: use a boolean one"));
+    static _Atomic(bool) has_warned;
+    SHMT_TRY(shmt__warn_once(&has_warned, "where received a uint8 condition tensor. This is deprecated: use a boolean one"));
   }
   if (self->dtype != other->dtype || self->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
     shmt__result_type result = SHMT_RESULT_TYPE_INIT;
@@ -60,7 +60,7 @@ shmt_status shmt__where(shmt_tensor* condition, shmt_tensor* self, shmt_tensor* 
   SHMT_TRY(shmt__tensor_cast(condition, SHMT_BOOL, &mask));
   SHMT_TRY(as_dtype(self, dtype, &a));
   SHMT_TRY(as_dtype(other, dtype, &b));
-  return choose("where", mask, a, b, out);
+  return select_by_mask("where", mask, a, b, out);
 }
 
 shmt_status shmt__where_nonzero(shmt_tensor* condition, shmt_tensor_vec* out) {
@@ -100,7 +100,7 @@ static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor
                                 SHMT_CONTIGUOUS_FORMAT, out));
   }
   if (*out == self && shmt__expanded_dims(self)) return masked_fill_repeated(self, mask, value);
-  return choose("masked_fill", mask, value, self, out);
+  return select_by_mask("masked_fill", mask, value, self, out);
 }
 
 shmt_status shmt__masked_fill_scalar(shmt_tensor* self, shmt_tensor* mask, shmt_scalar value,

@@ -51,7 +51,7 @@ static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, s
   return SHMT_OK;
 }
 
-/* The numbers of the input's planes, dense. *out: a new reference. */
+/* The offsets of the input's planes, dense. *out: a new reference. */
 static shmt_status find_samples(int n, const shmt_tensor* self, shmt_tensor* samples, shmt_tensor** out) {
   const int64_t batch = self->n_dims == n + 1 ? 1 : self->sizes[0], channels = self->sizes[self->n_dims - n - 1];
   SHMT_AUTO(shmt_tensor) used = NULL;
@@ -74,12 +74,12 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
                         shmt_tensor* samples, shmt_tensor** out, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
-  SHMT_AUTO(shmt_tensor) numbers = NULL;
+  SHMT_AUTO(shmt_tensor) offsets = NULL;
   shmt__pool_args s;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(fill_args(n, self, kernel_size, output_size, &s, sizes));
-  SHMT_TRY(find_samples(n, self, samples, &numbers));
+  SHMT_TRY(find_samples(n, self, samples, &offsets));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_fractional_max_pool, self->dtype, name);
   const shmt_ints shape = {sizes, self->n_dims};
   const shmt_device device = shmt__common_device(self, samples, NULL);
@@ -87,7 +87,7 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, device, SHMT_CONTIGUOUS_FORMAT, &where));
   if (device != SHMT_META && values->numel > 0)
     SHMT_TRY(shmt__pool_run_loop(SHMT_CONTIGUOUS_FORMAT, SHMT_LOOP_fractional_max_pool, &s,
-                                 (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, numbers}, IMAGES));
+                                 (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, offsets}, IMAGES));
   *out = SHMT_TAKE(values);
   *indices = SHMT_TAKE(where);
   return SHMT_OK;

@@ -145,10 +145,10 @@ static shmt_status product_before(shmt_tensor* self, int64_t dim, shmt_tensor** 
 shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) others = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) flipped = NULL;
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) behind = NULL;
-  SHMT_AUTO(shmt_tensor) behind_turned = NULL;
+  SHMT_AUTO(shmt_tensor) behind_flipped = NULL;
   bool zeros, by_products;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
@@ -171,11 +171,11 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
     return shmt_op__mul_conj(grad, others, out);
   }
   SHMT_TRY(product_before(self, dim, &before));
-  SHMT_TRY(shmt_op_flip(self, SHMT_INTS(dim), &turned));
-  SHMT_TRY(product_before(turned, dim, &behind_turned));
-  shmt__tensor_release(SHMT_TAKE(turned));
-  SHMT_TRY(shmt_op_flip(behind_turned, SHMT_INTS(dim), &behind));
-  shmt__tensor_release(SHMT_TAKE(behind_turned));
+  SHMT_TRY(shmt_op_flip(self, SHMT_INTS(dim), &flipped));
+  SHMT_TRY(product_before(flipped, dim, &behind_flipped));
+  shmt__tensor_release(SHMT_TAKE(flipped));
+  SHMT_TRY(shmt_op_flip(behind_flipped, SHMT_INTS(dim), &behind));
+  shmt__tensor_release(SHMT_TAKE(behind_flipped));
   SHMT_TRY(shmt_op_mul_Tensor(before, behind, &others));
   return shmt_op__mul_conj(grad, others, out);
 }

@@ -10,15 +10,15 @@
 
 /* bits with the dims of mask last, in dense memory. New reference. */
 static shmt_status rows_of(shmt_tensor* bits, uint64_t mask, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) permuted = NULL;
   int64_t order[SHMT_MAX_DIMS];
   int n = 0;
 
   for (int pass = 0; pass < 2; pass++)
     for (int d = 0; d < bits->n_dims; d++)
       if ((int)(mask >> d & 1) == pass) order[n++] = d;
-  SHMT_TRY(shmt_op_permute(bits, (shmt_ints){order, n}, &turned));
-  return shmt__tensor_contiguous(turned, SHMT_CONTIGUOUS_FORMAT, out);
+  SHMT_TRY(shmt_op_permute(bits, (shmt_ints){order, n}, &permuted));
+  return shmt__tensor_contiguous(permuted, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 shmt_status shmt__hash_tensor(shmt_tensor* self, shmt_ints dim, bool keepdim, int64_t mode, shmt_tensor** out) {

@@ -362,38 +362,38 @@ shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt
  */
 
 typedef struct scan {
-  shmt__loop loop, lines_loop; /* NULL: lines are gone along one by one */
+  shmt__loop loop, rows_loop; /* NULL: rows are scanned one by one */
   int64_t strides[3];
   int64_t length, item;
   int n_operands;
 } scan;
 
-/* Do lines that begin so far apart take less time together? */
-static bool scans_abreast(const scan* s, const int64_t* strides, int64_t n) {
+/* Do rows that begin so far apart take less time together? */
+static bool scans_rows_together(const scan* s, const int64_t* strides, int64_t n) {
   enum { SHORT = 32, SOME = 8 };
   const bool side_by_side = strides[0] == s->item && strides[1] == s->item && s->strides[1] != s->item;
 
-  return s->lines_loop && n >= SOME && (s->length <= SHORT || side_by_side);
+  return s->rows_loop && n >= SOME && (s->length <= SHORT || side_by_side);
 }
 
-/* One element of the walk is the beginning of a line. */
-static void scan_lines(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+/* One element of the walk is the beginning of a row. */
+static void scan_each_row(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const scan* s = ctx;
-  char* line[3] = {0};
+  char* row_at[3] = {0};
 
-  if (scans_abreast(s, strides, n)) {
-    const shmt__needed_nodes_shape shape = {s->length, {s->strides[0], s->strides[1]}};
-    s->lines_loop(data, strides, n, &shape);
+  if (scans_rows_together(s, strides, n)) {
+    const shmt__scan_args shape = {s->length, {s->strides[0], s->strides[1]}};
+    s->rows_loop(data, strides, n, &shape);
     return;
   }
   for (int64_t i = 0; i < n; i++) {
-    for (int k = 0; k < s->n_operands; k++) line[k] = data[k] + i * strides[k];
-    s->loop(line, s->strides, s->length, NULL);
+    for (int k = 0; k < s->n_operands; k++) row_at[k] = data[k] + i * strides[k];
+    s->loop(row_at, s->strides, s->length, NULL);
   }
 }
 
-/* t without dim: where its lines begin. New reference. */
-static shmt_status line_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
+/* t without dim: where its rows begin. New reference. */
+static shmt_status row_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
 
   for (int d = 0; d < t->n_dims; d++) {
@@ -413,8 +413,8 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   SHMT_AUTO(shmt_tensor) c = NULL;
   shmt_tensor** const starts[3] = {&a, &b, &c};
   scan s = {.loop = shmt__loops[row][input->dtype],
-            .lines_loop = row == SHMT_LOOP_cumsum    ? shmt__loops[SHMT_LOOP_cumsum_lines][input->dtype]
-                          : row == SHMT_LOOP_cumprod ? shmt__loops[SHMT_LOOP_cumprod_lines][input->dtype]
+            .rows_loop = row == SHMT_LOOP_cumsum    ? shmt__loops[SHMT_LOOP_cumsum_rows][input->dtype]
+                          : row == SHMT_LOOP_cumprod ? shmt__loops[SHMT_LOOP_cumprod_rows][input->dtype]
                                                      : NULL,
             .length = input->n_dims ? input->sizes[dim] : 1,
             .item = shmt__tensor_item_bytes(input),
@@ -425,7 +425,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
                shmt__dtype_title(input->dtype));
   if (input->device == SHMT_META || input->numel == 0) return SHMT_OK;
   for (int k = 0; k <= n_outs; k++) {
-    SHMT_TRY(line_starts(tensors[k], dim, starts[k]));
+    SHMT_TRY(row_starts(tensors[k], dim, starts[k]));
     s.strides[k] =
         input->n_dims ? shmt__wrap_mul_i64(tensors[k]->strides[dim], shmt__tensor_item_bytes(tensors[k])) : 0;
   }
@@ -435,7 +435,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   for (int k = 0; k < n_outs; k++) shmt__iter_output(&it, starts[k], (*starts[k])->dtype);
   shmt__iter_input(&it, *starts[n_outs]);
   SHMT_TRY(shmt__iter_build(&it));
-  return shmt__iter_finish(&it, shmt__iter_run_costly(&it, scan_lines, &s, s.length));
+  return shmt__iter_finish(&it, shmt__iter_run_costly(&it, scan_each_row, &s, s.length));
 }
 
 /* Is every line one number, which is its own running sum or product? */

@@ -48,7 +48,7 @@ static shmt_status check_quantile(const char* name, const shmt_tensor* self, shm
   return SHMT_OK;
 }
 
-/* Where the quantiles lie in sorted lines of length n: q * (count - 1), as (..., numel(q)). With
+/* Where the quantiles lie in sorted rows of length n: q * (count - 1), as (..., numel(q)). With
  * ignore_nan the count is that of numbers; else a line with a NaN, which sorts last, is all NaN. */
 static shmt_status ranks_of(shmt_tensor* sorted, shmt_tensor* q, bool ignore_nan,
                             shmt_tensor** out) {
@@ -87,7 +87,7 @@ static shmt_status value_at(shmt_tensor* sorted, shmt_tensor* rank, shmt_tensor*
   return shmt_op_gather(sorted, sorted->n_dims - 1, index, false, out);
 }
 
-/* The elements of sorted lines at fractional ranks. */
+/* The elements of sorted rows at fractional ranks. */
 static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const char* how,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) below = NULL;
@@ -116,20 +116,20 @@ static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const ch
 }
 
 /* (The indices go before anything else is made.) */
-static shmt_status sorted_lines(shmt_tensor* lines, shmt_tensor** out) {
+static shmt_status sorted_rows(shmt_tensor* rows, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) index = NULL;
 
-  return shmt_op_sort(lines, -1, false, out, &index);
+  return shmt_op_sort(rows, -1, false, out, &index);
 }
 
 static shmt_status quantile_of(const char* name, bool ignore_nan, shmt_tensor* self, shmt_tensor* q,
                                shmt_opt_int dim, bool keepdim, const char* interpolation,
                                shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) lines = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) sorted = NULL;
   SHMT_AUTO(shmt_tensor) ranks = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) moved = NULL;
   int64_t sizes[SHMT_MAX_DIMS], d = 0, n = 0;
 
   SHMT_TRY(check_quantile(name, self, q, interpolation));
@@ -137,19 +137,19 @@ static shmt_status quantile_of(const char* name, bool ignore_nan, shmt_tensor* s
                self->n_dims);
   if (dim.has) SHMT_TRY(shmt__wrap_dim(dim.value, self->n_dims, &d));
   if (dim.has && self->n_dims > 0)
-    SHMT_TRY(shmt_op_movedim_int(self, d, -1, &lines));
+    SHMT_TRY(shmt_op_movedim_int(self, d, -1, &rows));
   else
-    SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &lines));
-  SHMT_TRY(sorted_lines(lines, &sorted));
+    SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &rows));
+  SHMT_TRY(sorted_rows(rows, &sorted));
   SHMT_TRY(ranks_of(sorted, q, ignore_nan, &ranks));
   SHMT_TRY(interpolate(sorted, ranks, interpolation, &found));
-  SHMT_TRY(shmt_op_movedim_int(found, -1, 0, &turned));
+  SHMT_TRY(shmt_op_movedim_int(found, -1, 0, &moved));
   if (q->n_dims > 0) sizes[n++] = q->numel;
   for (int k = 0; k < self->n_dims; k++) {
     const bool goes = !dim.has || k == d;
     if (!goes || keepdim) sizes[n++] = goes ? 1 : self->sizes[k];
   }
-  return shmt_op_reshape(turned, (shmt_ints){sizes, n}, out);
+  return shmt_op_reshape(moved, (shmt_ints){sizes, n}, out);
 }
 
 static shmt_status quantile_of_number(const char* name, bool ignore_nan, shmt_tensor* self,

@@ -10,16 +10,16 @@
 enum { GRAIN = 16384 }; /* elements below which another thread does not pay */
 
 /* The tensors seen as [outer, length, inner], dense; data[0] is written. */
-typedef struct lines {
+typedef struct row_job {
   char* data[3];
   int n_data;
   int64_t outer, inner, item;
   shmt__softmax_shape shape;
   shmt__loop loop;
-} lines;
+} row_job;
 
 static void run_rows(void* ctx, int64_t begin, int64_t end) {
-  const lines* l = ctx;
+  const row_job* l = ctx;
   const int64_t step = l->shape.length * l->item;
   const int64_t strides[3] = {step, step, step};
   char* data[3] = {0};
@@ -30,7 +30,7 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
 
 /* Columns are numbered through all outer blocks; a piece may begin and end inside a block. */
 static void run_columns(void* ctx, int64_t begin, int64_t end) {
-  const lines* l = ctx;
+  const row_job* l = ctx;
   const int64_t strides[3] = {l->item, l->item, l->item};
 
   while (begin < end) {
@@ -45,8 +45,8 @@ static void run_columns(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* to = loop(a[, b]) along dim; all have to's sizes, dtype and dense row-major layout. */
-static void run_lines(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, int64_t dim, int rows, int columns) {
-  lines l = {.n_data = b ? 3 : 2,
+static void run_softmax_rows(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, int64_t dim, int rows, int columns) {
+  row_job l = {.n_data = b ? 3 : 2,
              .outer = shmt__tensor_extent(to, 0, dim),
              .inner = shmt__tensor_extent(to, dim + 1, to->n_dims),
              .item = shmt__tensor_item_bytes(to)};
@@ -83,7 +83,7 @@ static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    run_lines(result, dense, NULL, dim, rows, columns);
+    run_softmax_rows(result, dense, NULL, dim, rows, columns);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -117,7 +117,7 @@ static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* ou
     SHMT_TRY(shmt__tensor_cast(grad, output->dtype, &cast_grad));
     SHMT_TRY(shmt__tensor_contiguous(cast_grad, SHMT_CONTIGUOUS_FORMAT, &dense_grad));
     SHMT_TRY(shmt__tensor_contiguous(output, SHMT_CONTIGUOUS_FORMAT, &dense_output));
-    run_lines(result, dense_grad, dense_output, dim, rows, columns);
+    run_softmax_rows(result, dense_grad, dense_output, dim, rows, columns);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -21,12 +21,12 @@ SHMT_VECTOR shmt__wf shmt__wide_log1p_or_farf(shmt__wf near, shmt__wf x) {
 /* a + sqrt(a a + 1) less 1 is a + a a / (1 + sqrt(a a + 1)). */
 SHMT_VECTOR shmt__wf shmt__wide_asinhf(shmt__wf x) {
   const shmt__wf a = shmt__wide_absf(x), near = shmt__wide_at_mostf(a, 1e4f), one = shmt__wide_f(1.0f);
-  const shmt__wf square = near * near, more = square / (one + shmt__wide_rootf(square + one));
+  const shmt__wf square = near * near, more = square / (one + shmt__wide_sqrt_newtonf(square + one));
   return shmt__signedf(shmt__wide_log1p_or_farf(near + more, a), x);
 }
 SHMT_VECTOR shmt__wf shmt__wide_acoshf(shmt__wf x) {
   const shmt__wf one = shmt__wide_f(1.0f), t = shmt__wide_at_mostf(x, 1e4f) - one;
-  const shmt__wf y = shmt__wide_log1p_or_farf(t + shmt__wide_root_or_0f(shmt__maddf(t, t, t + t)), x);
+  const shmt__wf y = shmt__wide_log1p_or_farf(t + shmt__wide_sqrt_or_0f(shmt__maddf(t, t, t + t)), x);
   return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, one, _CMP_LT_OQ), shmt__wide_f(NAN));
 }
 SHMT_VECTOR shmt__wd shmt__wide_atanh(shmt__wd x) {
@@ -40,7 +40,7 @@ SHMT_VECTOR shmt__wd shmt__wide_log1p_or_far(shmt__wd near, shmt__wd x) {
 }
 SHMT_VECTOR shmt__wd shmt__wide_asinh(shmt__wd x) {
   const shmt__wd a = shmt__wide_abs(x), near = shmt__wide_at_most(a, 1e8), one = shmt__wide_d(1.0);
-  const shmt__wd square = near * near, more = square / (one + shmt__wide_root(square + one));
+  const shmt__wd square = near * near, more = square / (one + shmt__wide_sqrt_newton(square + one));
   return shmt__signed(shmt__wide_log1p_or_far(near + more, a), x);
 }
 SHMT_VECTOR shmt__wd shmt__wide_acosh(shmt__wd x) {

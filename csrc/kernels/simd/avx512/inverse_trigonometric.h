@@ -90,7 +90,7 @@ SHMT_VECTOR shmt__wd shmt__wide_atan2(shmt__wd y, shmt__wd x) {
 SHMT_VECTOR shmt__wf shmt__wide_asin_partf(shmt__wf x, __mmask16* is_near) {
   const shmt__wf a = shmt__wide_absf(x), half = shmt__wide_f(0.5f), rest = shmt__nmaddf(a, half, half);
   *is_near = _mm512_cmp_ps_mask(a, half, _CMP_LE_OQ);
-  const shmt__wf s = _mm512_mask_mov_ps(shmt__wide_root_or_0f(rest), *is_near, a);
+  const shmt__wf s = _mm512_mask_mov_ps(shmt__wide_sqrt_or_0f(rest), *is_near, a);
   const shmt__wf z = _mm512_mask_mul_ps(rest, *is_near, a, a);
   shmt__wf p = shmt__wide_f(3.67468037e-2f);
   p = shmt__maddf(p, z, shmt__wide_f(1.50363054e-2f));
@@ -121,32 +121,32 @@ SHMT_VECTOR shmt__wd shmt__wide_asin_part(shmt__wd x, __mmask8* is_near) {
 }
 SHMT_VECTOR shmt__wf shmt__wide_asinf(shmt__wf x) {
   __mmask16 is_near;
-  const shmt__wf y = shmt__wide_asin_partf(x, &is_near), turn = shmt__wide_f(1.57079637f);
-  const shmt__wf far = shmt__nmaddf(y, shmt__wide_f(2.0f), turn);
+  const shmt__wf y = shmt__wide_asin_partf(x, &is_near), half_pi = shmt__wide_f(1.57079637f);
+  const shmt__wf far = shmt__nmaddf(y, shmt__wide_f(2.0f), half_pi);
   return shmt__signedf(_mm512_mask_mov_ps(far + shmt__wide_f(-4.37113883e-8f), is_near, y), x);
 }
 SHMT_VECTOR shmt__wd shmt__wide_asin(shmt__wd x) {
   __mmask8 is_near;
-  const shmt__wd y = shmt__wide_asin_part(x, &is_near), turn = shmt__wide_d(1.5707963267948966);
-  const shmt__wd far = shmt__nmadd(y, shmt__wide_d(2.0), turn);
+  const shmt__wd y = shmt__wide_asin_part(x, &is_near), half_pi = shmt__wide_d(1.5707963267948966);
+  const shmt__wd far = shmt__nmadd(y, shmt__wide_d(2.0), half_pi);
   return shmt__signed(_mm512_mask_mov_pd(far + shmt__wide_d(6.123233995736766e-17), is_near, y), x);
 }
 /* As many quarter turns less as many parts: 1 of 1 near 0, else 0 of -2, or 2 of 2 on the left; signs with the part. */
 SHMT_VECTOR shmt__wf shmt__wide_acosf(shmt__wf x) {
   __mmask16 is_near;
   const shmt__wf y = shmt__wide_asin_partf(x, &is_near), one = shmt__wide_f(1.0f), sign = shmt__signedf(one, x);
-  const shmt__wf turns = _mm512_mask_mov_ps(one - sign, is_near, one);
+  const shmt__wf half_pis = _mm512_mask_mov_ps(one - sign, is_near, one);
   const shmt__wf parts = _mm512_mask_mov_ps(sign * shmt__wide_f(-2.0f), is_near, sign);
-  const shmt__wf less = shmt__maddf(y, parts, turns * shmt__wide_f(4.37113883e-8f));
-  return _mm512_fmsub_ps(turns, shmt__wide_f(1.57079637f), less);
+  const shmt__wf less = shmt__maddf(y, parts, half_pis * shmt__wide_f(4.37113883e-8f));
+  return _mm512_fmsub_ps(half_pis, shmt__wide_f(1.57079637f), less);
 }
 SHMT_VECTOR shmt__wd shmt__wide_acos(shmt__wd x) {
   __mmask8 is_near;
   const shmt__wd y = shmt__wide_asin_part(x, &is_near), one = shmt__wide_d(1.0), sign = shmt__signed(one, x);
-  const shmt__wd turns = _mm512_mask_mov_pd(one - sign, is_near, one);
+  const shmt__wd half_pis = _mm512_mask_mov_pd(one - sign, is_near, one);
   const shmt__wd parts = _mm512_mask_mov_pd(sign * shmt__wide_d(-2.0), is_near, sign);
-  const shmt__wd less = _mm512_fmsub_pd(y, parts, turns * shmt__wide_d(6.123233995736766e-17));
-  return _mm512_fmsub_pd(turns, shmt__wide_d(1.5707963267948966), less);
+  const shmt__wd less = _mm512_fmsub_pd(y, parts, half_pis * shmt__wide_d(6.123233995736766e-17));
+  return _mm512_fmsub_pd(half_pis, shmt__wide_d(1.5707963267948966), less);
 }
 
 #endif

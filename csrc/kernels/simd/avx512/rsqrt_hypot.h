@@ -30,17 +30,17 @@ SHMT_VECTOR shmt__wd shmt__wide_rsqrt(shmt__wd x) {
 }
 
 /* sqrt(x) of x from 1e-30 (1e-200) on, far from overflow; what is less becomes that. */
-SHMT_VECTOR shmt__wf shmt__wide_rootf(shmt__wf x) {
+SHMT_VECTOR shmt__wf shmt__wide_sqrt_newtonf(shmt__wf x) {
   const shmt__wf c = _mm512_max_ps(shmt__wide_f(1e-30f), x), r = _mm512_rsqrt14_ps(c), y = c * r;
   return shmt__maddf(shmt__nmaddf(y, y, c), r * shmt__wide_f(0.5f), y);
 }
-SHMT_VECTOR shmt__wd shmt__wide_root(shmt__wd x) {
+SHMT_VECTOR shmt__wd shmt__wide_sqrt_newton(shmt__wd x) {
   const shmt__wd c = _mm512_max_pd(shmt__wide_d(1e-200), x), r = shmt__wide_rsqrt_near(c), y = c * r;
   return shmt__madd(shmt__nmadd(y, y, c), r * shmt__wide_d(0.5), y);
 }
 
 /* The same of any x up to 1e30 (1e200): 0 of 0, NaN of what is negative. */
-SHMT_VECTOR shmt__wf shmt__wide_root_or_0f(shmt__wf x) {
+SHMT_VECTOR shmt__wf shmt__wide_sqrt_or_0f(shmt__wf x) {
   const shmt__wf r = _mm512_rsqrt14_ps(x), y = x * r;
   const __mmask16 is_some = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NEQ_UQ);
   return _mm512_maskz_fmadd_ps(is_some, shmt__nmaddf(y, y, x), r * shmt__wide_f(0.5f), y);
@@ -77,7 +77,7 @@ SHMT_VECTOR shmt__wf shmt__wide_hypotf(shmt__wf a, shmt__wf b) {
   const shmt__wf high = _mm512_max_ps(x, y), low = _mm512_min_ps(y, x);
   const shmt__wf k = _mm512_max_ps(shmt__wide_f(-150.0f), _mm512_getexp_ps(high)), less = shmt__wide_minusf(k);
   const shmt__wf u = _mm512_scalef_ps(high, less), v = _mm512_scalef_ps(low, less);
-  const shmt__wf root = shmt__wide_rootf(shmt__maddf(u, u, v * v));
+  const shmt__wf root = shmt__wide_sqrt_newtonf(shmt__maddf(u, u, v * v));
   const __mmask16 is_infinite = _mm512_cmp_ps_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_ps_mask(y, infinity, _CMP_EQ_OQ);
   return _mm512_mask_mov_ps(_mm512_scalef_ps(root, k), is_infinite, infinity);
 }
@@ -86,7 +86,7 @@ SHMT_VECTOR shmt__wd shmt__wide_hypot(shmt__wd a, shmt__wd b) {
   const shmt__wd high = _mm512_max_pd(x, y), low = _mm512_min_pd(y, x);
   const shmt__wd k = _mm512_max_pd(shmt__wide_d(-1080.0), _mm512_getexp_pd(high)), less = shmt__wide_minus(k);
   const shmt__wd u = _mm512_scalef_pd(high, less), v = _mm512_scalef_pd(low, less);
-  const shmt__wd root = shmt__wide_root(shmt__madd(u, u, v * v));
+  const shmt__wd root = shmt__wide_sqrt_newton(shmt__madd(u, u, v * v));
   const __mmask8 is_infinite = _mm512_cmp_pd_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_pd_mask(y, infinity, _CMP_EQ_OQ);
   return _mm512_mask_mov_pd(_mm512_scalef_pd(root, k), is_infinite, infinity);
 }

@@ -13,14 +13,14 @@
 
 #if SHMT_HAS_WIDE
 /* Of |x|: where the multiple stands in the table, r, sin(r) - r and cos(r) - 1. */
-typedef struct shmt__wide_turnf {
+typedef struct shmt__wide_reducedf {
   __m512i at;
   shmt__wf r, sine, cosine;
-} shmt__wide_turnf;
-typedef struct shmt__wide_turn {
+} shmt__wide_reducedf;
+typedef struct shmt__wide_reduced {
   __m512i at;
   shmt__wd r, sine, cosine;
-} shmt__wide_turn;
+} shmt__wide_reduced;
 
 /* a less the nearest multiple of a part of pi/2, whose number stands in the low bits of *at. */
 SHMT_VECTOR shmt__wf shmt__wide_from_multiplef(shmt__wf a, float parts, __m512i* at) {
@@ -39,8 +39,8 @@ SHMT_VECTOR shmt__wd shmt__wide_from_multiple(shmt__wd a, double parts, __m512i*
   *at = _mm512_castpd_si512(shifted);
   return shmt__madd(k, shmt__wide_d(1.4973849048591698e-33 / parts), nearer);
 }
-SHMT_VECTOR shmt__wide_turnf shmt__wide_turnedf(shmt__wf a) {
-  shmt__wide_turnf t;
+SHMT_VECTOR shmt__wide_reducedf shmt__wide_reducef(shmt__wf a) {
+  shmt__wide_reducedf t;
   t.r = shmt__wide_from_multiplef(a, 8, &t.at);
   const shmt__wf z = t.r * t.r;
   const shmt__wf s = shmt__maddf(z, shmt__wide_f(8.331421e-03f), shmt__wide_f(-1.6666667e-01f));
@@ -48,8 +48,8 @@ SHMT_VECTOR shmt__wide_turnf shmt__wide_turnedf(shmt__wf a) {
   t.sine = z * t.r * s, t.cosine = z * c;
   return t;
 }
-SHMT_VECTOR shmt__wide_turn shmt__wide_turned(shmt__wd a) {
-  shmt__wide_turn t;
+SHMT_VECTOR shmt__wide_reduced shmt__wide_reduce(shmt__wd a) {
+  shmt__wide_reduced t;
   t.r = shmt__wide_from_multiple(a, 4, &t.at);
   const shmt__wd z = t.r * t.r;
   shmt__wd s = shmt__wide_d(-2.5036634837116425e-08), c = shmt__wide_d(-2.753720453432431e-07);
@@ -65,29 +65,29 @@ SHMT_VECTOR shmt__wide_turn shmt__wide_turned(shmt__wd a) {
   return t;
 }
 /* The angle's sine, by the sine of the multiple at `at` and its cosine; the smallest terms first. */
-SHMT_VECTOR shmt__wf shmt__wide_sine_atf(shmt__wide_turnf a, __m512i at, shmt__wf cosine) {
+SHMT_VECTOR shmt__wf shmt__wide_sine_atf(shmt__wide_reducedf a, __m512i at, shmt__wf cosine) {
   const shmt__wf sine = shmt__lookupf(shmt__wide_sinesf[0], at), lack = shmt__lookupf(shmt__wide_sinesf[1], at);
   const shmt__wf small = shmt__maddf(sine, a.cosine, shmt__maddf(cosine, a.sine, lack));
   return shmt__maddf(cosine, a.r, small) + sine;
 }
-SHMT_VECTOR shmt__wd shmt__wide_sine_at(shmt__wide_turn a, __m512i at, shmt__wd cosine) {
+SHMT_VECTOR shmt__wd shmt__wide_sine_at(shmt__wide_reduced a, __m512i at, shmt__wd cosine) {
   const shmt__wd sine = shmt__lookup(shmt__wide_sines[0], at), lack = shmt__lookup(shmt__wide_sines[1], at);
   const shmt__wd small = shmt__madd(sine, a.cosine, shmt__madd(cosine, a.sine, lack));
   return shmt__madd(cosine, a.r, small) + sine;
 }
 SHMT_VECTOR __m512i shmt__wide_quarter_onf(__m512i at) { return _mm512_add_epi32(at, _mm512_set1_epi32(8)); }
 SHMT_VECTOR __m512i shmt__wide_quarter_on(__m512i at) { return _mm512_add_epi64(at, _mm512_set1_epi64(4)); }
-SHMT_VECTOR shmt__wf shmt__wide_sinef(shmt__wide_turnf a) {
+SHMT_VECTOR shmt__wf shmt__wide_sinef(shmt__wide_reducedf a) {
   return shmt__wide_sine_atf(a, a.at, shmt__lookupf(shmt__wide_sinesf[0], shmt__wide_quarter_onf(a.at)));
 }
-SHMT_VECTOR shmt__wd shmt__wide_sine(shmt__wide_turn a) {
+SHMT_VECTOR shmt__wd shmt__wide_sine(shmt__wide_reduced a) {
   return shmt__wide_sine_at(a, a.at, shmt__lookup(shmt__wide_sines[0], shmt__wide_quarter_on(a.at)));
 }
-SHMT_VECTOR shmt__wf shmt__wide_cosinef(shmt__wide_turnf a) {
+SHMT_VECTOR shmt__wf shmt__wide_cosinef(shmt__wide_reducedf a) {
   const shmt__wf sine = shmt__lookupf(shmt__wide_sinesf[0], a.at);
   return shmt__wide_sine_atf(a, shmt__wide_quarter_onf(a.at), -sine);
 }
-SHMT_VECTOR shmt__wd shmt__wide_cosine(shmt__wide_turn a) {
+SHMT_VECTOR shmt__wd shmt__wide_cosine(shmt__wide_reduced a) {
   const shmt__wd sine = shmt__lookup(shmt__wide_sines[0], a.at);
   return shmt__wide_sine_at(a, shmt__wide_quarter_on(a.at), -sine);
 }
@@ -115,28 +115,28 @@ SHMT_VECTOR shmt__wd shmt__wide_unless_far(shmt__wd y, shmt__wd x, double (*fn)(
 }
 
 /* y, its sign changed where x has one. */
-SHMT_VECTOR shmt__wf shmt__wide_sign_turnedf(shmt__wf y, shmt__wf x) {
+SHMT_VECTOR shmt__wf shmt__wide_sign_flippedf(shmt__wf y, shmt__wf x) {
   const __m512i sign = _mm512_set1_epi32(INT32_MIN);
   return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(y), _mm512_castps_si512(x), sign, 0x78));
 }
-SHMT_VECTOR shmt__wd shmt__wide_sign_turned(shmt__wd y, shmt__wd x) {
+SHMT_VECTOR shmt__wd shmt__wide_sign_flipped(shmt__wd y, shmt__wd x) {
   const __m512i sign = _mm512_set1_epi64(INT64_MIN);
   return _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_castpd_si512(y), _mm512_castpd_si512(x), sign, 0x78));
 }
 SHMT_VECTOR shmt__wf shmt__wide_sinf(shmt__wf x) {
-  const shmt__wide_turnf a = shmt__wide_turnedf(shmt__wide_absf(x));
-  return shmt__wide_unless_farf(shmt__wide_sign_turnedf(shmt__wide_sinef(a), x), x, sinf);
+  const shmt__wide_reducedf a = shmt__wide_reducef(shmt__wide_absf(x));
+  return shmt__wide_unless_farf(shmt__wide_sign_flippedf(shmt__wide_sinef(a), x), x, sinf);
 }
 SHMT_VECTOR shmt__wf shmt__wide_cosf(shmt__wf x) {
-  const shmt__wide_turnf a = shmt__wide_turnedf(shmt__wide_absf(x));
+  const shmt__wide_reducedf a = shmt__wide_reducef(shmt__wide_absf(x));
   return shmt__wide_unless_farf(shmt__wide_cosinef(a), x, cosf);
 }
 SHMT_VECTOR shmt__wd shmt__wide_sin(shmt__wd x) {
-  const shmt__wide_turn a = shmt__wide_turned(shmt__wide_abs(x));
-  return shmt__wide_unless_far(shmt__wide_sign_turned(shmt__wide_sine(a), x), x, sin);
+  const shmt__wide_reduced a = shmt__wide_reduce(shmt__wide_abs(x));
+  return shmt__wide_unless_far(shmt__wide_sign_flipped(shmt__wide_sine(a), x), x, sin);
 }
 SHMT_VECTOR shmt__wd shmt__wide_cos(shmt__wd x) {
-  const shmt__wide_turn a = shmt__wide_turned(shmt__wide_abs(x));
+  const shmt__wide_reduced a = shmt__wide_reduce(shmt__wide_abs(x));
   return shmt__wide_unless_far(shmt__wide_cosine(a), x, cos);
 }
 
@@ -146,10 +146,10 @@ SHMT_VECTOR shmt__wf shmt__wide_tanf(shmt__wf x) {
   __m512i at;
   const shmt__wf r = shmt__wide_from_multiplef(shmt__wide_absf(x), 16, &at), z = r * r;
   const shmt__wf p = shmt__maddf(z, shmt__wide_f(1.3346349e-01f), shmt__wide_f(3.3333328e-01f)), t = shmt__maddf(z * r, p, r);
-  const shmt__wf sine = shmt__lookupf(shmt__wide_half_turnf[0], at), cosine = shmt__lookupf(shmt__wide_half_turnf[2], at);
-  const shmt__wf high = shmt__maddf(cosine, t, shmt__lookupf(shmt__wide_half_turnf[1], at)) + sine;
-  const shmt__wf low = shmt__nmaddf(sine, t, shmt__lookupf(shmt__wide_half_turnf[3], at)) + cosine;
-  return shmt__wide_unless_farf(shmt__wide_sign_turnedf(high / low, x), x, tanf);
+  const shmt__wf sine = shmt__lookupf(shmt__wide_half_anglef[0], at), cosine = shmt__lookupf(shmt__wide_half_anglef[2], at);
+  const shmt__wf high = shmt__maddf(cosine, t, shmt__lookupf(shmt__wide_half_anglef[1], at)) + sine;
+  const shmt__wf low = shmt__nmaddf(sine, t, shmt__lookupf(shmt__wide_half_anglef[3], at)) + cosine;
+  return shmt__wide_unless_farf(shmt__wide_sign_flippedf(high / low, x), x, tanf);
 }
 SHMT_VECTOR shmt__wd shmt__wide_tan(shmt__wd x) {
   __m512i at;
@@ -161,10 +161,10 @@ SHMT_VECTOR shmt__wd shmt__wide_tan(shmt__wd x) {
   p = shmt__madd(p, z, shmt__wide_d(0.13333333333333763));
   p = shmt__madd(p, z, shmt__wide_d(0.3333333333333333));
   const shmt__wd t = shmt__madd(z * r, p, r);
-  const shmt__wd sine = shmt__lookup(shmt__wide_half_turn[0], at), cosine = shmt__lookup(shmt__wide_half_turn[2], at);
-  const shmt__wd high = shmt__madd(cosine, t, shmt__lookup(shmt__wide_half_turn[1], at)) + sine;
-  const shmt__wd low = shmt__nmadd(sine, t, shmt__lookup(shmt__wide_half_turn[3], at)) + cosine;
-  return shmt__wide_unless_far(shmt__wide_sign_turned(high / low, x), x, tan);
+  const shmt__wd sine = shmt__lookup(shmt__wide_half_angle[0], at), cosine = shmt__lookup(shmt__wide_half_angle[2], at);
+  const shmt__wd high = shmt__madd(cosine, t, shmt__lookup(shmt__wide_half_angle[1], at)) + sine;
+  const shmt__wd low = shmt__nmadd(sine, t, shmt__lookup(shmt__wide_half_angle[3], at)) + cosine;
+  return shmt__wide_unless_far(shmt__wide_sign_flipped(high / low, x), x, tan);
 }
 
 #endif
