@@ -140,7 +140,7 @@ INLINE int64_t FN(element_offset)(int64_t j, int64_t step, int64_t shrink) { ret
 
 /* Adds one row's gradient from some others, for any distances. */
 static void FN(row_gradient)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others, const T* grads,
-                              const T* distances, int64_t first, int64_t count, const int norm) {
+                             const T* distances, int64_t first, int64_t count, const int norm) {
   enum { COLUMNS = 64 };
 
   for (int64_t begin = 0; begin < s->length; begin += COLUMNS) {
@@ -171,7 +171,7 @@ INLINE void FN(gather)(T* to, const char* from, int64_t step, int64_t shrink, in
 /* Combines gradients and distances of one row to `count` others, from `first` on, into one factor of the difference.
  * Returns whether all are finite. */
 static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* grads, const char* distances, int64_t first,
-                            int64_t count, T* factors) {
+                             int64_t count, T* factors) {
   const FN(vector) zero = {0};
   FN(vector) lost = {0}; /* NaN where one is not finite */
   T to[FN(factors) + FN(lanes)];
@@ -195,8 +195,8 @@ static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* 
 
 /* Adds some vectors of columns of some rows; the first `known` columns have been done. */
 INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
-                                  T (*factors)[FN(factors)], int64_t count, int64_t known, const int n_rows,
-                                  const int n_vectors) {
+                                 T (*factors)[FN(factors)], int64_t count, int64_t known, const int n_rows,
+                                 const int n_vectors) {
   double total[2][FN(block)] = {{0}};
   FN(vector) at[2][4];
 
@@ -226,7 +226,7 @@ INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, c
 
 /* Adds the gradients of some rows. The last vectors begin early enough to be whole: rows are at least as long as one. */
 INLINE void FN(row_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
-                               T (*factors)[FN(factors)], int64_t count, const int n_rows) {
+                              T (*factors)[FN(factors)], int64_t count, const int n_rows) {
   for (int64_t m = 0, done = 0; done < s->length; done = m) {
     const int64_t whole = s->length / FN(lanes), left = (s->length - done + FN(lanes) - 1) / FN(lanes);
     const int64_t most = left < whole ? left : whole, n = most < FN(gradient_vectors) ? most : FN(gradient_vectors);
@@ -253,7 +253,7 @@ static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* c
       const int64_t at = i * s->length;
       if (!are_finite)
         FN(row_gradient)(s, to + at, x + at, others, (const T*)(const void*)(data[3] + i * strides[3]),
-                          (const T*)(const void*)(data[4] + i * strides[4]), first, count, norm);
+                         (const T*)(const void*)(data[4] + i * strides[4]), first, count, norm);
       else if (i + 1 < n_rows)
         FN(row_gradients)(s, to + at, x + at, others + first * s->length, factors + i++, count, 2);
       else

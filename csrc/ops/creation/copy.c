@@ -1,4 +1,4 @@
-/* ops/creation/copy.c -- copies, casts and fills as operators. */
+/* ops/creation/copy.c -- copies, casts and fills: copy_, clone, contiguous, fill_, zero_, to. */
 #include "generated/impls.h"
 
 #include "base/promote.h"

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* From this size on, zeros are pages that the kernel gives out zeroed; below, filling recycled memory is faster. */
+/* From this size on zeros are fresh pages, which the kernel zeroes. Below, filling recycled memory is faster. */
 enum { FRESH_PAGES_BYTES = 1 << 24 };
 
 static shmt_dtype dtype_or(shmt_dtype dtype, shmt_dtype otherwise) {
@@ -25,7 +25,7 @@ static shmt_status check_sizes(const char* name, shmt_ints sizes) {
   return SHMT_OK;
 }
 
-/* A new tensor, or the preset one resized: its dtype and device count when none is asked for. */
+/* Makes a new tensor, or resizes the preset one, whose dtype and device are used when none is asked for. */
 static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt_device device,
                         shmt_memory_format format, shmt_tensor** out) {
   SHMT_TRY(check_sizes(name, size));
@@ -70,7 +70,7 @@ static shmt_status fill(shmt_tensor* t, shmt_scalar value) {
   return shmt__tensor_fill(t, value);
 }
 
-/* make(), then fill; a new tensor that cannot be filled is released. */
+/* make(), then fill. A new tensor that cannot be filled is released. */
 static shmt_status make_filled(const char* name, shmt_ints size, shmt_dtype dtype, shmt_device device,
                                shmt_scalar value, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) made = NULL;
@@ -91,7 +91,7 @@ shmt_status shmt__full(shmt_ints size, shmt_scalar fill_value, shmt_dtype dtype,
   (void)pin_memory;
   if (dtype == SHMT_DTYPE_NONE && !*out) {
     dtype = shmt__scalar_dtype(fill_value);
-    /* No halves here, in torch. */
+    /* In torch this does not make complex32. */
     if (dtype == SHMT_COMPLEX32) dtype = SHMT_COMPLEX64;
     if (dtype == SHMT_UINT64) dtype = SHMT_INT64;
   }
@@ -105,7 +105,7 @@ shmt_status shmt__zeros(shmt_ints size, shmt_dtype dtype, shmt_layout layout, sh
 
   (void)layout;
   (void)pin_memory;
-  /* A large result takes pages that the kernel hands out as zeros, untouched. */
+  /* A large result takes fresh pages, which the kernel zeroes, and does not touch them. */
   if (!*out && device != SHMT_META) {
     SHMT_TRY(check_sizes("zeros", size));
     dtype = dtype_or(dtype, shmt__default_dtype());
@@ -188,7 +188,7 @@ shmt_status shmt__full_like(shmt_tensor* self, shmt_scalar fill_value, shmt_dtyp
   return like_filled(self, dtype, device, memory_format, fill_value, out);
 }
 
-/* --- of another tensor's kind ------------------------------------------------------ */
+/* --- new_ forms -------------------------------------------------------------------- */
 
 static shmt_status new_filled(const char* name, shmt_tensor* self, shmt_ints size, shmt_dtype dtype,
                               shmt_device device, shmt_scalar value, shmt_tensor** out) {

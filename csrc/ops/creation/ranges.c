@@ -1,4 +1,4 @@
-/* ops/creation/ranges.c -- tensors of regular values: arange, linspace, logspace, eye. */
+/* ops/creation/ranges.c -- arange, range, linspace, logspace, eye. */
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -15,14 +15,14 @@
 
 enum { BLOCK = 128, GRAIN = 1 << 16 };
 
-/* How long, and from where to where in which steps. */
+/* The values of a range. */
 typedef struct range {
   bool integral;
   int64_t i_start, i_step;
   double start, step;
-  double end;     /* linspace counts its second half back from here */
+  double end;     /* linspace calculates its second half backwards from here */
   int64_t steps;  /* of linspace; 0 for arange */
-  bool is_powers; /* logspace: of base */
+  bool is_powers; /* logspace: powers of base */
   double base;
   bool is_complex;
   double imaginary_start, imaginary_step, imaginary_end;
@@ -40,13 +40,13 @@ static double _Complex complex_value(const range* r, int64_t i) {
 
 typedef struct filling {
   const range* r;
-  shmt__cast_loop_fn cast; /* NULL: none is needed */
+  shmt__cast_loop_fn cast; /* NULL: no cast is needed */
   char* data;
   int64_t item;
   bool streamed;
 } filling;
 
-/* n elements of an integral range from `first` on; one step at a time, which wraps behind the last. */
+/* n elements of an integer range from `first` on. Adds one step at a time, which wraps behind the last. */
 static void fill_integers(const range* r, int64_t first, int64_t n, int64_t* to) {
   const uint64_t step = (uint64_t)r->i_step;
   uint64_t value = (uint64_t)r->i_start + (uint64_t)first * step;
@@ -54,7 +54,7 @@ static void fill_integers(const range* r, int64_t first, int64_t n, int64_t* to)
   for (int64_t k = 0; k < n; k++, value += step) to[k] = (int64_t)value;
 }
 
-/* start + step * i for n numbers i from `first` on, which doubles hold exactly. */
+/* start + step * i for n integers i from `first` on, which doubles hold exactly. */
 static void fill_steps(double start, double step, int64_t first, int64_t n, double* to) {
   const double from = (double)first;
 
@@ -71,7 +71,8 @@ static void fill_doubles(const range* r, int64_t first, int64_t n, double* to) {
   for (int64_t k = 0; k < n; k++) to[k] = pow(r->base, to[k]);
 }
 
-/* Blocks of doubles, complex doubles or int64s, converted by the cast loops, so that every dtype is served. */
+/* Fills a piece. Makes blocks of doubles, complex doubles or int64s, and converts them with the cast loops: so every
+ * dtype works. */
 static void fill_piece(void* ctx, int64_t begin, int64_t end) {
   const filling* f = ctx;
   const range* r = f->r;
@@ -80,7 +81,7 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
     double _Complex z[BLOCK];
     int64_t i[BLOCK];
   } block;
-  _Alignas(16) char made[BLOCK * 16]; /* as its dtype */
+  _Alignas(16) char made[BLOCK * 16]; /* in the range's own dtype */
 
   if (r->integral && !f->cast && !f->streamed) {
     fill_integers(r, begin, end - begin, (int64_t*)(void*)f->data + begin);
@@ -111,8 +112,8 @@ static void fill_range(shmt_tensor* t, const range* r) {
   shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
 }
 
-/* Where the result goes: dtype and device of a preset output count when none is asked for. On the CPU (is_kept: on meta
- * too) one of n elements keeps its shape. */
+/* Makes the result. A preset output's dtype and device are used when none is asked for. On the CPU a preset output of n
+ * elements keeps its shape; with is_kept on Meta too. */
 static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
@@ -133,7 +134,7 @@ static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dt
   return shmt__output_end(name, &work, out);
 }
 
-/* The number of elements of arange comes of rounded quotients: a preset output of another number is worth a word. */
+/* Warns when a preset output has another number of elements: that number comes from rounded quotients. */
 static shmt_status warn_of_count(const shmt_tensor* out, int64_t count) {
   if (out->numel == 0 || out->numel == count) return SHMT_OK;
   return shmt__warn("The number of elements in the out tensor of shape %s is %" PRId64 " which does not match the computed "
@@ -142,12 +143,12 @@ static shmt_status warn_of_count(const shmt_tensor* out, int64_t count) {
                     SHMT_SHAPE_TEXT(out), out->numel, count, count);
 }
 
-/* What a range of dtype is counted in. */
+/* The dtype in which a range of dtype is calculated. */
 static shmt_dtype counted_in(shmt_dtype dtype) {
   return shmt__is_integral(dtype) ? SHMT_INT64 : shmt__is_half(dtype) ? SHMT_FLOAT32 : SHMT_FLOAT64;
 }
 
-/* Bounds and steps of arange and range are real, and in the range of what is counted. */
+/* Checks that bounds and step of arange and range are real, and in the range of the dtype calculated in. */
 static shmt_status check_real(shmt_scalar start, shmt_scalar step, shmt_dtype counted, shmt_scalar end,
                               shmt_dtype end_dtype) {
   SHMT_TRY(shmt__scalar_check(start, counted));
@@ -176,13 +177,13 @@ shmt_status shmt__arange_start_step(shmt_scalar start, shmt_scalar end, shmt_sca
   if (dtype == SHMT_DTYPE_NONE)
     dtype = is_whole(start) && is_whole(end) && is_whole(step) ? SHMT_INT64 : shmt__default_dtype();
   SHMT_TRY(check_range_dtype("arange_cpu", dtype, false));
-  /* Only in int64 is the end more than a part of the quotient that gives the size. */
+  /* Only in int64 is the end used otherwise than in the quotient that gives the size. */
   SHMT_TRY(check_real(start, step, counted_in(dtype), end, dtype == SHMT_INT64 ? dtype : SHMT_FLOAT64));
   r.integral = shmt__is_integral(dtype);
   r.start = first;
   r.step = shmt__scalar_to_double(step);
   if (r.integral) {
-    /* Bounds and step count as numbers of the integral type. */
+    /* Bounds and step are first converted to the integer dtype. */
     r.i_start = shmt__scalar_to_int64(start);
     r.i_step = shmt__scalar_to_int64(step);
     SHMT_REQUIRE(r.i_step != 0 || r.step == 0, SHMT_E_VALUE, "step must be nonzero");
@@ -246,7 +247,7 @@ static shmt_status spaced_dtype(const char* name, shmt_scalar start, shmt_scalar
   return SHMT_OK;
 }
 
-/* The powers of base, or the values themselves where it is NULL. */
+/* The values, or the powers of base with them when base is not NULL. */
 static shmt_status spaced(const char* name, shmt_scalar start, shmt_scalar end, int64_t steps, const double* base,
                           shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
   double first[2], last[2];
@@ -291,7 +292,7 @@ shmt_status shmt__logspace(shmt_scalar start, shmt_scalar end, int64_t steps, do
   return spaced("logspace", start, end, steps, &base, dtype, device, out);
 }
 
-/* Bounds given as 0-d tensors. */
+/* Reads bounds that are given as 0-d tensors. */
 static shmt_status bound_of(const char* name, shmt_tensor* start, shmt_tensor* end, shmt_scalar* first,
                             shmt_scalar* last) {
   const bool zero_dim = (!start || start->n_dims == 0) && (!end || end->n_dims == 0);

@@ -1,4 +1,5 @@
-/* ops/creation/window_functions.c -- window functions of signal processing. */
+/* ops/creation/window_functions.c -- window functions of signal processing: hann_window, hamming_window, kaiser_window
+ * and more. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -13,7 +14,7 @@
 
 enum { BLOCK = 512 };
 
-/* A window is f(x) for x from 0 to 1 over its length; a and b are f's own numbers. */
+/* A window is f(x) for x from 0 to 1 over its length; a and b are parameters of f. */
 typedef struct window {
   const char* name;
   double (*value)(double x, double a, double b);
@@ -56,7 +57,7 @@ static shmt_status fill(shmt_tensor* t, const window* w, int64_t intervals) {
   return SHMT_OK;
 }
 
-/* length points; a periodic window is a symmetric one, a point longer, without its last. */
+/* A window of `length` points. A periodic window is a symmetric one, a point longer, without its last point. */
 static shmt_status make(const window* w, int64_t length, bool periodic, shmt_dtype dtype,
                         shmt_device device, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;

@@ -182,8 +182,8 @@ static bool are_rows(const shmt_tensor* x1, const shmt_tensor* x2) {
 
 shmt_status shmt__cdist(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor** out) {
   if (x1->n_dims < 2 || x2->n_dims < 2) return shmt_op__cdist(x1, x2, p, out); /* which raises the error */
-  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25; /* then torch uses a product of
-                                                                                           * matrices */
+  /* With many rows torch uses a product of matrices. */
+  const bool are_many = x1->sizes[x1->n_dims - 2] > 25 || x2->sizes[x2->n_dims - 2] > 25;
 
   SHMT_REFUSE_DTYPE(shmt__is_half(x1->dtype) && !(p == 2 && are_many), x1->dtype, "cdist");
   return are_rows(x1, x2) ? shmt_op__cdist_forward(x1, x2, p, out) : shmt_op__cdist(x1, x2, p, out);
@@ -219,13 +219,13 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
 /* --- gradients of distances ----------------------------------------------------------------- */
 
 shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* differences, double p, shmt_tensor* norms,
-                                    shmt_tensor** out) {
+                                           shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sizes = NULL;
   SHMT_AUTO(shmt_tensor) largest = NULL;
   SHMT_AUTO(shmt_tensor) is_less = NULL;
   SHMT_AUTO(shmt_tensor) signs = NULL;
   SHMT_AUTO(shmt_tensor) each = NULL;
-  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
+  SHMT_AUTO(shmt_tensor) gradients = NULL;
 
   if (!isinf(p))
     return shmt_op__vector_norm_backward(grad, differences, norms, shmt__scalar_float(p), SHMT_INTS(-1), false, out);
@@ -235,8 +235,8 @@ shmt_status shmt__difference_norm_backward(shmt_tensor* grad, shmt_tensor* diffe
   SHMT_TRY(shmt_op_ne_Tensor(sizes, largest, &is_less));
   SHMT_TRY(shmt_op_sgn(differences, &signs));
   SHMT_TRY(shmt_op_unsqueeze(grad, -1, &each));
-  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &gradient_job));
-  return shmt_op_masked_fill_Scalar(gradient_job, is_less, shmt__scalar_int(0), out);
+  SHMT_TRY(shmt_op_mul_Tensor(signs, each, &gradients));
+  return shmt_op_masked_fill_Scalar(gradients, is_less, shmt__scalar_int(0), out);
 }
 
 /* The gradient with the differences of all pairs of (..., P, M) and (..., R, M), which have the batch dims of grad. */
@@ -245,15 +245,15 @@ static shmt_status backward_of_all(shmt_tensor* grad, shmt_tensor* x1, shmt_tens
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   SHMT_AUTO(shmt_tensor) differences = NULL;
-  SHMT_AUTO(shmt_tensor) gradient_job = NULL;
+  SHMT_AUTO(shmt_tensor) gradients = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
 
   SHMT_TRY(shmt_op_unsqueeze(x1, -2, &left));
   SHMT_TRY(shmt_op_unsqueeze(x2, -3, &right));
   SHMT_TRY(shmt_op_sub_Tensor(left, right, shmt__scalar_int(1), &differences));
-  SHMT_TRY(shmt_op__difference_norm_backward(grad, differences, p, cdist, &gradient_job));
-  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
-  SHMT_TRY(shmt_op_sum_dim_IntList(gradient_job, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
+  SHMT_TRY(shmt_op__difference_norm_backward(grad, differences, p, cdist, &gradients));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradients, SHMT_INTS(-2), false, SHMT_DTYPE_NONE, grad1));
+  SHMT_TRY(shmt_op_sum_dim_IntList(gradients, SHMT_INTS(-3), false, SHMT_DTYPE_NONE, &sum));
   return shmt_op_neg(sum, grad2);
 }
 
@@ -325,16 +325,16 @@ static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
 /* Calculates the gradient of rows (batch, P, M) from distances to others (batch, R, M). All are dense but grad and cdist,
  * whose row dim and column dim have any strides. */
 static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
-                         int row, int other, shmt_tensor** out) {
+                                 int row, int other, shmt_tensor** out) {
   const int n = rows->n_dims;
   const int64_t p = rows->sizes[n - 2], r = others->sizes[n - 2], m = rows->sizes[n - 1];
   const int64_t item = shmt__tensor_item_bytes(rows);
   gradient_job s = {.shape = {.length = m, .others = r, .grad_step = grad->strides[other],
-                        .distance_step = cdist->strides[other], .norm = norm},
-              .loop = shmt__loops[SHMT_LOOP_distance_backward][rows->dtype],
-              .grad_row = grad->strides[row] * item,
-              .distance_row = cdist->strides[row] * item,
-              .item = item};
+                              .distance_step = cdist->strides[other], .norm = norm},
+                    .loop = shmt__loops[SHMT_LOOP_distance_backward][rows->dtype],
+                    .grad_row = grad->strides[row] * item,
+                    .distance_row = cdist->strides[row] * item,
+                    .item = item};
 
   SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(rows), rows->dtype, SHMT_CPU, out));
   for (int64_t b = 0; norm > 0 && b < cdist->numel / (p * r); b++) {
@@ -518,15 +518,15 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__tensor_contiguous(pdist, SHMT_CONTIGUOUS_FORMAT, &found));
     gradient_job s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
-                          .norm = norm},
-                .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
-                .to = shmt__tensor_data(result),
-                .rows = shmt__tensor_data(dense),
-                .others = shmt__tensor_data(dense),
-                .grads = shmt__tensor_data(grad),
-                .distances = shmt__tensor_data(found),
-                .grad_row = grad->strides[0] * item,
-                .item = item};
+                                .norm = norm},
+                      .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
+                      .to = shmt__tensor_data(result),
+                      .rows = shmt__tensor_data(dense),
+                      .others = shmt__tensor_data(dense),
+                      .grads = shmt__tensor_data(grad),
+                      .distances = shmt__tensor_data(found),
+                      .grad_row = grad->strides[0] * item,
+                      .item = item};
     shmt__parallel_for(n, MIN_PIECE_OPS / (n * self->sizes[1] + 1) + 1, gradient_pairs, &s);
   }
   *out = SHMT_TAKE(result);

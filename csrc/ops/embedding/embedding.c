@@ -1,4 +1,4 @@
-/* ops/embedding/embedding.c -- rows of a table by index, and the gradient of the table. */
+/* ops/embedding/embedding.c -- embedding (rows of a table by index), its gradient, and one_hot. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -47,7 +47,7 @@ shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t p
   return SHMT_OK;
 }
 
-/* Occurrences of every index, for scaling. */
+/* Counts the occurrences of every index, for scaling. */
 static shmt_status count_indices(const int64_t* index, int64_t n, int64_t n_rows, int64_t** out) {
   void* memory = NULL;
   uint64_t nbytes;
@@ -103,9 +103,9 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
   return SHMT_OK;
 }
 
-/* --- rows with a single one ------------------------------------------------------------------- */
+/* --- one_hot ---------------------------------------------------------------------------------- */
 
-/* The number of classes that self's numbers ask for, or the given one after a check. */
+/* The number of classes that self's indices need, or the given one after a check. */
 static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
   SHMT_AUTO(shmt_tensor) lowest = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
@@ -126,7 +126,7 @@ static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
   return SHMT_OK;
 }
 
-/* Zeros of the sizes with a one at each of the classes, which are in range. */
+/* Makes zeros of the sizes with a one at each of the classes, which are in range. */
 static shmt_status set_ones(shmt_tensor* classes, const int64_t* sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) rows = NULL;
@@ -136,7 +136,7 @@ static shmt_status set_ones(shmt_tensor* classes, const int64_t* sizes, shmt_ten
   const int64_t width = sizes[classes->n_dims], *index = shmt__tensor_data(dense);
   int64_t* row = shmt__tensor_data(rows);
   for (int64_t i = 0; i < dense->numel; i++, row += width) {
-    const int64_t at = index[i]; /* another process may have changed it since it was checked */
+    const int64_t at = index[i]; /* another process may have changed it since the check */
     if (at >= 0 && at < width) row[at] = 1;
   }
   *out = SHMT_TAKE(rows);

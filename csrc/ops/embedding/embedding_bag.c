@@ -1,7 +1,8 @@
-/* ops/embedding/embedding_bag.c -- sums, products and maxima of rows that two lists of numbers pair: embedding_bag and its gradients.
+/* ops/embedding/embedding_bag.c -- sums, dot products and maxima of rows, for embedding_bag and its gradients.
  *
- * Pair i takes row from[i] of one matrix to row to[i] of another. No tensor of the rows taken is made. The threads divide
- * the columns, or the pairs where each has a result of its own: sums come in the order of the pairs.
+ * Two lists of row indices make pairs: pair i takes row from[i] of one matrix to row to[i] of another. No tensor of the
+ * rows taken is made. The threads divide the columns, or the pairs where each has a result of its own. Sums are added in
+ * the order of the pairs.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 
 enum {
-  COLUMNS = 256, /* at a time where marks or wide sums are needed */
+  COLUMNS = 256, /* at a time, where flags or sums in float32 are needed */
   MIN_PIECE_OPS = 1 << 15,
 };
 
@@ -29,13 +30,13 @@ typedef struct matrix {
 
 typedef struct job {
   matrix in, out;
-  const volatile int64_t *from, *to; /* another process may change them: each is read once, and looked at */
+  const volatile int64_t *from, *to; /* another process may change them: each is read once, and checked */
   int64_t pairs;
   const char* factors; /* NULL: none */
   int64_t factor_step;
   shmt_dtype dtype;
-  char* results;      /* of products */
-  int64_t* winners;   /* of maxima, as out lies */
+  char* results;      /* of dot products */
+  int64_t* winners;   /* of maxima: row indices, with the strides of out */
   shmt__bad_index bad;
 } job;
 
@@ -48,7 +49,7 @@ static matrix matrix_of(const shmt_tensor* t) {
 
 static char* at(const matrix* m, int64_t row, int64_t column) { return m->data + row * m->row_step + column * m->step; }
 
-/* The rows of pair i; false, and a note, when there is no such row. */
+/* Finds the rows of pair i. Returns false, and reports, when there is no such row. */
 static bool find_pair(job* j, int64_t i, int64_t* from, int64_t* to) {
   *from = j->from[i];
   *to = j->to[i];
@@ -60,7 +61,7 @@ static bool find_pair(job* j, int64_t i, int64_t* from, int64_t* to) {
   return fits;
 }
 
-/* A list of row numbers: dense, int64. New reference. */
+/* A list of row indices: dense, int64. New reference. */
 static shmt_status row_indices(shmt_tensor* list, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) own_wide = NULL;
   shmt_tensor* wide = NULL;
@@ -69,7 +70,7 @@ static shmt_status row_indices(shmt_tensor* list, shmt_tensor** out) {
   return shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* self: a matrix; from, to: as many numbers each. The lists for the job are new references. */
+/* self: a matrix; from, to: lists of the same length. The lists for the job are new references. */
 static shmt_status prepare(const char* name, const shmt_tensor* self, shmt_tensor* from, shmt_tensor* to,
                            shmt_tensor** first, shmt_tensor** second) {
   SHMT_REQUIRE(self->n_dims == 2 && from->n_dims == 1 && shmt__same_sizes(from, to), SHMT_E_RUNTIME,
@@ -86,7 +87,7 @@ static shmt_status check_pairs(const char* name, const job* j) {
   return SHMT_OK;
 }
 
-/* At least so many columns for a thread. */
+/* Columns that are worth a thread. */
 static int64_t grain(const job* j) { return MIN_PIECE_OPS / (j->pairs + 1) + 16; }
 
 /* --- sums --------------------------------------------------------------------------------------- */
@@ -106,7 +107,7 @@ static void add_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Halves: as long as pairs have the same row of the sums, it is kept in float32. */
+/* 16-bit floats: as long as consecutive pairs add to the same row, its sums are kept in float32. */
 static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const shmt__loop add = shmt__loops[SHMT_LOOP_add][SHMT_FLOAT32];
@@ -136,7 +137,7 @@ static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
-                           shmt_tensor** out) {
+                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
@@ -166,7 +167,7 @@ shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_t
   return SHMT_OK;
 }
 
-/* --- products ----------------------------------------------------------------------------------- */
+/* --- dot products ------------------------------------------------------------------------------- */
 
 static void multiply_pairs(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
@@ -180,7 +181,7 @@ static void multiply_pairs(void* ctx, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_tensor* other, shmt_tensor* to,
-                               shmt_tensor** out) {
+                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -208,7 +209,7 @@ shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_
 
 /* --- maxima ------------------------------------------------------------------------------------- */
 
-/* Where row `from` is larger than the largest so far (or the first of its bag), it is the largest of row `to`. */
+/* Where row `from` is larger than the largest so far (or the first of its bag), it becomes the largest of row `to`. */
 static void take_larger(job* j, int64_t from, int64_t to, int64_t column, int64_t n, bool is_first) {
   const int64_t item = j->out.step;
   _Alignas(64) bool larger[COLUMNS];
@@ -238,9 +239,9 @@ static void find_maxima(void* ctx, int64_t begin, int64_t end) {
       }
 }
 
-/* Bags are neighbours: the rows of one bag stand together in `to`. */
+/* The rows of one bag stand together in `to`. */
 shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, int64_t n, shmt_tensor** values,
-                             shmt_tensor** rows) {
+                                    shmt_tensor** rows) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) best = NULL;

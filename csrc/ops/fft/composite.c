@@ -165,7 +165,7 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
 
 /* A complex transform along one dim. For real input it does half the work. */
 static shmt_status transform_one_dim(const char* name, shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm,
-                                  bool is_forward, shmt_tensor** out) {
+                                     bool is_forward, shmt_tensor** out) {
   if (shmt__is_complex(self->dtype)) return complex_transform(self, s, dim, norm, is_forward, out);
   return real_transform(name, self, s, dim, norm, is_forward, false, out);
 }

@@ -1,4 +1,4 @@
-/* ops/fft/four_step.c -- the four-step Fourier transform of one signal: as a matrix, its columns, then its rows, over threads. */
+/* ops/fft/four_step.c -- the four-step Fourier transform of one signal: the columns, then the rows of a matrix. */
 #include "ops/fft/four_step.h"
 
 #include "generated/dtype_tables.h"

@@ -1,7 +1,8 @@
 /* ops/fft/four_step.h -- the four-step Fourier transform of one dense signal.
  *
- * A signal of n = n1 n2 elements is a matrix of n1 rows and n2 columns. The columns are transformed and multiplied by twiddle
- * factors, then the rows are transformed. Note [Lanes] in kernels/fft/fft.h says how the matrix lies in memory.
+ * A signal of n = n1 n2 elements is a matrix of n1 rows and n2 columns. The columns are transformed and multiplied by
+ * twiddle factors, then the rows are transformed, over threads. Note [Lanes] in kernels/fft/fft.h says how the matrix lies
+ * in memory.
  */
 #ifndef SHMT_OPS_FFT_FOUR_STEP_H
 #define SHMT_OPS_FFT_FOUR_STEP_H

@@ -73,7 +73,7 @@ static int64_t signal_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_el
 static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
   const double far = n1 <= n2 && signal_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
   return PER_SIGNAL + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN, 2) +
-                           ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS, 2));
+                             ceil_div(n1, lanes) * (double)n2 * element_cost(n2, IN_COLUMNS, 2));
 }
 
 /* Is the scratch of a matrix at most a byte an element? It grows with the length of columns and rows. */
@@ -211,7 +211,8 @@ static shmt_status short_fill(shmt__fft_short* s, shmt_dtype dtype, char** to) {
 
 static shmt_status chirp_fill(shmt__fft_plan* plan, char* at) {
   SHMT_AUTO(shmt__fft_roots) roots = NULL;
-  const int64_t n = plan->key.length, m = shmt__fft_four_step_length(&plan->four_step), item = shmt__dtype_size[plan->key.dtype];
+  const int64_t n = plan->key.length, m = shmt__fft_four_step_length(&plan->four_step);
+  const int64_t item = shmt__dtype_size[plan->key.dtype];
   char *chirp = at, *spectrum = at + n * item;
 
   plan->chirp = chirp;

@@ -6,7 +6,7 @@
  *                 once, one in each lane of a vector.
  *   FOUR_STEP     One signal of such a length is a matrix, whose columns and rows are transformed in lanes.
  *   IN_REGISTERS  A signal whose length is a short power of two is such a matrix too, and stays in registers.
- *   BLUESTEIN     A signal of any other length is convolved with a chirp, by FOUR_STEP transforms of a longer, smooth length.
+ *   BLUESTEIN     A signal of any other length is convolved with a chirp, by FOUR_STEP transforms of a longer length.
  * shmt__fft_plan_create chooses the algorithm and the factors that take least time by a table of costs (clocks per vector of
  * lanes).
  *

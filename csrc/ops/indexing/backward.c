@@ -1,7 +1,8 @@
-/* ops/indexing/backward.c -- gradients of reading by index: zeros, with the gradient put into the places that were read.
+/* ops/indexing/backward.c -- gradients of reading by index: zeros, with the gradient written or added where elements were
+ * read.
  *
- * The zeros are new and nobody else's, so they are filled in place: beside the gradient there is no second tensor of
- * its size. The writes are recorded where a graph is.
+ * The zeros are new and nobody else's, so they are filled in place: beside the gradient there is no second tensor of its
+ * size. The writes are recorded where autograd records.
  */
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -22,7 +23,7 @@ shmt_status shmt__gather_backward(shmt_tensor* grad, shmt_ints sizes, int64_t di
 }
 
 shmt_status shmt__value_selecting_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
-                                  shmt_tensor** out) {
+                                           shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
@@ -31,7 +32,7 @@ shmt_status shmt__value_selecting_backward(shmt_tensor* grad, shmt_ints sizes, i
   return SHMT_OK;
 }
 
-/* Is there a mask of all elements? It names each place once, in order: no list of the places is needed. */
+/* Is there a single mask over all elements? It names each element once, in order: no list of indices is needed. */
 static bool is_whole_mask(shmt_ints sizes, shmt_tensors indices) {
   return indices.len == 1 && indices.data[0] && indices.data[0]->dtype == SHMT_BOOL &&
          shmt__sizes_are(indices.data[0], sizes);

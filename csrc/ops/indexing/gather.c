@@ -1,4 +1,4 @@
-/* ops/indexing/gather.c -- reading along one dim by index: gather, index_select, take. */
+/* ops/indexing/gather.c -- reads along one dim by index: gather, index_select, take. */
 #include "base/overflow.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -66,13 +66,13 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
   return shmt__output_end("gather", &work, out);
 }
 
-/* Whole dense slices: out[o][i] = self[o][index[i]], `inner` bytes each. */
+/* Copies whole dense slices: out[o][i] = self[o][index[i]], `inner` bytes each. */
 typedef struct slices {
   char* to;
   const char* from;
   const int64_t* index;
   int64_t n_index, size, inner;
-  shmt__loop loop; /* for slices of one element */
+  shmt__loop loop; /* for slices as large as one element */
   shmt__bad_index* bad;
 } slices;
 
@@ -90,7 +90,7 @@ static void copy_slices(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Slices of one element, or as large as one: each row of out is taken from a row of self. */
+/* The same for slices as large as one element: each row of out is gathered from a row of self. */
 static void copy_elements(void* ctx, int64_t begin, int64_t end) {
   const slices* s = ctx;
   char* const data[3] = {s->to + begin * s->n_index * s->inner, (char*)(uintptr_t)s->from + begin * s->size * s->inner,
@@ -99,7 +99,7 @@ static void copy_elements(void* ctx, int64_t begin, int64_t end) {
   s->loop(data, NULL, s->n_index, (const int64_t[]){s->size, end - begin});
 }
 
-static bool are_known(const slices* s) {
+static bool check_indices(const slices* s) {
   for (int64_t i = 0; i < s->n_index; i++) {
     if ((uint64_t)s->index[i] < (uint64_t)s->size) continue;
     s->bad->value = s->index[i];
@@ -109,14 +109,14 @@ static bool are_known(const slices* s) {
   return true;
 }
 
-/* Is a slice as large as an element of some dtype, and could one lie where it does? */
+/* Is a slice as large as an element of some dtype, and aligned like one? */
 static bool is_like_element(const slices* s) {
   const uint64_t size = (uint64_t)s->inner;
 
   return size >= 1 && size <= 16 && (size & (size - 1)) == 0 && (((uintptr_t)s->to | (uintptr_t)s->from) & (size - 1)) == 0;
 }
 
-/* False when the slices are too small or not dense, and the general walk is better. */
+/* Copies dense slices. Returns false when they are too small or not dense, and the general walk is better. */
 static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_tensor* index, shmt__bad_index* bad) {
   slices s = {.bad = bad, .n_index = index->sizes[0], .size = line->sizes[dim], .inner = shmt__tensor_item_bytes(line)};
   const int64_t outer = shmt__tensor_extent(line, 0, dim);
@@ -130,7 +130,7 @@ static bool try_slices(shmt_tensor* work, shmt_tensor* line, int64_t dim, shmt_t
   if (s.inner < 16 && !by_element) return false;
   if (by_element) {
     s.loop = shmt__move_loop_of_size(SHMT_LOOP_gather_checked, s.inner);
-    if (are_known(&s)) shmt__parallel_for(outer, (1 << 15) / s.n_index + 1, copy_elements, &s);
+    if (check_indices(&s)) shmt__parallel_for(outer, (1 << 15) / s.n_index + 1, copy_elements, &s);
     return true;
   }
   shmt__parallel_for(outer * s.n_index, (1 << 17) / s.inner + 1, copy_slices, &s);
@@ -183,7 +183,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
     SHMT_TRY(shmt__index_as_int64(where, &own_wide, &wide));
     index_strides[dim] = wide->strides[0];
     if (line->sizes[dim] == 1 && all_zero(wide)) {
-      /* The only slice, as often as it is asked for. */
+      /* The only slice, broadcast. */
       SHMT_TRY(shmt__tensor_alias(line, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, line->offset, &spread));
       SHMT_TRY(shmt__at_least_1d(work, &own_target, &target));
       SHMT_TRY(shmt__tensor_copy(target, spread));
@@ -199,10 +199,10 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   return shmt__output_end("index_select", &work, out);
 }
 
-/* Places in a tensor as if it were one line. */
+/* Arguments of take: indices into a flattened tensor. */
 typedef struct take_job {
   shmt__blocks from, index;
-  shmt__index_args flat; /* a place among all, checked */
+  shmt__index_args flat; /* checks an index */
   shmt__loop loop;
   char* to;
 } take_job;

@@ -13,19 +13,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Index tensors made uniform: one int64 tensor or NULL per dim of self. */
+/* Index tensors in one form: for each dim of self an int64 tensor, or NULL. */
 typedef struct plan {
   shmt_tensor* index[SHMT_MAX_DIMS]; /* owned */
   int n_dims;                        /* of self */
   int first, n_indexed;
   bool adjacent;
-  int64_t index_sizes[SHMT_MAX_DIMS]; /* of the indices, broadcast together */
+  int64_t index_sizes[SHMT_MAX_DIMS]; /* of the indices, broadcast */
   int64_t n_index_dims;
   int64_t sizes[2 * SHMT_MAX_DIMS];   /* of the result */
   int64_t self_strides[2 * SHMT_MAX_DIMS];
   int n_result_dims;
   int index_at;                       /* the result dim where the indices' dims begin */
-  shmt_tensor* offsets;               /* owned: the index to walk with, in the result's sizes */
+  shmt_tensor* offsets;               /* owned: byte offsets to walk with, in the result's sizes */
   shmt__index_args shape;
   shmt__bad_index bad;
 } plan;
@@ -35,7 +35,7 @@ static void plan_fini(plan* p) {
   shmt__tensor_release(p->offsets);
 }
 
-/* A mask stands for as many integer indices as it has dims. */
+/* Adds a mask, which stands for as many integer indices as it has dims. */
 static shmt_status add_mask(plan* p, const shmt_tensor* self, shmt_tensor* mask, int* at) {
   SHMT_AUTO(shmt_tensor) positions = NULL;
 
@@ -94,7 +94,7 @@ static shmt_status find_result_shape(plan* p, const shmt_tensor* self) {
     last = d;
     p->n_indexed++;
     const shmt_ints sizes = shmt__tensor_sizes(p->index[d]);
-    /* Checked here, so that the message names all the index tensors. */
+    /* Checked here, so that the message names all index tensors. */
     bool fits = true;
     int64_t merged[SHMT_MAX_DIMS];
     const int64_t n = sizes.len > p->n_index_dims ? sizes.len : p->n_index_dims;
@@ -133,7 +133,7 @@ static shmt_status find_result_shape(plan* p, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-/* offset += wrapped index * stride: several indices become one tensor of byte offsets. */
+/* Combines several indices into one tensor of byte offsets: offset += wrapped index * stride. */
 static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sum = NULL;
   const shmt_ints sizes = {p->index_sizes, p->n_index_dims};
@@ -141,7 +141,7 @@ static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor
 
   SHMT_TRY(shmt__tensor_empty(sizes, SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sum));
   SHMT_TRY(shmt__tensor_fill(sum, shmt__scalar_int(0)));
-  /* As in torch, messages count the dims that are indexed. */
+  /* As in torch, messages count only the dims that are indexed. */
   for (int d = 0, ordinal = 0; d < p->n_dims; d++) {
     SHMT_AUTO(shmt_tensor) spread = NULL;
     SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -165,7 +165,7 @@ static shmt_status combine_indices(plan* p, const shmt_tensor* self, shmt_tensor
   return SHMT_OK;
 }
 
-/* The index in the result's sizes, stride 0 along the dims that are not indexed. */
+/* Broadcasts the index to the result's sizes: stride 0 along the dims that are not indexed. */
 static shmt_status spread_index(plan* p, shmt_tensor* index) {
   int64_t strides[2 * SHMT_MAX_DIMS];
 
@@ -180,7 +180,7 @@ static shmt_status spread_index(plan* p, shmt_tensor* index) {
 static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   int at = 0;
 
-  /* Field by field: the arrays, kilobytes of them, are written before they are read. */
+  /* Field by field: the arrays are kilobytes, and are written before they are read. */
   p->n_dims = self->n_dims;
   p->n_indexed = 0;
   p->n_index_dims = 0;
@@ -197,7 +197,7 @@ static shmt_status plan_init(plan* p, shmt_tensor* self, shmt_tensors indices) {
   return SHMT_OK;
 }
 
-/* Where the elements lie; only here are the indices read. A result without elements has no offsets. */
+/* Calculates the offsets of the elements. Only here are the indices read. A result without elements has no offsets. */
 static shmt_status plan_offsets(plan* p, const shmt_tensor* self) {
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
   for (int r = 0; r < p->n_result_dims; r++)
@@ -247,7 +247,7 @@ shmt_status shmt__index(shmt_tensor* self, shmt_tensors indices, shmt_tensor** o
   if (status == SHMT_OK) status = plan_offsets(&p, self);
   const shmt_ints sizes = {p.sizes, p.n_result_dims};
   if (status == SHMT_OK) status = shmt__restride(self, sizes, p.self_strides, &source);
-  /* The dims that are kept lie in the result in the order they have in self. */
+  /* In the result the dims that are not indexed have the memory order that they have in self. */
   if (status == SHMT_OK)
     status = shmt__tensor_is_contiguous(self)
                  ? shmt__tensor_empty(sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result)
@@ -270,7 +270,7 @@ static shmt_status check_values_dtype(const shmt_tensor* self, const shmt_tensor
   return SHMT_OK;
 }
 
-/* values, which must have self's dtype, in the sizes of the result. */
+/* Broadcasts values, which must have self's dtype, to the sizes of the result. */
 static shmt_status spread_values(const plan* p, const shmt_tensor* self, shmt_tensor* values, shmt_tensor** out) {
   int64_t strides[2 * SHMT_MAX_DIMS];
   const shmt_ints sizes = {p->sizes, p->n_result_dims};
@@ -292,7 +292,7 @@ static shmt_status spread_values(const plan* p, const shmt_tensor* self, shmt_te
   return shmt__restride(values, sizes, strides, out);
 }
 
-/* One mask of self's shape: an assignment of one number by it is a fill. */
+/* Is there a single mask of self's shape? Then assigning one number is a masked_fill. */
 static bool is_whole_mask(const shmt_tensor* self, shmt_tensors indices) {
   const shmt_tensor* mask = indices.len == 1 ? indices.data[0] : NULL;
 
@@ -300,7 +300,7 @@ static bool is_whole_mask(const shmt_tensor* self, shmt_tensors indices) {
          mask->storage != self->storage;
 }
 
-/* Does nothing but one mask index? */
+/* Is one mask all that indexes? */
 static bool is_one_mask(shmt_tensors indices) {
   const shmt_tensor* mask = NULL;
 
@@ -312,7 +312,7 @@ static bool is_one_mask(shmt_tensors indices) {
   return mask && (mask->dtype == SHMT_BOOL || mask->dtype == SHMT_UINT8);
 }
 
-/* The one element of values as a number of dtype, which it need not have. */
+/* The one element of values, converted to dtype. */
 static shmt_status number_of(shmt_tensor* values, shmt_dtype dtype, shmt_tensor** out) {
   shmt_scalar number;
 
@@ -340,7 +340,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
     SHMT_TRY(shmt__tensor_alias(indices.data[0], SHMT_INTS(1), SHMT_INTS(1), indices.data[0]->offset, &mask));
     return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
   }
-  /* How many places a mask stands for is not known then, so the values' shape cannot be checked. */
+  /* On Meta the number of elements that a mask selects is unknown, so the values' shape cannot be checked. */
   if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return check_values_dtype(self, values);
   if (!accumulate && values->n_dims == 0 && !shmt__tensor_is_meta(self) && !shmt__may_overlap_itself(self) &&
       is_whole_mask(self, indices)) {

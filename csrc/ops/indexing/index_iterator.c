@@ -1,4 +1,4 @@
-/* ops/indexing/index_iterator.c -- indexed walks: restrided operands, bounds, positions of non-zero elements. */
+/* ops/indexing/index_iterator.c -- iteration by index, checks of indices, and the positions of nonzero elements. */
 #include "ops/indexing/index_iterator.h"
 
 #include "iter/copy/copy.h"
@@ -65,7 +65,7 @@ void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n,
 int64_t shmt__count_set(const uint8_t* mask, int64_t n) {
   int64_t count = 0;
 
-  /* In bytes, as many as one holds: so it vectorises without widening. */
+  /* Counts in bytes, as many as one holds: this vectorises without widening. */
   for (int64_t begin = 0; begin < n; begin += 255) {
     const int64_t width = n - begin < 255 ? n - begin : 255;
     uint8_t part = 0;
@@ -88,14 +88,14 @@ int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n) {
   return count;
 }
 
-/* A mask cut into chunks, so that several threads can write positions where each knows its own to begin. */
+/* A mask is divided into chunks, so that several threads can write positions: each knows where its own begin. */
 enum { CHUNKS = 64, CHUNK_GRAIN = 1 << 15 };
 typedef struct positions {
   shmt__loop_nest rows; /* the dims but the last */
   int64_t width;   /* of the last */
   shmt__blocks mask;
   int64_t numel, chunk;
-  int64_t first[CHUNKS + 1]; /* set elements before a chunk; while counting, those of the chunk before */
+  int64_t first[CHUNKS + 1]; /* set elements before a chunk; while counting: those of the chunk before */
   int64_t* to;
 } positions;
 
@@ -108,9 +108,9 @@ static void count_chunks(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The set ones of elements [begin, end): their places along the last dim, from `to` on, which has room for `room`.
- * Written unconditionally, kept by moving on: no branch to mispredict. A mask that another process changes after the
- * count leads to other positions, but to none outside. */
+/* Writes the positions along the last dim of the set elements [begin, end) to `to`, which has room for `room`. Each
+ * position is written, and kept by moving on: there is no branch to mispredict. A mask that another process changes after
+ * the count leads to other positions, but to none outside. */
 static int64_t place_run(const uint8_t* set, int64_t n, int64_t first, int64_t* to, int64_t room) {
   int64_t found = 0;
 

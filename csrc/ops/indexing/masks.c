@@ -1,4 +1,4 @@
-/* ops/indexing/masks.c -- choosing by mask: masked_select, masked_scatter, nonzero. */
+/* ops/indexing/masks.c -- reads and writes by mask: masked_select, masked_scatter, nonzero. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* Room for a block of at most n elements of item bytes and its mask: (elements, item + 1). New reference. */
+/* Makes a buffer for a block of at most n elements of item bytes and its mask: (elements, item + 1). New reference. */
 static shmt_status mask_buffer(int64_t item, int64_t n, shmt_tensor** out) {
   const int64_t most = SHMT_BLOCK_BYTES / (item + 1);
 
@@ -53,7 +53,7 @@ shmt_status shmt__select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tenso
   return SHMT_OK;
 }
 
-/* t in the given sizes, stride 0 where it is broadcast. */
+/* t in the given sizes, with stride 0 where it is broadcast. */
 static shmt_status spread_to(shmt_tensor* t, shmt_ints sizes, shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
 
@@ -84,7 +84,7 @@ shmt_status shmt__masked_select(shmt_tensor* self, shmt_tensor* mask, shmt_tenso
   return SHMT_OK;
 }
 
-/* to[mask] = the first elements of source, as many as there are set. */
+/* to[mask] = the first elements of source, as many as are set. */
 static shmt_status put_masked(shmt_tensor* to, shmt_tensor* mask, shmt_tensor* source) {
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) buffer = NULL;
@@ -139,7 +139,7 @@ shmt_status shmt__masked_scatter(shmt_tensor* self, shmt_tensor* mask, shmt_tens
     SHMT_FAIL(SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
               shmt__ints_text(shape, want, sizeof want));
   }
-  /* In place where all that can fail is checked first and the operands lie elsewhere. */
+  /* Works in place where all that can fail is checked first and no operand overlaps self. */
   const bool is_alone = *out == self && !shmt__may_overlap_itself(self) && mask->storage != self->storage &&
                         source->storage != self->storage;
   if (is_alone)

@@ -1,4 +1,4 @@
-/* ops/indexing/scatter.c -- writing along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill, put. */
+/* ops/indexing/scatter.c -- writes along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill, put. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Where a walk writes: self along dim, in the index's sizes. */
+/* Writes by index into self along dim. */
 static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
                                 shmt__loop loop, shmt_status bad_code, bool wrap) {
   SHMT_AUTO(shmt_tensor) target = NULL;
@@ -29,7 +29,7 @@ static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim
   SHMT_TRY(shmt__indexed_walk(name, target, source, index, &shape, loop, self));
   if (bad.found && bad_code == SHMT_E_INDEX && strcmp(name, "index_add") == 0) {
     SHMT_REQUIRE(self->n_dims > 1, SHMT_E_INDEX, "index out of range in self");
-    bad_code = SHMT_E_RUNTIME; /* lines, as in torch */
+    bad_code = SHMT_E_RUNTIME; /* as torch does for vectors */
   }
   SHMT_REQUIRE(!bad.found || strcmp(name, "index_copy") != 0, SHMT_E_INDEX,
                "index_copy_(): index %" PRId64 " is out of bounds for dimension %" PRId64 " with size %" PRId64,
@@ -47,7 +47,7 @@ static shmt__loop wide_loop_of(int row, shmt_dtype dtype) {
                                         : NULL;
 }
 
-/* self's part along all of dim in index's sizes, in a copy of float32 that is rounded once. */
+/* Combines all of dim in a float32 copy of the part of self that the index's sizes cover, which is rounded once. */
 static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
                                 shmt__loop loop, shmt_status bad_code) {
   SHMT_AUTO(shmt_tensor) part = NULL;
@@ -62,10 +62,12 @@ static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim
   return shmt__tensor_copy(part, wide);
 }
 
-/* What a copy in float32 may hold at a time, and how many lines at least: fewer would leave too much of a cache line. */
+/* WIDE_ELEMENTS: what a float32 copy may hold at a time. MIN_WIDE_ROWS: with fewer rows too much of a cache line is
+ * unused. */
 enum { WIDE_ELEMENTS = 1 << 15, MIN_WIDE_ROWS = 32 };
 
-/* scatter_walk, but sums and products of halves are kept in float32 and rounded once, some lines along dim at a time. */
+/* scatter_walk, but sums and products of 16-bit floats are kept in float32 and rounded once, some rows along dim at a
+ * time. */
 static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, int row,
                            shmt_status bad_code) {
   const shmt__loop loop = wide_loop_of(row, self->dtype);
@@ -76,8 +78,9 @@ static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shm
   for (int d = 0; d < index->n_dims; d++)
     if (d != dim && (across == dim || index->sizes[d] > index->sizes[across])) across = d;
   if (across == dim) return combine_wide(name, self, dim, index, source, loop, bad_code);
+  /* The elements of self's part. The product does not overflow, because self's elements were counted. */
   for (int d = 0; d < index->n_dims; d++)
-    if (d != dim && d != across) per_step *= index->sizes[d]; /* of self's part, whose elements were counted */
+    if (d != dim && d != across) per_step *= index->sizes[d];
   const int64_t fitting = WIDE_ELEMENTS / (per_step > 0 ? per_step : 1);
   const int64_t step = fitting > MIN_WIDE_ROWS ? fitting : MIN_WIDE_ROWS;
   for (int64_t at = 0, n; at < index->sizes[across]; at += n) {
@@ -121,7 +124,7 @@ static shmt_status check_scatter(const char* name, const shmt_tensor* self, int6
   return SHMT_OK;
 }
 
-/* Write source (NULL: one value) into self by the loops of a row. */
+/* Writes source (NULL: one value) into self with the loops of a row. */
 static shmt_status scatter_into(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
                                 shmt_tensor* source, shmt_scalar value, int row) {
   SHMT_AUTO(shmt_tensor) own_line = NULL;
@@ -214,7 +217,7 @@ shmt_status shmt__scatter_add(shmt_tensor* self, int64_t dim, shmt_tensor* index
 
 /* --- index_*: a vector of indices along one dim ------------------------------------------ */
 
-/* The index spread over sizes, which has index's length at dim. */
+/* The index broadcast to sizes, which have its length at dim. */
 static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) own_line = NULL;
   shmt_tensor* line = NULL;
@@ -231,7 +234,8 @@ static shmt_status spread_vector(shmt_tensor* index, shmt_ints sizes, int64_t di
 static shmt_status check_index_source(const char* name, const shmt_tensor* self, int64_t dim, const shmt_tensor* index,
                                       const shmt_tensor* source, bool copies) {
   const int64_t along = source->n_dims ? source->sizes[dim < source->n_dims ? dim : 0] : 1;
-  const bool mixed = copies && (source->n_dims == 0 || self->n_dims == 0); /* a number into a tensor, or back */
+  /* A number is copied into a tensor, or a tensor into a number. */
+  const bool mixed = copies && (source->n_dims == 0 || self->n_dims == 0);
 
   SHMT_TRY(shmt__check_has_data(index, self));
   SHMT_TRY(shmt__check_has_data(source, self));
@@ -299,7 +303,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
     source = scaled;
   }
   SHMT_TRY(shmt__begin_dense_update(self, out));
-  /* Tall columns would want large copies for few additions each. */
+  /* Tall columns would need large copies for few additions each. */
   const bool in_wide = source->n_dims > 1 && !scaled && (dim > 0 || self->sizes[0] <= WIDE_ELEMENTS / MIN_WIDE_ROWS);
   return index_into("index_add", *out, dim, index, source, SHMT_LOOP_scatter_add, in_wide);
 }
@@ -372,7 +376,7 @@ shmt_status shmt__index_fill_tensor(shmt_tensor* self, int64_t dim, shmt_tensor*
 /* --- put: positions in the flattened tensor ------------------------------------------------ */
 
 static void put_elements(shmt_tensor* to, shmt_tensor* index, shmt_tensor* source, shmt__loop loop,
-                       shmt__bad_index* bad) {
+                         shmt__bad_index* bad) {
   const int64_t item = shmt__tensor_item_bytes(to), strides[3] = {0, item, sizeof(int64_t)};
   shmt__bad_index unused;
   const shmt__index_args bytes = shmt__offset_args(&unused);
@@ -424,9 +428,9 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
     source = copy;
   }
   put_elements(*out, index, source,
-             accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
-                        : shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
-             &bad);
+               accumulate ? shmt__loops[SHMT_LOOP_scatter_add][self->dtype]
+                          : shmt__move_loop(SHMT_LOOP_scatter, self->dtype),
+               &bad);
   SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "out of range: tried to access index %" PRId64 " on a tensor of %" PRId64
                " elements.", bad.value, (*out)->numel);
   return SHMT_OK;

@@ -1,4 +1,4 @@
-/* ops/indexing/scatter_reduce.c -- reducing elements into the places that an index names. */
+/* ops/indexing/scatter_reduce.c -- scatter_reduce and index_reduce. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -30,7 +30,7 @@ static const reduction* find_reduction(const char* name, int first) {
   return NULL;
 }
 
-/* What leaves a reduction as it is. */
+/* The neutral element of a reduction. */
 static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
   const int bits = 8 * (int)shmt__dtype_size[dtype];
   const bool is_signed = shmt__dtype_kind[dtype] == SHMT_KIND_SIGNED;
@@ -47,7 +47,7 @@ static shmt_scalar neutral(const reduction* r, shmt_dtype dtype) {
   return lowest ? shmt__scalar_int(0) : shmt__scalar_uint(UINT64_MAX >> (64 - bits));
 }
 
-/* sums /= how many elements each is made of, rounded down for integers. */
+/* Divides sums by the number of elements in each, rounding down for integers. */
 static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor* index, bool include_self) {
   static const shmt__pointwise exact = {"div", SHMT_LOOP_div, SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, false};
   static const shmt__pointwise floored = {"div_floor", SHMT_LOOP_div_floor, SHMT_PROMOTE_NONE,
@@ -109,7 +109,7 @@ static shmt_status check_range(shmt_tensor* index, int64_t size) {
   return SHMT_OK;
 }
 
-/* The index in the sizes of source; dim is wrapped. */
+/* The index broadcast to the sizes of source; dim is wrapped. */
 static shmt_status spread_vector(shmt_tensor* self, int64_t* at, shmt_tensor* index, shmt_tensor* source,
                                  const char* reduce, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;

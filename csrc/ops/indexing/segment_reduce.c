@@ -1,4 +1,4 @@
-/* ops/indexing/segment_reduce.c -- reducing runs of neighbours, given by their lengths or their edges. */
+/* ops/indexing/segment_reduce.c -- segment_reduce: reduces runs of neighbours, given by their lengths or their offsets. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -26,7 +26,7 @@ static const reduction* find_reduction(const char* name) {
   return NULL;
 }
 
-/* Which segment each of the `length` positions of a row is in; n_segments: none. */
+/* The segment of each of the `length` elements of a row; n_segments when it is in none. */
 static shmt_status number_segments(const int64_t* lengths, int64_t rows, int64_t n_segments,
                                    int64_t length, bool unsafe, int64_t* to) {
   for (int64_t r = 0; r < rows; r++, lengths += n_segments, to += length) {
@@ -46,7 +46,7 @@ static shmt_status number_segments(const int64_t* lengths, int64_t rows, int64_t
   return SHMT_OK;
 }
 
-/* The lengths, from edges where those are given. Dense int64. */
+/* The lengths, calculated from offsets where these are given. Dense int64. */
 static shmt_status lengths_of(shmt_tensor* lengths, shmt_tensor* offsets, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) steps = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
@@ -66,7 +66,7 @@ static shmt_status lengths_of(shmt_tensor* lengths, shmt_tensor* offsets, shmt_t
   return shmt__tensor_contiguous(wide, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Divide sums by lengths; NaN where nothing was summed, unless there is an initial value. */
+/* Divides sums by lengths. Empty segments become NaN, unless there is an initial value. */
 static shmt_status make_means(shmt_tensor* sums, shmt_tensor* lengths, bool has_initial,
                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) shaped = NULL;

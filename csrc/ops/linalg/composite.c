@@ -195,7 +195,7 @@ static shmt_status inverse_scale(shmt_tensor* v, shmt_tensor* tau, shmt_tensor**
 
 /* Calculates the columns of both gradients. They are new references. */
 static shmt_status reflectors_backward(shmt_tensor* grad, shmt_tensor* result, shmt_tensor* input, shmt_tensor* tau,
-                                   shmt_tensor** grad_v, shmt_tensor** grad_tau) {
+                                       shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s = shmt__tensor_ref(grad);
   SHMT_AUTO(shmt_tensor) r = shmt__tensor_ref(result);
   SHMT_AUTO(shmt_tensor) scales = NULL;

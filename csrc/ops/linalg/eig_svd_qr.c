@@ -302,7 +302,7 @@ static int run_geqrf(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
   return shmt__householder_geqrf(&job->householder, job->a.rows, job->a.columns, matrix(&job->a, i), job->a.ld,
-                                  values_of(job, i));
+                                 values_of(job, i));
 }
 
 shmt_status shmt__geqrf(shmt_tensor* self, shmt_tensor** out_a, shmt_tensor** out_tau) {
@@ -331,7 +331,7 @@ static int run_orgqr(void* ctx, int64_t i) {
   const spectral_job* job = ctx;
 
   return shmt__householder_orgqr(&job->householder, job->a.rows, job->a.columns, (int)job->rank, matrix(&job->a, i),
-                                job->a.ld, values_of(job, i));
+                                 job->a.ld, values_of(job, i));
 }
 
 static shmt_status check_tau(const char* name, const shmt_tensor* input, const shmt_tensor* tau, int64_t most) {

@@ -154,7 +154,7 @@ static void apply(columns_job* job, double least, int n) {
 
 /* Allocates T for k reflectors and calculates it. Returns false when there is no memory. */
 static bool reflectors_init(reflectors* r, const shmt__householder* h, int m, int k, const char* a, int lda,
-                             const char* tau, uint64_t* nbytes) {
+                            const char* tau, uint64_t* nbytes) {
   void* t;
 
   *r = (reflectors){.h = h, .item = shmt__dtype_size[h->dtype], .m = m, .k = k, .a = a, .tau = tau, .lda = lda};

@@ -73,7 +73,7 @@ static int run_gels(void* ctx, int64_t i) {
     return shmt__lstsq_gels(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld);
   if (job->by_qr)
     return shmt__lstsq_gelsy(&job->qr, m, n, columns, a, job->a.ld, b, job->b.ld, job->rcond,
-                                       &job->ranks[i]);
+                             &job->ranks[i]);
   if (job->which == SHMT_LAPACK_gels)
     return ((shmt__lapack_ciiipipi)job->routine)(SHMT_LAPACK_COLUMN_MAJOR, 'N', m, n, columns, a, job->a.ld, b,
                                                  job->b.ld);

@@ -110,7 +110,7 @@ static bool is_zero(shmt_dtype dtype, const char* at) {
 }
 
 int shmt__lstsq_gels(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b,
-                             int ldb) {
+                     int ldb) {
   const shmt__householder* h = &s->householder;
   const int64_t item = shmt__dtype_size[h->dtype];
   columns_job job = {.s = s, .item = item, .rank = n, .n = n, .r = a, .ldr = lda, .b = b, .ldb = ldb};
@@ -224,7 +224,7 @@ static int solve(columns_job* job, int columns, char* a, char* tau) {
 }
 
 int shmt__lstsq_gelsy(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b,
-                                int ldb, double rcond, int64_t* rank) {
+                      int ldb, double rcond, int64_t* rank) {
   const shmt__householder* h = &s->householder;
   const int size = m < n ? m : n;
   const int64_t item = shmt__dtype_size[h->dtype];

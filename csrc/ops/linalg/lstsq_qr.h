@@ -25,6 +25,6 @@ shmt_status shmt__lstsq_qr_find(shmt_dtype dtype, shmt__lstsq_qr* out, bool* is_
 int shmt__lstsq_gels(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b, int ldb);
 /* The solution of least norm. Singular values of the factor below rcond times the largest count as zero. */
 int shmt__lstsq_gelsy(const shmt__lstsq_qr* s, int m, int n, int columns, char* a, int lda, char* b,
-                                int ldb, double rcond, int64_t* rank);
+                      int ldb, double rcond, int64_t* rank);
 
 #endif

@@ -115,11 +115,11 @@ static void solve_panel(shmt_dtype dtype, const shmt__triangular* t, char* panel
   const int64_t n = t->a.rows, item = shmt__dtype_size[dtype], last = n - 1;
   const int64_t sign = t->is_lower ? 1 : -1;
   const shmt__trsm_panel_args shape = {.row_stride = sign * t->a.row_stride,
-                                      .column_stride = sign * t->a.column_stride,
-                                      .columns = columns,
-                                      .begin = begin,
-                                      .is_unit = t->is_unit,
-                                      .is_reversed = !t->is_lower};
+                                       .column_stride = sign * t->a.column_stride,
+                                       .columns = columns,
+                                       .begin = begin,
+                                       .is_unit = t->is_unit,
+                                       .is_reversed = !t->is_lower};
   char* data[2] = {panel, t->a.data};
 
   if (!t->is_lower) data[0] += last * SHMT_TRSM_PANEL_BYTES, data[1] = at(t->a, last, last, item);

@@ -1,4 +1,5 @@
-/* ops/random/distributions.c -- the rarer distributions, sampling from weights, and dropout. */
+/* ops/random/distributions.c -- exponential_, cauchy_, log_normal_, geometric_, normal with tensors, multinomial,
+ * dropout. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -20,10 +21,10 @@
 enum {
   BLOCK = 512,
   SPAN = 128, /* weights that are summed together */
-  FEW = 16,   /* samples below this part of the weights do not pay for a running sum of all */
+  FEW = 16,   /* with fewer samples than 1 / FEW of the weights only blocks are summed beforehand */
 };
 
-/* One number from the generator. */
+/* Draws one number from the generator. */
 typedef double (*sample_fn)(shmt_generator* g, double a, double b);
 
 static double sample_exponential(shmt_generator* g, double lambda, double unused) {
@@ -59,7 +60,7 @@ static void sample_run(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* Fill t with samples, in memory order as other fills. */
+/* Fills t with samples, in memory order as other fills do. */
 static shmt_status fill_samples(const char* name, shmt_tensor* t, sample_fn sample, double a, double b,
                                 shmt_generator* generator) {
   samples s = {NULL, sample, a, b, shmt__cast_loop(t->dtype, SHMT_FLOAT64)};
@@ -105,7 +106,7 @@ shmt_status shmt__geometric_(shmt_tensor* self, double p, shmt_generator* genera
 
 /* --- normal with tensors ------------------------------------------------------------------- */
 
-/* result = standard normal * std + mean, in sizes and dtype of like; a preset *out is like. */
+/* result = standard normal * std + mean, with the sizes and dtype of like; a preset *out is like. */
 static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor* mean, double mean_value,
                                  shmt_tensor* std, double std_value, shmt_generator* generator, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) noise = NULL;
@@ -170,9 +171,9 @@ shmt_status shmt__normal_tensor_tensor(shmt_tensor* mean, shmt_tensor* std, shmt
 
 /* --- multinomial ----------------------------------------------------------------------------- */
 
-/* Draw k of n with replacement: positions in the running sum, which takes the weights' place. */
+/* Draws k of n with replacement: indices into the cumulative sum, which overwrites the weights. */
 static void draw_with(double* running, int64_t n, int64_t* out, int64_t k, shmt_generator* g) {
-  double* const p = running; /* the weights, each read before the sum up to it is written */
+  double* const p = running; /* the weights; each is read before the sum up to it is written */
   double sum = 0;
   int64_t i = 0;
 
@@ -194,7 +195,7 @@ static void draw_with(double* running, int64_t n, int64_t* out, int64_t k, shmt_
       else
         high = middle;
     }
-    /* Never a place without weight, where the running sum stands still. */
+    /* Never returns an element of weight 0, where the cumulative sum does not grow. */
     while (low > 0 && running[low] == running[low - 1]) low--;
     out[s] = low;
   }
@@ -217,7 +218,7 @@ static shmt_status check_weights(const double* p, int64_t n) {
   return SHMT_OK;
 }
 
-/* Weights of a row, read a block at a time. */
+/* Weights of a row, which are read a block at a time. */
 typedef struct weights {
   const char* data;
   int64_t stride, n; /* bytes; weights */
@@ -231,7 +232,7 @@ static int64_t load_block(const weights* w, int64_t block, double* p) {
   return n;
 }
 
-/* The running sum at the end of every block. Errors: weights that are none. */
+/* The cumulative sum at the end of every block. Errors: negative, infinite or NaN weights. */
 static shmt_status sum_blocks(const weights* w, double* running) {
   double p[SPAN], total = 0;
 
@@ -248,7 +249,7 @@ static shmt_status sum_blocks(const weights* w, double* running) {
       signs |= bits;
     }
     const double all = ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]));
-    /* What is infinite or no number shows in the sum, what is negative in the signs. */
+    /* An infinity or a NaN shows in the sum, a negative weight in the signs. */
     if (!(all <= DBL_MAX) || signs >> 63) SHMT_TRY(check_each(p, n));
     running[b] = total += all;
   }
@@ -256,8 +257,8 @@ static shmt_status sum_blocks(const weights* w, double* running) {
   return SHMT_OK;
 }
 
-/* The place in a block where the running sum, from `sum` on, reaches target; else the last one that has weight, or
- * -1 when there is none. */
+/* The index in a block at which the cumulative sum, from `sum` on, reaches target. Otherwise the last element that has
+ * weight, or -1 when none has. */
 static int64_t find_in_block(const weights* w, int64_t block, double sum, double target) {
   double p[SPAN];
   const int64_t n = load_block(w, block, p);
@@ -272,7 +273,7 @@ static int64_t find_in_block(const weights* w, int64_t block, double sum, double
   return found;
 }
 
-/* Few of many with replacement: only the blocks are summed beforehand. */
+/* Draws few of many with replacement: only the blocks are summed beforehand. */
 static void draw_sparsely(const weights* w, const double* running, int64_t* out, int64_t k, shmt_generator* g) {
   const int64_t n_blocks = (w->n + SPAN - 1) / SPAN;
 
@@ -287,7 +288,7 @@ static void draw_sparsely(const weights* w, const double* running, int64_t* out,
         high = middle;
     }
     int64_t found = find_in_block(w, low, low ? running[low - 1] : 0, target);
-    /* Blocks without weight, where the running sum stands still. */
+    /* Skips blocks without weight, where the cumulative sum does not grow. */
     for (int64_t b = low + 1; found < 0 && b < n_blocks; b++) found = find_in_block(w, b, target, target);
     out[s] = found;
   }
@@ -326,7 +327,7 @@ typedef struct race {
   int64_t index;
 } race;
 
-/* Put r at a place of the k best or below it, a heap whose first is the last to arrive. */
+/* Puts r at position `at` of the heap of the k best, or below it. The heap's first element is the last to arrive. */
 static void settle(race* best, int64_t k, int64_t at, race r) {
   for (int64_t next; (next = 2 * at + 1) < k; at = next) {
     next += next + 1 < k && best[next + 1].time > best[next].time;
@@ -336,7 +337,7 @@ static void settle(race* best, int64_t k, int64_t at, race r) {
   best[at] = r;
 }
 
-/* Draw k of n without replacement: each place waits for a time with rate p, the first k win. */
+/* Draws k of n without replacement: each element waits for an exponential time with rate p, and the first k win. */
 static void draw_without(const double* p, int64_t n, race* best, int64_t* out, int64_t k, shmt_generator* g) {
   const int64_t strides[2] = {sizeof(double), sizeof(double)};
   double waits[SPAN]; /* negative */
@@ -355,14 +356,14 @@ static void draw_without(const double* p, int64_t n, race* best, int64_t* out, i
       settle(best, k, 0, r);
     for (int64_t next = k / 2 - 1; i == k - 1 && next >= 0; next--) settle(best, k, next, best[next]);
   }
-  for (int64_t s = k - 1; s > 0; s--) { /* the last to arrive, and who takes its place in the heap */
+  for (int64_t s = k - 1; s > 0; s--) { /* take the last to arrive, and the one that replaces it in the heap */
     out[s] = best[0].index;
     settle(best, s, 0, best[s]);
   }
   out[0] = best[0].index;
 }
 
-/* Rows one after the other, each widened. All are checked before the first number is drawn. */
+/* Draws for one row after the other, each converted to double. All rows are checked before the first number is drawn. */
 static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool replacement, shmt_generator* generator,
                              int64_t* out) {
   const int64_t n = self->sizes[self->n_dims - 1];
@@ -373,7 +374,7 @@ static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool re
   void* memory = NULL;
 
   shmt__blocks_init(&all, self, SHMT_FLOAT64);
-  all.is_dense = false; /* sums take the place of what is read */
+  all.is_dense = false; /* not dense: sums overwrite what is read, so it must be a copy */
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   race* const best = (race*)(void*)((char*)memory + weights_bytes);
   for (int64_t r = 0; r < rows && status == SHMT_OK; r++)
@@ -422,7 +423,7 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
 
 /* --- dropout ---------------------------------------------------------------------------------- */
 
-/* What an element that is kept is multiplied with: divided in the precision that the dtype is calculated in. */
+/* The factor of elements that are kept, calculated in the precision that the dtype is calculated in. */
 static double scale_for(shmt_dtype dtype, double keep) {
   return dtype == SHMT_FLOAT64 ? 1 / keep : (double)(1 / (float)keep);
 }
@@ -445,7 +446,7 @@ static shmt_status check_probability(double p) {
   return SHMT_OK;
 }
 
-/* What is kept is scaled, which only a floating point dtype can hold. */
+/* Checks that the dtype is floating point: elements that are kept are scaled. */
 static shmt_status check_dropout(const shmt_tensor* input, double p, bool train) {
   SHMT_TRY(check_probability(p));
   SHMT_REQUIRE(!train || p == 0 || p == 1 || input->numel == 0 || shmt__is_floating(input->dtype) ||
@@ -505,7 +506,7 @@ shmt_status shmt__dropout_(shmt_tensor* self, double p, bool train) {
   return shmt_op_mul__Tensor(self, noise);
 }
 
-/* Whole channels are dropped: one number of noise per (sample, channel). */
+/* Noise that drops whole channels: one number for each (sample, channel). */
 static shmt_status feature_noise(shmt_tensor* input, double p, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) like = NULL;
   int64_t sizes[SHMT_MAX_DIMS];

@@ -1,4 +1,4 @@
-/* ops/random/generator.c -- MT19937: seeding, words, normal pairs, and torch's layout of a saved state. */
+/* ops/random/generator.c -- MT19937: seeds, words, normal pairs, and torch's layout of a saved state. */
 #include "ops/random/generator.h"
 
 #include "generated/loops.h"
@@ -21,7 +21,7 @@ struct shmt_generator {
   uint32_t state[SHMT_MT_WORDS];
 };
 
-/* What torch seeds with when nobody says otherwise. */
+/* The seed that torch uses when nobody sets one. */
 static const uint64_t default_seed = 67280421310721u;
 
 static shmt_generator the_default = {.refs = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -112,7 +112,7 @@ void shmt__generator_words(shmt_generator* g, uint32_t* out, int64_t n) {
   while (n > 0) {
     if (g->left == 1) {
       twist(g);
-      /* As after a word() that twisted: `left` counts the word about to be taken. */
+      /* As after shmt__generator_word() twisted: `left` counts the word about to be taken. */
       g->left++;
     }
     const int64_t have = g->left - 1, count = n < have ? n : have;
@@ -164,7 +164,7 @@ uint64_t shmt_generator_seed(shmt_generator* g) {
   return seed;
 }
 
-/* torch's layout: a seed, counters, words as 64-bit numbers, and the kept normal number. */
+/* torch's layout: a seed, counters, words as 64-bit numbers, and the normal number that was kept. */
 typedef struct saved_state {
   uint64_t seed;
   int32_t left;

@@ -1,8 +1,8 @@
-/* ops/random/poisson_binomial.c -- random counts whose parameters are tensors: Poisson and binomial.
+/* ops/random/poisson_binomial.c -- poisson and binomial: random counts whose parameters are tensors.
  *
- * Sources: W. Hörmann, "The transformed rejection method for generating Poisson random variables",
- * Insurance: Mathematics and Economics 12, 1993 (PTRS); "The generation of binomial random
- * variates", Journal of Statistical Computation and Simulation 46, 1993 (BTRS).
+ * Sources: W. Hörmann, "The transformed rejection method for generating Poisson random variables", Insurance: Mathematics
+ * and Economics 12, 1993 (PTRS); "The generation of binomial random variates", Journal of Statistical Computation and
+ * Simulation 46, 1993 (BTRS).
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -43,7 +43,7 @@ static double sample_poisson(shmt_generator* g, double rate) {
   return rate < 10 ? small_poisson(g, rate) : large_poisson(g, rate);
 }
 
-/* Successes as the number of geometric waits that fit; p up to 1/2, few successes. */
+/* Counts successes as the number of geometric waits that fit. p is up to 1/2; for few successes. */
 static double few_successes(shmt_generator* g, double n, double p) {
   const double log_q = log1p(-p);
   double passed = 0, k = -1;
@@ -51,7 +51,7 @@ static double few_successes(shmt_generator* g, double n, double p) {
   do {
     k += 1;
     passed += ceil(log1p(-shmt__generator_uniform(g)) / log_q);
-    /* A wait of no trial, from a number that is exactly 0, is one trial. */
+    /* A number that is exactly 0 gives a wait of no trial, which counts as one trial. */
     if (passed < k + 1) passed = k + 1;
   } while (passed <= n);
   return k;
@@ -84,10 +84,10 @@ static double sample_binomial(shmt_generator* g, double n, double p) {
 
 enum { BLOCK = 512 }; /* parameters read, and numbers drawn, at a time */
 
-/* Numbers for each of n parameters, which the second distribution has two of. Errors: parameters that are none. */
+/* Draws a number for each of n parameters; binomial has two parameters. Errors: invalid parameters. */
 typedef shmt_status (*draw_fn)(shmt_generator* g, const double* a, const double* b, int64_t n, double* to);
 
-/* Draw for all elements of a and b (or of a alone), which have result's shape. */
+/* Draws for all elements of a and b (or of a alone), which have result's shape. */
 static shmt_status draw_counts(shmt_tensor* a, shmt_tensor* b, draw_fn draw, shmt_generator* generator,
                                shmt_tensor* result) {
   double first[BLOCK], second[BLOCK], made[BLOCK];

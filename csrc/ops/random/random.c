@@ -1,4 +1,4 @@
-/* ops/random/random.c -- filling tensors with random numbers in place, and fresh random tensors. */
+/* ops/random/random.c -- uniform_, normal_, random_, bernoulli, rand, randn, randint, randperm. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "base/warn.h"
@@ -20,7 +20,7 @@
 
 enum { BLOCK = 624 }; /* words drawn at a time */
 
-/* One fill: words from `generator` through `loop` with `shape`. */
+/* One fill: words from `generator` go through `loop` with `shape`. */
 typedef struct draw {
   shmt_generator* generator; /* locked */
   shmt__loop loop;
@@ -69,7 +69,7 @@ static shmt_status fill_words(const char* name, shmt_tensor* t, int row, const v
 
 /* --- uniform -------------------------------------------------------------------------- */
 
-/* A complex tensor seen as twice as many reals. */
+/* A complex tensor viewed as twice as many real numbers. */
 static shmt_status as_reals(shmt_tensor* t, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS + 1], strides[SHMT_MAX_DIMS + 1];
 
@@ -111,11 +111,11 @@ shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_gener
 
 /* --- normal --------------------------------------------------------------------------- */
 
-/* The numbers one by one, in double: what torch does for few or scattered elements. */
+/* Draws numbers one by one, in double, as torch does for few or strided elements. */
 static void normal_run(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const draw* d = ctx;
   const shmt__uniform_args* s = d->shape;
-  const shmt_dtype dtype = d->words_each; /* which the serial runs have no other use for */
+  const shmt_dtype dtype = d->words_each; /* a field that serial fills do not use otherwise */
 
   for (int64_t i = 0; i < n; i++) {
     const double value = shmt__generator_normal(d->generator) * s->to + s->from;
@@ -123,7 +123,7 @@ static void normal_run(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* Dense and long enough: pairs by Box-Muller on blocks of 16. */
+/* Fills a dense tensor that is long enough: pairs by Box-Muller on blocks of 16. */
 static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_args* shape, shmt_generator* generator) {
   const shmt__uniform_args unit = {0, 1};
   const int64_t item = shmt__tensor_item_bytes(t), n = t->numel;
@@ -137,14 +137,14 @@ static void fill_normal_dense(shmt_tensor* t, const shmt__uniform_args* shape, s
   draw_run(data, &item, n, &d);
   box_muller(data, &item, n, shape);
   if (n % 16 != 0) {
-    /* The last 16 are drawn anew, overlapping the block before. */
+    /* The last 16 are drawn anew, and overlap the block before. */
     data[0] += (n - 16) * item;
     draw_run(data, &item, 16, &d);
     box_muller(data, &item, 16, shape);
   }
 }
 
-/* 16-bit floats: every block is made in float and rounded once; the last one overlaps the one before. */
+/* 16-bit floats: every block is made in float and rounded once. The last block overlaps the one before. */
 static void fill_normal_half(shmt_tensor* t, const shmt__uniform_args* shape, shmt_generator* generator) {
   const shmt__uniform_args unit = {0, 1};
   const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT32);
@@ -196,12 +196,12 @@ shmt_status shmt__normal_(shmt_tensor* self, double mean, double std, shmt_gener
 
 /* --- integers -------------------------------------------------------------------------- */
 
-/* Binary digits of a floating dtype. */
+/* Bits of the significand of a floating dtype. */
 static int digits_of(shmt_dtype dtype) {
   return dtype == SHMT_FLOAT64 ? 53 : dtype == SHMT_FLOAT32 ? 24 : dtype == SHMT_FLOAT16 ? 11 : 8;
 }
 
-/* Largest number of a dtype that all integers below it have, plus one; for int64 2^63. */
+/* One more than the largest number of a dtype up to which it has all integers; for int64 2^63. */
 static uint64_t full_range(shmt_dtype dtype) {
   if (dtype == SHMT_BOOL) return 2;
   if (shmt__is_floating(dtype)) return (1ull << digits_of(dtype)) + 1;
@@ -211,7 +211,7 @@ static uint64_t full_range(shmt_dtype dtype) {
 }
 
 static shmt_status fill_range(shmt_tensor* t, uint64_t range, int64_t base, shmt_generator* generator) {
-  /* Above 2^28 one word would make the numbers visibly uneven. */
+  /* Above 2^28 the remainder of one word would be visibly uneven. */
   const shmt__randint_args shape = {range, base, range >= 1u << 28 || range == 0};
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_randint, t->dtype, "random_from_to");
@@ -232,7 +232,7 @@ static shmt_status check_bound(const char* what, shmt_dtype dtype, int64_t value
   return SHMT_OK;
 }
 
-/* Numbers of a floating dtype have gaps beyond 2^digits: some integers are never drawn there. */
+/* Warns of gaps: beyond 2^digits a floating dtype does not have all integers, and those are never drawn. */
 static shmt_status warn_of_gaps(const char* what, shmt_dtype dtype, int64_t value) {
   const int digits = digits_of(dtype);
 
@@ -242,7 +242,7 @@ static shmt_status warn_of_gaps(const char* what, shmt_dtype dtype, int64_t valu
                     what, digits, digits, shmt__dtype_ctype(dtype));
 }
 
-/* An integer as the nearest number of a dtype. */
+/* The number of a dtype that is nearest to an integer. */
 static int64_t rounded(int64_t value, shmt_dtype dtype) {
   char place[16];
 
@@ -250,14 +250,14 @@ static int64_t rounded(int64_t value, shmt_dtype dtype) {
   return shmt__scalar_to_int64(shmt__scalar_load(place, dtype));
 }
 
-/* The distance of numbers of a floating dtype around value, which is beyond 2^digits. */
+/* The distance between numbers of a floating dtype around value, which is beyond 2^digits. */
 static int64_t gap_at(int64_t value, shmt_dtype dtype) {
   const uint64_t size = value < 0 ? -(uint64_t)value : (uint64_t)value;
 
   return INT64_C(1) << (63 - __builtin_clzll(size) - digits_of(dtype) + 1);
 }
 
-/* Move bounds of a floating dtype inwards where rounding would draw numbers outside of them. */
+/* Moves bounds of a floating dtype inwards where rounding would draw numbers outside of them. */
 static void narrow_bounds(shmt_dtype dtype, int64_t* from, int64_t* to) {
   if (*from < INT64_MAX && rounded(*from + 1, dtype) < *from)
     *from = rounded(*from + 1, dtype) + gap_at(*from + 1, dtype);
@@ -306,7 +306,7 @@ shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
 
 /* --- bernoulli ---------------------------------------------------------------------------- */
 
-/* value with probability p, else 0. */
+/* Sets elements to value with probability p, else to 0. */
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
   const shmt__bernoulli_args shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
@@ -321,8 +321,8 @@ shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* g
   return shmt__fill_bernoulli(self, p, 1, generator);
 }
 
-/* One number for every element of p, floating, into out of the same shape, in row-major order. False: a probability is
- * none. */
+/* Draws a number for every element of p, which is floating, into out of the same shape, in row-major order. Returns false
+ * when a probability is not in [0, 1]. */
 static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generator) {
   const shmt__loop loop = shmt__loops[SHMT_LOOP_bernoulli_each][p->dtype];
   const int64_t words_each = p->dtype == SHMT_FLOAT64 ? 2 : 1;
@@ -358,7 +358,8 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
   SHMT_TRY(shmt__check_has_data(p, self));
   SHMT_TRY(shmt_op_expand(p, shmt__tensor_sizes(self), false, &spread));
-  /* Not over probabilities that are still to be read, and places that are one take one copy. */
+  /* Writes directly unless that would overwrite probabilities still to be read. Elements of out that overlap take one
+   * copy. */
   if (self->storage != p->storage && !shmt__may_overlap_itself(self))
     work = shmt__tensor_ref(self);
   else
@@ -393,7 +394,8 @@ shmt_status shmt__bernoulli_p(shmt_tensor* self, double p, shmt_generator* gener
 
 /* --- slopes of rrelu ------------------------------------------------------------------------ */
 
-/* In row-major order and in double precision, as torch draws them, with limits of the precision it calculates in. */
+/* Draws in row-major order and in double precision, as torch does, with limits in the precision that the dtype is
+ * calculated in. */
 static void draw_slopes(shmt_tensor* self, shmt_tensor* out, double lower, double upper, shmt_generator* generator) {
   double values[BLOCK];
   shmt__blocks from, to;
@@ -425,9 +427,9 @@ shmt_status shmt__rrelu_noise(shmt_tensor* self, double lower, double upper, shm
   return SHMT_OK;
 }
 
-/* --- fresh tensors -------------------------------------------------------------------------- */
+/* --- new tensors ---------------------------------------------------------------------------- */
 
-/* A fresh tensor, or the preset one resized. */
+/* Makes a new tensor, or resizes the preset one. */
 static shmt_status make(shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype, shmt_device device,
                         shmt_tensor** out) {
   for (int64_t d = 0; d < size.len; d++)
@@ -477,7 +479,7 @@ shmt_status shmt__randint(int64_t high, shmt_ints size, shmt_generator* generato
   return shmt__randint_low(0, high, size, generator, dtype, layout, device, pin_memory, out);
 }
 
-/* n elements of item bytes in random order: each place changes with one at or behind it. */
+/* Shuffles n elements of item bytes: each is swapped with itself or one behind it. */
 static void shuffle(char* p, int64_t item, int64_t n, shmt_generator* generator) {
   const shmt__loop swap = shmt__move_loop_of_size(SHMT_LOOP_swap, item);
   uint32_t words[BLOCK], steps[BLOCK];
@@ -498,7 +500,7 @@ static void shuffle(char* p, int64_t item, int64_t n, shmt_generator* generator)
   }
 }
 
-/* t = 0, 1, ...: dense. */
+/* t = 0, 1, ...; t is dense. */
 static void count_up(shmt_tensor* t) {
   const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_INT64);
   const int64_t item = shmt__tensor_item_bytes(t);
@@ -511,7 +513,7 @@ static void count_up(shmt_tensor* t) {
   }
 }
 
-/* Does the dtype hold all numbers below n? */
+/* Checks that the dtype holds all integers below n. */
 static shmt_status check_permuted(shmt_dtype dtype, int64_t n) {
   static const char* const most[] = {[SHMT_FLOAT16] = "2049", [SHMT_FLOAT32] = "2^24+1", [SHMT_FLOAT64] = "2^53+1"};
 

@@ -1,4 +1,4 @@
-/* ops/shape/cat_stack.c -- several tensors as one: cat and stack. */
+/* ops/shape/cat_stack.c -- concatenation: cat, stack, hstack, vstack, dstack, column_stack. */
 #include "base/overflow.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -15,14 +15,14 @@
 #include <string.h>
 
 enum {
-  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
-  STREAM_ROW_BYTES = 1024, /* below which streaming does not pay */
-  MIN_CAT_BYTES = 128,     /* bytes of a tensor in a row of the result, below which each tensor is copied by itself */
-  SHORT_ROW_BYTES = 512,   /* of the result: many are made together */
-  BLOCK_BYTES = 4096,      /* of such rows: they stay in the nearest cache meanwhile */
+  GRAIN_BYTES = 1 << 17,   /* with less, another thread does not pay */
+  STREAM_ROW_BYTES = 1024, /* with less, streaming past the caches does not pay */
+  MIN_CAT_BYTES = 128,     /* a tensor's bytes in a row of the result; with less, each tensor is copied by itself */
+  SHORT_ROW_BYTES = 512,   /* of the result: several such rows are made together */
+  BLOCK_BYTES = 4096,      /* of such rows: they stay in the first-level cache */
 };
 
-/* torch lets a vector without elements join anything. */
+/* torch lets a vector without elements be concatenated with anything. */
 static bool is_skipped(const shmt_tensor* t) { return t->n_dims == 1 && t->sizes[0] == 0; }
 
 static shmt_status common_dtype(shmt_tensors tensors, shmt_dtype* out) {
@@ -39,7 +39,7 @@ static shmt_status common_dtype(shmt_tensors tensors, shmt_dtype* out) {
   return shmt__result_type_get(&type, out);
 }
 
-/* Rows of nbytes, some bytes apart on either side. */
+/* Copies rows of nbytes. Rows are some bytes apart on either side. */
 typedef struct row_copy {
   char* to;
   const char* from;
@@ -67,7 +67,7 @@ static void copy_rows(void* ctx, int64_t begin, int64_t end) {
   shmt__move_streamed_end();
 }
 
-/* Dense tensors side by side: the result is written from one end to the other. */
+/* Concatenates dense tensors by writing the result from one end to the other. */
 typedef struct cat_job {
   char* to;
   shmt_tensors tensors;
@@ -76,7 +76,7 @@ typedef struct cat_job {
   bool streamed;
 } cat_job;
 
-/* Of tensor i in each row. */
+/* Bytes of tensor i in each row of the result. */
 static int64_t nbytes_of(const cat_job* c, int64_t i) { return c->lengths ? c->lengths[i] * c->inner : c->inner; }
 
 static void cat_rows(void* ctx, int64_t begin, int64_t end) {
@@ -98,7 +98,7 @@ static void cat_rows(void* ctx, int64_t begin, int64_t end) {
   if (c->streamed) shmt__move_streamed_end();
 }
 
-/* Of n rows from row r on. */
+/* Makes n rows from row r on, tensor by tensor. */
 static void cat_block(const cat_job* c, char* to, int64_t r, int64_t n) {
   const char* from[2];
   const int64_t nbytes = nbytes_of(c, 0);
@@ -116,7 +116,7 @@ static void cat_block(const cat_job* c, char* to, int64_t r, int64_t n) {
   }
 }
 
-/* Rows of the result made tensor by tensor, a block of them at a time. */
+/* Makes short rows, a block of them at a time. */
 static void cat_short_rows(void* ctx, int64_t begin, int64_t end) {
   const cat_job* c = ctx;
   _Alignas(SHMT_STAGE_LINE) char block[BLOCK_BYTES];
@@ -133,7 +133,7 @@ static void cat_short_rows(void* ctx, int64_t begin, int64_t end) {
   shmt__stage_end(&s);
 }
 
-/* Join along dim row by row; false where that is not possible, or does not pay. */
+/* Concatenates along dim, row by row. Returns false where that is not possible or does not pay. */
 static bool cat_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths, shmt_tensor* out) {
   cat_job c = {shmt__tensor_data(out), tensors, lengths, shmt__tensor_item_bytes(out), 0, false};
 
@@ -152,7 +152,7 @@ static bool cat_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths,
   return true;
 }
 
-/* Copy t to where its slice of `out` begins along dim; both dense rows: plain memory moves. */
+/* Copies t to its slice of `out` along dim. Rows that are dense on both sides are plain memory moves. */
 static shmt_status copy_slice(shmt_tensor* out, int64_t dim, int64_t start, shmt_tensor* t) {
   SHMT_AUTO(shmt_tensor) slice = NULL;
   const int64_t item = shmt__tensor_item_bytes(out);
@@ -199,7 +199,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
                  i, SHMT_SHAPE_TEXT(t), lengths.data[i], dim);
     if (shmt__tensor_is_meta(t)) device = SHMT_META;
     if (lengths.data[i] < 0) {
-      format = SHMT_CONTIGUOUS_FORMAT; /* as an empty vector is */
+      format = SHMT_CONTIGUOUS_FORMAT; /* the format of an empty vector */
       continue;
     }
     if (!first) first = t;
@@ -218,7 +218,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
                "torch.cat(): input types can't be cast to the desired output type %s",
                shmt__dtype_title(*out ? (*out)->dtype : dtype));
   if (!first) {
-    /* Nothing but empty vectors. */
+    /* All tensors are empty vectors. */
     return shmt__prepare_out("cat", out, SHMT_INTS(0), dtype, device);
   }
   memcpy(sizes, first->sizes, (size_t)first->n_dims * sizeof *sizes);
@@ -226,7 +226,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
   if (*out) {
     SHMT_TRY(check_apart(tensors, *out));
     SHMT_TRY(shmt__prepare_out("cat", out, (shmt_ints){sizes, first->n_dims}, dtype, device));
-    SHMT_TRY(check_apart(tensors, *out)); /* resized, it may reach into them */
+    SHMT_TRY(check_apart(tensors, *out)); /* after a resize out may overlap them */
   } else {
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, first->n_dims}, dtype, device, format, &made));
   }
@@ -243,7 +243,7 @@ shmt_status shmt__cat_sized(shmt_tensors tensors, int64_t dim, shmt_ints lengths
   return SHMT_OK;
 }
 
-/* Checks, and how long each tensor is along dim: -1 for a skipped one. */
+/* Checks the tensors and finds their lengths along dim: -1 for a skipped one. */
 static shmt_status cat_lengths(shmt_tensors tensors, int64_t* dim, int64_t* lengths) {
   const shmt_tensor* first = NULL;
 
@@ -253,7 +253,7 @@ static shmt_status cat_lengths(shmt_tensors tensors, int64_t* dim, int64_t* leng
                  "zero-dimensional tensor (at position %" PRId64 ") cannot be concatenated", i);
     if (!first && !is_skipped(t)) first = t;
   }
-  /* Where nothing but 1-d empty tensors is joined, any dim will do, as in torch. */
+  /* With nothing but 1-d empty tensors any dim will do, as in torch. */
   if (first)
     SHMT_TRY(shmt__wrap_dim(*dim, first->n_dims, dim));
   else
@@ -291,7 +291,7 @@ static shmt_status cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
 
 shmt_status shmt__cat(shmt_tensors tensors, int64_t dim, shmt_tensor** out) { return cat(tensors, dim, out); }
 
-/* Before anything is joined into out: it shares no memory with the tensors, and has a dtype that they can be cast to. */
+/* Checks out before it is written to: it shares no memory with the tensors, and they can be cast to its dtype. */
 static shmt_status check_cat_out(shmt_tensors tensors, const shmt_tensor* out) {
   shmt_dtype dtype;
 
@@ -355,7 +355,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   SHMT_TRY(common_dtype(tensors, &dtype));
   if (*out) SHMT_TRY(check_cat_out(tensors, *out));
   for (int d = 0, from = 0; d <= n; d++) sizes[d] = d == dim ? tensors.len : first->sizes[from++];
-  if (is_last) { /* as torch: in the format of what is joined along that dim */
+  if (is_last) { /* as torch: in the memory format of cat along that dim */
     SHMT_TRY(cat(tensors, dim, &joined));
     for (int d = 0, from = 0; d <= n; d++)
       strides[d] = d == dim ? joined->strides[d] * first->sizes[d] : joined->strides[from++];
@@ -375,7 +375,7 @@ shmt_status shmt__stack(shmt_tensors tensors, int64_t dim, shmt_tensor** out) {
   return shmt__output_end("stack", &work, out);
 }
 
-/* --- by name ------------------------------------------------------------------------- */
+/* --- hstack, vstack, dstack, column_stack -------------------------------------------- */
 
 typedef shmt_status (*atleast_fn)(shmt_tensor* t, shmt_tensor** out);
 
@@ -390,14 +390,14 @@ static shmt_status as_column(shmt_tensor* t, shmt_tensor** out) {
   return shmt_op_reshape(t, SHMT_INTS(t->numel, 1), out);
 }
 
-/* dim -1: the first of 1-d tensors, else the second. */
-static shmt_status atleast_and_cat(const char* name, shmt_tensors tensors, atleast_fn atleast, int64_t dim,
-                                 shmt_tensor** out) {
+/* dim -1: the first dim of 1-d tensors, else the second. */
+static shmt_status atleast_and_cat(const char* name, shmt_tensors tensors, atleast_fn at_least, int64_t dim,
+                                   shmt_tensor** out) {
   SHMT_AUTO_LIST list = {0, 0};
 
   SHMT_REQUIRE(tensors.len > 0, SHMT_E_RUNTIME, "%s expects a non-empty TensorList", name);
   SHMT_TRY(shmt__tensor_vec_alloc(tensors.len, &list));
-  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(atleast(tensors.data[i], &list.data[i]));
+  for (int64_t i = 0; i < tensors.len; i++) SHMT_TRY(at_least(tensors.data[i], &list.data[i]));
   if (dim < 0) dim = list.data[0]->n_dims == 1 ? 0 : 1;
   return cat((shmt_tensors){list.data, list.len}, dim, out);
 }

@@ -1,4 +1,5 @@
-/* ops/shape/diag_meshgrid.c -- tensors made of other tensors' elements in a pattern: diagonals, grids, blocks, powers. */
+/* ops/shape/diag_meshgrid.c -- diag, diag_embed, vander, meshgrid, cartesian_prod, combinations, block_diag,
+ * take_along_dim. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -67,7 +68,7 @@ shmt_status shmt__vander(shmt_tensor* x, shmt_opt_int N, bool increasing, shmt_t
   return SHMT_OK;
 }
 
-/* Every step-th element in memory order; a tall matrix has room for more than one diagonal. */
+/* Writes every step-th element in memory order. A tall matrix has room for more than one diagonal. */
 shmt_status shmt__fill_diagonal_(shmt_tensor* self, shmt_scalar fill_value, bool wrap) {
   SHMT_AUTO(shmt_tensor) line = NULL;
   int64_t length, step = 0;
@@ -114,7 +115,7 @@ shmt_status shmt__sum_to_size(shmt_tensor* self, shmt_ints size, shmt_tensor** o
   return shmt_op_reshape(sum, size, out);
 }
 
-/* --- grids ---------------------------------------------------------------------------- */
+/* --- meshgrid and products ------------------------------------------------------------ */
 
 shmt_status shmt__meshgrid_indexing(shmt_tensors tensors, const char* indexing, shmt_tensor_vec* out) {
   SHMT_AUTO_LIST meshes = {0, 0};
@@ -181,9 +182,9 @@ shmt_status shmt__cartesian_prod(shmt_tensors tensors, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* How many ways there are to choose r of n; -1: more than int64 holds. */
+/* The binomial coefficient: how many combinations of r of n there are; -1: more than int64 holds. */
 static int64_t n_combinations(int64_t n, int64_t r) {
-  const int64_t fewer = r < n - r ? r : n - r; /* to choose or to leave: the same number of ways */
+  const int64_t fewer = r < n - r ? r : n - r; /* the coefficients of r and of n - r are the same */
   __int128 count = 1;
 
   for (int64_t i = 1; i <= fewer && count > 0; i++) {
@@ -193,7 +194,7 @@ static int64_t n_combinations(int64_t n, int64_t r) {
   return (int64_t)count;
 }
 
-/* The next row of indices in order: the last that can grow does, those after it follow. */
+/* The next row of indices in order: the last index that can grow grows, and those after it follow. */
 static void next_combination(int64_t* row, const int64_t* before, int64_t r, int64_t n, bool again) {
   int64_t at = r - 1;
 
@@ -285,7 +286,7 @@ shmt_status shmt__take_along_dim(shmt_tensor* self, shmt_tensor* indices, shmt_o
     to[i] = i == d ? b : from[i];
   }
   SHMT_TRY(shmt_op_expand(self, (shmt_ints){from, self->n_dims}, false, &source));
-  /* Every index counts around the dim, as in torch. */
+  /* Indices wrap around the dim, as in torch. */
   SHMT_TRY(shmt_op_remainder_Scalar(indices, shmt__scalar_int(self->n_dims ? self->sizes[d] : 1), &wrapped));
   SHMT_TRY(shmt_op_expand(wrapped, (shmt_ints){to, self->n_dims}, false, &where));
   return shmt_op_gather(source, d, where, false, out);

@@ -1,7 +1,7 @@
-/* ops/shape/flip.c -- elements in the opposite order along some dims.
+/* ops/shape/flip.c -- flip: elements in reverse order along some dims.
  *
- * Dims are taken in the order of memory and joined where both or neither are flipped, so that rows are long; the rows
- * of a narrow last dim count as one element each.
+ * Dims are sorted by stride and merged where both or neither are flipped, so that rows are long. Rows of a narrow last
+ * dim count as one element each.
  */
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -17,15 +17,15 @@
 
 typedef struct flip_job {
   char* to;
-  const char* from; /* the source of the first element */
+  const char* from; /* the source of the first element of the result */
   int64_t item;     /* bytes */
-  int64_t width;    /* of a row, elements */
-  bool reversed;    /* rows too */
+  int64_t width;    /* elements of a row */
+  bool reversed;    /* rows are reversed too */
   bool streamed;
-  shmt__loop_nest rows;  /* steps: elements; those of the source negative where it is flipped */
+  shmt__loop_nest rows;  /* steps in elements; those of the source are negative where it is flipped */
 } flip_job;
 
-/* The dims of t, dense, from the largest stride to the smallest; those of one element are left out. */
+/* The dims of t, which is dense, from the largest stride to the smallest, without dims of size 1. */
 static int dims_in_memory(const shmt_tensor* t, int* dims) {
   int n = 0;
 
@@ -73,7 +73,7 @@ static void plan(const shmt_tensor* t, uint64_t mask, flip_job* j) {
   }
 }
 
-/* A reversed row, past the caches. */
+/* Writes a reversed row past the caches. */
 static void stream_reversed(const flip_job* j, shmt__loop reverse, shmt__stage* s, char* to, const char* from) {
   for (int64_t n = j->width, count, room; n > 0; n -= count) {
     char* data[2] = {shmt__stage_reserve(s, to, j->item, &room), (char*)(uintptr_t)from};
@@ -122,7 +122,7 @@ shmt_status shmt__flip(shmt_tensor* self, shmt_ints dims, shmt_tensor** out) {
       SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &dense));
       SHMT_TRY(shmt__tensor_copy(dense, self));
     }
-    flip_job j; /* its arrays are written before they are read */
+    flip_job j; /* not initialised: its arrays are written before they are read */
     j.to = shmt__tensor_data(result);
     j.from = shmt__tensor_data(dense);
     j.item = shmt__tensor_item_bytes(self);

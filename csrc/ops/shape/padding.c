@@ -1,4 +1,4 @@
-/* ops/shape/padding.c -- growing (or cutting) the last dims: with a constant, or with the tensor's own elements. */
+/* ops/shape/padding.c -- pads (or cuts) the last dims: with a constant, or by reflecting, replicating or wrapping around. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -32,7 +32,7 @@ static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
   return SHMT_OK;
 }
 
-/* The part of t that begins at offset and is as long as the overlap, along the padded dims. */
+/* The part of t, along the padded dims, in which input and result overlap. */
 static shmt_status overlap_view(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], offset = t->offset;
 
@@ -48,16 +48,16 @@ static shmt_status overlap_view(shmt_tensor* t, shmt_ints pad, const int64_t* in
   return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), offset, out);
 }
 
-/* --- parts ---------------------------------------------------------------------------------------- */
+/* --- parts for threads ---------------------------------------------------------------------------- */
 
-/* How a new tensor is filled with self and what stands around it. Both may be parts. */
+/* How a new tensor is filled with self and its padding. Both may be parts of tensors. */
 typedef struct filling {
   shmt_status (*fill)(const struct filling* p, shmt_tensor* self, shmt_tensor* result);
   shmt_ints pad;
-  shmt_scalar value; /* around a constant one */
-  int mode;          /* of others */
+  shmt_scalar value; /* of constant padding */
+  int mode;          /* of other padding */
   shmt_tensor *self, *result;
-  int dim; /* along which they are shared out */
+  int dim; /* which is divided between threads */
   atomic_int failed; /* a shmt_status */
 } filling;
 
@@ -90,7 +90,7 @@ static void fill_parts(void* ctx, int64_t begin, int64_t end) {
   if (status != SHMT_OK) atomic_store_explicit(&p->failed, (int)status, memory_order_relaxed);
 }
 
-/* The longest of the dims that are not padded and lie outside of those that are; -1: none does. */
+/* The longest dim that is not padded and is outside of those that are; -1: none. */
 static int find_shared(const shmt_tensor* t, int n_padded) {
   const int n_dims = t->n_dims - n_padded;
   int64_t inside = 0;
@@ -103,7 +103,8 @@ static int find_shared(const shmt_tensor* t, int n_padded) {
   return dim;
 }
 
-/* Fill p->result: a thread's part as a whole, as borders are read and written where the middle has just been. */
+/* Fills p->result. A thread fills its part as a whole, because borders are copied from where the middle has just been
+ * written. */
 static shmt_status fill_result(filling* p) {
   const shmt_tensor* t = p->result;
 
@@ -116,7 +117,7 @@ static shmt_status fill_result(filling* p) {
   return SHMT_OK;
 }
 
-/* --- a constant ----------------------------------------------------------------------------------- */
+/* --- constant padding ----------------------------------------------------------------------------- */
 
 static shmt_status fill_constant(const filling* p, shmt_tensor* self, shmt_tensor* result) {
   SHMT_AUTO(shmt_tensor) to = NULL;
@@ -128,7 +129,7 @@ static shmt_status fill_constant(const filling* p, shmt_tensor* self, shmt_tenso
   return to->numel > 0 ? shmt__tensor_copy(to, from) : SHMT_OK;
 }
 
-/* A copy of what the pads, none of which is positive, leave: its strides are in the order of self's. */
+/* A copy of what is left when no pad is positive. Its strides are in the order of self's. */
 static shmt_status copy_cut(shmt_tensor* self, shmt_ints pad, const int64_t* sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = shmt__tensor_ref(self);
 
@@ -175,7 +176,7 @@ shmt_status shmt__constant_pad_backward(shmt_tensor* grad, shmt_ints pad, shmt_t
   return shmt_op_constant_pad_nd(grad, (shmt_ints){less, pad.len}, shmt__scalar_int(0), out);
 }
 
-/* --- the tensor's own elements -------------------------------------------------------------------- */
+/* --- reflect, replicate, circular ----------------------------------------------------------------- */
 
 typedef enum pad_mode { REFLECT, REPLICATE, CIRCULAR } pad_mode;
 
@@ -197,14 +198,14 @@ static shmt_status check_mode(pad_mode mode, shmt_ints sizes, int64_t d, int64_t
   return SHMT_OK;
 }
 
-/* Where the element `from` places behind the first of n comes from. */
+/* The index, along a dim of n elements, of the source for the element `from` behind the first one. */
 static int64_t position_of(pad_mode mode, int64_t n, int64_t from) {
   if (mode == REPLICATE) return clamp_to(from, n);
   if (mode == CIRCULAR) return from < 0 ? from + n : from >= n ? from - n : from;
   return from < 0 ? -from : from >= n ? 2 * (n - 1) - from : from;
 }
 
-/* The same for each of the elements along a padded dim; what is cut off is no part of a circle. */
+/* The same for all elements of a padded dim. In circular mode, elements that are cut off do not take part. */
 static void fill_positions(pad_mode mode, int64_t n, int64_t before, int64_t after, int64_t* at) {
   const int64_t start = before < 0 ? -before : 0, length = n - start - (after < 0 ? -after : 0);
 
@@ -213,7 +214,7 @@ static void fill_positions(pad_mode mode, int64_t n, int64_t before, int64_t aft
                              : position_of(mode, n, i - before);
 }
 
-/* Slice `to` of the view of result along d becomes slice `from`. */
+/* Copies slice `from` of the view of result along d to slice `to`. */
 static shmt_status copy_slice(shmt_tensor* result, shmt_ints view, int64_t offset, int d, int64_t to, int64_t from) {
   SHMT_AUTO(shmt_tensor) target = NULL;
   SHMT_AUTO(shmt_tensor) source = NULL;
@@ -225,7 +226,7 @@ static shmt_status copy_slice(shmt_tensor* result, shmt_ints view, int64_t offse
   return shmt__tensor_copy(target, source);
 }
 
-/* A copy of everything, and borders of it within the result, those of the inner dims first. */
+/* Copies everything, then copies borders within the result, those of the inner dims first. */
 static shmt_status fill_borders(const filling* p, shmt_tensor* self, shmt_tensor* result) {
   SHMT_AUTO(shmt_tensor) middle = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -266,10 +267,10 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
   return SHMT_OK;
 }
 
-/* A copy of a slice costs as much as this many elements by index: wide borders of few elements are taken by those. */
+/* Copying a slice costs as much as copying this many elements by index: wide borders of few elements are done by index. */
 enum { SLICE_COST = 100 };
 
-/* Is nothing cut off, and is all there is to a border few slices? Pixels whose channels come last are picked whole. */
+/* Is nothing cut off, and is each border a few slices only? In NHWC tensors whole pixels are gathered instead. */
 static bool are_few(const shmt_tensor* self, shmt_ints pad) {
   int64_t slices = 0;
 
@@ -280,7 +281,7 @@ static bool are_few(const shmt_tensor* self, shmt_ints pad) {
   return slices <= self->numel / SLICE_COST;
 }
 
-/* The tables of the last dims of `sizes`, padded. */
+/* Makes the index tables of the last dims of `sizes`, padded. */
 static shmt_status make_tables(pad_mode mode, shmt_ints sizes, shmt_ints pad, shmt__index_table* tables) {
   const int64_t n = pad.len / 2;
 
@@ -326,7 +327,7 @@ shmt_status shmt__pad_nonconstant(shmt_tensor* self, shmt_ints pad, const char* 
 }
 
 shmt_status shmt__pad_nonconstant_backward(shmt_tensor* grad, shmt_ints size, shmt_ints pad, const char* mode,
-                                   shmt_tensor** out) {
+                                           shmt_tensor** out) {
   shmt__index_table tables[SHMT_TABLE_GATHER_DIMS] = {0};
   pad_mode m = REFLECT;
 
@@ -375,7 +376,7 @@ NONCONSTANT_PAD(1)
 NONCONSTANT_PAD(2)
 NONCONSTANT_PAD(3)
 
-/* Modes other than constant pad the spatial dims of (C, ...) or (N, C, ...) only. */
+/* Modes other than constant pad only the spatial dims of (C, ...) or (N, C, ...). */
 static shmt_status check_spatial(const char* mode, const shmt_tensor* self, shmt_ints pad) {
   const int64_t n = pad.len / 2;
 

@@ -1,4 +1,4 @@
-/* ops/shape/repeat_roll.c -- the elements of one tensor in another order or several times: repeat, tile, roll, rot90. */
+/* ops/shape/repeat_roll.c -- repeat, tile, repeat_interleave, roll, rot90. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -12,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* out[r0][s0][r1][s1]... = self[s0][s1]...: a broadcast copy into the result seen with twice the dims. */
+/* out[r0][s0][r1][s1]... = self[s0][s1]...: a broadcast copy into a view of the result with twice the dims. */
 shmt_status shmt__repeat(shmt_tensor* self, shmt_ints repeats, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) blocks = NULL;
@@ -114,7 +114,7 @@ shmt_status shmt__repeat_interleave_index(shmt_tensor* repeats, shmt_opt_int out
                "repeat_interleave: Allocated size does not match required size, got %" PRId64 " and %" PRId64,
                output_size.value, total);
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(total), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
-  /* Bounded: another process may change the counts after they were summed. */
+  /* Bounded, because another process may change the counts after they were summed. */
   int64_t *to = shmt__tensor_data(result), *const end = to + total;
   for (int64_t i = 0; i < dense->numel; i++)
     for (int64_t k = 0; k < counts[i] && to < end; k++) *to++ = i;
@@ -186,7 +186,7 @@ shmt_status shmt__repeat_interleave_int(shmt_tensor* self, int64_t repeats, shmt
 
 /* --- roll ------------------------------------------------------------------------ */
 
-/* Copy `length` slices of `from` beginning at `start` to `to` beginning at `at`, along dim. */
+/* Copies `length` slices along dim from `from`, beginning at `start`, to `to`, beginning at `at`. */
 static shmt_status move_slices(shmt_tensor* to, int64_t at, shmt_tensor* from, int64_t start, int64_t dim,
                                int64_t length) {
   SHMT_AUTO(shmt_tensor) a = NULL;
@@ -208,7 +208,7 @@ static shmt_status roll_one(shmt_tensor* t, int64_t shift, int64_t dim, shmt_ten
 
   shift = n > 0 ? shift % n : 0;
   if (shift < 0) shift += n;
-  /* As torch, which joins two slices: what is not moved becomes contiguous. */
+  /* In torch roll concatenates two slices, so that the result is contiguous even when nothing moves. */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device,
                               shift > 0 ? shmt__tensor_suggest_format(t) : SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(t) && t->numel > 0) {

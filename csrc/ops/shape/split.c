@@ -1,4 +1,4 @@
-/* ops/shape/split.c -- cutting a tensor along a dim: split, chunk, unbind, tensor_split and their names. */
+/* ops/shape/split.c -- split, chunk, unbind, tensor_split, hsplit, vsplit, dsplit, and their copies. */
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "generated/impls.h"
@@ -8,11 +8,11 @@
 
 #include <inttypes.h>
 
-/* Cuts along dim; piece i is [cuts(i), cuts(i + 1)). */
+/* The views that a tensor is cut into along a dim. */
 typedef struct pieces {
   shmt_tensor_vec vec;
   shmt_status status;
-  bool plain; /* below dispatch: the caller is an operator with a derivative of its own */
+  bool plain; /* made below dispatch: the caller is an operator with a derivative of its own */
 } pieces;
 
 static shmt_status begin(pieces* p, int64_t len, bool plain) {
@@ -44,7 +44,7 @@ static shmt_status end(pieces* p, shmt_tensor_vec* out) {
   return p->status;
 }
 
-/* Pieces of `size` elements each, the last one maybe smaller; a dim of 0 gives one empty piece. */
+/* Cuts pieces of `size` elements each, the last one maybe smaller. A dim of 0 gives one empty piece. */
 static shmt_status cut_evenly(shmt_tensor* self, int64_t size, int64_t dim, bool plain, shmt_tensor_vec* out) {
   int64_t total = self->sizes[dim];
   int64_t n = size == 0 || total == 0 ? 1 : (total - 1) / size + 1;
@@ -98,7 +98,7 @@ shmt_status shmt__impl_split_sizes(shmt_tensor* self, shmt_ints sizes, int64_t d
   return shmt_op_split_with_sizes(self, sizes, dim, out);
 }
 
-/* Each piece is a view of its own, not one of several results, so that autograd lets it be written to. */
+/* Each piece is a view of its own, not one of several results, so that autograd allows writes to it. */
 shmt_status shmt__impl_unsafe_split(shmt_tensor* self, int64_t split_size, int64_t dim, shmt_tensor_vec* out) {
   return split(self, split_size, dim, false, out);
 }
@@ -138,7 +138,7 @@ shmt_status shmt__impl_unbind(shmt_tensor* self, int64_t dim, shmt_tensor_vec* o
   return end(&p, out);
 }
 
-/* --- tensor_split and its relatives ---------------------------------------------------------- */
+/* --- tensor_split, hsplit, vsplit, dsplit ---------------------------------------------------- */
 
 static shmt_status require_dims(shmt_tensor* self) {
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME,

@@ -1,6 +1,6 @@
-/* ops/shape/table_gather.c -- lines of elements picked by tables, one table a dim, and the sums of what was picked.
+/* ops/shape/table_gather.c -- gathers the last dims by tables of indices, one table for each dim; and the gradient.
  *
- * Rows, along the last of the dims, are read where they lie. Where channels come last an element of a row is a pixel.
+ * Rows, along the last of these dims, are read in place. Where channels come last (NHWC) an element of a row is a pixel.
  */
 #include "ops/shape/table_gather.h"
 
@@ -20,8 +20,8 @@
 
 enum {
   GRAIN = 16384,
-  SHORT_ROW = 32, /* elements of a row for which a walk over rows does not pay */
-  TABLE = 1024,   /* elements of a plane for which there is a table of all its places */
+  SHORT_ROW = 32, /* with rows of fewer elements a walk over rows does not pay */
+  TABLE = 1024,   /* elements of a plane for which one table of all offsets is made */
 };
 
 shmt_status shmt__index_table_init(shmt__index_table* p, int64_t in, int64_t out) {
@@ -39,34 +39,35 @@ void shmt__index_table_fini(shmt__index_table* p) {
   free(p->starts);
 }
 
-/* Who picks which element, from `at`. */
+/* Lists, for each source element, the elements that are gathered from it. */
 static void invert_table(shmt__index_table* p) {
   for (int64_t i = 0; i < p->out; i++) p->starts[p->at[i] + 2]++;
   for (int64_t k = 2; k < p->in + 2; k++) p->starts[k] += p->starts[k - 1];
   for (int64_t i = 0; i < p->out; i++) p->list[p->starts[p->at[i] + 1]++] = i;
 }
 
-/* Rows of `to`, which is dense, from those of `from`: dims are outer ones, the picked ones, and inner elements. */
+/* Makes rows of `to`, which is dense, from those of `from`. The dims are outer ones, the gathered ones, and inner
+ * elements. */
 typedef struct job {
   shmt__part from;
   char* to;
   const shmt__index_table* tables;
   int n, n_outer;
-  bool is_backward;        /* `to` has the sizes that are picked from */
-  int64_t rows, inner; /* of `to`; elements behind each in a row */
+  bool is_backward;        /* `to` has the sizes before the gather */
+  int64_t rows, inner; /* of `to`; numbers of an element of a row */
   int64_t row_bytes;   /* of `to` */
   shmt_dtype dtype;
-  const int64_t* table; /* where rows are short: the places of all elements of a plane of `to` */
-  int64_t plane[2];     /* elements of one of `to`, of `from` */
+  const int64_t* table; /* for short rows: the source offsets of all elements of a plane of `to` */
+  int64_t plane[2];     /* elements of a plane of `to`, and of `from` */
   atomic_bool failed;   /* out of memory */
 } job;
 
-/* Elements of `to` along picked dim d. */
+/* Elements of `to` along gathered dim d. */
 static int64_t length_of(const job* j, int d) { return j->is_backward ? j->tables[d].in : j->tables[d].out; }
 
 static int64_t step_of(const job* j, int d) { return j->from.strides[j->n_outer + d]; }
 
-/* The place of row r along the dims but the last, and the data of its outer dims. */
+/* Finds row r: its position along the gathered dims but the last, and the data of its outer dims. */
 static char* find_row(const job* j, int64_t r, int64_t position[SHMT_TABLE_GATHER_DIMS]) {
   for (int d = j->n - 2; d >= 0; d--) {
     position[d] = r % length_of(j, d);
@@ -75,7 +76,7 @@ static char* find_row(const job* j, int64_t r, int64_t position[SHMT_TABLE_GATHE
   return j->from.data + shmt__part_offset(&j->from, j->n_outer, r);
 }
 
-/* --- forwards ----------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------ */
 
 static void gather_row(const job* j, char* to, char* from) {
   const shmt__index_table* p = &j->tables[j->n - 1];
@@ -83,7 +84,7 @@ static void gather_row(const job* j, char* to, char* from) {
 
   if (j->inner == 1 && step == item) {
     shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)((char*[]){to, from, (char*)p->at}, NULL, p->out,
-                                                          (int64_t[]){p->in, 1});
+                                                            (int64_t[]){p->in, 1});
     return;
   }
   if (j->inner == 1) {
@@ -95,7 +96,7 @@ static void gather_row(const job* j, char* to, char* from) {
   }
   const int64_t inner_step = j->from.strides[j->from.n_dims - 1];
   if (inner_step == item && step == j->inner * item) {
-    for (int64_t i = 0, n; i < p->out; i += n, to += n * step) { /* neighbours together */
+    for (int64_t i = 0, n; i < p->out; i += n, to += n * step) { /* copy neighbours together */
       for (n = 1; i + n < p->out && p->at[i + n] == p->at[i] + n;) n++;
       memcpy(to, from + p->at[i] * step, (size_t)(n * step));
     }
@@ -121,7 +122,7 @@ static void gather_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Fills `table`, with room for TABLE, where rows are short and planes lie dense. */
+/* Fills `table`, with room for TABLE, where rows are short and planes are dense. Returns whether it did. */
 static bool make_table(job* j, int64_t* table) {
   const shmt__index_table* last = &j->tables[j->n - 1];
 
@@ -154,7 +155,7 @@ static void gather_planes(void* ctx, int64_t begin, int64_t end) {
       NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
 }
 
-/* --- backwards ---------------------------------------------------------------------------------- */
+/* --- backward ----------------------------------------------------------------------------------- */
 
 static void add_row(const job* j, char* sums, char* from, bool is_first) {
   const shmt__loop loop = shmt__loops[is_first ? SHMT_LOOP_table_gather_set : SHMT_LOOP_table_gather_add][j->dtype];
@@ -170,7 +171,7 @@ static void add_row(const job* j, char* sums, char* from, bool is_first) {
     loop((char*[]){sums + i * j->inner * wide, from + i * step}, (int64_t[]){wide, inner_step}, j->inner, NULL);
 }
 
-/* A row of sums over the other dims, each of which has some places, then along the last one. */
+/* Sums a row over all combinations of the other dims' lists, then along the last dim. */
 static void sum_row(const job* j, int64_t r, char* sums) {
   const shmt__index_table* last = &j->tables[j->n - 1];
   const shmt__table_gather_args shape = {last->starts, last->list, j->inner};

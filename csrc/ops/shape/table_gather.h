@@ -1,27 +1,28 @@
-/* ops/shape/table_gather.h -- the last dims made of picked elements of their own: the nearest ones, mirrored ones, and so on. */
+/* ops/shape/table_gather.h -- gathers the last dims by tables of indices: for nearest-neighbour resampling, reflection
+ * padding, and so on. */
 #ifndef SHMT_OPS_SHAPE_TABLE_GATHER_H
 #define SHMT_OPS_SHAPE_TABLE_GATHER_H
 
 #include "tensor/tensor.h"
 
-enum { SHMT_TABLE_GATHER_DIMS = 3 }; /* that are picked from, at most */
+enum { SHMT_TABLE_GATHER_DIMS = 3 }; /* gathered dims, at most */
 
-/* Along one dim: element i of the `out` ones is element at[i] of the `in` ones. */
+/* The table of one dim: element i of `out` is element at[i] of `in`. */
 typedef struct shmt__index_table {
   int64_t in, out;
   int64_t* at;
-  int64_t *starts, *list; /* element k is picked by list[starts[k]], ..., list[starts[k + 1] - 1] */
+  int64_t *starts, *list; /* element k is gathered by list[starts[k]], ..., list[starts[k + 1] - 1] */
 } shmt__index_table;
 
-/* Room for the tables, which the caller fills (`at`). Errors: SHMT_E_NOMEM. The owner calls shmt__index_table_fini(). */
+/* Allocates the tables. The caller fills `at`, and calls shmt__index_table_fini() in the end. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__index_table_init(shmt__index_table* p, int64_t in, int64_t out);
 void shmt__index_table_fini(shmt__index_table* p);
 
-/* The last n dims of self picked, in self's memory format if all dims but two are, else contiguous. New reference.
- * Errors: SHMT_E_NOMEM. */
+/* Gathers the last n dims of self. The result has self's memory format if n is all dims but two, else it is contiguous.
+ * New reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__table_gather(shmt_tensor* self, const shmt__index_table* tables, int n, shmt_tensor** out);
-/* Every element the sum of those that were picked from it; grad has the picked sizes. New reference. Errors: SHMT_E_NOMEM,
- * SHMT_E_NOT_IMPLEMENTED for dtypes that are not added up. */
+/* Sums for every element of the input the gradients of those gathered from it. grad has the gathered sizes. New
+ * reference. Errors: SHMT_E_NOMEM, SHMT_E_NOT_IMPLEMENTED for dtypes that have no sums. */
 shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n,
                                         shmt_tensor** out);
 

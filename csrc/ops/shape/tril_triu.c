@@ -1,4 +1,4 @@
-/* ops/shape/tril_triu.c -- the triangles of matrices: their elements, and where those are. */
+/* ops/shape/tril_triu.c -- tril, triu, tril_indices, triu_indices. */
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
 #include "iter/copy/streaming_stores.h"
@@ -35,14 +35,14 @@ static shmt_status swapped(shmt_tensor* t, shmt_tensor** out) {
 
 typedef struct tril_job {
   char* to;
-  const char* from;     /* the same in place */
+  const char* from;     /* the same as `to` in place */
   int64_t rows;         /* of a matrix */
-  int64_t width, item;  /* bytes of a row, of an element */
-  int64_t edge;         /* elements of the first row that lie left of the cut */
-  bool upper, streamed; /* keep what is right of it */
+  int64_t width, item;  /* bytes of a row; bytes of an element */
+  int64_t edge;         /* elements of the first row that are left of the cut */
+  bool upper, streamed; /* upper: keep what is right of the cut */
 } tril_job;
 
-/* n bytes are zero, or stay. */
+/* Zeroes n bytes, or keeps them. */
 static void keep(const tril_job* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
   if (t->streamed)
     shmt__stage_copy(s, t->to + at, is_zero ? NULL : t->from + at, n);
@@ -61,7 +61,7 @@ static void keep_rows(void* ctx, int64_t begin, int64_t end) {
   for (int64_t r = begin, alike; r < end; r += alike) {
     const int64_t row = r % t->rows;
     int64_t edge = row + t->edge;
-    /* The rows below the diagonal are all alike: as one long row. */
+    /* The rows below the diagonal are all alike: they are done as one long row. */
     alike = edge < columns ? 1 : t->rows - row < end - r ? t->rows - row : end - r;
     edge = edge < 0 ? 0 : edge > columns ? columns : edge;
     const int64_t before = alike * edge * t->item;
@@ -100,7 +100,7 @@ static shmt_status tril_or_triu(const char* name, shmt_tensor* self, int64_t dia
   if (diagonal > columns) diagonal = columns;
   if (diagonal < -rows) diagonal = -rows;
   const tril_job t = {to, from, rows, columns * item, item, diagonal + (upper ? 0 : 1), upper,
-                       to != from && self->numel * item >= SHMT_STREAM_BYTES};
+                      to != from && self->numel * item >= SHMT_STREAM_BYTES};
   shmt__parallel_for(self->numel / columns, GRAIN / columns + 1, keep_rows, (void*)(uintptr_t)&t);
   return shmt__output_end(name, &work, out);
 }
@@ -113,13 +113,13 @@ shmt_status shmt__triu(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
   return tril_or_triu("triu", self, diagonal, true, out);
 }
 
-/* Of row r, the lower triangle has the columns below this one. */
+/* In row r the lower triangular part has the columns below this one. */
 static int64_t tril_edge(int64_t r, int64_t offset, int64_t column) {
   const __int128 edge = (__int128)r + offset + 1;
   return edge < 0 ? 0 : edge > column ? column : (int64_t)edge;
 }
 
-/* Elements of the lower triangle of a matrix: rows that rise by one, then full rows. */
+/* Counts the elements of the lower triangular part: rows that grow by one, then full rows. */
 static __int128 count_lower(int64_t row, int64_t column, int64_t offset) {
   const __int128 a = (__int128)offset + 1;
   __int128 begin = -a, full = (__int128)column - a;
@@ -129,7 +129,7 @@ static __int128 count_lower(int64_t row, int64_t column, int64_t offset) {
 }
 
 static shmt_status tril_triu_indices(int64_t row, int64_t column, int64_t offset, bool upper, shmt_dtype dtype,
-                                    shmt_device device, shmt_tensor** out) {
+                                     shmt_device device, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) both = NULL;
 
   SHMT_REQUIRE(row >= 0, SHMT_E_RUNTIME, "row must be non-negative, got%" PRId64, row);
@@ -138,7 +138,7 @@ static shmt_status tril_triu_indices(int64_t row, int64_t column, int64_t offset
   SHMT_REQUIRE(dtype == SHMT_INT32 || dtype == SHMT_INT64, SHMT_E_NOT_IMPLEMENTED,
                "\"%s_indices\" not implemented for '%s'", upper ? "triu" : "tril", shmt__dtype_title(dtype));
   if (device == SHMT_DEVICE_NONE) device = SHMT_CPU;
-  /* The upper triangle is what the lower one below it leaves. */
+  /* The upper triangular part is what the lower one below it leaves. */
   const int64_t below = upper && offset > INT64_MIN ? offset - 1 : offset;
   const __int128 lower = count_lower(row, column, below);
   const __int128 all = upper ? (__int128)row * column - lower : lower;
@@ -150,7 +150,7 @@ static shmt_status tril_triu_indices(int64_t row, int64_t column, int64_t offset
   if (!shmt__tensor_is_meta(both) && count > 0) {
     int64_t* rows = shmt__tensor_data(both);
     int64_t* columns = rows + count;
-    /* Leading rows of a lower triangle may be empty, and trailing ones of an upper. */
+    /* Leading rows of a lower triangular part may be empty, and trailing ones of an upper. */
     int64_t k = 0, r = upper || below >= 0 ? 0 : below < -INT64_MAX ? INT64_MAX : -below - 1;
     for (; k < count; r++) {
       const int64_t edge = tril_edge(r, below, column);

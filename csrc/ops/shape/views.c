@@ -1,4 +1,5 @@
-/* ops/shape/views.c -- views that are one change of geometry: slicing, reordering, expanding, reinterpreting. */
+/* ops/shape/views.c -- views by one change of sizes and strides: slice, select, permute, transpose, squeeze, expand,
+ * view. */
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "generated/impls.h"
@@ -7,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A geometry in the making. */
+/* Sizes and strides of a view that is being made. */
 typedef struct geometry {
   int64_t sizes[SHMT_MAX_DIMS + 1];
   int64_t strides[SHMT_MAX_DIMS + 1];
@@ -78,7 +79,7 @@ shmt_status shmt__impl_slice(shmt_tensor* self, int64_t dim, shmt_opt_int start_
   if (g.sizes[dim] > 1 || step == 1) {
     g.strides[dim] *= step;
   } else if (!shmt__mul_i64(g.strides[dim], step, &g.strides[dim])) {
-    g.strides[dim] = self->strides[dim]; /* no second element ever uses it */
+    g.strides[dim] = self->strides[dim]; /* any stride will do for one element */
   }
   return finish(self, &g, out);
 }
@@ -93,7 +94,7 @@ shmt_status shmt__impl_diagonal(shmt_tensor* self, int64_t offset, int64_t dim1_
                dim2_arg);
   start_from(&g, self);
   int64_t rows = self->sizes[dim1], columns = self->sizes[dim2], length = 0;
-  /* offset is compared before it is subtracted, so that extreme ones cannot overflow. */
+  /* The offset is compared before it is subtracted, so that extreme ones cannot overflow. */
   if (offset >= 0 && offset < columns) length = rows < columns - offset ? rows : columns - offset;
   if (offset < 0 && offset > -rows) length = rows + offset < columns ? rows + offset : columns;
   if (length > 0) g.offset += offset >= 0 ? offset * g.strides[dim2] : -offset * g.strides[dim1];
@@ -237,7 +238,7 @@ shmt_status shmt__impl_expand(shmt_tensor* self, shmt_ints size, bool implicit, 
   for (int64_t i = size.len - 1; i >= 0; i--) {
     int64_t d = i - (size.len - self->n_dims), target = size.data[i];
     int64_t have = d >= 0 ? self->sizes[d] : 1;
-    /* One number has no step to go on with. */
+    /* A dim of one element has no stride to keep. */
     int64_t stride = d >= 0              ? self->strides[d]
                      : self->n_dims == 0 ? 0
                      : i + 1 < g.n_dims  ? g.sizes[i + 1] * g.strides[i + 1]
@@ -268,7 +269,7 @@ shmt_status shmt__impl_expand(shmt_tensor* self, shmt_ints size, bool implicit, 
   return finish(self, &g, out);
 }
 
-/* self_offset is self's own; it is an argument so that the derivative knows it. */
+/* self_offset is self's own offset; it is an argument so that the derivative knows it. */
 shmt_status shmt__impl_as_strided_at(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t offset,
                                      int64_t self_offset, shmt_tensor** out) {
   uint64_t nbytes;
@@ -329,7 +330,7 @@ shmt_status shmt__impl_view_as_complex(shmt_tensor* self, shmt_tensor** out) {
                                (shmt_ints){g.strides, g.n_dims}, g.offset / 2, out);
 }
 
-/* "to view Float as Double (different element sizes)" */
+/* for example "to view Float as Double (different element sizes)" */
 #define VIEW_AS "to view %s as %s (different element sizes)"
 
 static shmt_status require_unit_stride(int64_t stride, shmt_dtype from, shmt_dtype to) {
@@ -355,7 +356,7 @@ shmt_status shmt__impl_view_dtype(shmt_tensor* self, shmt_dtype dtype, shmt_tens
   if (have > want) {
     int64_t ratio = have / want;
     SHMT_TRY(require_unit_stride(g.strides[last], self->dtype, dtype));
-    /* Of dims without elements strides may be as large as they like. */
+    /* With a dim of no elements strides may be as large as they like. */
     for (int64_t d = 0; d < last; d++) g.strides[d] = shmt__wrap_mul_i64(g.strides[d], ratio);
     SHMT_REQUIRE(shmt__mul_i64(g.sizes[last], ratio, &g.sizes[last]), SHMT_E_RUNTIME,
                  "view(): size %" PRId64 " of the last dimension overflows " VIEW_AS, g.sizes[last], from, to);

@@ -1,7 +1,7 @@
-/* ops/shape/views_backward.c -- gradients of views: a zero tensor with the gradient put into the viewed part.
+/* ops/shape/views_backward.c -- gradients of views: zeros, with the gradient written into the viewed part; and scatters.
  *
- * They run below autograd and differentiate by formulas of their own, so they work on plain aliases of
- * their arguments and never record.
+ * These run below autograd and have derivatives of their own, so they work on plain aliases of their arguments and never
+ * record.
  */
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -15,7 +15,7 @@ static shmt_status zeros(shmt_ints sizes, const shmt_tensor* like, shmt_tensor**
   return shmt__tensor_zeros(sizes, like->dtype, like->device, out);
 }
 
-/* A plain tensor with t's memory: no history, whatever t has. */
+/* A tensor with t's memory and no autograd history. */
 static shmt_status plain(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
 }
@@ -57,10 +57,10 @@ shmt_status shmt__impl_diagonal_backward(shmt_tensor* grad, shmt_ints sizes, int
   return SHMT_OK;
 }
 
-/* --- views whose elements may coincide ---------------------------------------------------------- */
+/* --- views whose elements may overlap ----------------------------------------------------------- */
 
-/* No two index tuples lead to one address: by growing stride, each dim steps over all that the smaller ones
- * reach. Sufficient, and necessary for the geometries that views produce. */
+/* Do no two index tuples lead to one address? Checks, by growing stride, that each dim steps over all that the smaller
+ * ones reach. That is sufficient, and necessary for the strides that views produce. */
 static bool is_injective(const shmt_tensor* t) {
   int64_t reach = 0;
   uint64_t done = 0;
@@ -76,7 +76,7 @@ static bool is_injective(const shmt_tensor* t) {
   return true;
 }
 
-/* view += value where several elements of view may be one. Takes a dim apart until the rest is injective. */
+/* view += value, where several elements of view may be one. Splits along a dim until the rest does not overlap. */
 static shmt_status add_into(shmt_tensor* view, shmt_tensor* value) {
   if (view->numel == 0 || shmt__tensor_is_meta(view)) return SHMT_OK;
   if (is_injective(view)) return shmt_op_add__Tensor(view, value, shmt__scalar_int(1));
@@ -106,7 +106,7 @@ shmt_status shmt__impl_unfold_backward(shmt_tensor* grad, shmt_ints sizes, int64
   return SHMT_OK;
 }
 
-/* A geometry whose last element can be counted. */
+/* Checks that the offset of the last element does not overflow. */
 static shmt_status check_geometry(shmt_ints sizes, shmt_ints strides, int64_t offset) {
   uint64_t nbytes;
 
@@ -119,7 +119,7 @@ static shmt_status check_geometry(shmt_ints sizes, shmt_ints strides, int64_t of
   return shmt__storage_bytes_for(sizes, strides, offset, 1, &nbytes);
 }
 
-/* The elements from the first to the last that two geometries reach, counted from `*first`. */
+/* Extends the range [*first, *end) to all elements that these sizes and strides reach. */
 static void find_span(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_t* first, int64_t* end) {
   int64_t last = offset;
   for (int64_t d = 0; d < sizes.len; d++) {
@@ -130,8 +130,8 @@ static void find_span(shmt_ints sizes, shmt_ints strides, int64_t offset, int64_
   if (last + 1 > *end) *end = last + 1;
 }
 
-/* value divided, element by element, by how many elements of `view` lie at the same address. view begins
- * view->offset elements into its buffer. */
+/* Divides value, element by element, by how many elements of `view` are at the same address. view begins view->offset
+ * elements into its buffer. */
 static shmt_status share_equally(shmt_tensor* value, shmt_tensor* view, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) counts = NULL;
   SHMT_AUTO(shmt_tensor) counted = NULL;
@@ -146,9 +146,9 @@ static shmt_status share_equally(shmt_tensor* value, shmt_tensor* view, shmt_ten
   return shmt_op_div_Tensor(value, counted, out);
 }
 
-/* Where x.as_strided(size, stride, offset) was taken, x having the geometry input_*: put the gradient into a
- * buffer that stands for the storage and read it with x's geometry. An x whose own elements coincide
- * (an expanded one) gives each of them an equal share. */
+/* The gradient of x.as_strided(size, stride, offset), where x has the sizes, strides and offset input_*. Writes the
+ * gradient into a buffer that stands for the storage, and reads it with x's strides. An x whose own elements overlap (an
+ * expanded one) gives each of them an equal share. */
 shmt_status shmt__impl_as_strided_backward(shmt_tensor* grad, shmt_ints input_sizes, shmt_ints input_strides,
                                            int64_t input_offset, shmt_ints size, shmt_ints stride, int64_t offset,
                                            shmt_tensor** out) {
@@ -180,7 +180,7 @@ shmt_status shmt__impl_as_strided_backward(shmt_tensor* grad, shmt_ints input_si
   return share_equally(input, input, out);
 }
 
-/* The transpose of the above: read grad, which has the shape of x, as x.as_strided would. */
+/* The transpose of the above: reads grad, which has the shape of x, as x.as_strided would. */
 shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_strides, int64_t input_offset,
                                           shmt_ints size, shmt_ints stride, int64_t offset, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) buffer = NULL;
@@ -212,7 +212,7 @@ shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_str
   return shmt_op_clone(view, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* --- scatters: a copy of self with a view replaced ---------------------------------------------- */
+/* --- slice_scatter and the like: a copy of self with a view replaced ---------------------------- */
 
 static shmt_status put(shmt_tensor* view, shmt_tensor* src) {
   SHMT_REQUIRE(shmt__same_sizes(view, src), SHMT_E_RUNTIME,
@@ -221,8 +221,8 @@ static shmt_status put(shmt_tensor* view, shmt_tensor* src) {
   return copy_into(view, src);
 }
 
-/* A copy of all of self's storage with self's geometry over it, so that strides and offsets mean the same. A
- * tensor whose own elements coincide is copied densely instead. */
+/* A copy of all of self's storage with self's sizes and strides, so that strides and offsets mean the same. A tensor
+ * whose own elements overlap is copied densely instead. */
 static shmt_status copy_of(shmt_tensor* self, shmt_tensor** out) {
   if (!is_injective(self)) {
     SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -260,7 +260,7 @@ SCATTER(diagonal,
         (shmt_tensor * self, shmt_tensor* src, int64_t offset, int64_t dim1, int64_t dim2, shmt_tensor** out), offset,
         dim1, dim2)
 
-/* The geometry counts in self's storage. */
+/* The offset counts in self's storage. */
 shmt_status shmt__impl_as_strided_scatter(shmt_tensor* self, shmt_tensor* src, shmt_ints size, shmt_ints stride,
                                           shmt_opt_int storage_offset, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;

@@ -25,7 +25,7 @@ shmt_status shmt__impl_reshape(shmt_tensor* self, shmt_ints shape, shmt_tensor**
   if (shmt__view_strides(self, inferred, strides)) return shmt_op_view(self, inferred, out);
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-  /* Not marked as a view of the copy: nobody else has it. */
+  /* Autograd does not see it as a view of the copy, because nobody else has the copy. */
   return shmt_op__unsafe_view(dense, inferred, out);
 }
 
@@ -157,7 +157,7 @@ shmt_status shmt__impl_narrow_tensor(shmt_tensor* self, int64_t dim, shmt_tensor
   return shmt_op_narrow(self, dim, at.v.i, length, out);
 }
 
-/* The numbers as pairs, without regard to the conj bit. */
+/* Complex numbers as pairs, without their pending conjugation. */
 static shmt_status unconjugated_pairs(shmt_tensor* self, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) raw = NULL;
   if (!(self->flags & SHMT_TENSOR_CONJ)) return shmt_op_view_as_real(self, out);

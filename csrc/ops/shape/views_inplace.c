@@ -1,4 +1,4 @@
-/* ops/shape/views_inplace.c -- operators that change a tensor's own geometry or storage. */
+/* ops/shape/views_inplace.c -- operators that change a tensor's own sizes, strides or storage. */
 #include "base/promote.h"
 #include "dispatch/operator.h"
 #include "generated/impls.h"
@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-/* Take over the geometry that a view of self has. Consumes nothing; view may be NULL after a failure. */
+/* Gives self the sizes and strides of a view. Consumes nothing; view may be NULL after a failure. */
 static shmt_status become(shmt_tensor* self, shmt_status made, shmt_tensor* view) {
   if (made == SHMT_OK)
     made = shmt__tensor_set_geometry(self, shmt__tensor_sizes(view), shmt__tensor_strides(view), view->offset);
@@ -51,7 +51,7 @@ shmt_status shmt__impl_as_strided_(shmt_tensor* self, shmt_ints size, shmt_ints 
 
 /* --- resize and set ---------------------------------------------------------------------------- */
 
-/* The Autograd rows; the generated operator tables refer to them. */
+/* Kernels of the Autograd key. The generated operator tables refer to them. */
 shmt_status shmt__refuse_resize(shmt_keyset ks, shmt_tensor* self, shmt_ints size, shmt_memory_format format);
 shmt_status shmt__refuse_resize_as(shmt_keyset ks, shmt_tensor* self, shmt_tensor* the_template,
                                    shmt_memory_format format);
@@ -78,7 +78,7 @@ shmt_status shmt__impl_resize_as_(shmt_tensor* self, shmt_tensor* the_template, 
   return shmt__tensor_resize(self, shmt__tensor_sizes(the_template), format);
 }
 
-/* self on another storage; bytes may grow to fit. */
+/* Puts self on another storage, which may grow to fit. */
 static shmt_status set_storage(shmt_tensor* self, shmt_storage* source, int64_t offset, shmt_ints size,
                                shmt_ints stride) {
   int64_t dense[SHMT_MAX_DIMS];

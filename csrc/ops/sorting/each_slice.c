@@ -152,17 +152,17 @@ static void find_neighbours(slice_groups* g, const shmt_tensor* self, int64_t di
 }
 
 shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__slice_work* work, shmt_tensor* values,
-                                shmt_tensor* indices) {
+                                 shmt_tensor* indices) {
   const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
   slice_groups g = {.work = work,
-                   .x = shmt__tensor_data(self),
-                   .values = shmt__tensor_data(values),
-                   .indices = shmt__tensor_data(indices),
-                   .length = length,
-                   .step = length > 1 ? self->strides[dim] * item : item,
-                   .k = values->sizes[dim],
-                   .k_step = values->strides[dim],
-                   .item = item};
+                    .x = shmt__tensor_data(self),
+                    .values = shmt__tensor_data(values),
+                    .indices = shmt__tensor_data(indices),
+                    .length = length,
+                    .step = length > 1 ? self->strides[dim] * item : item,
+                    .k = values->sizes[dim],
+                    .k_step = values->strides[dim],
+                    .item = item};
 
   g.gathers = g.step != item && length * item <= LONGEST;
   g.scatters = g.k > 1 && g.k_step != 1;
@@ -183,7 +183,7 @@ shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__sli
   else
     shmt__parallel_for(n_groups, GRAIN / (length * g.group_size) + 1, run_groups, &g);
   SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "sort(): no memory to sort lines of %lld elements in", (long long)length);
+               "sort(): no memory to sort slices of %lld elements in", (long long)length);
   return SHMT_OK;
 }
 

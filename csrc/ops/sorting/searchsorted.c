@@ -113,8 +113,8 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
   /* 16-bit floats are compared as float32. With few bounds these are converted once, and not in each comparison. */
   if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;
-  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds); /* a number may be on the CPU beside a
-                                                                                   * tensor on Meta */
+  /* A number may be on the CPU beside a tensor on Meta. */
+  const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &positions));
   if (!meta && values->numel > 0) {

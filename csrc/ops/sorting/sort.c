@@ -44,7 +44,7 @@ static bool sort_then_cut(const shmt__slice_work* work, const char* x, int64_t s
 
 /* The same for small k: a heap beats sorting everything. */
 static bool topk_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
-                      char* scratch) {
+                       char* scratch) {
   char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
   const int64_t strides[4] = {0, 0, step, 0};
 
@@ -54,7 +54,7 @@ static bool topk_slice(const shmt__slice_work* work, const char* x, int64_t step
 
 /* The element of rank shape.k of a slice (see kernels/sorting/select.tmpl.h). */
 static bool select_slice(const shmt__slice_work* work, const char* x, int64_t step, char* value, int64_t* index,
-                           char* scratch) {
+                         char* scratch) {
   char* data[4] = {value, (char*)index, (char*)(uintptr_t)x, scratch};
   const int64_t strides[4] = {0, 0, step, 0};
 
@@ -64,7 +64,7 @@ static bool select_slice(const shmt__slice_work* work, const char* x, int64_t st
 
 /* The first k of every slice in order. Results have self's layout, or are dense. */
 static shmt_status sort_or_topk(shmt_tensor* self, int64_t dim, bool descending, int64_t k, bool in_layout,
-                               shmt_tensor** values, shmt_tensor** indices) {
+                                shmt_tensor** values, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) i = NULL;
   const int64_t length = self->sizes[dim], item = shmt__tensor_item_bytes(self);
@@ -203,10 +203,10 @@ static shmt_status order_statistic(statistic what, shmt_tensor* self, int64_t di
   } else if (!shmt__tensor_is_meta(self) && v->numel > 0) {
     const int64_t length = input->sizes[dim];
     const shmt__slice_work work = {.run = select_slice,
-                                  .dtype = self->dtype,
-                                  .length = length,
-                                  .shape = {false, what == KTH ? k - 1 : what == MEDIAN ? -1 : -2},
-                                  .scratch_bytes = (uint64_t)(shmt__tensor_item_bytes(self) * length) + 64};
+                                   .dtype = self->dtype,
+                                   .length = length,
+                                   .shape = {false, what == KTH ? k - 1 : what == MEDIAN ? -1 : -2},
+                                   .scratch_bytes = (uint64_t)(shmt__tensor_item_bytes(self) * length) + 64};
     if (what == MODE)
       SHMT_TRY(shmt__mode_along_dim(input, dim, v, i));
     else

@@ -28,7 +28,7 @@ struct shmt__slice_work {
 /* Runs work on the slices of self along dim. values (of self's dtype) and indices (int64) are dense, not empty, and have
  * self's sizes except along dim. Fails with SHMT_E_NOMEM. */
 shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__slice_work* work, shmt_tensor* values,
-                                shmt_tensor* indices);
+                                 shmt_tensor* indices);
 
 /* Sorts one slice into values and indices. scratch holds length + 16 / item elements. Returns false when there is no
  * memory. */
@@ -49,6 +49,6 @@ enum { SHMT_LONG_SLICE = 4096 };
 /* Sorts the n elements at x, `step` bytes apart, into values and indices, stably, with all threads. The results are dense
  * and do not overlap. n < 2^32. Fails with SHMT_E_NOMEM. */
 shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
-                                 void* values, int64_t* indices);
+                                  void* values, int64_t* indices);
 
 #endif

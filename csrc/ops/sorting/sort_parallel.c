@@ -189,7 +189,7 @@ static shmt_dtype key_dtype(int64_t item) {
 }
 
 shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
-                                 void* values, int64_t* indices) {
+                                  void* values, int64_t* indices) {
   const int64_t item = shmt__dtype_size[dtype];
   int64_t n_chunks = shmt__in_parallel() ? 1 : shmt__num_threads();
   void* memory = NULL;
@@ -201,16 +201,16 @@ shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, 
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   long_slice* l = memory;
   *l = (long_slice){.dtype = dtype,
-                   .key_dtype = key_dtype(item),
-                   .n = n,
-                   .item = item,
-                   .x = x,
-                   .values = values,
-                   .indices = indices,
-                   .shape = {.flip = descending ? UINT64_MAX : 0, .step = step},
-                   .n_chunks = n_chunks,
-                   .chunk = (n + n_chunks - 1) / n_chunks,
-                   .counts = (uint32_t(*)[N_BUCKETS])(void*)(l + 1)};
+                    .key_dtype = key_dtype(item),
+                    .n = n,
+                    .item = item,
+                    .x = x,
+                    .values = values,
+                    .indices = indices,
+                    .shape = {.flip = descending ? UINT64_MAX : 0, .step = step},
+                    .n_chunks = n_chunks,
+                    .chunk = (n + n_chunks - 1) / n_chunks,
+                    .counts = (uint32_t(*)[N_BUCKETS])(void*)(l + 1)};
   run(l);
   const bool failed = atomic_load_explicit(&l->failed, memory_order_relaxed);
   shmt__dealloc(memory, nbytes);

@@ -171,7 +171,7 @@ def test_bounds_beyond_what_is_counted_in_are_refused(call: Callable[[], Any], k
 
 @pytest.mark.parametrize("diagonal", [-5, -1, 0, 2, 9])
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3), (2, 4, 4)], ids=str)
-def test_triangles_as_numpy(diagonal: int, shape: tuple[int, ...]) -> None:
+def test_tril_and_triu_as_numpy(diagonal: int, shape: tuple[int, ...]) -> None:
     a = np.arange(1.0, math.prod(shape) + 1).reshape(shape)
     t = st.from_numpy(a)
     assert np.array_equal(st.tril(t, diagonal).numpy(), np.tril(a, diagonal))
@@ -180,7 +180,7 @@ def test_triangles_as_numpy(diagonal: int, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("diagonal", [-5, -1, 0, 2, 9, 2**62])
 @pytest.mark.parametrize("lie", [lambda t: t.mT, lambda t: t.mT.clone().mT, lambda t: t[..., ::2]])
-def test_triangles_however_they_lie(diagonal: int, lie: Callable[[st.Tensor], st.Tensor]) -> None:
+def test_tril_and_triu_of_any_strides(diagonal: int, lie: Callable[[st.Tensor], st.Tensor]) -> None:
     t = lie(st.arange(1.0, 41).reshape(2, 4, 5).clone())
     values = t.numpy().copy()
     wanted = np.tril(values, min(diagonal, 100))
@@ -196,13 +196,13 @@ def test_triangles_however_they_lie(diagonal: int, lie: Callable[[st.Tensor], st
     assert np.array_equal(t.triu_(diagonal).numpy(), np.triu(values, min(diagonal, 100)))
 
 
-def test_triangle_in_place() -> None:
+def test_tril_in_place() -> None:
     a = st.ones(2, 2)
     assert a.tril_() is a
     assert a.tolist() == [[1.0, 0.0], [1.0, 1.0]]
 
 
-def test_triangle_indices() -> None:
+def test_tril_and_triu_indices() -> None:
     assert np.array_equal(st.tril_indices(3, 4, 1).numpy(), np.array(np.tril_indices(3, 1, 4)))
     assert np.array_equal(st.triu_indices(3, 4).numpy(), np.array(np.triu_indices(3, 0, 4)))
 
@@ -277,7 +277,7 @@ def test_eye_of_the_largest_number_of_columns() -> None:
     ids=["arange", "range", "linspace", "logspace"],
 )
 @pytest.mark.filterwarnings("ignore")
-def test_ranges_keep_the_shape_and_places_of_an_out_of_their_size(
+def test_ranges_keep_the_shape_and_strides_of_an_out_of_their_size(
     fill: Callable[[Any], Any],
 ) -> None:
     whole = st.full((2, 3), 9.0)

@@ -132,7 +132,7 @@ def test_fills_of_views(threads: int) -> None:
 
 @pytest.mark.parametrize("diagonal", [-4000, -70, 0, 1, 2000])
 @pytest.mark.parametrize("shape", [(2161, 2163), (2, 3001, 800), (500, 9001)])
-def test_triangles(shape: tuple[int, ...], diagonal: int, threads: int) -> None:
+def test_tril_and_triu(shape: tuple[int, ...], diagonal: int, threads: int) -> None:
     a = numbers(*shape)
     t = shmtensor.from_numpy(a)
     same(t.tril(diagonal), np.tril(a, diagonal))

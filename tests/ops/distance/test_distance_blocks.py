@@ -1,4 +1,4 @@
-"""Distances to so many rows that they are laid transposed a block at a time."""
+"""Distances to so many rows that these are transposed a block at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transforms of many lengths and numbers of lines against NumPy; a program that prints what is off.
+"""Transforms of many lengths and numbers of signals against NumPy; prints what is off.
 
 Run by test_lengths.py once for every instruction-set level, which a process chooses when it
 loads the library.

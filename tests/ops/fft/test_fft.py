@@ -251,7 +251,7 @@ def test_stft_refuses(call: Callable[[Any], Any], text: str) -> None:
         (130, 21, 65),
     ],
 )
-def test_lines_that_threads_share(threads: int, shape: tuple[int, ...]) -> None:
+def test_signals_that_threads_share(threads: int, shape: tuple[int, ...]) -> None:
     """Columns on many pages or in many rows, and dense lines, in blocks that are not all full."""
     x = samples(*shape)
     single = x.astype(np.complex64)

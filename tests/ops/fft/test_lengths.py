@@ -1,4 +1,4 @@
-"""Fourier transforms of all kinds of lengths, numbers of lines and layouts, at all levels."""
+"""Fourier transforms of all kinds of lengths, numbers of signals and layouts, at all levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import shmtensor as st
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_lengths_and_lines(level: str) -> None:
+def test_lengths_and_numbers_of_signals(level: str) -> None:
     assert found_at(level, lengths) == []
 
 
@@ -63,7 +63,7 @@ def test_strides_have_the_transformed_dims_innermost() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-def test_lines_that_overlap_or_are_reversed_by_strides(dtype: type) -> None:
+def test_signals_that_overlap_or_are_reversed_by_strides(dtype: type) -> None:
     x = np.arange(40).astype(dtype)
     windows = st.from_numpy(x).unfold(0, 16, 3)
     expected = np.fft.fft(np.lib.stride_tricks.sliding_window_view(x, 16)[::3])
@@ -74,7 +74,7 @@ def test_lines_that_overlap_or_are_reversed_by_strides(dtype: type) -> None:
 
 @pytest.mark.parametrize("n", [16, 32, 64, 128, 256, 512])
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
-def test_short_lines_with_gaps_between(n: int, dtype: type) -> None:
+def test_short_signals_with_gaps_between(n: int, dtype: type) -> None:
     rng = np.random.default_rng(n)
     whole = rng.standard_normal((3, 75, n + 5)) + 1j * rng.standard_normal((3, 75, n + 5))
     whole = whole.astype(dtype)
@@ -140,7 +140,7 @@ def test_a_forked_child_has_the_plans() -> None:
 
 @pytest.mark.parametrize("n", [2, 15, 48, 243, 509, 997])
 @pytest.mark.parametrize("bad", [np.inf, np.nan])
-def test_infinities_stay_in_their_lines(n: int, bad: float) -> None:
+def test_infinities_stay_in_their_signals(n: int, bad: float) -> None:
     x = np.random.default_rng(0).standard_normal((40, n))
     expected = np.fft.rfft(x)
     x[3, n // 2] = x[29, 0] = bad

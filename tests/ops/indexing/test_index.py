@@ -60,7 +60,7 @@ def test_index_writes_as_numpy(index: tuple[object, ...]) -> None:
     assert np.array_equal(got.numpy(), expected)
 
 
-def test_index_put_accumulates_repeated_places() -> None:
+def test_index_put_accumulates_repeated_indices() -> None:
     t = st.zeros(3)
     t.index_put_((st.tensor([0, 2, 0, 0]),), st.ones(4), accumulate=True)
     assert t.tolist() == [3.0, 0.0, 1.0]

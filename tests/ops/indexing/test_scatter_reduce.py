@@ -1,4 +1,4 @@
-"""Reducing into places by index, by segments, and unique slices; their gradients and errors."""
+"""scatter_reduce, segment_reduce and unique slices: values, gradients and errors."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_renorm_in_place_has_a_gradient() -> None:
 @pytest.mark.parametrize(
     ("rows", "places", "columns"), [(400, 1, 8), (900, 7, 3000), (40, 3000, 70), (300, 2, 1)]
 )
-def test_sums_of_halves_are_rounded_once(
+def test_sums_of_16_bit_floats_are_rounded_once(
     rows: int, places: int, columns: int, dtype: str, threads: int
 ) -> None:
     x = st.from_numpy(RNG.uniform(0.5, 1.5, (places, columns))).to(getattr(st, dtype))

@@ -1,4 +1,4 @@
-"""Triangular factors with exchanged rows, at the instruction-set level of this process.
+"""LU factors with row pivoting, at the instruction-set level of this process.
 
 Run by test_lu.py in a process per level; prints the largest residuals as JSON.
 """

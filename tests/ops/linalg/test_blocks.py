@@ -1,4 +1,4 @@
-"""Factors and solutions of matrices large enough to be taken apart by blocks and by columns."""
+"""Factors and solutions of matrices that are large enough for block algorithms and threads."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_least_squares_of_extreme_entries(factor: float) -> None:
     assert int(found.rank) == (60 if factor else 0)
 
 
-def test_least_squares_of_a_singular_triangle() -> None:
+def test_least_squares_of_a_singular_triangular_factor() -> None:
     a = shmtensor.zeros(60, 60)
     a[:, :30] = 1
     with pytest.raises(shmtensor.linalg.LinAlgError, match="full rank"):

@@ -1,4 +1,4 @@
-"""Triangular factors with exchanged rows: residuals, pivots, matrices that are singular."""
+"""LU factors with row pivoting: residuals, pivots, matrices that are singular."""
 
 from __future__ import annotations
 

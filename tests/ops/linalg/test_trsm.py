@@ -1,4 +1,4 @@
-"""Solutions with triangles: every layout and side, blocks, and what must not be looked at."""
+"""Solving with triangular matrices: all layouts and sides, blocks, and what must not be read."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_other_elements_are_not_looked_at(dtype: str, n: int, upper: bool, unit:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_badly_conditioned_triangles_have_small_residuals(dtype: str) -> None:
+def test_badly_conditioned_triangular_matrices_have_small_residuals(dtype: str) -> None:
     n = 300
     a = np.tril(normal(dtype, n, n)) * np.asarray(np.logspace(0, -6, n)[:, None], dtype)
     a[np.arange(n), np.arange(n)] = np.asarray(np.logspace(0, -6, n), dtype)

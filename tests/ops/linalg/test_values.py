@@ -338,7 +338,7 @@ def test_arguments_that_do_not_fit(call: Callable[[], Any], text: str) -> None:
 
 @pytest.mark.parametrize("dtype", [st.float16, st.bfloat16, st.complex32])
 @pytest.mark.parametrize("shape", [(0, 0), (0, 2, 2), (2, 0, 0)])
-def test_matrices_of_nothing_may_be_halves(dtype: st.dtype, shape: tuple[int, ...]) -> None:
+def test_empty_matrices_may_have_16_bit_dtypes(dtype: st.dtype, shape: tuple[int, ...]) -> None:
     a = st.zeros(shape, dtype=dtype)
     real = a.real.dtype
     assert linalg.cholesky(a).dtype == st.cholesky(a).dtype == dtype
@@ -366,7 +366,7 @@ def test_matrices_of_nothing_may_be_halves(dtype: st.dtype, shape: tuple[int, ..
         (lambda a: st.cholesky(a.to(st.int64)), "cholesky_cpu"),
     ],
 )
-def test_routines_that_there_are_not_for_halves(call: Callable[[Any], Any], routine: str) -> None:
+def test_routines_that_refuse_16_bit_dtypes(call: Callable[[Any], Any], routine: str) -> None:
     with pytest.raises(NotImplementedError, match=f'"{routine}" not implemented for'):
         call(st.eye(2).half())
 

@@ -1,6 +1,6 @@
-"""Solutions with triangles, at the instruction-set level of this process.
+"""Solves with triangular matrices, at the instruction-set level of this process.
 
-Run by test_triangular.py in a process per level; prints the largest residuals as JSON.
+Run by test_trsm.py in a process per level; prints the largest residuals as JSON.
 """
 
 from __future__ import annotations

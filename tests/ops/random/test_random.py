@@ -54,7 +54,7 @@ def test_numbers_do_not_depend_on_how_they_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 624, 625, 1300])
-def test_permutations_exchange_places_drawn_one_by_one(n: int) -> None:
+def test_permutations_are_swaps_drawn_one_by_one(n: int) -> None:
     order = st.randperm(n).numpy()
     st.manual_seed(0)
     expected = np.arange(n)

@@ -1,7 +1,6 @@
-"""Order statistics of lines that lie otherwise than together: as those of a dense copy.
+"""Order statistics of strided slices are those of a dense copy.
 
-What they are of dense lines is in test_sort.py and test_sort_long.py; what they take in
-test_peak_memory.py.
+Dense slices are in test_sort.py and test_sort_parallel.py, memory in test_peak_sorting.py.
 """
 
 from __future__ import annotations
@@ -68,13 +67,13 @@ def _strided(dtype: st.dtype, n: int) -> dict[str, tuple[st.Tensor, int]]:
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 @pytest.mark.parametrize("n", [1, 2, 30, 700])
-def test_lines_that_do_not_lie_together(threads: int, dtype: st.dtype, n: int) -> None:
+def test_strided_slices(threads: int, dtype: st.dtype, n: int) -> None:
     for x, dim in _strided(dtype, n).values():
         _same(x, dim)
 
 
 @pytest.mark.parametrize("dtype", [st.uint8, st.int64, st.float32, st.float64])
-def test_lines_too_long_to_be_gathered(threads: int, dtype: st.dtype) -> None:
+def test_slices_too_long_to_be_gathered(threads: int, dtype: st.dtype) -> None:
     for n in (4096, 70_000):
         _same(_numbers(dtype, 2 * n)[::2], 0)
         _same(_numbers(dtype, n, 2), 0)

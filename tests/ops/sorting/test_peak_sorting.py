@@ -1,4 +1,4 @@
-"""Memory beside the results of sorts and order statistics, of lines that lie together or not."""
+"""Memory that sorts and order statistics of dense and strided slices take beside their results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _check(threads: int, call: Callable[[], object], beside: int = 0) -> None:
 
 
 @pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
-def test_lines_are_gathered_a_few_at_a_time(threads: int, dtype: st.dtype) -> None:
+def test_slices_are_gathered_a_few_at_a_time(threads: int, dtype: st.dtype) -> None:
     x = _numbers(dtype, 512, 512)
     for t in (x, x.T):
         for dim in (0, 1):
@@ -40,7 +40,7 @@ def test_lines_are_gathered_a_few_at_a_time(threads: int, dtype: st.dtype) -> No
 
 
 @pytest.mark.parametrize("dtype", [st.float32, st.float64])
-def test_long_lines_are_read_where_they_lie(threads: int, dtype: st.dtype) -> None:
+def test_long_slices_are_read_in_place(threads: int, dtype: st.dtype) -> None:
     x = _numbers(dtype, _N)
     every_second = st.stack([x, x], 1)[:, 1]
     keys = _N * x.element_size()

@@ -83,7 +83,7 @@ def test_topk_is_the_head_of_a_sort(largest: bool, k: int) -> None:
     assert st.equal(a.gather(1, indices), values)
 
 
-def test_topk_of_long_lines_finds_what_is_rare() -> None:
+def test_topk_of_long_slices_finds_what_is_rare() -> None:
     a = _RNG.standard_normal(20_000).astype("float32")
     a[[5, 19_999]] = [9.0, np.nan]
     values, indices = st.from_numpy(a).topk(3)
@@ -110,7 +110,7 @@ def test_ranks_are_those_of_a_stable_sort(dtype: str, n: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int16", "int64"])
 @pytest.mark.parametrize("n", [33, 129, 2000])
-def test_ranks_of_lines_that_differ_in_some_digits_only(dtype: str, n: int) -> None:
+def test_ranks_of_slices_that_differ_in_some_digits_only(dtype: str, n: int) -> None:
     lines = np.stack(
         [
             _RNG.standard_normal(n) * 50,
@@ -126,7 +126,7 @@ def test_ranks_of_lines_that_differ_in_some_digits_only(dtype: str, n: int) -> N
         assert values.tolist() == np.take_along_axis(lines, order, 1)[:, k - 1].tolist()
 
 
-def test_medians_of_long_lines_with_nan() -> None:
+def test_medians_of_long_slices_with_nan() -> None:
     a = _RNG.standard_normal((3, 900)).astype("float32")
     a[1, [7, 500]] = np.nan
     values, indices = st.from_numpy(a).median(1)
@@ -338,7 +338,7 @@ def test_runs_across_blocks(dtype: str, n: int) -> None:
 
 @pytest.mark.parametrize("bounds", ["float16", "float32", "int64", "uint8"])
 @pytest.mark.parametrize("values", ["float16", "float32", "float64", "int32", "bool"])
-def test_places_of_other_dtypes_and_as_int32(threads: int, bounds: str, values: str) -> None:
+def test_positions_of_other_dtypes_and_as_int32(threads: int, bounds: str, values: str) -> None:
     edges = np.sort(_RNG.integers(0, 100, 60)).astype(bounds)
     a = _RNG.integers(0, 110, (30, 100)).astype(values)
     if values.startswith("float"):
@@ -410,7 +410,7 @@ def test_kthvalue_along_an_empty_dim_is_an_index_error() -> None:
     "dtype", ["uint8", "int8", "int32", "int64", "float16", "float32", "float64"]
 )
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 5])
-def test_elements_of_a_rank_in_short_lines(length: int, dtype: str) -> None:
+def test_elements_of_a_rank_in_short_slices(length: int, dtype: str) -> None:
     lines = np.random.default_rng(length).integers(0, 4, size=(200, length)).astype(dtype)
     if dtype.startswith("float"):
         lines[::7, 0] = np.nan

@@ -1,4 +1,4 @@
-"""Long lines: sorted by all threads, ranks by a sample, unique numbers by a table, modes."""
+"""Long slices: sorted by all threads, ranks by a sample, unique numbers by a table, modes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _line(dtype: str, n: int, kind: str) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["any", "few", "special"])
 @pytest.mark.parametrize("dtype", _DTYPES)
-def test_long_lines_are_sorted_stably(threads: int, dtype: str, kind: str) -> None:
+def test_long_slices_are_sorted_stably(threads: int, dtype: str, kind: str) -> None:
     for n in (4096, 20_000, 70_001):
         a = _line(dtype, n, kind)
         x = st.from_numpy(a)
@@ -47,7 +47,7 @@ def test_long_lines_are_sorted_stably(threads: int, dtype: str, kind: str) -> No
         assert values.numpy().tobytes() == a[order].tobytes()
 
 
-def test_some_long_lines(threads: int) -> None:
+def test_some_long_slices(threads: int) -> None:
     a = _RNG.standard_normal((3, 5000)).astype("float32")
     assert np.array_equal(st.from_numpy(a).argsort(1).numpy(), np.argsort(a, 1, kind="stable"))
     turned = st.from_numpy(a).t()
@@ -56,7 +56,7 @@ def test_some_long_lines(threads: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "int64", "float32", "float64"])
 @pytest.mark.parametrize("kind", ["any", "few", "special", "in order", "periodic"])
-def test_ranks_of_long_lines(dtype: str, kind: str) -> None:
+def test_ranks_of_long_slices(dtype: str, kind: str) -> None:
     for n in (2048, 9000, 40_000):
         if kind == "periodic":  # no sample is like the whole
             a = (np.arange(n) % 13 * (np.arange(n) > n // 2)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Joining, repeating and rearranging: values against NumPy, dtypes, errors, gradients."""
+"""cat, stack, repeat, roll and their like: values against NumPy, dtypes, errors, gradients."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_out_of_a_kind_that_the_values_cannot_be_cast_to_is_a_type_error(name: s
 
 
 @pytest.mark.parametrize("dim", [0, 1, 5, -2])
-def test_nothing_but_empty_lines_is_joined_along_any_dim(dim: int) -> None:
+def test_empty_vectors_are_concatenated_along_any_dim(dim: int) -> None:
     nothing = st.empty(0)
     assert st.cat([nothing, nothing], dim=dim).shape == (0,)
     assert st.cat([nothing, nothing.long()], dim=dim).dtype is st.float32
