@@ -1,6 +1,7 @@
 /* ipc/api.c -- what api/shm.h promises, over the inner functions. */
 #include "api/shm.h"
 
+#include "ipc/handle/release.h"
 #include "ipc/handle/storage_files.h"
 #include "ipc/service/service.h"
 #include "ipc/session/session.h"

@@ -109,7 +109,7 @@ bool shmt__file_cache_reuse(shmt__session* s, uint64_t nbytes, shmt__held_block*
     h->nbytes = nbytes;
     h->has_pages = true;
     h->is_entered = f.is_entered;
-    remove_at(s, i); /* before the next line, which tidies the list */
+    remove_at(s, i);
     if (f.fd >= 0) shmt__saved_descriptor_add(h, f.fd);
     shmt__os_close(f.fd);
     *out = h;

@@ -22,9 +22,8 @@ int shmt__saved_descriptor(const shmt__held_block* h);
 /* Call f for each descriptor that is kept. */
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));
-/* Close those that are not needed any more, and let go of old spare files; a thread sees to those that soon
- * will not be needed. */
-void shmt__unused_files_close(shmt__session* s);
+/* Close the descriptors that are not needed any more. Returns whether others may become unneeded later. */
+bool shmt__saved_descriptors_close_unneeded(shmt__session* s);
 /* In a forked child: messages under way are the parent's. */
 void shmt__saved_descriptors_in_child(shmt__session* s);
 /* Close and forget all. */

@@ -21,10 +21,6 @@ static inline bool shmt__storage_is_shared(const shmt_storage* s) {
   return (__atomic_load_n(&s->flags, __ATOMIC_ACQUIRE) & SHMT_STORAGE_SHARED) != 0;
 }
 
-/* Keep other threads from moving bytes into shared memory, around a fork. Comes before the sessions' lock. */
-void shmt__sharing_lock(void);
-void shmt__sharing_unlock(void);
-
 /* Move a private storage's bytes into shared memory; nothing to do when it is shared. Threads may share one storage at
  * once.
  * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (Meta), SHMT_E_NOMEM,
@@ -66,8 +62,6 @@ shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
 /* The same with leases for n storages, all or none; out has room for n handles, at any address. */
 shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, void* out,
                                   uint64_t* out_secret);
-/* The handle will not be sent: end its lease. */
-void shmt__storage_unexport(const shmt__handle* h);
 
 /* What travels beside a handle, with its check sum. */
 typedef struct shmt__checked_bytes {

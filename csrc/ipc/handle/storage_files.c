@@ -2,8 +2,9 @@
  */
 #include "ipc/handle/storage_files.h"
 
-#include "ipc/handle/saved_descriptors.h"
 #include "ipc/handle/file_cache.h"
+#include "ipc/handle/release.h"
+#include "ipc/handle/saved_descriptors.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -42,6 +43,12 @@ static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
   return SHMT_OK;
 }
 
+/* Save the descriptor for a next manager, after making room. */
+static void save_descriptor(shmt__held_block* h, int fd) {
+  shmt__unused_files_close(h->session);
+  shmt__saved_descriptor_add(h, fd);
+}
+
 shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
   uint64_t size = 0;
   SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
@@ -51,7 +58,7 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   (*out)->nbytes = nbytes;
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
-    shmt__saved_descriptor_add(*out, fd);
+    save_descriptor(*out, fd);
   else
     shmt__session_drop_held_block(*out);
   return status;
@@ -61,7 +68,10 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
                                     shmt__held_block** out) {
   int fd = -1;
   uint64_t page = shmt__os_page_bytes();
-  if (shmt__file_cache_reuse(s, nbytes, out)) return SHMT_OK;
+  if (shmt__file_cache_reuse(s, nbytes, out)) {
+    shmt__unused_files_close(s);
+    return SHMT_OK;
+  }
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
@@ -101,7 +111,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
           : shmt__fail(SHMT_E_HANDLE,
                        "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
                        h->block, size, nbytes);
-  if (status == SHMT_OK) shmt__saved_descriptor_add(h, fd);
+  if (status == SHMT_OK) save_descriptor(h, fd);
   shmt__os_close(fd);
   return status;
 }

@@ -5,7 +5,7 @@
  * empties the ring leaves none readable. The thread outlives its ring for a moment: what it
  * needs is in a shmt__ring_readiness with a reference of its own.
  */
-#include "ipc/session/fork.h"
+#include "ipc/session/session.h"
 #include "ipc/ring/wait.h"
 #include "os/memfd.h"
 

@@ -2,10 +2,9 @@
 #include "ipc/session/fork.h"
 
 #include "api/error.h"
+#include "ipc/session/move_locks.h"
 #include "ipc/session/request.h"
-#include "ipc/handle/saved_descriptors.h"
-#include "ipc/handle/file_cache.h"
-#include "ipc/handle/share.h"
+#include "ipc/session/session.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -112,7 +111,7 @@ static void claim_for_child(shmt__session* s) {
 /* All managers are asked before the first answer is waited for, so several that are stopped hold us up
  * no longer than one. */
 static void before_fork(void) {
-  shmt__sharing_lock();
+  shmt__move_lock_all();
   shmt__sessions_lock();
   shmt__request_keep_lock(true);
   uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
@@ -140,7 +139,7 @@ static void in_parent(void) {
   }
   shmt__request_keep_lock(false);
   shmt__sessions_unlock();
-  shmt__sharing_unlock();
+  shmt__move_unlock_all();
 }
 
 /* The slabs are the parent's. */
@@ -164,13 +163,9 @@ static void arrive(shmt__session* s) {
   (void)shmt__session_send(s, &adopt, NULL, 0);
 }
 
-static uint32_t n_forks; /* changed only while the child has one thread */
-uint32_t shmt__fork_count(void) { return n_forks; }
-
 static void in_child(void) {
-  n_forks++;
+  shmt__sessions_in_child();
   shmt__request_reset();
-  shmt__sessions_forget_label();
   shmt__request_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -189,12 +184,11 @@ static void in_child(void) {
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_held_block(s, disown, NULL);
-    shmt__saved_descriptors_in_child(s);
-    shmt__file_cache_clear(s);
+    if (s->files != NULL) s->files->in_child(s);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */
-  shmt__sharing_unlock();
+  shmt__move_unlock_all();
 }
 
 shmt_status shmt__fork_init(void) {

@@ -15,7 +15,5 @@
 
 /* Install the handlers, once. Errors: SHMT_E_OS. */
 shmt_status shmt__fork_init(void);
-/* How many forks lie between this process and the one that installed the handlers. */
-uint32_t shmt__fork_count(void);
 
 #endif

@@ -1,7 +1,6 @@
 /* ipc/session/request.c -- asking a manager, and waiting for one that does not answer. See Note [Waiting]. */
 #include "ipc/session/request.h"
 
-#include "ipc/session/fork.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
