@@ -1,4 +1,4 @@
-/* shm/ranges.c -- which parts of a line of addresses are free; first fit, neighbours join. */
+/* shm/ranges.c -- a list of free ranges; first fit, neighbours are merged. */
 #include "shm/ranges.h"
 
 #include <stdlib.h>

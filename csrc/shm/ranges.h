@@ -1,6 +1,7 @@
-/* shm/ranges.h -- which parts of a line of addresses are free; first fit, neighbours join.
+/* shm/ranges.h -- a list of free ranges, from which the manager allocates parts of the arena and block records.
  *
- * Private memory of the manager. After a restart it is made anew from the slabs that exist. */
+ * Allocation is first fit, and neighbouring free ranges are merged. The list is private memory of the manager. After a
+ * restart it is built again from the slabs that exist. */
 #ifndef SHMT_SHM_RANGES_H
 #define SHMT_SHM_RANGES_H
 
@@ -11,18 +12,18 @@ typedef struct shmt__range {
 } shmt__range;
 
 typedef struct shmt__ranges {
-  shmt__range* at; /* sorted, disjoint, never touching */
+  shmt__range* at; /* the free ranges: sorted, and with something in use between any two */
   uint32_t len, cap;
 } shmt__ranges;
 
 /* Everything from 0 to end is free. */
 bool shmt__ranges_init(shmt__ranges* r, uint64_t end);
 void shmt__ranges_fini(shmt__ranges* r);
-/* The lowest free n in a row. */
+/* Allocate n in a row, the lowest that are free. False: there are none. */
 bool shmt__ranges_take(shmt__ranges* r, uint64_t n, uint64_t* out_begin);
-/* Exactly this range; false when part of it is taken. */
+/* Allocate exactly this range. False: part of it is in use. */
 bool shmt__ranges_take_at(shmt__ranges* r, uint64_t begin, uint64_t n);
-/* The range becomes free. When out of memory it is forgotten, and stays unused. */
+/* Free a range. When memory is out, the range is forgotten and stays unused. */
 void shmt__ranges_give(shmt__ranges* r, uint64_t begin, uint64_t n);
 
 #endif

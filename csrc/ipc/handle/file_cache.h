@@ -1,6 +1,6 @@
 /* ipc/handle/file_cache.h -- memory files that this process has mapped and does not use at the moment.
  *
- * Note [Spare files]
+ * Note [Cached files]
  * Most of the time that a file costs goes into its pages: they are made and cleared, entered into page tables
  * by faults, and taken away again. So who drops a storage that is a file of its own keeps the map for a moment.
  * The owner, who made the file, makes the next storage of about that size in it, when nobody holds the block any

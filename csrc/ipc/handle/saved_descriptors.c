@@ -1,4 +1,4 @@
-/* ipc/handle/saved_descriptors.c -- descriptors kept for a next manager. See Note [Kept files]. */
+/* ipc/handle/saved_descriptors.c -- descriptors kept for a next manager. See Note [Saved descriptors]. */
 #include "ipc/handle/saved_descriptors.h"
 
 #include "os/memfd.h"

@@ -1,6 +1,6 @@
 /* ipc/handle/saved_descriptors.h -- descriptors of storages that are a file of their own, kept for a next manager.
  *
- * Note [Kept files]
+ * Note [Saved descriptors]
  * The manager has a descriptor of each such file. If it is killed, its successor gets the files from
  * the members. So a member keeps the descriptor of a file that it has mapped while the file is in a message
  * that nobody has opened yet, also when it drops the storage meanwhile, and beside these the

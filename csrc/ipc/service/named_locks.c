@@ -1,4 +1,4 @@
-/* ipc/service/named_locks.c -- locks, semaphores and barriers of unrelated processes. See Note [Syncs] in
+/* ipc/service/named_locks.c -- locks, semaphores and barriers of unrelated processes. See Note [Named locks] in
  * shm/names.h.
  *
  * Taking and giving back are steps on shared memory; the manager is asked to open one, and empties

@@ -1,4 +1,4 @@
-/* ipc/session/request.c -- asking a manager, and waiting for one that does not answer. See Note [Waiting]. */
+/* ipc/session/request.c -- asking a manager, and waiting for one that does not answer. See Note [Waiting for a manager]. */
 #include "ipc/session/request.h"
 
 #include "os/memfd.h"

@@ -1,6 +1,6 @@
 /* ipc/session/request.h -- asking a manager, and waiting for one that does not answer.
  *
- * Note [Waiting]
+ * Note [Waiting for a manager]
  * A manager answers within microseconds, under the sessions' lock. One that is stopped, or has no
  * turn, must not hold up everybody: after QUICK_MS the asker waits without the lock, in slices,
  * and lets the language around us run other threads and signal handlers between them. Meanwhile
