@@ -1,4 +1,4 @@
-/* ipc/handle/import.c -- receives storages: checks handles, holds their blocks, and finds or makes the storages over them. */
+/* ipc/handle/import.c -- receives storages: checks handles, holds their blocks, finds or makes the storages over them. */
 #include "api/error.h"
 #include "base/debug.h"
 #include "ipc/handle/release.h"

@@ -27,7 +27,7 @@ enum {
   SHMT_MANAGER_LINGER_MS = 1000, /* how long it stays after the last client left */
   /* What one process may take of what all share; far more than it ever needs. */
   SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
-  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: several copies of the library, lost ones */
+  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: for several copies of the library, and lost ones */
   SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not started yet */
   SHMT_MANAGER_SUSPECT_MS = 4,  /* between two checks of a client whose connection ended */
   SHMT_MANAGER_SUSPECT_FOR_MS = 200,

@@ -1,4 +1,4 @@
-/* ipc/session/held_blocks.c -- the blocks that this process holds, by number. */
+/* ipc/session/held_blocks.c -- the table of the blocks that this process holds. */
 #include "ipc/session/session.h"
 
 #include "os/process.h"
@@ -31,7 +31,7 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
   h->generation = generation;
   (*chunk)[block % SHMT_HELD_BLOCK_CHUNK] = h;
   if (old == NULL) s->n_held_blocks++;
-  else shmt__session_pin(s); /* for the one of a block that went with our number: it counts no more */
+  else shmt__session_pin(s); /* for the old record, whose block went with our old number: it is no longer counted */
   *out = h;
   return SHMT_OK;
 }
@@ -45,9 +45,9 @@ shmt_status shmt__session_supersede_held_block(shmt__held_block* h, shmt__held_b
   SHMT_REQUIRE(next != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *next);
   *next = *h;
   next->storage = NULL;
-  h->map = NULL; /* no longer its to unmap */
+  h->map = NULL; /* the new record unmaps it */
   *place_of(h) = next;
-  shmt__session_pin(h->session); /* for h, which counts no more */
+  shmt__session_pin(h->session); /* for h, which is no longer counted */
   *out = next;
   return SHMT_OK;
 }

@@ -22,8 +22,7 @@ static void drop_socket(shmt__session* s) {
   s->socket = -1;
 }
 
-/* Nobody listens: start a manager. Not being the one who does is fine, the caller connects again.
- */
+/* Nobody listens: start a manager. When another process starts one first that is fine, the caller connects again. */
 static shmt_status start_manager(const shmt__session* s, bool may_create) {
   const shmt__session* member = s->control_fd >= 0 ? s : NULL;
   const shmt__launch how = {
@@ -71,8 +70,8 @@ static bool give_back_slab(void* arg, uint32_t slab) {
   return shmt__session_send(s, &p, NULL, 0);
 }
 
-/* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description
- * of its own: a map, which children inherit, would keep the lock of the other one. */
+/* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description of its own: a
+ * map, which children inherit, would keep the lock of the other one. */
 static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, int map_fd) {
   void* base = NULL;
   shmt__map map = {0};
@@ -112,7 +111,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
   return SHMT_OK;
 }
 
-/* Our holds under a new client id. A block that went meanwhile is gone: generation 0 fits no
+/* Hold the block again under our new client number. If it was freed meanwhile, its generation becomes 0, which fits no
  * handle. */
 static void hold_again(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
@@ -127,7 +126,7 @@ static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int
   (void)shmt__os_send(s->socket, &p, sizeof p, &fd, 1);
 }
 
-/* HELLO on a fresh connection. *lost: try again. */
+/* Send HELLO on a new connection. *lost: try again. */
 static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -137,7 +136,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   shmt_status status = shmt__request(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
                                  &n_fds, ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
-    /* A manager that does not know us: join anew, and see whose world it rules. */
+    /* The manager does not know us: join as a new client, and see whether it has our world. */
     p = make_packet(s, SHMT_MESSAGE_HELLO);
     p.client = 0;
     status = shmt__request(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
@@ -164,7 +163,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   }
   if (status != SHMT_OK || *lost) return status;
   SHMT_FAILPOINT(joined);
-  /* Also when it is the number we had: our holds went with it. */
+  /* Also when it is the number that we had before: our holds were cleared with it. */
   bool is_new_id = p.client == 0;
   s->socket = socket;
   s->client = s->arena.client = reply.client;
@@ -180,12 +179,12 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
     shmt__os_close(s->control_fd);
     s->control_fd = new_control_fd;
   }
-  /* A new manager gets the descriptors that only its predecessor and we had. */
+  /* A new manager gets the files that only its predecessor and we had. */
   if (was_member && s->files != NULL) s->files->each_descriptor(s, send_file);
   return SHMT_OK;
 }
 
-/* A service that ended in order is not to be revived by those who still have its memory. */
+/* A service that ended in order must not be continued by those who still have its memory. */
 static shmt_status check_not_ended(shmt__session* s) {
   if (s->control_fd < 0 || atomic_load_explicit(&s->map.control->ended, memory_order_acquire) == 0)
     return SHMT_OK;
@@ -223,7 +222,7 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
             -err);
 }
 
-/* The body of shmt__session_call: we are the one that asks. */
+/* The body of shmt__session_call: this thread is the requester. */
 static shmt_status call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
                         shmt__packet* reply, int* out_fds, int* n_out_fds) {
   shmt_status status = SHMT_E_MANAGER;
@@ -257,11 +256,11 @@ shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, co
 void shmt__session_reconnect(shmt__session* s) {
   shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  /* Nothing is asked, so what can be read is the end of the connection. */
+  /* No request is open, so if the socket can be read the connection has ended. */
   if (s->is_lost || shmt__request_is_waiting() ||
       (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
     return;
-  shmt__request_keep_lock(true); /* nobody would hear of an exception */
+  shmt__request_keep_lock(true); /* an exception would be lost here */
   (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
   shmt__request_keep_lock(false);
 }

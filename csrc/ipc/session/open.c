@@ -25,7 +25,7 @@ static void free_session(shmt__session* s) {
   free(s);
 }
 
-/* Sessions that ended, or were begun anew, and of which nothing is in use here any more. */
+/* Free the lost sessions of which this process uses nothing any more. */
 static void forget_lost(void) {
   for (unsigned i = shmt__sessions_count(); i-- > 0;) {
     shmt__session* s = shmt__session_at(i);
@@ -37,7 +37,7 @@ static void forget_lost(void) {
   }
 }
 
-/* Join it, unless another thread did while we waited for our turn. */
+/* Join the session, unless another thread did while we waited to become the requester. */
 static shmt_status open_alone(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
   *out = shmt__session_current(key->id);
@@ -73,7 +73,7 @@ static shmt__session_key own_key(uint64_t id) {
   return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
 }
 
-/* A child whose parent could not get a number for it has none until now. */
+/* Join if this process has no client number yet: a forked child whose parent could get none for it. */
 static shmt_status ensure_client(shmt__session* s) {
   if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,

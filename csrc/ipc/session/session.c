@@ -18,7 +18,7 @@ static struct {
   shmt__session* at[SHMT_MAX_SESSIONS];
   unsigned len;
   uint64_t default_id, limit_bytes;
-  uint64_t own_id; /* made here, 0: none */
+  uint64_t own_id; /* the name that this process made; 0: none */
   char manager_path[PATH_BYTES];
   char label[SHMT_LABEL_BYTES]; /* of this process */
 } sessions = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -48,7 +48,7 @@ void shmt__session_write_address(const shmt__session_key* key, char* out, size_t
     (void)snprintf(out, capacity, "shmtensor-%u-%016" PRIx64, key->owner, key->id);
 }
 
-/* The pid, ten bits of the namespace in which it means something, and random ones. */
+/* Make a session name: the pid, ten bits of its pid namespace, and random bits. */
 static uint64_t make_id(void) {
   return (uint64_t)(uint32_t)shmt__os_pid() << 42 | (shmt__os_pid_namespace() & 0x3ff) << 32 |
          (uint32_t)shmt__os_random();
@@ -65,7 +65,7 @@ uint64_t shmt__sessions_configure(const char* manager_path, uint64_t id, uint64_
   return id;
 }
 
-/* Readers may see half of one: it is for people. */
+/* A reader may see half a label; it is only for people. */
 void shmt__session_write_label(const shmt__session* s) {
   if (s->client != 0) memcpy(s->map.clients[s->client].label, sessions.label, SHMT_LABEL_BYTES);
 }
@@ -74,7 +74,7 @@ void shmt_sharing_set_label(const char* label) {
   size_t n = strlen(label);
   if (n >= SHMT_LABEL_BYTES) {
     n = SHMT_LABEL_BYTES - 1;
-    while (n > 0 && ((unsigned char)label[n] & 0xc0) == 0x80) n--; /* whole characters of UTF-8 */
+    while (n > 0 && ((unsigned char)label[n] & 0xc0) == 0x80) n--; /* cut before a whole character of UTF-8 */
   }
   shmt__sessions_lock();
   memset(sessions.label, 0, sizeof sessions.label);
@@ -99,8 +99,8 @@ int shmt__session_connect(const shmt__session_key* key) {
   shmt__session_write_address(key, address, sizeof address);
   int fd = shmt__os_connect(address);
   if (fd < 0) return fd;
-  /* The name is anybody's to take: another user's program behind it is not our manager. Root made
-   * the socket that it hands to a service. */
+  /* Anybody can take the name: another user's program behind it is not our manager. The socket of a service may have been
+   * made by root. */
   if (!shmt__os_peer(fd, &peer) || (peer.uid != key->owner && peer.uid != 0)) {
     shmt__os_close(fd);
     return -SHMT_OS_DENIED;
@@ -127,7 +127,7 @@ void shmt__session_pin(shmt__session* s) {
 }
 
 void shmt__session_unpin(shmt__session* s) {
-  /* release: our looks at the maps are over before they go. */
+  /* release: our accesses to the maps come before they are unmapped. */
   (void)atomic_fetch_sub_explicit(&s->n_users, 1, memory_order_release);
 }
 
