@@ -12,8 +12,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Where the holding's bytes lie in the arena: read once, as any member can write there.
- * Errors: SHMT_E_HANDLE when that is no place for them. */
+/* Read where the block's bytes lie in the arena, once, as any member can write there. Errors: SHMT_E_HANDLE (they cannot
+ * lie there). */
 static shmt_status locate(shmt__held_block* h, uint64_t nbytes) {
   const shmt__block* b = &h->session->map.blocks[h->block];
   uint64_t arena_bytes = h->session->map.fixed.arena_bytes, offset = b->offset;
@@ -26,7 +26,7 @@ static shmt_status locate(shmt__held_block* h, uint64_t nbytes) {
   return SHMT_OK;
 }
 
-/* Of a process that has the arena for reading only. */
+/* The flags of a storage: a process that has mapped the arena for reading only gets read-only storages. */
 static uint32_t flags_of(const shmt__held_block* h) {
   bool reading = h->map == NULL && h->session->base == NULL;
   return SHMT_STORAGE_SHARED | (reading ? (uint32_t)SHMT_STORAGE_READ_ONLY : 0u);
@@ -50,7 +50,7 @@ static shmt_status fail_stale(const shmt__handle* h, const shmt__block* b) {
             h->block, h->generation, h->nbytes, h->session, now);
 }
 
-/* Count one more reference of a storage that may be at its end; false when it is. */
+/* Take a reference to a storage that may be being destroyed. False: it is. */
 static bool try_retain(shmt_storage* s) {
   int_least32_t n = atomic_load_explicit(&s->refs, memory_order_relaxed);
   while (n > 0) {
@@ -91,7 +91,7 @@ static bool is_file(const shmt__session* s, uint32_t block) {
          atomic_load_explicit(&s->map.slabs[slab].state, memory_order_relaxed) == SHMT_SLAB_FILE;
 }
 
-/* The storage over the block of a handle that was found good. */
+/* Find or make the storage over the block of a valid handle. */
 static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   shmt__held_block* h = shmt__session_held_block(s, handle->block);
   if (h == NULL) {
@@ -105,7 +105,7 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
     return SHMT_OK;
   } else if (h->map != NULL || !is_file(s, handle->block)) {
     SHMT_TRY(shmt__session_supersede_held_block(h, &h));
-  } /* else: another thread was opening it when our parent forked */
+  } /* else: another thread of our parent was opening it during the fork */
   shmt_status status = SHMT_OK;
   if (h->nbytes == 0)
     status = is_file(s, handle->block) ? shmt__file_block_open(h, handle->nbytes)
@@ -123,7 +123,8 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
   return status;
 }
 
-/* A file is asked for, perhaps without the lock: whoever has the turn is alone with half a holding. */
+/* A file must be requested from the manager, perhaps without the lock. Only the requester ever sees a held block that is
+ * half open. */
 static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   if (SHMT_LIKELY(!is_file(s, handle->block))) return find_or_open(s, handle, out);
   shmt__session_pin(s);
@@ -149,7 +150,7 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
   return open_locked(s, handle, out);
 }
 
-/* Under the sessions' lock. On failure *out may be a storage all the same, to be released without it. */
+/* Under the sessions' lock. Even on failure *out may be a storage; the caller releases it without the lock. */
 static shmt_status import_one(const shmt__handle* handle, const shmt__checked_bytes* beside,
                               shmt_storage** out) {
   shmt__session* s = NULL;
@@ -168,7 +169,7 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__checked_by
   SHMT_TRY(import_locked(s, handle, beside, out));
   if (handle->lease_id == 0) return SHMT_OK;
   SHMT_FAILPOINT(import_held);
-  /* Only now: until here the message kept the block, from now on our hold does. */
+  /* Only now: until here the lease kept the block, from now on our hold does. */
   const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_place};
   bool ended = shmt__lease_end(&s->map, &ticket, s->client);
   SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_HANDLE,
@@ -208,7 +209,7 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   shmt_status status = SHMT_OK;
   uint32_t i = 0;
   shmt__sessions_lock();
-  shmt__request_keep_lock(true); /* the caller has the ring's */
+  shmt__request_keep_lock(true); /* the caller has a lock of the ring */
   uint32_t end = shmt__map_blocks_end(&s->map);
   for (; status == SHMT_OK && i < n; i++) {
     shmt__handle h = {.generation = blocks[i].generation,

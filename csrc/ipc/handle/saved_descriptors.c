@@ -1,4 +1,4 @@
-/* ipc/handle/saved_descriptors.c -- descriptors kept for a next manager. See Note [Saved descriptors]. */
+/* ipc/handle/saved_descriptors.c -- saves descriptors for a next manager. See Note [Saved descriptors]. */
 #include "ipc/handle/saved_descriptors.h"
 
 #include "os/memfd.h"
@@ -18,12 +18,12 @@ typedef struct shmt__saved_descriptor {
   int fd;
 } saved_descriptor;
 
-/* How many may be kept, */
+/* How many descriptors may be saved? */
 static uint32_t most_files(void) {
   uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 4;
   return most < MAX_FILES ? most : MAX_FILES;
 }
-/* and how many of these may be in no message. */
+/* How many of these may be of files that are in no message? */
 static uint32_t few_files(void) {
   uint32_t few = most_files() / 2;
   return few < FEW_FILES ? few : FEW_FILES;
@@ -40,8 +40,8 @@ static bool is_in_message(const shmt__session* s, const saved_descriptor* f) {
   return shmt__head_generation(head) == f->generation && shmt__block_n_leases(b) > 0;
 }
 
-/* Close what is not needed: of the files that are in no message, all but the last few that are held.
- * Returns whether more may be closed later. */
+/* Close what is not needed: of the files that are in no message, all but the last few that are held. Returns whether more
+ * may be closed later. */
 static bool close_unneeded(shmt__session* s, bool is_child) {
   uint32_t n_idle = 0, n = 0, few = few_files();
   bool waits = false;

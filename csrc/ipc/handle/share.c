@@ -28,7 +28,7 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_
   uint64_t generation = 0;
   SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, is_filled_next, &block, &generation));
   shmt_status status = shmt__session_add_held_block(s, block, generation, out);
-  /* Not when it is in use here already: another member wrote over its state. */
+  /* Do not free it when it is in use here already: a member has overwritten its state. */
   if (status == SHMT_E_NOMEM) shmt__arena_free(&s->arena, block);
   if (status != SHMT_OK) return status;
   (*out)->is_owned = true;
@@ -41,7 +41,7 @@ shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_
 
 void (*shmt__allocation_site)(char* out, size_t capacity);
 
-/* Note where the holding's storage was made. Without memory for it there is no note. */
+/* Note where the storage of the held block was made. When memory is out there is no note. */
 static void write_site(shmt__session* s, const shmt__held_block* h, const char* text) {
   shmt__site* site = &s->map.sites[h->block];
   uint64_t at = (uint64_t)((char*)site - (char*)s->map.control);
@@ -55,7 +55,7 @@ static void write_site(shmt__session* s, const shmt__held_block* h, const char* 
 
 /* --- the allocator --- */
 
-/* What a caller of managed_malloc may ask for. */
+/* What a caller of managed_malloc may specify. */
 typedef struct wanted {
   int how;             /* a strategy */
   bool is_filled_next; /* pages may be missing, until fill() */
@@ -74,7 +74,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   bool as_file = w.how == SHMT_SHARING_FILE_DESCRIPTOR;
   if (status == SHMT_OK && as_file) {
     status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
-    /* Too many open files, here or in the manager: the arena needs none. */
+    /* Too many files are open, here or in the manager. Use the arena, which needs none. */
     as_file = status != SHMT_E_OS;
     if (status == SHMT_OK) h->is_owned = true;
     if (!as_file) {
@@ -119,14 +119,14 @@ static shmt_status fill(shmt__held_block* h, const void* bytes, uint64_t nbytes)
   if (h->map == NULL)
     return shmt__arena_fill(&h->session->arena, h->block, h->offset, bytes, nbytes);
   if (h->has_pages) {
-    /* In one call, for less than the faults would cost. */
+    /* One call costs less than the faults would. */
     if (!h->is_entered) SHMT_TRY(shmt__os_populate(-1, h->map, 0, nbytes));
     memcpy(h->map, bytes, nbytes);
     h->is_entered = true;
     return SHMT_OK;
   }
   shmt__sessions_lock();
-  int fd = shmt__os_dup(shmt__saved_descriptor(h)); /* another thread may close the one that is kept */
+  int fd = shmt__os_dup(shmt__saved_descriptor(h)); /* another thread may close the saved one */
   shmt__sessions_unlock();
   shmt_status status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes)
                                : shmt__os_populate(-1, h->map, 0, nbytes);
@@ -135,14 +135,15 @@ static shmt_status fill(shmt__held_block* h, const void* bytes, uint64_t nbytes)
   return status;
 }
 
-/* Move the bytes of s to `fresh` unless another thread has moved them meanwhile. `fresh` becomes what is left over. */
+/* Move the bytes of s to `fresh`, unless another thread has moved them meanwhile. `fresh` gets the bytes that are left
+ * over. */
 static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fresh) {
   shmt_status status = SHMT_OK;
   shmt__move_lock(s);
   if (!shmt__storage_is_shared(s)) {
     if (nbytes > 0) status = fill(fresh->ctx, s->data, nbytes);
     if (status == SHMT_OK) {
-      remember_storage(fresh->ctx, s); /* first: who sees that it is shared may send it */
+      remember_storage(fresh->ctx, s); /* first: a thread that sees that it is shared may send it */
       status = shmt__storage_exchange(s, fresh, SHMT_STORAGE_SHARED);
     }
   }
@@ -165,7 +166,7 @@ static shmt_status share_as(shmt_storage* s, int how) {
   const uint64_t nbytes = s->nbytes;
   if (nbytes > 0) SHMT_TRY(managed_malloc(&(wanted){how, true}, nbytes, &bytes.data, &bytes.ctx));
   shmt_status status = move_bytes(s, nbytes, &bytes);
-  /* Without the lock: the end of foreign bytes may call Python. */
+  /* Without the lock: freeing foreign bytes may call Python. */
   if (bytes.data != NULL || bytes.ctx != NULL) bytes.allocator->free(bytes.data, bytes.ctx, nbytes);
   return status;
 }

@@ -1,5 +1,4 @@
-/* ipc/handle/storage_files.c -- shared storages that are a memory file of their own (strategy "file_descriptor").
- */
+/* ipc/handle/storage_files.c -- shared storages that are memory files of their own (strategy "file_descriptor"). */
 #include "ipc/handle/storage_files.h"
 
 #include "ipc/handle/file_cache.h"
@@ -78,7 +77,7 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
   if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(*out) < 0) {
-    /* No descriptor is kept to write through. */
+    /* No descriptor was saved, so the bytes cannot be written through one: populate the pages now. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
     if (status != SHMT_OK) shmt__session_drop_held_block(*out);
   }
@@ -119,7 +118,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
   int fd = -1, kept = h->map != NULL ? shmt__saved_descriptor(h) : -1;
   if (h->map != NULL && kept < 0) return get_file(h, out_fd);
-  /* Reopened, not duplicated: a duplicate would share its file position with ours. */
+  /* Reopen the arena: a duplicate would share its file position with our descriptor. */
   fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);
   if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
@@ -132,7 +131,7 @@ shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
   return SHMT_OK;
 }
 
-/* The block of the arena that begins at this offset. */
+/* Find the block that begins at this offset of the arena. */
 static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_block) {
   uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {

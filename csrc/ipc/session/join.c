@@ -175,7 +175,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
     shmt__session_each_held_block(s, hold_again, s);
   }
   if (new_control_fd >= 0) {
-    /* Only now: what kept the holdings until here may be a lock of the old one. */
+    /* Only now: until here the lock of the old descriptor may have kept our blocks. */
     shmt__os_close(s->control_fd);
     s->control_fd = new_control_fd;
   }

@@ -1,13 +1,12 @@
 /* ipc/session/request.h -- sends a request to a manager and waits for the reply, also when the manager is stopped.
  *
  * Note [Waiting for a manager]
- * A manager answers within microseconds, under the sessions' lock. One that is stopped, or has no
- * turn, must not hold up everybody: after QUICK_MS the asker waits without the lock, in slices,
- * and lets the language around us run other threads and signal handlers between them. Meanwhile
- * other threads use what they have; those that need a manager too wait until the asker is done.
- * So whoever asks must find its way again afterwards: holdings, lists and sessions may have changed.
- * While a fork is prepared, or a lock of a ring is held, no handler may run: the asker waits with
- * the lock.
+ * A manager answers within microseconds, and the requester waits for that with the sessions' lock. A manager that is
+ * stopped, or gets no processor, must not hold up everybody. So after QUICK_MS the requester waits in slices without the
+ * lock, and between slices lets Python run other threads and signal handlers. Meanwhile other threads use what they have;
+ * those that also need a manager wait until the requester is done. So after a request the held blocks, lists and sessions
+ * may have changed. While a fork is prepared or a lock of a ring is held, no handler may run: then the requester waits
+ * with the lock.
  */
 #ifndef SHMT_IPC_SESSION_REQUEST_H
 #define SHMT_IPC_SESSION_REQUEST_H
