@@ -13,7 +13,7 @@
 
 enum { SHMT_ATTACH_WRITING, SHMT_ATTACH_READING, SHMT_ATTACH_PRIVATE };
 
-/* A storage over the block of `keeper`, a managed storage, in another mode; it keeps the hold.
+/* A storage over the block of `original`, a managed storage, in another mode. It keeps `original` alive.
  * READING: this process cannot write the bytes. PRIVATE: what this process writes stays its own (copy-on-write). New
  * reference. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. (ipc/service/attach_modes.c) */
 shmt_status shmt__storage_in_mode(shmt_storage* original, int mode, shmt_storage** out);
