@@ -13,7 +13,7 @@
 #define SHMT_IPC_MANAGER_CHANNEL_WATCH_H
 
 #include "os/channel.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 enum {
   SHMT_CHANNEL_YOUNG_MS = 250,

@@ -17,7 +17,7 @@
 #include "ipc/manager/channel_watch.h"
 #include "ipc/manager/names.h"
 #include "ipc/session/wire.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 enum {
   SHMT_MANAGER_CONNECTIONS = SHMT_MAX_CLIENTS + 512,

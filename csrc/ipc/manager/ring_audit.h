@@ -7,7 +7,7 @@
 #ifndef SHMT_IPC_MANAGER_RING_AUDIT_H
 #define SHMT_IPC_MANAGER_RING_AUDIT_H
 
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 /* A client is dead and its number is not free yet: release its locks, forget its pending messages, and wake the
  * processes that may be alone at a ring now. */

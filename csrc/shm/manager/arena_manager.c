@@ -1,5 +1,5 @@
-/* shm/arena_manager.c -- creates a session's files, registers clients, and grants slabs and files. */
-#include "shm/arena_manager.h"
+/* shm/manager/arena_manager.c -- creates a session's files, registers clients, and grants slabs and files. */
+#include "shm/manager/arena_manager.h"
 
 #include "base/overflow.h"
 #include "os/failpoint.h"

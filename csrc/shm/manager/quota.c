@@ -1,5 +1,5 @@
-/* shm/quota.c -- enforces the memory limits of a session and of each of its clients. */
-#include "shm/arena_manager.h"
+/* shm/manager/quota.c -- enforces the memory limits of a session and of each of its clients. */
+#include "shm/manager/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,13 +1,13 @@
-/* shm/adopt.c -- a new manager continues with the files of a session whose manager was killed.
+/* shm/manager/adopt.c -- a new manager continues with the files of a session whose manager was killed.
  *
- * It reads the control file once, into its private tables (Note [Private tables] in shm/arena_manager.h). The tables must
- * make sense as a whole. When slabs overlap, or a block is in use and no slab has it, a member wrote where it should not.
- * Continuing could then give away memory that others use, so the session is ended.
+ * It reads the control file once, into its private tables (Note [Private tables] in shm/manager/arena_manager.h). The
+ * tables must make sense as a whole. When slabs overlap, or a block is in use and no slab has it, a member wrote where it
+ * should not. Continuing could then give away memory that others use, so the session is ended.
  */
 #include "os/memfd.h"
 #include "shm/block.h"
 #include "shm/client.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* shm/ranges.h -- a list of free ranges, from which the manager allocates parts of the arena and block records.
+/* shm/manager/ranges.h -- a list of free ranges, from which the manager allocates parts of the arena and block records.
  *
  * Allocation is first fit, and neighbouring free ranges are merged. The list is private memory of the manager. After a
  * restart it is built again from the slabs that exist. */
-#ifndef SHMT_SHM_RANGES_H
-#define SHMT_SHM_RANGES_H
+#ifndef SHMT_SHM_MANAGER_RANGES_H
+#define SHMT_SHM_MANAGER_RANGES_H
 
 #include "base/error.h"
 

@@ -1,8 +1,8 @@
-/* shm/manager_tables.c -- the manager's own tables of slabs and clients. See Note [Private tables] in
- * shm/arena_manager.h. */
+/* shm/manager/private_tables.c -- the manager's own tables of slabs and clients. See Note [Private tables] in
+ * shm/manager/arena_manager.h. */
 #include "os/failpoint.h"
 #include "os/memfd.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 #include <stdlib.h>
 
