@@ -38,7 +38,7 @@ typedef struct shmt_session_view {
   uint64_t n_used, used_bytes;       /* blocks in use and their storages' sizes */
   uint64_t n_free, free_bytes;       /* free blocks with pages, bytes with pages */
   uint64_t n_cold;                   /* free blocks without pages */
-  uint64_t n_leases;                 /* messages under way in pipes and sockets */
+  uint64_t n_leases;                 /* unopened messages in pipes and sockets */
   uint64_t n_stranded, stranded_bytes; /* blocks kept by these only */
   uint64_t n_queued, queued_bytes;   /* blocks kept by messages in queues */
   uint64_t n_slabs, n_orphan_slabs, granted_bytes;
