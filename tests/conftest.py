@@ -98,7 +98,7 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     after = Holdings.now()
     deadline = time.monotonic() + 10
     while after.shared_mappings > before.shared_mappings and time.monotonic() < deadline:
-        time.sleep(0.1)  # spare files go after a second
+        time.sleep(0.1)  # cached files are unmapped after a second
         after = Holdings.now()
     new = {n: to for n, to in after.descriptors.items() if n not in before.descriptors}
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"

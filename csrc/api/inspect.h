@@ -1,9 +1,8 @@
-/* api/inspect.h -- looking at sessions from outside, without joining or stopping anybody.
+/* api/inspect.h -- inspects sessions from outside, without joining them or disturbing anybody.
  *
- * An observer maps a session's control file and arena read-only. It is no client: it holds nothing,
- * it does not keep the manager alive, and nobody waits for it. What it reads is a moment's picture
- * of tables that others are changing: each field is whole, two fields may be of different moments.
- * Functions that return int return a status (api/status.h).
+ * An inspector maps a session's control file and arena read-only. It is no client: it holds no blocks, does not keep the
+ * manager alive, and nobody waits for it. It reads tables while others change them: each field is whole, but two fields may
+ * be of different moments. Functions that return int return a status (api/status.h).
  */
 #ifndef SHMT_API_INSPECT_H
 #define SHMT_API_INSPECT_H
@@ -12,26 +11,23 @@
 
 typedef struct shmt_inspector shmt_inspector;
 
-/* Look at the session whose manager listens on the abstract socket `address` (without the "@"), or at
- * this path.
- * *out is the caller's to close. Errors: SHMT_E_MANAGER (nobody listens there, or somebody of
- * another user), SHMT_E_NOMEM. */
+/* Inspect the session whose manager listens on the abstract socket `address` (without the "@"), or at this path. The caller
+ * closes *out. Errors: SHMT_E_MANAGER (no manager of this user listens there), SHMT_E_NOMEM. */
 int shmt_inspector_open(const char* address, shmt_inspector** out);
-/* Look at a session whose manager was killed, by the files that its members still have open.
- * Errors: SHMT_E_MANAGER when nobody has them. */
+/* Inspect a session whose manager was killed, through the files that its members still have open. Errors: SHMT_E_MANAGER
+ * when nobody has them. */
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out);
 /* NULL is fine. */
 void shmt_inspector_close(shmt_inspector* o);
 
-/* Ask the manager: what is the session covering and occupying now. Errors: SHMT_E_MANAGER. */
+/* What the manager says of the session: its clients, and the memory it covers and occupies. Errors: SHMT_E_MANAGER. */
 typedef struct shmt_manager_view {
   int64_t pid;
   uint64_t n_clients, n_leases;
   uint64_t granted_bytes, resident_bytes;
 } shmt_manager_view;
 int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out);
-/* Have the manager give idle memory back to the kernel; gives the bytes the arena still occupies.
- */
+/* Have the manager sweep, and return idle memory to the kernel. Gives the bytes that the arena still occupies. */
 int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes);
 /* Have it end the leases of messages sent more than age_ms ago that nobody opened. */
 int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n);
@@ -42,7 +38,7 @@ typedef struct shmt_session_view {
   uint64_t n_used, used_bytes;       /* blocks in use and their storages' sizes */
   uint64_t n_free, free_bytes;       /* free blocks with pages, bytes with pages */
   uint64_t n_cold;                   /* free blocks without pages */
-  uint64_t n_leases;                 /* messages under way in pipes and sockets */
+  uint64_t n_leases;                 /* unopened messages in pipes and sockets */
   uint64_t n_stranded, stranded_bytes; /* blocks kept by these only */
   uint64_t n_queued, queued_bytes;   /* blocks kept by messages in queues */
   uint64_t n_slabs, n_orphan_slabs, granted_bytes;
@@ -55,7 +51,7 @@ typedef struct shmt_client_view {
   uint32_t client; /* its number */
   int32_t pid;
   uint64_t start;      /* clock ticks after boot at which the process started */
-  uint32_t is_forking; /* a place for a child that is being forked */
+  uint32_t is_forking; /* the number is reserved for a child that is being forked */
   uint32_t n_slabs;
   uint64_t slab_bytes; /* of the slabs it owns */
   uint64_t n_held, held_bytes;
@@ -64,8 +60,8 @@ typedef struct shmt_client_view {
   char label[40];              /* what it says of itself; any bytes, zero-terminated */
 } shmt_client_view;
 
-/* Count: the session, and its clients by ascending number. out_n gets how many were written, at
- * most `capacity`. Errors: SHMT_E_NOMEM. */
+/* Count the blocks of the session and of each client, by ascending client number. out_n gets how many clients were written,
+ * at most `capacity`. Errors: SHMT_E_NOMEM. */
 int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                          uint32_t capacity, uint32_t* out_n);
 
@@ -106,7 +102,7 @@ typedef struct shmt_name_view {
   uint32_t persists;        /* beyond its publisher */
 } shmt_name_view;
 
-/* What a published name of the service stands for. False: nothing, or the session has no names. */
+/* The value of a published name of the service. False: it has none, or the session has no names. */
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out);
 /* The blocks of its storages; returns how many there are, of which at most `capacity` are written.
  * 0 when the version is gone meanwhile. */

@@ -1,7 +1,7 @@
-/* api/service.h -- named values, locks and barriers of unrelated processes, for the Python package.
+/* api/service.h -- named values, locks and barriers for unrelated processes, for the Python package.
  *
- * Functions that return int return a status (api/status.h). Waiting is done in slices by the
- * caller, so that signals are seen; the functions here wait at most timeout_ms.
+ * Functions that return int return a status (api/status.h). The functions here wait at most timeout_ms; the caller waits in
+ * slices, so that it can handle signals.
  */
 #ifndef SHMT_API_SERVICE_H
 #define SHMT_API_SERVICE_H
@@ -14,8 +14,8 @@
 
 typedef struct shmt_service shmt_service;
 
-/* Name a service: of user `owner`, at an abstract socket (path NULL) or at a path. may_start: its
- * manager is started when none runs. Joins nothing yet.
+/* Describe a service of user `owner`, at an abstract socket (path NULL) or at a path. may_start: start its manager when none
+ * runs. Joins nothing yet.
  * Errors: SHMT_E_VALUE (the path is too long), SHMT_E_NOMEM.
  * Ownership: *out is the caller's; shmt_service_free. */
 int shmt_service_create(const char* name, const char* path, uint32_t owner, int may_start,
@@ -29,8 +29,8 @@ typedef struct shmt_service_options {
   int64_t gid;                              /* -1: this user only */
 } shmt_service_options;
 
-/* Become its manager, in the foreground until SIGTERM; this program is replaced. Takes the socket
- * that systemd passed, if any. Returns only on failure.
+/* Become the service's manager, in the foreground until SIGTERM: this program is replaced. Uses the socket that systemd
+ * passed, if any. Returns only on failure.
  * Errors: SHMT_E_MANAGER (it runs already), SHMT_E_OS (its socket cannot be bound). */
 int shmt_service_serve(const shmt_service* v, const shmt_service_options* how);
 
@@ -58,20 +58,20 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
 /* Uninitialised bytes in its memory. *out is a new reference. Errors: SHMT_E_NOMEM (also: the
  * service's bound is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
-/* Let `name` stand for these storages, all of this service, and a text that says what they are.
+/* Publish these storages, all of this service, under `name`, with a text that says what they are.
  * Errors: SHMT_E_VALUE (the name), SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_RUNTIME, SHMT_E_MANAGER. */
 int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const* storages,
                          uint64_t n_storages, const char* text, uint64_t n_text, int persists,
                          uint64_t* out_version);
-/* Errors: SHMT_E_KEY. */
+/* Remove the value of a name. Errors: SHMT_E_KEY. */
 int shmt_service_unpublish(shmt_service* v, const char* name);
-/* What the name stands for now; no system call once joined. Errors: SHMT_E_KEY. */
+/* The current value of a name, without a system call once joined. Errors: SHMT_E_KEY (it has none). */
 int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out);
 /* The entry at a position, and the next position to look at (0: that was the last one); name has
  * room for 128 bytes, empty: nothing there. */
 int shmt_service_entry_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
                          uint32_t* out_next);
-/* Wait until the name stands for a version above `version`. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER
+/* Wait until the name has a version above `version`. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER
  * (the service has ended). */
 int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int timeout_ms);
 
@@ -106,7 +106,7 @@ int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int
                       uint32_t* out_slot);
 /* Errors: SHMT_E_RUNTIME (this process has not got the permit). */
 int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
-/* Permits that nobody has, or parties missing. */
+/* How many permits are free, or how many parties of a barrier are missing. */
 int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out);
 /* Arrive at a barrier. *out_slot and *out_phase: for shmt_barrier_wait. *out_last: 1 when this
  * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (every place is taken, by those who
@@ -116,7 +116,7 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
 /* Wait for the end of the phase. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER. */
 int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                       uint32_t phase, int timeout_ms);
-/* Take back an arrival; 0 when the phase is over, and it counted. */
+/* Take back an arrival. Returns 0 when the phase is over, so that the arrival counted. */
 int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                           uint32_t phase);
 

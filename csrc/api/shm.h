@@ -11,11 +11,10 @@
 
 /* --- the session --- */
 
-/* Where the manager program is; the name of this process's session, or 0 to make one; the most
- * bytes a session begun by this process may cover (0: no bound). Returns the name. Starts nothing.
- */
+/* Set where the manager program is, the name of this process's session (0: make one), and the most bytes that a session
+ * begun by this process may cover (0: no bound). Returns the name. Starts nothing. */
 uint64_t shmt_sharing_configure(const char* manager_path, uint64_t session, uint64_t limit_bytes);
-/* Join the session now; done by itself at the first need. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
+/* Join the session now. Otherwise this happens at the first need. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 int shmt_sharing_join(void);
 /* 0 "file_system", 1 "file_descriptor": what new shared storages are made of. */
 void shmt_sharing_set_strategy(int strategy);
@@ -35,9 +34,9 @@ int shmt_sharing_status(shmt_sharing_status_info* out);
 /* What the tools show of this process beside its number, in every session it is in: at most 35 bytes
  * of UTF-8, the rest is cut. Forked children begin without one. */
 void shmt_sharing_set_label(const char* label);
-/* Return idle memory to the kernel now; gives the bytes the arena still occupies. */
+/* Have the manager sweep, and return idle memory to the kernel now. Gives the bytes that the arena still occupies. */
 int shmt_sharing_trim(uint64_t* out_resident_bytes);
-/* End leases of messages sent more than age_ms ago that nobody opened. */
+/* End the leases of messages that were sent more than age_ms ago and that nobody has opened. */
 int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n);
 
 /* --- placement --- */
@@ -46,8 +45,8 @@ int shmt_sharing_gc(uint32_t age_ms, uint64_t* out_n);
  * 0 any node, 1 only `nodes` (bit n: node n), 2 that node first, 3 `nodes` in turn. The same number
  * for the same placement. Errors: SHMT_E_RUNTIME (more than 7 in this process). */
 int shmt_placement_open(int huge, int numa, uint64_t nodes, uint32_t* out);
-/* From now on this thread's shared memory goes there; 0 is wherever the kernel likes. Returns what
- * it was. */
+/* From now on this thread allocates shared memory with this placement; 0 leaves the choice to the kernel. Returns the
+ * placement before. */
 uint32_t shmt_placement_use(uint32_t placement);
 /* Try a placement on a little memory of its own: 0 or errno of each part. Errors: SHMT_E_NOMEM. */
 int shmt_placement_try(int huge, int numa, uint64_t nodes, int* out_huge_errno,
@@ -58,7 +57,7 @@ void shmt_placement_refused(uint32_t placement, int* out_huge_errno, int* out_nu
 /* --- storages --- */
 
 int shmt_storage_is_shared(const shmt_storage* s);
-/* Move the bytes into shared memory; nothing to do when they are there.
+/* Move the bytes into shared memory. Does nothing when they are there.
  * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (meta), SHMT_E_NOMEM,
  * SHMT_E_MANAGER. */
 int shmt_storage_share(shmt_storage* s);
@@ -83,7 +82,7 @@ int shmt_storage_import_fd(int fd, uint64_t nbytes, shmt_storage** out);
  * process writes stays its own. *out is a new reference, which keeps s. Errors: SHMT_E_RUNTIME (not
  * shared), SHMT_E_MANAGER, SHMT_E_NOMEM. */
 int shmt_storage_in_mode(shmt_storage* s, int mode, shmt_storage** out);
-/* Keep the block of a shared storage alive beyond its holders, and the reverse. */
+/* Keep the block of a shared storage alive when no process holds it any more, and end that. */
 int shmt_storage_shared_incref(shmt_storage* s);
 int shmt_storage_shared_decref(shmt_storage* s);
 

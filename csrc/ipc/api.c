@@ -1,6 +1,7 @@
-/* ipc/api.c -- what api/shm.h promises, over the inner functions. */
+/* ipc/api.c -- implements api/shm.h with the functions of ipc/. */
 #include "api/shm.h"
 
+#include "ipc/handle/release.h"
 #include "ipc/handle/storage_files.h"
 #include "ipc/service/service.h"
 #include "ipc/session/session.h"
@@ -31,7 +32,7 @@ int shmt_sharing_join(void) {
   return status;
 }
 
-/* Ask the manager of the default session. */
+/* Send a request to the manager of the default session. */
 static shmt_status request_manager(shmt__message type, uint64_t count, shmt__packet* reply,
                        shmt_sharing_status_info* info) {
   shmt__session* s = NULL;
@@ -184,7 +185,7 @@ int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
   return status;
 }
 
-/* A handle for the block of fd, or a new storage over a file that nobody registered yet. */
+/* Find the block behind fd and make a handle for it, or register a file that no session knows yet. */
 static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
                               shmt__held_block** new_held_block) {
   shmt__session* s = NULL;

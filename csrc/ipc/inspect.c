@@ -1,4 +1,4 @@
-/* ipc/inspect.c -- what api/inspect.h promises: a session seen from outside. */
+/* ipc/inspect.c -- inspects a session from outside, as api/inspect.h declares. */
 #include "api/inspect.h"
 
 #include "ipc/service/description.h"
@@ -25,9 +25,9 @@ struct shmt_inspector {
   int control_fd, arena_fd;
 };
 
-/* --- talking --- */
+/* --- connecting --- */
 
-/* One request on a connection of its own, so that the manager keeps nothing for us. */
+/* Send one request on a connection of its own, so that the manager keeps nothing for us. */
 static shmt_status request_manager(const char* address, uint64_t session, shmt__message type, uint64_t count,
                        shmt__packet* reply, int* fds, int* n_fds) {
   shmt__peer peer;
@@ -63,7 +63,7 @@ static shmt_status open_files(const char* address, int control_fd, int arena_fd,
   shmt_inspector* o = calloc(1, sizeof *o);
   shmt_status status =
       o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
-                : shmt__fail(SHMT_E_NOMEM, "observer: tried to allocate %zu bytes", sizeof *o);
+                : shmt__fail(SHMT_E_NOMEM, "inspector: tried to allocate %zu bytes", sizeof *o);
   if (status != SHMT_OK) {
     shmt__os_close(control_fd);
     shmt__os_close(arena_fd);
@@ -123,7 +123,7 @@ void shmt_inspector_close(shmt_inspector* o) {
   free(o);
 }
 
-/* --- asking the manager --- */
+/* --- requests to the manager --- */
 
 int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
   shmt__packet reply;
@@ -152,7 +152,7 @@ int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n) {
 
 /* --- reading the tables --- */
 
-/* Nothing read here is believed to fit together: every index is held against its bound. */
+/* What is read here may not fit together: every index is checked against its bound. */
 
 typedef struct seen {
   shmt__block_state state;
@@ -258,7 +258,7 @@ int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_cl
                                  .arena_bytes = fixed->arena_bytes,
                                  .limit_bytes = fixed->limit_bytes};
   memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
-  /* Any member can write there: what names another session is no name. */
+  /* Any member can write there: ignore a name that belongs to another session. */
   if (shmt__service_number(session->service) != o->session) session->service[0] = '\0';
   session->resident_bytes = shmt__os_file_resident(o->control_fd);
   if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
@@ -288,7 +288,7 @@ int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_cl
   return SHMT_OK;
 }
 
-/* Read, not mapped: looking at a hole of a map would fill it. */
+/* Read from the file: reading an unused page through the map would allocate it. */
 static void read_site(shmt_inspector* o, uint32_t block, uint64_t generation, char out[56]) {
   shmt__site site;
   uint64_t at = (uint64_t)((char*)&o->map.sites[block] - (char*)o->map.control);
@@ -344,7 +344,7 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   uint32_t slab = *(const volatile uint32_t*)&b->slab;
   bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
                  read_block(&o->map, block).state == SHMT_BLOCK_USED;
-  /* A read, not a map: of pages that went meanwhile it gives zeros. */
+  /* Read from the file: for pages that were returned meanwhile that gives zeros. */
   if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
       shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
     return 0;
@@ -399,6 +399,6 @@ uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* nam
     if (shmt__os_read_exact(o->arena_fd, &entry, sizeof entry) != SHMT_OK) return 0;
     out[i] = entry.block;
   }
-  /* Still: what was read belonged to it. */
+  /* If the block is still current, what was read belonged to it. */
   return is_current(o, name->block, name->generation) ? (uint32_t)d.n_storages : 0;
 }

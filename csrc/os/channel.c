@@ -1,4 +1,4 @@
-/* os/channel.c -- pipes and Unix sockets by their inodes. See os/channel.h. */
+/* os/channel.c -- finds out whether a pipe or Unix socket still has a reader. See os/channel.h. */
 #define _GNU_SOURCE
 #include "os/channel.h"
 

@@ -1,4 +1,4 @@
-/* os/daemon.c -- being run by a supervisor: readiness, an orderly end, one at a time. */
+/* os/daemon.c -- running under a supervisor: readiness, termination, lock files, exec. */
 #define _GNU_SOURCE
 #include "os/daemon.h"
 

@@ -1,10 +1,10 @@
-/* os/daemon.h -- being run by a supervisor: readiness, an orderly end, one at a time. */
+/* os/daemon.h -- running under a supervisor: readiness, termination, lock files, exec. */
 #ifndef SHMT_OS_DAEMON_H
 #define SHMT_OS_DAEMON_H
 
 #include "base/error.h"
 
-/* SIGTERM and SIGINT ask for an end from now on. */
+/* From now on SIGTERM and SIGINT only set a flag. */
 void shmt__os_watch_termination(void);
 bool shmt__os_is_asked_to_end(void);
 /* Tell systemd (NOTIFY_SOCKET), e.g. "READY=1"; nothing happens without it. */

@@ -99,7 +99,7 @@ static shmt_status map_file(int fd, uint64_t nbytes, int protection, void** out)
   void* p = mmap(NULL, nbytes, protection, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (p == MAP_FAILED)
     return shmt__fail_errno(errno, "unable to map %" PRIu64 " bytes of shared memory", nbytes);
-  /* A core dump of a sparse terabyte helps nobody. */
+  /* Leave the arena, a sparse terabyte, out of core dumps. */
   (void)madvise(p, nbytes, MADV_DONTDUMP);
   *out = p;
   return SHMT_OK;
@@ -150,7 +150,7 @@ static uint64_t available_bytes(void) {
   return available * 1024;
 }
 
-/* Before the kernel is asked for so much that it would have to end processes. */
+/* Refuse a request that is so large that the kernel would have to kill processes. */
 static shmt_status check_available(uint64_t nbytes) {
   if (nbytes < CHECKED_BYTES) return SHMT_OK;
   uint64_t available = available_bytes();
@@ -215,7 +215,7 @@ bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out) {
   if (fstat(fd, &st) != 0 || st.st_size < 0 || offset > (uint64_t)st.st_size ||
       nbytes > (uint64_t)st.st_size - offset || offset % shmt__os_page_bytes() != 0)
     return false;
-  /* A hole would be filled by the first look at it, and a failure then is a signal. */
+  /* The first access to a page that is missing would allocate it, and fail with a signal. */
   if (shmt__os_populate(fd, NULL, offset, nbytes) != SHMT_OK) return false;
   void* p = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
   if (p == MAP_FAILED) return false;

@@ -33,7 +33,7 @@ bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out);
 shmt_status shmt__os_map_private(int fd, uint64_t offset, uint64_t nbytes, void** out,
                                  void** out_map, uint64_t* out_nbytes);
 void shmt__os_unmap(void* p, uint64_t nbytes);
-/* Let go of the page-table entries of a shared map; the file keeps its pages. */
+/* Drop the page-table entries of a shared map. The file keeps its pages. */
 void shmt__os_map_forget(void* p, uint64_t nbytes);
 
 /* Give the range pages, so that no later store can fail. base: the map, or NULL for none.
@@ -43,7 +43,7 @@ shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbyt
  * pages that are written whole are never cleared, and enter no page table. The rest of a last page
  * that was missing reads as zero. Errors: SHMT_E_NOMEM naming the bytes; SHMT_E_OS. */
 shmt_status shmt__os_write_pages(int fd, uint64_t offset, const void* bytes, uint64_t nbytes);
-/* Take the whole pages inside the range away; they read as zero from then on. False: the kernel could
+/* Return the whole pages inside the range to the kernel; they read as zero from then on. False: the kernel could
  * not, some may be there still. */
 bool shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes);
 

@@ -6,7 +6,7 @@
 
 /* Milliseconds of a clock that never steps; coarse (a few ms), some nanoseconds to read. */
 uint64_t shmt__os_now_ms(void);
-/* Milliseconds that this thread has worked; some hundred nanoseconds to read. */
+/* Milliseconds of processor time of this thread; some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
@@ -26,7 +26,7 @@ uint64_t shmt__os_process_start(int32_t pid);
 bool shmt__os_process_runs(int32_t pid, uint64_t start);
 /* A descriptor that becomes readable when pid ends; -errno. Close-on-exec. */
 int shmt__os_pidfd(int32_t pid);
-/* Has pid a map of the file? unreadable: the answer when its maps may not be read. */
+/* Has the process mapped the file? unreadable: the answer when its maps may not be read. */
 bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
 /* Open anew the file that pid has open under any number; -1 when it has not, or is not ours to look
  * at. */

@@ -77,7 +77,7 @@ static shmt_status warn(const char* message) {
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
 }
 
-/* --- waiting for a manager: Note [Waiting] in ipc/session/request.h --- */
+/* --- waiting for a manager: Note [Waiting for a manager] in ipc/session/request.h --- */
 
 static void* begin_wait(void) { return PyGILState_Check() ? PyEval_SaveThread() : NULL; }
 

@@ -1,4 +1,4 @@
-/* shm/arena.c -- the owner's side of the arena: which of its blocks to use next. */
+/* shm/arena.c -- the allocator of shared memory: a client's side of the arena. */
 #include "shm/arena.h"
 
 #include "base/debug.h"
@@ -13,7 +13,7 @@
 enum {
   MIN_BLOCK = 64,
   MAX_CLASSED = 1 << 20,
-  DEFERRED_LOOKS = 8, /* blocks looked at per allocation: 10 cache misses at most */
+  DEFERRED_LOOKS = 8, /* deferred blocks that one allocation looks at: 10 cache misses at most */
 };
 
 /* --- size classes --- */
@@ -50,7 +50,7 @@ uint64_t shmt__arena_block_bytes(uint64_t nbytes, uint32_t* out_n_blocks) {
   return bytes;
 }
 
-/* --- slabs of ours --- */
+/* --- our own slabs --- */
 
 static const shmt__own_slab* own_slab(const shmt__arena* a, uint32_t block) {
   return a->own_of == NULL || a->own_of[block] == 0 ? NULL : &a->own[a->own_of[block] - 1];
@@ -102,7 +102,7 @@ static struct {
   shmt__placement what;
   int huge_errno, numa_errno; /* of the last slab that the kernel refused; 0: none */
 } placements[SHMT_ARENA_PLACEMENTS];
-static unsigned n_placements = 1; /* 0 is wherever the kernel likes */
+static unsigned n_placements = 1; /* placement 0 leaves the choice to the kernel */
 
 shmt_status shmt__placement_open(shmt__placement what, unsigned* out) {
   for (unsigned i = 1; i < n_placements; i++) {
@@ -137,7 +137,7 @@ static void apply(shmt__arena* a, const shmt__own_slab* s, unsigned placement) {
   a->placed[s->slab] = (uint8_t)placement;
 }
 
-/* Memory for the placements of slabs, which programs without any do without. */
+/* Allocate the table of the slabs' placements. Programs without placements need none. */
 static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
   if (placement == 0 || a->placed != NULL) return SHMT_OK;
   uint32_t n = a->map->fixed.n_slabs;
@@ -147,8 +147,7 @@ static shmt_status reserve_placed(shmt__arena* a, unsigned placement) {
   return SHMT_OK;
 }
 
-/* Give the slab of a block back. A range that goes back takes its placement off, since the file keeps
- * it. */
+/* Return the slab of a block. Its placement is undone first, since the file would keep it for the next owner. */
 static bool give_back(shmt__arena* a, uint32_t block) {
   const shmt__own_slab* s = own_slab(a, block);
   if (s == NULL) return true;
@@ -164,7 +163,7 @@ static bool give_back(shmt__arena* a, uint32_t block) {
 
 /* --- lists --- */
 
-/* When the list cannot grow the block is forgotten: it stays ours, unused, until we are gone. */
+/* When the list cannot grow, the block is forgotten: it stays ours and unused until this process ends. */
 static void push(shmt__block_list* l, uint32_t block) {
   if (l->len == l->cap) {
     uint32_t cap = l->cap ? l->cap * 2 : 64;
@@ -178,7 +177,7 @@ static void push(shmt__block_list* l, uint32_t block) {
 
 static void remove_at(shmt__block_list* l, uint32_t i) { l->at[i] = l->at[--l->len]; }
 
-/* Is the block free by now, perhaps by our own doing? */
+/* Is the block free by now? Frees it if nobody holds it any more. */
 static bool is_free_now(shmt__arena* a, uint32_t block) {
   shmt__block* b = &a->map->blocks[block];
   shmt__block_state state = shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire));
@@ -186,7 +185,7 @@ static bool is_free_now(shmt__arena* a, uint32_t block) {
   return state == SHMT_BLOCK_USED && shmt__block_reclaim(a->map, block, a->client);
 }
 
-/* Move what became free from deferred to the free list; looks at `looks` entries, going round, until
+/* Move deferred blocks that are free by now to the free list. Looks at `looks` entries, where the last call stopped, until
  * `enough` of them were free. */
 static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t enough) {
   shmt__block_list* deferred = &a->now->deferred[list];
@@ -202,9 +201,9 @@ static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t
   }
 }
 
-/* Look through deferred, where a few looks found nothing, instead of wanting another slab: messages
- * that are under way lie side by side in it. When all of it is in use the blocks may become a
- * quarter more without another look, so that a look at all costs some looks for each new block. */
+/* A few looks found nothing: search the whole deferred list before asking for another slab, since the blocks of unopened
+ * messages lie side by side in it. When all of them are in use, a quarter as many new blocks may be added before the next
+ * full search. So each new block pays for a few looks only. */
 static void collect_all_free(shmt__arena* a, unsigned list, uint32_t n_blocks) {
   shmt__arena_lists* l = a->now;
   if (l->spare[list] >= n_blocks) {
@@ -232,8 +231,8 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, boo
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
   }
-  /* Small blocks share pages: give their neighbours' too, one system call for 64 KiB. While this
-   * block is USED the manager trims none of its slab. */
+  /* Small blocks share pages: populate those of the neighbours too, 64 KiB with one system call. While this block is USED
+   * the manager trims no block of its slab. */
   uint64_t step = SHMT_SLAB_ALIGN;
   uint64_t begin = at & ~(step - 1);
   uint64_t end = (at + s->block_bytes + step - 1) & ~(step - 1);
@@ -272,7 +271,7 @@ static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_
       *out_block = block;
       return true;
     }
-    push(&a->now->deferred[list], block); /* being trimmed at this moment */
+    push(&a->now->deferred[list], block); /* the manager is trimming it at this moment */
   }
   return false;
 }
@@ -290,7 +289,7 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
       remove_at(l, i);
       return true;
     }
-    /* Without pages it is but a range of addresses, which the manager may have back. */
+    /* A block without pages is only a range of addresses: return it to the manager. */
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) == SHMT_BLOCK_COLD &&
         give_back(a, l->at[i]))
       remove_at(l, i);
@@ -317,11 +316,11 @@ static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, ui
   shmt__granted granted = {0};
   shmt_status status = a->source.grant(a->source.arg, block_bytes, n_blocks, &granted);
   if (status == SHMT_E_NOMEM) {
-    /* Our own free large blocks may be what stands in the way. */
+    /* Our own free large blocks may use up the space. */
     shmt__arena_give_back_large(a);
     status = a->source.grant(a->source.arg, block_bytes, n_blocks, &granted);
   }
-  use_lists(a, placement); /* another thread may have used others meanwhile */
+  use_lists(a, placement); /* another thread may have used other lists meanwhile */
   if (status != SHMT_OK) return status;
   SHMT_FAILPOINT(slab_granted);
   if (!reserve_own(a)) {
@@ -375,7 +374,7 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_ne
     shmt__arena_free(a, *out_block);
     return status;
   }
-  /* Whoever let it go last may not have poisoned it. */
+  /* Its last holder may not have overwritten it. */
   if (SHMT_UNLIKELY(shmt__debug)) poison_new(a, *out_block, nbytes);
   return SHMT_OK;
 }

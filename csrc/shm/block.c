@@ -1,16 +1,14 @@
-/* shm/block.c -- the steps on a block's record: hold, lease, reclaim. See the Notes in
- * shm/control_file.h.
+/* shm/block.c -- the atomic steps on a block's record: hold, lease, reclaim. See the Notes in shm/control_file.h.
  *
- * seq_cst everywhere in the hold/lease/reclaim protocol: it is a store on one side and a load on
- * the other, both ways round (Dekker's pattern), which acquire and release do not order.
+ * The hold/lease/reclaim protocol uses seq_cst everywhere: each side stores one word and then loads the other's
+ * (Dekker's pattern), and acquire and release do not order that.
  */
 #include "shm/block.h"
 
 #include "os/failpoint.h"
 #include "os/process.h"
 
-/* A hold or lease was just added: is the block still of this generation? Takes off a reclaimer's
- * mark. */
+/* A hold or lease was just added: is the block still of this generation? Takes off the mark of a reclaimer. */
 static bool confirm(shmt__block* b, uint64_t generation) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_seq_cst);
   for (;;) {
@@ -19,19 +17,18 @@ static bool confirm(shmt__block* b, uint64_t generation) {
       case SHMT_BLOCK_USED:
         return true;
       case SHMT_BLOCK_RECLAIM:
-        /* The reclaimer may have looked before our bit was there. Its commit expects its own mark.
-         */
+        /* The reclaimer may have looked before our bit was there. Its last step fails without its mark. */
         if (atomic_compare_exchange_strong_explicit(&b->head, &head,
                                                     shmt__head(generation, 0, SHMT_BLOCK_USED),
                                                     memory_order_seq_cst, memory_order_seq_cst))
           return true;
-        break; /* committed, or put back by someone else: look again */
+        break; /* it was freed, or someone else took the mark off: look again */
       case SHMT_BLOCK_NONE:
       case SHMT_BLOCK_COLD:
       case SHMT_BLOCK_FREE:
       case SHMT_BLOCK_TRIM:
         return false;
-      default: /* none of ours: another member wrote over it */
+      default: /* not a state: a member wrote over it */
         return false;
     }
   }
@@ -49,8 +46,7 @@ static uint64_t bit_of(unsigned client) { return (uint64_t)1 << (client % 64); }
 bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint64_t generation) {
   shmt__block* b = &m->blocks[block];
   atomic_uint_least64_t* word = word_of(m, block, client / 64);
-  /* The caller will write this line (end a lease) after confirm() reads it: fetch it once, to
-   * write. */
+  /* The caller will write this cache line (end a lease) after confirm() reads it: fetch it once, for writing. */
   __builtin_prefetch(&b->leases, 1);
   /* seq_cst, first the bit and then the head: Note [Reclaiming]. */
   atomic_fetch_or_explicit(word, bit_of(client), memory_order_seq_cst);
@@ -74,8 +70,8 @@ uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word) {
   return atomic_load_explicit(word_of(m, block, word), memory_order_seq_cst);
 }
 
-/* Words that may have bits. Whoever is beyond takes the number first and then holds, and finds our
- * mark if we have made one. */
+/* How many words may have bits. A client beyond them takes its number before its first hold, and so finds our mark if we
+ * have made one. */
 static unsigned words_end(const shmt__map* m) { return (shmt__map_clients_end(m) + 63) / 64; }
 
 bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned client) {
@@ -95,7 +91,7 @@ void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms)
                             memory_order_seq_cst);
   atomic_store_explicit(&b->stamp_ms, now_ms, memory_order_relaxed);
   SHMT_FAILPOINT(lease_set);
-  /* Cannot fail: the caller's hold keeps the block. It only takes off a mark. */
+  /* Cannot fail, since the caller holds the block. It only takes off a mark. */
   (void)confirm(b, generation);
 }
 
@@ -132,7 +128,7 @@ void shmt__block_add_ring_lease(shmt__block* b, uint64_t generation) {
   /* seq_cst, then the head: Note [Reclaiming]. */
   atomic_fetch_add_explicit(&b->n_ring_leases, 1, memory_order_seq_cst);
   SHMT_FAILPOINT(ring_lease_set);
-  /* Cannot fail: the caller's hold keeps the block. */
+  /* Cannot fail, since the caller holds the block. */
   (void)confirm(b, generation);
 }
 
@@ -177,7 +173,7 @@ bool shmt__block_reclaim(const shmt__map* m, uint32_t block, unsigned marker) {
   uint64_t generation = shmt__head_generation(head);
   uint64_t mark = shmt__head(generation, marker, SHMT_BLOCK_RECLAIM);
   if (shmt__head_state(head) != SHMT_BLOCK_USED) return false;
-  /* A look before marking: marking a block in use would make others take the mark off. */
+  /* Look before marking: others would have to take the mark off a block that is in use. */
   if (shmt__block_is_kept(m, block)) return false;
   if (!atomic_compare_exchange_strong_explicit(&b->head, &head, mark, memory_order_seq_cst,
                                                memory_order_relaxed))
@@ -185,7 +181,7 @@ bool shmt__block_reclaim(const shmt__map* m, uint32_t block, unsigned marker) {
   SHMT_FAILPOINT(reclaim_marked);
   uint64_t expected = mark;
   if (shmt__block_is_kept(m, block)) {
-    /* Fails when somebody took the mark off first, which is what we want. */
+    /* This fails when another process took the mark off first, which is as good. */
     (void)atomic_compare_exchange_strong_explicit(&b->head, &expected,
                                                   shmt__head(generation, 0, SHMT_BLOCK_USED),
                                                   memory_order_seq_cst, memory_order_relaxed);
@@ -213,11 +209,11 @@ bool shmt__block_take(const shmt__map* m, uint32_t block, unsigned client, uint6
   shmt__block_state state = shmt__head_state(head);
   if (state != SHMT_BLOCK_FREE && state != SHMT_BLOCK_COLD) return false;
   uint64_t generation = shmt__head_generation(head);
-  /* The hold before USED: a USED block without a hold is free for the taking. */
+  /* The hold comes before USED: a USED block without a hold may be freed by anyone. */
   atomic_fetch_or_explicit(word_of(m, block, client / 64), bit_of(client), memory_order_relaxed);
   atomic_store_explicit(&b->nbytes, nbytes, memory_order_relaxed);
   SHMT_FAILPOINT(take_held);
-  /* acq_rel: after the last user's uses, and the stores above are seen with USED. */
+  /* acq_rel: we come after the last user's accesses, and whoever sees USED sees the stores above. */
   if (atomic_compare_exchange_strong_explicit(&b->head, &head,
                                               shmt__head(generation, 0, SHMT_BLOCK_USED),
                                               memory_order_acq_rel, memory_order_relaxed)) {
@@ -238,7 +234,7 @@ bool shmt__block_reuse(const shmt__map* m, uint32_t block, unsigned client, uint
   if (atomic_compare_exchange_strong_explicit(&b->head, &head,
                                               shmt__head(generation, 0, SHMT_BLOCK_USED),
                                               memory_order_acq_rel, memory_order_relaxed)) {
-    /* Not before: nobody else has a handle yet, but the block might have been another's. */
+    /* Only now: nobody else has a handle yet, but before this step the block may have been another's. */
     atomic_store_explicit(&b->nbytes, nbytes, memory_order_relaxed);
     return true;
   }
@@ -250,7 +246,7 @@ bool shmt__block_begin_trim(shmt__block* b) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
   shmt__block_state state = shmt__head_state(head);
   if (state != SHMT_BLOCK_FREE && state != SHMT_BLOCK_COLD) return false;
-  /* acq_rel: the pages go after the last use of the bytes. */
+  /* acq_rel: the pages are returned after the last access to the bytes. */
   return atomic_compare_exchange_strong_explicit(
       &b->head, &head,
       shmt__head(shmt__head_generation(head), SHMT_MANAGER_MARKER, SHMT_BLOCK_TRIM),

@@ -1,4 +1,4 @@
-/* shm/client.c -- client numbers: who has one, and whether it lives. */
+/* shm/client.c -- client numbers: taking one, and whether its process is alive. */
 #include "shm/client.h"
 
 #include "os/lock.h"
@@ -7,14 +7,14 @@
 
 #include <string.h>
 
-/* Locked bytes lie behind the end of the file, where locks cost nothing either. */
+/* The locked bytes lie behind the end of the file, where locks cost nothing either. */
 #define CLIENT_LOCK_AT (UINT64_C(1) << 60)
 #define TOKEN_LOCK_AT (UINT64_C(1) << 61)
 enum { TOKEN_BITS = 48 };
 
 static void raise_end(const shmt__map* m, uint32_t id) {
   uint32_t end = atomic_load_explicit(&m->control->clients_end, memory_order_relaxed);
-  /* seq_cst: whoever looks at holds sees this before the first hold of the number. */
+  /* seq_cst: a process that reads the holds sees this before the number's first hold. */
   while (end <= id &&
          !atomic_compare_exchange_weak_explicit(&m->control->clients_end, &end, id + 1,
                                                 memory_order_seq_cst, memory_order_relaxed)) {
@@ -36,7 +36,7 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
   uint32_t none = SHMT_CLIENT_NONE;
   if (atomic_load_explicit(&e->state, memory_order_relaxed) != none) return SHMT_CLAIM_TAKEN;
   if (!shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id)) return SHMT_CLAIM_TAKEN;
-  /* acq_rel: the holds of the number's last owner are seen gone. */
+  /* acq_rel: we see that the holds of the number's last owner are gone. */
   if (!atomic_compare_exchange_strong_explicit(&e->state, &none, SHMT_CLIENT_RESERVED,
                                                memory_order_acq_rel, memory_order_relaxed)) {
     shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);

@@ -1,4 +1,4 @@
-/* shm/control_file.c -- mapping a control file, and questions to its parts. */
+/* shm/control_file.c -- maps a control file and reads its entries. */
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/control_file.h"
@@ -19,7 +19,7 @@ static shmt_status open_map(int fd, uint32_t uid,
   atomic_signal_fence(memory_order_seq_cst);
   const shmt__fixed fixed = c.fixed;
   shmt__layout l = shmt__layout_of(fixed.n_slabs, fixed.n_blocks);
-  /* The size is sealed, and fits one layout only. */
+  /* The size is sealed, and only one layout has it. */
   bool fits = shmt__blocks_of_size(nbytes) == fixed.n_blocks &&
               shmt__slabs_for(fixed.n_blocks) == fixed.n_slabs;
   if (c.magic != SHMT_CONTROL_MAGIC || c.version != SHMT_LAYOUT_VERSION ||
@@ -80,7 +80,7 @@ uint32_t shmt__blocks_of_size(uint64_t nbytes) {
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   if (slab >= m->fixed.n_slabs) return false;
   const shmt__slab* s = &m->slabs[slab];
-  /* acquire: with the state come the fields. */
+  /* acquire: the fields come with the state. */
   out->state = atomic_load_explicit(&s->state, memory_order_acquire);
   out->owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
   out->first_block = s->first_block;
@@ -90,7 +90,7 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   out->block_bytes = s->block_bytes;
   out->file_identity[0] = s->file_identity[0];
   out->file_identity[1] = s->file_identity[1];
-  atomic_signal_fence(memory_order_seq_cst); /* what was copied is what is looked at */
+  atomic_signal_fence(memory_order_seq_cst); /* check the copy, not the entry */
   if (out->state != SHMT_SLAB_ARENA && out->state != SHMT_SLAB_FILE) return false;
   if (out->owner >= SHMT_MAX_CLIENTS) out->owner = 0;
   bool good = out->n_blocks > 0 && out->first_block < m->fixed.n_blocks &&
@@ -106,7 +106,7 @@ bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* ou
          block - out->first_block < out->n_blocks;
 }
 
-/* The word of the block's slab, NULL when it has none. */
+/* The word of the block's slab, or NULL when the block has no slab. */
 static atomic_uint_least32_t* exported_word(const shmt__map* m, uint32_t block) {
   uint32_t slab = *(const volatile uint32_t*)&m->blocks[block].slab; /* once */
   return slab < m->fixed.n_slabs ? &m->slabs[slab].is_exported : NULL;
@@ -119,7 +119,7 @@ bool shmt__slab_is_exported(const shmt__map* m, uint32_t block) {
 
 void shmt__slab_set_exported(const shmt__map* m, uint32_t block) {
   atomic_uint_least32_t* word = exported_word(m, block);
-  /* seq_cst: before the hold goes that its user has. */
+  /* seq_cst: this comes before the user's hold ends. */
   if (word != NULL) atomic_store_explicit(word, 1, memory_order_seq_cst);
 }
 

@@ -1,60 +1,58 @@
-/* shm/control_file.h -- what lies in the shared memory of a session.
+/* shm/control_file.h -- the layout of a session's control file, which says whose the shared memory is.
  *
- * A session has two memory files. The *arena* holds nothing but tensor bytes. The *control* file
- * holds everything that says whose bytes they are:
+ * A session has two memory files. The *arena* holds nothing but tensor bytes. The *control file* holds everything that
+ * says whose bytes they are:
  *
  *   0        4096      +64*N_CLIENTS  +64*n_slabs  +128*n_blocks
  *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
- *   | header | clients | slabs        | blocks     | names, syncs | leases  | sites | more  |
+ *   | header | clients | slabs        | blocks     | names, locks | leases  | sites | more  |
  *   |        |         |              |            |              |         |       | holds |
  *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
  *     manager  manager   manager        see below    shm/names.h    senders   owners  clients
  *
- * A slab is a range of the arena that the manager granted to one client, its owner, cut into blocks
- * of one size. A block backs one storage. A slab of kind FILE is a memory file of its own with one
- * block. Only the manager writes the header, the clients and the slabs; but see Note [Claims], and
- * a client writes its own label. A block's record is written by many, and every step on it is one
- * atomic operation, so that a process may be killed between any two.
+ * The last line says who writes each part. A slab is a range of the arena that the manager granted to one client, its
+ * owner. It is cut into blocks of one size, and a block backs one storage. A slab of kind FILE is a memory file of its
+ * own with one block. Only the manager writes the header, the clients and the slabs, with two exceptions: Note [Claims],
+ * and a client's own label. Many processes write a block's record. Each step on it is one atomic operation, so that a
+ * process may be killed between any two steps.
  *
  * Note [Client locks]
- * A client number is taken as long as its byte of the control file is locked (shm/client.h).
- * Each client has an open file description of the control file of its own, which has the lock; the
- * kernel drops it when the last copy of that descriptor is gone, whatever ended the process and in
- * whatever pid namespace. A forked child closes its copy of the parent's as soon as it runs; until then
- * the parent counts as alive, which is the safe side. Nobody maps the file through such a description: the
- * map, which children inherit, would keep the lock. The table only tells who is behind a number.
+ * A client number is taken as long as its byte of the control file is locked (shm/client.h). Each client has an open file
+ * description of its own for the control file, and this description has the lock. The kernel drops the lock when the last
+ * copy of the descriptor is gone, whatever ended the process and in whatever pid namespace it ran. A forked child closes
+ * its copy of the parent's descriptor as soon as it runs. Until then the parent counts as alive, which is the safe side.
+ * Nobody maps the file through such a description: children inherit the map, and it would keep the lock. The table of
+ * clients only tells who is behind a number.
  *
  * Note [Claims]
- * A process that forks and gets no answer from the manager (it is stopped, or was killed) takes a
- * number for the child itself: it locks a free byte, on a new description, and makes the entry
- * RESERVED. The child writes its pid and makes it ALIVE; the manager finds it at its next look.
+ * When a process forks and the manager does not answer (it is stopped, or was killed), the process takes a number for the
+ * child itself: it locks a free byte on a new description and makes the entry RESERVED. The child writes its pid and makes
+ * the entry ALIVE. The manager finds it at its next tick.
  *
  * Note [Holds]
- * A client has one bit for each block. It alone sets its bit ("this process uses the block") and
- * clears it; when the client is gone the manager clears all its bits. So a crash can neither free
- * what others use nor leave a count wrong. The bits of the first 512 clients lie in the block's
- * record; each further 512 clients have 64 bytes for each block behind everything else, which get
- * pages when there are such clients.
+ * A client has one bit for each block. Only the client sets its bit ("this process uses the block") and clears it. When
+ * the client is dead the manager clears all its bits. So a crash can neither free what others use nor leave a count
+ * wrong. The bits of the first 512 clients lie in the block's record. Each further 512 clients have 64 bytes for each
+ * block at the end of the file; these get pages when there are such clients.
  *
  * Note [Leases]
- * A message under way keeps its blocks by leases (shm/lease.h): a record with an identity that is never
- * used again, which travels in the handle, and one more in the block's count. A lease has no owner, so
- * it stays when the sender is gone; it ends when the message is opened, or when nobody is left who could
- * read the pipe or socket that it was sent through.
+ * A message that nobody has opened yet keeps its blocks by leases (shm/lease.h). A lease is a record with an identity
+ * that is never used again and that travels in the handle, and one more in the block's count. A lease has no owner, so
+ * it stays when the sender is gone. It ends when the message is opened, or when nobody is left who could read the pipe or
+ * socket that the message was sent through.
  *
  * Note [Ring leases]
- * A message in a ring (ipc/ring/message_layout.h) keeps its blocks by `n_ring_leases`, which changes only
- * under one of the ring's locks. So the manager, holding the locks of the rings, can count what the
- * rings' messages name and set the counters right: after a client died, and when a ring went. Where
- * it cannot have a lock: Note [Auditing rings] in ipc/manager/ring_audit.c.
+ * A message in a ring (ipc/ring/message_layout.h) keeps its blocks by `n_ring_leases`. This counter changes only under one
+ * of the ring's locks. So the manager, when it has the locks of the rings, can count what the messages in them name, and
+ * set the counters right: after a client died, and after a ring went. Note [Auditing rings] in ipc/manager/ring_audit.c
+ * says what it does when it cannot get a lock.
  *
  * Note [Reclaiming]
- * head = generation << 20 | marker << 4 | state. A block is given back by: USED -> RECLAIM with the
- * reclaimer's marker; look at holds and leases; RECLAIM -> FREE with the next generation, or back
- * to USED when there are any. Whoever adds a hold or a lease does it first and then looks at the
- * head: RECLAIM is put back to USED, and an older generation means the block is gone. All of it is
- * sequentially consistent: either the reclaimer sees the new bit, or the other sees the mark. A
- * reclaimer that dies leaves a mark that anyone may take off.
+ * head = generation << 20 | marker << 4 | state. A process frees a block in three steps. It sets USED -> RECLAIM with its
+ * own marker. It looks at the holds and leases. Then it sets RECLAIM -> FREE with the next generation, or back to USED
+ * when it found any. Whoever adds a hold or a lease adds it first and then looks at the head: RECLAIM is put back to USED,
+ * and another generation means that the block is gone. All of it is sequentially consistent, so either the reclaimer sees
+ * the new bit, or the other process sees the mark. A reclaimer that dies leaves a mark that anyone may take off.
  */
 #ifndef SHMT_SHM_CONTROL_FILE_H
 #define SHMT_SHM_CONTROL_FILE_H
@@ -69,15 +67,15 @@
 enum {
   SHMT_LAYOUT_VERSION = 4,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
-  SHMT_NEAR_CLIENTS = 512, /* whose holds lie in the block's record */
+  SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
-  SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* of clients beyond these */
-  SHMT_MANAGER_MARKER = 0x3fff,                                /* in place of a client's number */
+  SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* groups of 512 clients beyond these */
+  SHMT_MANAGER_MARKER = 0x3fff,                                /* the manager, in place of a client's number */
   SHMT_LABEL_BYTES = 36,                                       /* with the zero at the end */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
   SHMT_MOST_SLABS = 1 << 16,
-  SHMT_MOST_BLOCKS = 1 << 21, /* of a session of full size; a smaller one has a half, a quarter, ... */
+  SHMT_MOST_BLOCKS = 1 << 21, /* of a session of full size; smaller sessions have a half, a quarter, ... */
   SHMT_FEWEST_BLOCKS = 1 << 12,
 };
 
@@ -95,7 +93,7 @@ typedef enum shmt__block_state {
 
 typedef enum shmt__client_state {
   SHMT_CLIENT_NONE = 0,
-  SHMT_CLIENT_RESERVED = 1, /* for a child that is being forked, or a process that joins */
+  SHMT_CLIENT_RESERVED = 1, /* for a child that is being forked, or a process that is joining */
   SHMT_CLIENT_ALIVE = 2,
 } shmt__client_state;
 
@@ -105,8 +103,7 @@ typedef enum shmt__slab_state {
   SHMT_SLAB_FILE = 2,
 } shmt__slab_state;
 
-/* What never changes in the life of a control file. Everybody copies it when mapping the file, and
- * goes by the copy. */
+/* What never changes in the life of a control file. Everybody copies it when mapping the file, and uses the copy. */
 typedef struct shmt__fixed {
   uint64_t session; /* names the manager's socket */
   uint64_t world;   /* tells this control file from an earlier one of the session */
@@ -115,13 +112,13 @@ typedef struct shmt__fixed {
   uint64_t arena_identity[2];  /* device and inode of the arena that belongs to this file */
   uint64_t limit_bytes;        /* bound of what slabs may cover; 0: none */
   uint64_t client_limit_bytes; /* bound of the slabs of one client; 0: none */
-  uint64_t net_namespace;      /* inode of the manager's; sockets of others it cannot see */
+  uint64_t net_namespace;      /* inode of the manager's network namespace: it sees only the sockets there */
   uint32_t n_slabs, n_blocks;
   uint32_t flags; /* SHMT_SESSION_* */
   uint32_t gid;   /* with SHMT_SESSION_GROUP: whose members may join */
 } shmt__fixed;
 _Static_assert(sizeof(shmt__fixed) == 88, "constants");
-_Static_assert((int)SHMT_NAMED_LOCK_USER_WORDS == (int)SHMT_HOLD_WORDS, "users of a sync are clients");
+_Static_assert((int)SHMT_NAMED_LOCK_USER_WORDS == (int)SHMT_HOLD_WORDS, "users of a named lock are clients");
 
 typedef struct shmt__control {
   uint64_t magic;
@@ -130,54 +127,54 @@ typedef struct shmt__control {
   shmt__fixed fixed;
   atomic_uint_least32_t slabs_end;       /* slabs ever used */
   atomic_uint_least32_t clients_end;     /* highest client id ever used, plus 1 */
-  atomic_uint_least32_t blocks_end;      /* records ever used; the ones behind have no pages */
+  atomic_uint_least32_t blocks_end;      /* block records ever used; the ones behind have no pages */
   atomic_uint_least32_t lease_pages_end; /* pages of leases ever used */
-  atomic_uint_least32_t activity;        /* 1: a hold or a lease went since the manager looked */
+  atomic_uint_least32_t activity;        /* 1: a hold or a lease has ended since the last sweep */
   atomic_uint_least32_t rings_stale;     /* 1: ring leases may be counted wrong */
-  atomic_uint_least32_t leases_stale;    /* 1: so may the other leases */
-  atomic_uint_least32_t ended;           /* 1: ended in order; nobody is to go on with it */
-  atomic_uint_least32_t has_sites;       /* 1: a client wrote into `sites`; by that client */
+  atomic_uint_least32_t leases_stale;    /* 1: the other leases may be counted wrong */
+  atomic_uint_least32_t ended;           /* 1: the session ended in order; nobody may continue with it */
+  atomic_uint_least32_t has_sites;       /* 1: a client has written into `sites`; set by that client */
   uint32_t pad;
-  char name[SHMT_NAME_BYTES]; /* of a service, for people: as it was given, or its socket's path */
+  char name[SHMT_NAME_BYTES]; /* of a service, for people: its name, or its socket's path */
 } shmt__control;
 
 enum {
-  SHMT_SESSION_SERVICE = 1 << 0, /* has names; begun for unrelated processes */
+  SHMT_SESSION_SERVICE = 1 << 0, /* for unrelated processes: it has names */
   SHMT_SESSION_GROUP = 1 << 1,
 };
 _Static_assert(sizeof(shmt__control) == 272, "control header");
 
 typedef struct shmt__client_entry {
   atomic_uint_least32_t state;
-  int32_t pid;            /* as whoever wrote the entry sees it; 0: not to be seen from there */
+  int32_t pid;            /* as the writer of the entry sees it; 0: the writer cannot see it */
   uint64_t start;         /* clock ticks after boot, tells a reused pid apart */
   uint64_t pid_namespace; /* inode of the one in which pid means something */
   atomic_uint_least32_t touching; /* block whose leases it is changing, plus 1; 0: none */
-  char label[SHMT_LABEL_BYTES]; /* what the process says of itself, for people; by the client */
+  char label[SHMT_LABEL_BYTES]; /* what the process says of itself, for people; the client writes it */
 } shmt__client_entry;
 _Static_assert(sizeof(shmt__client_entry) == 64, "client entry");
 
 typedef struct shmt__slab {
   atomic_uint_least32_t state; /* written last when a slab is made */
-  atomic_uint_least32_t owner; /* client id; 0: an orphan */
+  atomic_uint_least32_t owner; /* client number; 0: the slab is an orphan */
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes; /* in the arena */
   uint64_t block_bytes;
   uint64_t file_identity[2]; /* of a FILE slab: device and inode */
-  atomic_uint_least32_t is_exported; /* 1: others than members may have its file; by members */
+  atomic_uint_least32_t is_exported; /* 1: processes that are no members may have its file; members set it */
   uint32_t pad;
 } shmt__slab;
 _Static_assert(sizeof(shmt__slab) == 64, "slab entry");
 
 typedef struct shmt__block {
   atomic_uint_least64_t head;   /* see Note [Reclaiming] */
-  atomic_uint_least64_t leases; /* how many, and in the upper half of changes: Note [Leases] */
+  atomic_uint_least64_t leases; /* low half: how many; upper half: counts the changes. Note [Leases] */
   atomic_uint_least32_t n_plain_leases; /* leases without a record */
-  uint32_t slab;                  /* manager */
-  uint64_t offset, capacity;      /* manager; in the arena */
+  uint32_t slab;                  /* the manager writes it */
+  uint64_t offset, capacity;      /* in the arena; the manager writes them */
   atomic_uint_least64_t nbytes;   /* of the storage, and SHMT_BLOCK_IS_RING; written by the owner */
   atomic_uint_least64_t warm;     /* bytes with pages */
-  atomic_uint_least32_t stamp_ms; /* of a FREE block: since when; else when the last lease was taken */
+  atomic_uint_least32_t stamp_ms; /* of a FREE block: when it became free; else when the last lease was taken */
   atomic_uint_least32_t n_ring_leases; /* see Note [Ring leases] */
   atomic_uint_least64_t holds[SHMT_NEAR_WORDS]; /* see Note [Holds] */
 } shmt__block;
@@ -186,8 +183,8 @@ _Static_assert(offsetof(shmt__block, holds) == 64, "holds have a cache line of t
 _Static_assert(sizeof(atomic_uint_least64_t) == 8 && ATOMIC_LLONG_LOCK_FREE == 2,
                "lock-free 64-bit atomics");
 
-/* Where a block's storage was made, by a client with SHMTENSOR_TRACE_ALLOC; the owner writes it
- * after it took the block, and nobody's safety depends on it. */
+/* Where a block's storage was made. Clients with SHMTENSOR_TRACE_ALLOC write it after they took the block. Nothing
+ * depends on it. */
 typedef struct shmt__site {
   uint64_t generation; /* of the block */
   char text[56];       /* the end of "path:line", zero-terminated */
@@ -197,9 +194,9 @@ _Static_assert(sizeof(shmt__site) == 64, "site");
 /* One message's claim on a block; see shm/lease.h. */
 typedef struct shmt__lease {
   atomic_uint_least64_t id; /* 0: unused; written last */
-  /* Relaxed: who acts on them finds by the id, or the block's count, whether they belong together. */
+  /* Relaxed: a reader tells by the id, or by the block's count, whether the fields belong together. */
   atomic_uint_least64_t generation; /* of the block */
-  atomic_uint_least64_t channel;    /* what it was sent through, see shmt__channel; 0: not known */
+  atomic_uint_least64_t channel;    /* what the message was sent through, see shmt__channel; 0: not known */
   atomic_uint_least32_t block;
   atomic_uint_least32_t stamp_ms; /* when it was sent */
 } shmt__lease;
@@ -208,7 +205,7 @@ _Static_assert(sizeof(shmt__lease) == 32, "lease");
 enum { SHMT_LEASES_OF_PAGE = 127 };
 
 typedef struct shmt__lease_page {
-  atomic_uint_least32_t owner; /* client that takes leases here; 0: nobody */
+  atomic_uint_least32_t owner; /* the client that takes leases here; 0: nobody */
   uint32_t pad[7];
   shmt__lease at[SHMT_LEASES_OF_PAGE];
 } shmt__lease_page;
@@ -231,13 +228,13 @@ typedef struct shmt__map {
   shmt__named_lock* named_locks;
   uint32_t n_names, n_named_locks, n_lease_pages;
   shmt__lease_page* lease_pages;
-  shmt__site* sites; /* by block; holes until somebody traces */
+  shmt__site* sites; /* by block; without pages until a client traces */
   shmt__far_holds* far_holds; /* by plane * n_blocks + block */
   uint64_t nbytes;   /* of the control file */
   uint32_t uid;    /* whose file it is */
 } shmt__map;
 
-/* Offsets of the parts for so many slabs and blocks; the last one is the size of the file. */
+/* Offsets of the parts, for so many slabs and blocks. `end` is the size of the file. */
 typedef struct shmt__layout {
   uint64_t clients, slabs, blocks, names, named_locks, leases, sites, far_holds, end;
   uint32_t n_names, n_named_locks, n_lease_pages;
@@ -261,42 +258,41 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   return l;
 }
 
-/* Slabs of a session with so many blocks; and its blocks by the size of its control file, 0: none has
- * that size. */
+/* How many slabs a session with so many blocks has. */
 uint32_t shmt__slabs_for(uint32_t n_blocks);
+/* How many blocks a session has whose control file has this size; 0: no control file has it. */
 uint32_t shmt__blocks_of_size(uint64_t nbytes);
 
 /* Map the control file behind fd and check that it is one. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__map_open(int fd, shmt__map* out);
 /* The same without the right to write to it. */
 shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
-/* The same, of another user. */
+/* The same, for a file of another user. */
 shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
 void shmt__map_close(shmt__map* m);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);
 
-/* A slab as it was read once and found to make sense: any member can write there. */
+/* A copy of a slab's entry that was read once and checked, since any member can write to the entry. */
 typedef struct shmt__slab_view {
   uint32_t state, owner;
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes, block_bytes;
   uint64_t file_identity[2]; /* of a FILE slab */
 } shmt__slab_view;
-/* False: no such slab, or its fields do not fit the session. */
+/* Copy and check a slab's entry. False: there is no such slab, or its fields do not fit the session. */
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);
-/* The slab of a block; false likewise. */
+/* The same for the slab of a block. */
 bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out);
-/* Was a descriptor of the block's file handed out? */
+/* Was a descriptor of the block's file given to another program? */
 bool shmt__slab_is_exported(const shmt__map* m, uint32_t block);
 void shmt__slab_set_exported(const shmt__map* m, uint32_t block);
-/* Do a slab's blocks of this size own whole pages, so that each can lose its pages alone? */
+/* Do blocks of this size consist of whole pages, so that the pages of each can be returned alone? */
 bool shmt__is_paged(uint64_t block_bytes);
 
-/* What the header says of how much is in use, each read once and held against its bound: any
- * member can write there. */
+/* How much of each table is in use. Each word is read once and bounded, since any member can write there. */
 static inline uint32_t shmt__map_bounded(const atomic_uint_least32_t* word, uint32_t limit) {
-  /* acquire: what lies below the end is there. */
+  /* acquire: the records below the end are there. */
   uint32_t n = atomic_load_explicit(word, memory_order_acquire);
   return n < limit ? n : limit;
 }
@@ -309,14 +305,14 @@ static inline uint32_t shmt__map_blocks_end(const shmt__map* m) {
 static inline uint32_t shmt__map_lease_pages_end(const shmt__map* m) {
   return shmt__map_bounded(&m->control->lease_pages_end, m->n_lease_pages);
 }
-/* seq_cst: whoever looks at holds sees a number before its first hold, see shmt__client_claim. */
+/* seq_cst: a process that reads the holds sees a client number before the number's first hold, see shmt__client_claim. */
 static inline uint32_t shmt__map_clients_end(const shmt__map* m) {
   uint32_t n = atomic_load_explicit(&m->control->clients_end, memory_order_seq_cst);
   return n < SHMT_MAX_CLIENTS ? n : SHMT_MAX_CLIENTS;
 }
 
-/* Something may be free now: let the manager look. seq_cst: the hold or lease went before, and is
- * seen gone by the look that follows the manager's reset of the flag. */
+/* A block may be free now: have the manager sweep at its next tick. seq_cst: the hold or lease ended before, so the sweep
+ * that follows the manager's reset of the flag sees that. */
 static inline void shmt__map_note_activity(const shmt__map* m) {
   if (atomic_load_explicit(&m->control->activity, memory_order_seq_cst) == 0)
     atomic_store_explicit(&m->control->activity, 1, memory_order_seq_cst);

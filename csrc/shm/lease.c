@@ -19,7 +19,7 @@ static bool populate_page(const shmt__map* m, int control_fd, uint32_t page) {
   return shmt__os_populate(control_fd, NULL, at, sizeof(shmt__lease_page)) == SHMT_OK;
 }
 
-/* A page that nobody owns, else one that nobody has used. */
+/* Get a page that nobody owns, or else one that was never used. */
 static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint32_t* out_page) {
   uint32_t end = shmt__map_lease_pages_end(m);
   for (uint32_t page = 0; page < end; page++) {
@@ -33,7 +33,7 @@ static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint
     }
   }
   while (end < m->n_lease_pages) {
-    /* Pages first: one that counts as used is looked at by others. */
+    /* Populate it first: as soon as it counts as used, others look at it. */
     if (!populate_page(m, control_fd, end)) return false;
     if (atomic_compare_exchange_strong_explicit(&m->control->lease_pages_end, &end, end + 1,
                                                 memory_order_seq_cst, memory_order_seq_cst)) {
@@ -42,7 +42,7 @@ static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint
       if (atomic_compare_exchange_strong_explicit(&m->lease_pages[end].owner, &nobody, client,
                                                   memory_order_acquire, memory_order_relaxed))
         return true;
-      end++; /* another was faster to claim it */
+      end++; /* another client claimed it first */
     }
   }
   return false;
@@ -65,7 +65,7 @@ static shmt__lease* find_in_page(const shmt__map* m, shmt__lease_cursor* c) {
   return NULL;
 }
 
-/* The page is full: go through our other ones, else get another. */
+/* The page is full: search our other pages, or else get another page. */
 static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lease_cursor* c,
                                    uint32_t client) {
   uint32_t end = shmt__map_lease_pages_end(m);
@@ -77,7 +77,7 @@ static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lea
   }
   while (claim_page(m, control_fd, client, &c->page)) {
     shmt__lease* l = find_in_page(m, c);
-    if (l != NULL) return l; /* a dead client's page may be full of its messages */
+    if (l != NULL) return l; /* the page of a dead client may be full of its leases */
   }
   return NULL;
 }
@@ -104,10 +104,10 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   const uint32_t now_ms = (uint32_t)shmt__os_now_ms();
   atomic_store_explicit(&l->stamp_ms, now_ms, memory_order_relaxed);
   atomic_store_explicit(&l->channel, channel, memory_order_relaxed);
-  /* seq_cst: the manager's audit sees it before the count. */
+  /* seq_cst: the manager's audit sees `touching` before it sees the count. */
   atomic_store_explicit(&entry->touching, block + 1, memory_order_seq_cst);
   shmt__block_add_lease(&m->blocks[block], generation, now_ms);
-  /* seq_cst: the record is there when `touching` is not any more. */
+  /* seq_cst: whoever sees `touching` gone sees the record. */
   atomic_store_explicit(&l->id, out->id, memory_order_seq_cst);
   atomic_store_explicit(&entry->touching, 0, memory_order_release);
   cursor->index = (cursor->index + 1) % SHMT_LEASES_OF_PAGE;
@@ -117,14 +117,14 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel) {
   shmt__lease* l = record_at(m, t->place);
-  /* In our page only we take leases, under the lock of our caller: the record stays this message's,
-   * or is unused. */
+  /* Only we take leases in our pages, under our caller's lock. So the record stays this message's, or becomes unused. */
   if (l == NULL || !owns(m, t->place / SHMT_LEASES_OF_PAGE, client) ||
       atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
     return false;
   uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed);
   /* release: the manager sees what we sent before, too. */
-  atomic_store_explicit(&l->channel, before == 0 || before == channel ? channel : SHMT_CHANNEL_OPEN, memory_order_release);
+  atomic_store_explicit(&l->channel, before == 0 || before == channel ? channel : SHMT_CHANNEL_OPEN,
+                        memory_order_release);
   return true;
 }
 
@@ -146,7 +146,7 @@ static bool end_record(const shmt__map* m, shmt__lease* l, uint64_t id, uint32_t
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client) {
   shmt__lease* l = record_at(m, t->place);
   if (l == NULL || t->id == 0) return false;
-  /* Looked at first: the record may name another block by now. */
+  /* Check the id first: the record may be another lease's by now. */
   if (atomic_load_explicit(&l->id, memory_order_acquire) != t->id) return false;
   return end_record(m, l, t->id, client);
 }

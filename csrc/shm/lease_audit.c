@@ -1,15 +1,15 @@
-/* shm/lease_audit.c -- counts of leases that dead clients have left wrong.
+/* shm/lease_audit.c -- corrects the counts of leases that dead clients have left wrong.
  *
  * Note [Counting leases]
- * A block's count must be the number of records that name it. Who takes or ends a lease changes
- * both, one after the other, and says meanwhile in its client entry which block it is touching. The
- * audit looks at a count, then at all clients, then at the records, and at the clients again; it
- * corrects only counts of blocks that no live client was touching, by a compare-and-swap that fails
- * when the count has changed in any way since (its upper half counts changes). So:
- *  - taking: who has counted but not published yet is touching, at the first look.
- *  - ending: who has taken the id away is touching until it has counted down, so either the second look
- *    sees it or the compare-and-swap fails.
- *  - dead clients touch nothing: what they left half done is corrected.
+ * A block's count must be the number of records that name it. A process that takes or ends a lease changes both, one
+ * after the other. Meanwhile its client entry says which block it is touching. The audit reads the counts, then the
+ * client entries, then the records, and then the client entries again. It corrects only the counts of blocks that no live
+ * client was touching, by a compare-and-swap that fails when the count has changed in any way since (its upper half counts
+ * changes). This is correct because:
+ *  - A process that has counted a lease but not published it is seen touching the block, the first time.
+ *  - A process that has taken an id away is touching the block until it has counted down. So either the audit sees it the
+ *    second time, or the compare-and-swap fails.
+ *  - Dead clients touch nothing, so what they left half done is corrected.
  */
 #include "shm/block.h"
 #include "shm/lease.h"
@@ -22,7 +22,7 @@ enum { TOUCHED = UINT32_MAX };
 typedef struct audit {
   const shmt__map* map;
   uint32_t n;      /* blocks */
-  uint64_t* words; /* `leases` of each, at the beginning */
+  uint64_t* words; /* `leases` of each block, at the beginning */
   uint32_t* counts;
 } audit;
 
@@ -51,7 +51,7 @@ static void count_records(audit* a) {
   }
 }
 
-/* False: some were touched. */
+/* False: some counts could not be corrected, as clients were touching the blocks. */
 static bool correct(audit* a) {
   bool done = true;
   for (uint32_t i = 0; i < a->n; i++) {
@@ -67,7 +67,7 @@ static bool correct(audit* a) {
 }
 
 bool shmt__leases_audit(const shmt__map* m) {
-  /* seq_cst: what made the counts wrong happened before the mark, and is seen below. */
+  /* seq_cst: whatever made the counts wrong happened before the flag was set, so it is seen below. */
   if (atomic_exchange_explicit(&m->control->leases_stale, 0, memory_order_seq_cst) == 0) return true;
   audit a = {.map = m, .n = shmt__map_blocks_end(m)};
   a.words = malloc(sizeof *a.words * (a.n + 1));

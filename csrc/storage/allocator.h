@@ -3,7 +3,7 @@
  * default      64-byte aligned, caching: a freed block goes to a thread's list of its
  *              size class, or to a shared list when large, and is reused instead of returned
  *              to the kernel. Fresh large blocks are mapped with MADV_HUGEPAGE.
- * blob         foreign memory and a deleter.
+ * blob         foreign memory and a deleter (storage/blob.c).
  * mapped_file  a file mapped private or shared, read-only or writable.
  * The managed allocator (shared memory) lives above, in ipc/.
  */

@@ -1,4 +1,4 @@
-/* storage/api.c -- what api/storage.h promises, over the inner functions. */
+/* storage/api.c -- implements api/storage.h with the functions of storage/. */
 #include "api/storage.h"
 
 #include "os/pages.h"

@@ -177,40 +177,40 @@ class Handle:
         check(lib.shmt_named_lock_open(self._pointer, name.encode(), kind, n, index, token))
         return int(index[0]), int(token[0])
 
-    def check_lock(self, sync: tuple[int, int]) -> None:
+    def check_lock(self, lock: tuple[int, int]) -> None:
         """Raise unless this process is still the client that opened it."""
-        check(lib.shmt_named_lock_check(self._pointer, *sync))
+        check(lib.shmt_named_lock_check(self._pointer, *lock))
 
-    def acquire(self, sync: tuple[int, int], timeout_ms: int) -> int | None:
+    def acquire(self, lock: tuple[int, int], timeout_ms: int) -> int | None:
         """Return the permit that was taken, or None."""
         slot = ffi.new("uint32_t *")
-        taken = _waited(lib.shmt_named_lock_acquire(self._pointer, *sync, timeout_ms, slot))
+        taken = _waited(lib.shmt_named_lock_acquire(self._pointer, *lock, timeout_ms, slot))
         return int(slot[0]) if taken else None
 
-    def release(self, sync: tuple[int, int], slot: int) -> None:
+    def release(self, lock: tuple[int, int], slot: int) -> None:
         """Give a permit back."""
-        check(lib.shmt_named_lock_release(self._pointer, *sync, slot))
+        check(lib.shmt_named_lock_release(self._pointer, *lock, slot))
 
-    def value(self, sync: tuple[int, int]) -> int:
+    def value(self, lock: tuple[int, int]) -> int:
         """Return the permits that nobody has, or the parties that are missing."""
         out = ffi.new("uint32_t *")
-        check(lib.shmt_named_lock_value(self._pointer, sync[0], out))
+        check(lib.shmt_named_lock_value(self._pointer, lock[0], out))
         return int(out[0])
 
-    def arrive(self, sync: tuple[int, int]) -> tuple[int, int, bool] | None:
+    def arrive(self, lock: tuple[int, int]) -> tuple[int, int, bool] | None:
         """Return place, phase and whether this was the last one; None: no place at the moment."""
         slot, phase, last = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("int *")
-        if not _waited(lib.shmt_barrier_arrive(self._pointer, *sync, slot, phase, last)):
+        if not _waited(lib.shmt_barrier_arrive(self._pointer, *lock, slot, phase, last)):
             return None
         return int(slot[0]), int(phase[0]), bool(last[0])
 
-    def wait_phase(self, sync: tuple[int, int], slot: int, phase: int, timeout_ms: int) -> bool:
+    def wait_phase(self, lock: tuple[int, int], slot: int, phase: int, timeout_ms: int) -> bool:
         """Whether the phase ended."""
-        return _waited(lib.shmt_barrier_wait(self._pointer, *sync, slot, phase, timeout_ms))
+        return _waited(lib.shmt_barrier_wait(self._pointer, *lock, slot, phase, timeout_ms))
 
-    def withdraw(self, sync: tuple[int, int], slot: int, phase: int) -> bool:
+    def withdraw(self, lock: tuple[int, int], slot: int, phase: int) -> bool:
         """Take back an arrival; False when the phase is over."""
-        return bool(lib.shmt_barrier_withdraw(self._pointer, *sync, slot, phase))
+        return bool(lib.shmt_barrier_withdraw(self._pointer, *lock, slot, phase))
 
 
 def _waited(status: int) -> bool:

@@ -37,7 +37,7 @@ def _names() -> list[str]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="shmtensor", description="Shared tensors: serve them, look at them, clean up."
+        prog="shmtensor", description="Serve, inspect and clean up shared tensors."
     )
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -1,4 +1,4 @@
-"""What the sub-commands that look at sessions share: choosing sessions, what they print."""
+"""What the sub-commands that inspect sessions share: choosing sessions, what they print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks what sharing depends on: kernel features, limits, permissions.
+"""Checks what sharing needs: kernel features, limits, permissions.
 
 Each line says what was found; where something is missing or could be better, what that means and
 what to do about it. Nothing is changed, and no session is touched.

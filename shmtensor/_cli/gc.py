@@ -1,16 +1,15 @@
-"""Frees what only unopened messages keep, and returns idle shared memory to the kernel.
+"""Frees blocks that only unopened messages keep, and returns idle shared memory to the kernel.
 
-Leases of messages sent more than --older seconds ago are ended. A receiver that opens such a
-message after all gets a HandleError, never another tensor's bytes. Blocks that a process holds
-stay.
+Ends the leases of messages that were sent more than --older seconds ago. A receiver that opens such
+a message later gets a HandleError, never another tensor's bytes. Blocks that a process holds stay.
 
-It acts on the session that --session names, or on all with --all. With neither it asks, which needs
-a terminal.
+It acts on the session that --session names, or on all sessions with --all. Without either it asks
+for confirmation, which needs a terminal.
 
 exit status
   0  done
   1  failed: the named session does not exist, or has no manager to do it
-  2  wrong use: of no session was it said that it is meant
+  2  wrong use: no session was named, and there is no terminal
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from shmtensor._cli._common import (
 from shmtensor.errors import ManagerError
 from shmtensor.inspect import Session, find_stranded
 
-SUMMARY = "free what unopened messages keep, return idle memory"
+SUMMARY = "free what only unopened messages keep, return idle memory"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

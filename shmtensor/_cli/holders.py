@@ -1,4 +1,4 @@
-"""Says who holds what.
+"""Shows which processes hold which blocks.
 
   shmtensor holders 4711        the blocks that process 4711 holds, and who else holds them
   shmtensor holders block:12    the processes that hold block 12 (numbers: shmtensor ls --blocks)
@@ -8,8 +8,8 @@
 Blocks with the same size and the same holders are counted together, largest first.
 
 exit status
-  0  somebody holds it
-  1  nobody does: no such process in a session, no such block in use, no such name
+  0  a process holds it
+  1  none does: no such process in a session, no such block in use, no such name
   2  wrong use
 """
 
@@ -35,7 +35,7 @@ from shmtensor._cli._common import (
 from shmtensor.inspect import Block, Client, Picture, Session
 from shmtensor.inspect.processes import command_of
 
-SUMMARY = "who holds a block, what a process holds"
+SUMMARY = "show who holds a block, or what a process holds"
 
 _Found = dict[str, Any]
 _Group = tuple[int, tuple[int, ...], bool]

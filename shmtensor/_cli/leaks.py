@@ -1,11 +1,11 @@
-"""Looks for shared memory that nobody seems to use.
+"""Searches for shared memory that no process seems to use.
 
 Two kinds are shown:
 
   stranded   Blocks that only unopened messages keep: the receiver died, or never reads its pipe.
              `shmtensor gc` frees them; so does the end of the session.
   idle       Processes that hold memory alone and used no processor time while they were watched.
-             Only their program can let go of it.
+             Only their program can free it.
 
 WHERE is the end of the file name and the line that made the block, if its program runs with
 SHMTENSOR_TRACE_ALLOC=1 in the environment, and else what that runs.
@@ -43,7 +43,7 @@ from shmtensor._cli._common import (
 from shmtensor.inspect import IdleHolder, Session, Stranded, find_idle_holders, find_stranded
 from shmtensor.inspect.processes import printable
 
-SUMMARY = "memory that nobody seems to use"
+SUMMARY = "show memory that no process seems to use"
 
 _MANY = 50
 

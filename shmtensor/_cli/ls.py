@@ -1,30 +1,30 @@
 """Lists this user's sessions of shared memory, the processes in them, and their blocks.
 
 A session is a program and its descendants that share tensors, or the clients of a named service.
-The look stops nobody and joins nothing.
+The command stops no process and joins no session.
 
 columns of a session
   SESSION    its name, as in SHMTENSOR_MANAGER
-  MANAGER    process id of its manager; "-" when it was killed and nobody needed another one yet
+  MANAGER    process id of its manager; "-" when it was killed and none was needed since
   PROCS      processes in it
   BLOCKS     blocks in use; one backs one storage
   USED       bytes of these storages
-  MEMORY     memory that the session occupies, idle one included
-  LEASES     messages with tensors under way in pipes and sockets
+  MEMORY     memory that the session occupies, including idle memory
+  LEASES     unopened messages with tensors in pipes and sockets
   SERVICE    name of a service, or the path of its socket
 
 columns of a process
   PID        process id
-  HOLDS      bytes of the storages it uses, and how many
-  ALONE      of these, what nobody else uses
-  MADE       bytes in use, by anybody, that it made
-  RUNS       of a child its name in multiprocessing and the function; else the command line
+  HOLDS      bytes of the storages that it uses, and how many these are
+  ALONE      of these, what no other process uses
+  MADE       bytes in use, by any process, in storages that it made
+  RUNS       a child's name in multiprocessing and its function; else the command line
 
 columns of a queue, with --queues
   QUEUE      number of its block; `shmtensor holders block:N` says who has it open
-  MESSAGES   in it, and its bound; "+ n" of them wait in processes for room
+  MESSAGES   messages in it, and its bound; "+ n" wait in processes for room
   PUT        messages ever put into it
-  BYTES      of these in it, and room for how many
+  BYTES      bytes of the messages in it, and how many there is room for
 
 exit status
   0  done, also when there is no session

@@ -4,8 +4,8 @@
   --prometheus   Prometheus's text format, for a node exporter's textfile collector:
                  shmtensor stats --prometheus > shmtensor.prom.tmp && mv shmtensor.prom.tmp …
 
-Without either, one subject on a line, sizes with their units. What is in use and what bounds it
-stand apart: the reserved addresses are no memory.
+Without either, one subject on a line, with units. Memory in use and the
+limits are shown apart: reserved addresses are not memory.
 
 exit status
   0  done, also when there is no session
@@ -29,7 +29,7 @@ from shmtensor._cli._common import (
 )
 from shmtensor.inspect import as_prometheus, snapshot
 
-SUMMARY = "figures of all sessions, for programs"
+SUMMARY = "print the figures of all sessions"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,19 +1,19 @@
 """Shows sessions, their processes and what these hold, over and over.
 
 With the package `rich` installed and a terminal, the screen is redrawn in place; otherwise each
-look is printed below the last one; with --json each is one line. Without a session it says so, and
-waits for one. Ends with Ctrl-C, or after --count looks. The look stops nobody.
+picture is printed below the last one; with --json each is one line. When there is no session, it
+says so and waits for one. Ends with Ctrl-C, or after --count pictures. It stops no process.
 
 columns
-  USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts messages under way
-  FREED/S                blocks given back each second since the last look
-  CPU                    processor time a process used since the last look, in percent of one core
-  HOLDS, ALONE, SLABS    bytes of storages it uses, of these nobody else uses, of the slabs it owns
+  USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts unopened messages
+  FREED/S                blocks freed each second since the last picture
+  CPU                    processor time of a process since the last picture, in percent of one core
+  HOLDS, ALONE, SLABS    bytes of the storages it uses, of those it alone uses, of the slabs it owns
   MESSAGES, WAITING      messages in a queue and its bound; messages that wait in processes for room
-  PUT/S                  messages put into it each second since the last look
+  PUT/S                  messages put into it each second since the last picture
 
 exit status
-  0    --count looks were shown
+  0    --count pictures were shown
   1    failed: the named session does not exist
   2    wrong use
   130  ended by Ctrl-C
@@ -45,24 +45,29 @@ from shmtensor._cli._common import (
 from shmtensor.inspect import Picture, Queue, Session
 from shmtensor.inspect.processes import command_of, cpu_seconds
 
-SUMMARY = "live view of sessions and what processes hold"
+SUMMARY = "show sessions and what processes hold, live"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     parser.add_argument(
-        "-i", "--interval", type=seconds, default=1.0, metavar="S", help="seconds between looks"
+        "-i", "--interval", type=seconds, default=1.0, metavar="S", help="seconds between pictures"
     )
     parser.add_argument(
-        "-n", "--count", type=int, default=0, metavar="N", help="end after N looks (default: never)"
+        "-n",
+        "--count",
+        type=int,
+        default=0,
+        metavar="N",
+        help="end after N pictures (default: never)",
     )
     parser.add_argument("--plain", action="store_true", help="do not use rich")
     add_json_argument(parser)
 
 
-class _Looks:
-    """The last look at each session, to make rates of differences."""
+class _Pictures:
+    """The last picture of each session, from which rates are computed."""
 
     def __init__(self) -> None:
         self._pictures: dict[str, Picture] = {}
@@ -89,23 +94,23 @@ class _Looks:
         return 100 * (used - before) / (now_s - before_s) if now_s > before_s else 0.0
 
 
-def _values(session: Session, looks: _Looks) -> dict[str, Any]:
-    """A look at a session, with the rates since the last one."""
+def _values(session: Session, pictures_before: _Pictures) -> dict[str, Any]:
+    """A picture of a session, with the rates since the last one."""
     picture = session.look()
     now_s = picture.at_s
     row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
-    row["freed_per_s"] = looks.freed_per_s(session, picture)
+    row["freed_per_s"] = pictures_before.freed_per_s(session, picture)
     row["clients"] = [
         {
             **asdict(c),
             "command": command_of(c.pid),
             "what": c.what,
-            "cpu_percent": looks.cpu_percent(c.pid, c.start, now_s),
+            "cpu_percent": pictures_before.cpu_percent(c.pid, c.start, now_s),
         }
         for c in sorted(picture.clients, key=lambda c: -c.held_bytes)
     ]
     row["queues"] = [
-        {**asdict(queue), "put_per_s": looks.put_per_s(session, queue, now_s)}
+        {**asdict(queue), "put_per_s": pictures_before.put_per_s(session, queue, now_s)}
         for queue in session.queues()
     ]
     return row
@@ -177,7 +182,7 @@ def _screen(sessions: list[Session], rows: list[dict[str, Any]]) -> str:
 
 
 class _Output:
-    """Where looks go: redrawn in place, one below the other, or a line of JSON each."""
+    """Where pictures go: redrawn in place, one below the other, or a line of JSON each."""
 
     def __init__(self, stack: ExitStack, arguments: argparse.Namespace) -> None:
         self._json: bool = arguments.json
@@ -186,7 +191,7 @@ class _Output:
         self._said_none = False
 
     def show(self, sessions: list[Session], rows: list[dict[str, Any]], *, is_last: bool) -> None:
-        """Print a look; that there is no session is said once."""
+        """Print a picture; says only once that there is no session."""
         if self._json:
             print_json(rows, indent=None)
         elif self._live is not None:
@@ -216,7 +221,7 @@ def _live(stack: ExitStack, plain: bool) -> Any:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look until told to stop."""
-    looks = _Looks()
+    pictures_before = _Pictures()
     skipped: set[str] = set()
     shown = 0
     with ExitStack() as stack:
@@ -225,7 +230,7 @@ def run(arguments: argparse.Namespace) -> int:
             shown += 1
             is_last = shown == arguments.count
             with chosen_sessions(arguments, skipped) as sessions:
-                rows = [_values(session, looks) for session in sessions]
+                rows = [_values(session, pictures_before) for session in sessions]
                 output.show(sessions, rows, is_last=is_last)
             if is_last:
                 return 0

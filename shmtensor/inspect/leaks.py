@@ -33,7 +33,7 @@ class IdleHolder:
     """A process that used no processor time while it was watched, and holds memory alone.
 
     Attributes:
-        client: The process and its holdings.
+        client: The process and what it holds.
         state: The kernel's letter; T is a stopped one.
         command: What it runs, as `Client.what`.
     """

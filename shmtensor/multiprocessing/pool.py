@@ -21,8 +21,8 @@ from multiprocessing.pool import ThreadPool
 from typing import Any
 
 from shmtensor.multiprocessing import context as _context
-from shmtensor.multiprocessing._crew import BrokenPoolError, Crew, WorkerLostError
 from shmtensor.multiprocessing._overlay import Overlay
+from shmtensor.multiprocessing._worker_group import BrokenPoolError, WorkerGroup, WorkerLostError
 
 __all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
 
@@ -31,11 +31,11 @@ class _Notifier:
     """What the standard result cache tells when it becomes empty."""
 
     def __init__(self) -> None:
-        self.crew: Crew | None = None
+        self.worker_group: WorkerGroup | None = None
 
     def put(self, item: object) -> None:
-        if self.crew is not None:
-            self.crew.wake()
+        if self.worker_group is not None:
+            self.worker_group.wake()
 
 
 class Pool(_standard.Pool):
@@ -86,14 +86,14 @@ class Pool(_standard.Pool):
         self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
             notifier=self._change_notifier
         )
-        self._crew = self._make_crew()
-        self._terminate = util.Finalize(self, self._crew.terminate, exitpriority=15)
+        self._worker_group = self._make_worker_group()
+        self._terminate = util.Finalize(self, self._worker_group.terminate, exitpriority=15)
         self._state = _standard.RUN  # type: ignore[attr-defined]
 
-    def _make_crew(self) -> Crew:
+    def _make_worker_group(self) -> WorkerGroup:
         """Start the workers and the threads behind them; they do not refer to this pool."""
         make, ctx = self.Process, self._ctx  # type: ignore[attr-defined]
-        crew = Crew(
+        worker_group = WorkerGroup(
             lambda **kwargs: make(ctx, **kwargs),
             self._processes,
             (self._initializer, self._initargs, self._maxtasksperchild, self._wrap_exception),  # type: ignore[attr-defined]
@@ -102,20 +102,20 @@ class Pool(_standard.Pool):
             self._taskqueue,
         )
         try:
-            crew.repopulate()
+            worker_group.repopulate()
         except BaseException:
-            crew.abandon()
+            worker_group.abandon()
             raise
-        self._change_notifier.crew = crew
-        crew.start()
-        return crew
+        self._change_notifier.worker_group = worker_group
+        worker_group.start()
+        return worker_group
 
     def _repopulate_pool(self) -> None:
-        self._crew.repopulate()
+        self._worker_group.repopulate()
 
     def _check_running(self) -> None:
-        if self._crew.breakage is not None:
-            raise BrokenPoolError(str(self._crew.breakage))
+        if self._worker_group.breakage is not None:
+            raise BrokenPoolError(str(self._worker_group.breakage))
         super()._check_running()  # type: ignore[misc]
 
     def _map_async(
@@ -142,7 +142,7 @@ class Pool(_standard.Pool):
         util.debug("closing pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
             self._state = _standard.CLOSE  # type: ignore[attr-defined]
-            self._crew.close()
+            self._worker_group.close()
 
     def terminate(self) -> None:
         """End the workers at once; results that are missing raise `BrokenPoolError`."""
@@ -159,7 +159,7 @@ class Pool(_standard.Pool):
         util.debug("joining pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
             raise ValueError("Pool is still running")
-        self._crew.join()
+        self._worker_group.join()
         for process in self._pool:
             process.join()
 

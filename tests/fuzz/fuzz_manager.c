@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_manager.c -- a manager that is told anything by several connections at once.
  *
  * The input is a list of acts: connect, send a packet (genuine, with fields changed, or raw bytes,
- * with any descriptors), use the memory, hang up, have the manager look over it. The manager and its keeper are
+ * with any descriptors), use the memory, hang up, have the manager sweep it. The manager and its arena manager are
  * the real ones, on real sockets. After each input a successor must be able to take the files over
  * and find the same memory granted, and no descriptor may be left.
  */

@@ -72,7 +72,7 @@ tensor = st.full((1000,), 5.0, shared=True)
 other = st.full((200_000,), 6.0, shared=True)
 manager = sharing.status()["manager_pid"]
 old = sharing.status()["world"]
-os.kill(manager, signal.SIGSTOP)  # it would mend what it finds
+os.kill(manager, signal.SIGSTOP)  # it would repair what it finds
 locals()[sys.argv[1]](control())
 os.kill(manager, signal.SIGKILL)
 maps = f"/proc/{manager}/maps"

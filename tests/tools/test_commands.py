@@ -1,6 +1,6 @@
 """The sub-commands that look at sessions, on a real one of two processes.
 
-`gc`, which changes the session, is in test_gc.py; the observer below them in test_inspector.py.
+`gc`, which changes the session, is in test_gc.py; the inspector below them in test_inspector.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Observers: a session's tables read from outside, by a process that is no client of it."""
+"""Inspectors: a session's tables read from outside, by a process that is no client of it."""
 
 from __future__ import annotations
 
@@ -14,59 +14,59 @@ from shmtensor.errors import ManagerError
 
 
 @pytest.fixture
-def observer() -> Iterator[Inspector]:
+def inspector() -> Iterator[Inspector]:
     sharing.join()
-    observer = Inspector(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
-    yield observer
-    observer.close()
+    inspector = Inspector(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
+    yield inspector
+    inspector.close()
 
 
-def _mine(observer: Inspector) -> dict[str, int]:
-    _, clients = observer.census()
+def _mine(inspector: Inspector) -> dict[str, int]:
+    _, clients = inspector.census()
     return next(c for c in clients if c["pid"] == os.getpid())
 
 
-def test_census_counts_what_a_process_holds(observer: Inspector) -> None:
-    before = _mine(observer)
+def test_census_counts_what_a_process_holds(inspector: Inspector) -> None:
+    before = _mine(inspector)
     kept = [T.zeros(1000, shared=True) for _ in range(3)]
-    after = _mine(observer)
+    after = _mine(inspector)
     assert after["n_held"] - before["n_held"] == 3
     assert after["held_bytes"] - before["held_bytes"] == 3 * 4000
     assert after["n_sole"] - before["n_sole"] == 3
     assert after["n_made"] - before["n_made"] == 3
     del kept
-    assert _mine(observer)["n_held"] == before["n_held"]
+    assert _mine(inspector)["n_held"] == before["n_held"]
 
 
-def test_blocks_name_their_holders(observer: Inspector) -> None:
-    me = _mine(observer)["client"]
+def test_blocks_name_their_holders(inspector: Inspector) -> None:
+    me = _mine(inspector)["client"]
     tensor = T.zeros(777, dtype=T.uint8, shared=True)
-    rows = [(row, holders) for row, holders, _ in observer.blocks() if row["nbytes"] == 777]
+    rows = [(row, holders) for row, holders, _ in inspector.blocks() if row["nbytes"] == 777]
     assert [(row["owner"], holders) for row, holders in rows] == [(me, (me,))]
     assert rows[0][0]["capacity_bytes"] >= 777
     del tensor
 
 
-def test_lease_shows_with_its_age(observer: Inspector) -> None:
+def test_lease_shows_with_its_age(inspector: Inspector) -> None:
     tensor = T.zeros(778, dtype=T.uint8, shared=True)
     tensor.untyped_storage()._shared_incref()
     try:
-        row = next(row for row, _, _ in observer.blocks() if row["nbytes"] == 778)
+        row = next(row for row, _, _ in inspector.blocks() if row["nbytes"] == 778)
         assert row["n_leases"] == 1
         assert row["n_queued"] == 0
     finally:
         tensor.untyped_storage()._shared_decref()
 
 
-def test_observer_is_no_client(observer: Inspector) -> None:
-    clients = observer.manager()["n_clients"]
+def test_inspector_is_no_client(inspector: Inspector) -> None:
+    clients = inspector.manager()["n_clients"]
     other = Inspector(os.environ["SHMTENSOR_MANAGER"].removeprefix("@"))
     assert other.manager()["n_clients"] == clients
     other.close()
 
 
-def test_observer_of_members_sees_the_same_session(observer: Inspector) -> None:
-    session, _ = observer.census()
+def test_inspector_of_members_sees_the_same_session(inspector: Inspector) -> None:
+    session, _ = inspector.census()
     other = Inspector(session=session["session"])
     try:
         assert other.census()[0]["world"] == session["world"]
@@ -74,9 +74,9 @@ def test_observer_of_members_sees_the_same_session(observer: Inspector) -> None:
         other.close()
 
 
-def test_more_blocks_than_one_batch_are_all_seen(observer: Inspector) -> None:
+def test_more_blocks_than_one_batch_are_all_seen(inspector: Inspector) -> None:
     kept = [T.zeros(70, dtype=T.uint8, shared=True) for _ in range(2500)]
-    rows = [row["block"] for row, _, _ in observer.blocks() if row["nbytes"] == 70]
+    rows = [row["block"] for row, _, _ in inspector.blocks() if row["nbytes"] == 70]
     assert len(rows) == len(set(rows)) == len(kept)
 
 

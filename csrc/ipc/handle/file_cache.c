@@ -1,4 +1,4 @@
-/* ipc/handle/file_cache.c -- see ipc/handle/file_cache.h. */
+/* ipc/handle/file_cache.c -- a cache of memory files that this process has mapped and does not use at the moment. */
 #include "ipc/handle/file_cache.h"
 
 #include "base/debug.h"
@@ -41,7 +41,8 @@ static void unmap_at(shmt__session* s, uint32_t i) {
   remove_at(s, i);
 }
 
-/* The file's slab, if the block is still the only one of a FILE slab whose descriptor only members have. */
+/* Read the block's slab. False: it is no FILE slab of this block any more, or processes that are no members may have its
+ * file. */
 static bool read_slab(const shmt__session* s, uint32_t block, shmt__slab_view* out) {
   return shmt__slab_of_block(&s->map, block, out) && out->state == SHMT_SLAB_FILE &&
          out->first_block == block && !shmt__slab_is_exported(&s->map, block);
@@ -75,7 +76,7 @@ bool shmt__file_cache_add(const shmt__held_block* h) {
   return true;
 }
 
-/* Is nobody else using the owner's file any more? Then it is held by us again. */
+/* If nobody else uses our file any more, hold its block again. */
 static bool take_again(shmt__session* s, const cached_file* f, uint64_t nbytes) {
   shmt__block* b = &s->map.blocks[f->block];
   shmt__slab_view slab;
@@ -87,7 +88,7 @@ static bool take_again(shmt__session* s, const cached_file* f, uint64_t nbytes) 
     (void)shmt__block_reclaim(&s->map, f->block, s->client);
   if (!shmt__block_reuse(&s->map, f->block, s->client, nbytes, f->generation + 1)) return false;
   if (!shmt__slab_is_exported(&s->map, f->block)) return true;
-  /* By its last user, a moment ago. */
+  /* Its last user has given the descriptor away a moment ago. */
   shmt__block_unhold(&s->map, f->block, s->client);
   shmt__map_note_activity(&s->map);
   return false;
@@ -109,7 +110,7 @@ bool shmt__file_cache_reuse(shmt__session* s, uint64_t nbytes, shmt__held_block*
     h->nbytes = nbytes;
     h->has_pages = true;
     h->is_entered = f.is_entered;
-    remove_at(s, i); /* before the next line, which tidies the list */
+    remove_at(s, i);
     if (f.fd >= 0) shmt__saved_descriptor_add(h, f.fd);
     shmt__os_close(f.fd);
     *out = h;

@@ -1,4 +1,4 @@
-/* ipc/handle/handle.h -- what travels in place of a storage's bytes. */
+/* ipc/handle/handle.h -- the layout of a handle, which travels in a message in place of a storage's bytes. */
 #ifndef SHMT_IPC_HANDLE_HANDLE_H
 #define SHMT_IPC_HANDLE_HANDLE_H
 
@@ -12,10 +12,9 @@ typedef struct shmt__handle {
   uint32_t magic;
   uint32_t check; /* of the fields below, keyed by the session's secret */
   uint64_t session, world;
-  uint64_t generation; /* of the block when the handle was made: a later use of the block does not
-                          match */
+  uint64_t generation; /* of the block when the handle was made, so that a later use of the block does not match */
   uint64_t nbytes;
-  uint64_t lease_id; /* of the lease that the message has (shm/lease.h), 0: none */
+  uint64_t lease_id; /* of the message's lease on the block (shm/lease.h); 0: none */
   uint32_t block;
   uint32_t lease_place;
 } shmt__handle;
@@ -26,8 +25,8 @@ static inline uint64_t shmt__checksum_step(uint64_t h, uint64_t word) {
   return h ^ h >> 32;
 }
 
-/* A keyed check sum: tells accidents and blind forging, not an enemy who can read the session's
- * memory. Steps wait for each other, so long texts go in four lanes. */
+/* A keyed check sum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each step
+ * waits for the one before, so long texts go in four lanes. */
 static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
   enum { LANES = 4, LONG = 128 };
   uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));

@@ -1,4 +1,4 @@
-/* ipc/handle/lease_channel.c -- telling leases what their messages are sent through. See ipc/handle/lease_channel.h. */
+/* ipc/handle/lease_channel.c -- notes in leases which pipe or socket their messages are sent through. */
 #include "ipc/handle/lease_channel.h"
 
 #include "ipc/handle/handle.h"
@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-/* Has this process taken leases? relaxed: who sends a message knows of its own. */
+/* Has this process taken leases? relaxed: a thread that sends a message sees its own. */
 static atomic_bool is_sender;
 
 void shmt__sent_messages_track(void) { atomic_store_explicit(&is_sender, true, memory_order_relaxed); }
 
-/* Where the next handle begins, from `at` on; n when there is none. A whole line of bytes is
- * compared at once, as messages may be long and handles are few. */
+/* Where the next handle begins, from `at` on; n when there is none. Compares a whole cache line of bytes at once, as
+ * messages may be long and handles are few. */
 static size_t find_handle(const unsigned char* p, size_t n, size_t at) {
   enum { LINE = 64 };
   static const char magic[4] = {'S', 'T', 'H', '1'};
@@ -40,8 +40,8 @@ static size_t find_handle(const unsigned char* p, size_t n, size_t at) {
   return n;
 }
 
-/* The channels of sockets that were written to lately, so that the kernel is asked once for each, and
- * where it was asked. Under the sessions' lock. */
+/* A cache of the channels of sockets that were written to lately, and the network namespace that they are in. Under the
+ * sessions' lock. */
 static uint64_t net_namespace;
 static struct {
   uint64_t inode, channel;
@@ -68,14 +68,14 @@ static uint64_t channel_of(int fd) {
   return SHMT_CHANNEL_OPEN;
 }
 
-/* Bind the lease of a handle, if it is one of ours, which its identity tells. channel: 0, or what fd
- * leads to. False: it is no handle of ours. */
+/* Note the channel in the lease of a handle, if the lease is ours; its id tells. channel: 0, or what fd leads to. False: it
+ * is no handle of ours. */
 static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   if (h->lease_id == 0) return false;
   shmt__session* s = shmt__session_lookup(h->session, h->world);
   if (s == NULL || s->client == 0 || s->is_lost) return false;
   if (*channel == 0) *channel = channel_of(fd);
-  /* The manager of this session may not see our sockets; that of another may. */
+  /* The manager of this session may not see our sockets. */
   bool is_hidden = shmt__channel_kind_of(*channel) == SHMT_CHANNEL_SOCKET &&
                    s->map.fixed.net_namespace != net_namespace;
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
@@ -97,5 +97,5 @@ void shmt__sent_message_bind(int fd, const void* data, size_t nbytes, uint64_t* 
     at = find_handle(data, nbytes, at + (good ? sizeof h : 1));
   }
   shmt__sessions_unlock();
-  if (*channel == SHMT_CHANNEL_OPEN) *channel = 0; /* may change: asked again */
+  if (*channel == SHMT_CHANNEL_OPEN) *channel = 0; /* it may change: find out again next time */
 }

@@ -1,8 +1,6 @@
-/* ipc/handle/saved_descriptors.c -- descriptors kept for a next manager. See Note [Kept files]. */
+/* ipc/handle/saved_descriptors.c -- saves descriptors for a next manager. See Note [Saved descriptors]. */
 #include "ipc/handle/saved_descriptors.h"
 
-#include "ipc/handle/file_cache.h"
-#include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
@@ -12,8 +10,6 @@
 enum {
   MAX_FILES = 256, /* and a quarter of what the process may open */
   FEW_FILES = 64,  /* beside those in messages */
-  FIRST_PAUSE_MS = 10,
-  LONGEST_PAUSE_MS = 500, /* between two looks of the thread */
 };
 
 typedef struct shmt__saved_descriptor {
@@ -22,14 +18,12 @@ typedef struct shmt__saved_descriptor {
   int fd;
 } saved_descriptor;
 
-static bool has_thread; /* under the sessions' lock */
-
-/* How many may be kept, */
+/* How many descriptors may be saved? */
 static uint32_t most_files(void) {
   uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 4;
   return most < MAX_FILES ? most : MAX_FILES;
 }
-/* and how many of these may be in no message. */
+/* How many of these may be of files that are in no message? */
 static uint32_t few_files(void) {
   uint32_t few = most_files() / 2;
   return few < FEW_FILES ? few : FEW_FILES;
@@ -46,8 +40,8 @@ static bool is_in_message(const shmt__session* s, const saved_descriptor* f) {
   return shmt__head_generation(head) == f->generation && shmt__block_n_leases(b) > 0;
 }
 
-/* Close what is not needed: of the files that are in no message, all but the last few that are held.
- * Returns whether more may be closed later. */
+/* Close what is not needed: of the files that are in no message, all but the last few that are held. Returns whether more
+ * may be closed later. */
 static bool close_unneeded(shmt__session* s, bool is_child) {
   uint32_t n_idle = 0, n = 0, few = few_files();
   bool waits = false;
@@ -67,37 +61,14 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
   return waits || n > few;
 }
 
-/* Returns whether there will be something to do later. */
-static bool tidy(shmt__session* s) {
-  bool kept = s->n_saved_descriptors > 0 && close_unneeded(s, false);
-  return (s->n_cached_files > 0 && shmt__file_cache_expire(s)) || kept;
-}
-
-static void* close_unused_later(void* unused) {
-  unsigned pause_ms = FIRST_PAUSE_MS;
-  bool goes_on = true;
-  while (goes_on) {
-    shmt__os_sleep_ms(pause_ms);
-    if (pause_ms < LONGEST_PAUSE_MS) pause_ms *= 2;
-    shmt__sessions_lock();
-    goes_on = false;
-    for (unsigned i = 0; i < shmt__sessions_count(); i++)
-      goes_on = tidy(shmt__session_at(i)) || goes_on;
-    if (!goes_on) has_thread = false;
-    shmt__sessions_unlock();
-  }
-  return unused;
-}
-
-void shmt__unused_files_close(shmt__session* s) {
-  if (!tidy(s) || has_thread) return;
-  has_thread = shmt__os_thread_start(close_unused_later, NULL) == 0;
+bool shmt__saved_descriptors_close_unneeded(shmt__session* s) {
+  return s->n_saved_descriptors > 0 && close_unneeded(s, false);
 }
 
 void shmt__saved_descriptor_add(const shmt__held_block* h, int fd) {
   shmt__session* s = h->session;
   if (s->saved_descriptors == NULL) s->saved_descriptors = malloc(sizeof *s->saved_descriptors * MAX_FILES);
-  shmt__unused_files_close(s);
+  (void)shmt__saved_descriptors_close_unneeded(s);
   if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most_files()) return;
   saved_descriptor f = {h->generation, h->block, shmt__os_dup(fd)};
   if (f.fd < 0) return;
@@ -120,7 +91,6 @@ void shmt__saved_descriptors_each(shmt__session* s,
 }
 
 void shmt__saved_descriptors_in_child(shmt__session* s) {
-  has_thread = false; /* it is the parent's */
   (void)close_unneeded(s, true);
 }
 

@@ -1,12 +1,11 @@
-/* ipc/handle/saved_descriptors.h -- descriptors of storages that are a file of their own, kept for a next manager.
+/* ipc/handle/saved_descriptors.h -- saves the descriptors of storages that are files of their own, for a next manager.
  *
- * Note [Kept files]
- * The manager has a descriptor of each such file. If it is killed, its successor gets the files from
- * the members. So a member keeps the descriptor of a file that it has mapped while the file is in a message
- * that nobody has opened yet, also when it drops the storage meanwhile, and beside these the
- * descriptors of the last few files that it uses. Once others hold what was sent there is nothing to do for a
- * program that has sent it, so a thread closes what is not needed any more, and ends when nothing is left
- * to wait for.
+ * Note [Saved descriptors]
+ * The manager has a descriptor of each such file. If it is killed, the next manager gets the files from the members. So a
+ * member keeps the descriptor of a file that it has mapped as long as the file is in a message that nobody has opened yet,
+ * even when it drops the storage meanwhile. It also keeps the descriptors of the last few files that it uses. Others may
+ * come to hold a sent file while the sending program does nothing, so a thread closes what is not needed any more, and
+ * ends when nothing is left to wait for (release.c).
  */
 #ifndef SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H
 #define SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H
@@ -15,17 +14,16 @@
 
 /* All under the sessions' lock. */
 
-/* Keep a descriptor of the holding's file, if there is room for one more; borrows fd. */
+/* Save a descriptor of the held block's file, if there is room for one more. Borrows fd. */
 void shmt__saved_descriptor_add(const shmt__held_block* h, int fd);
-/* The descriptor that is kept of the holding's file; borrowed, -1: none. */
+/* The descriptor that is saved of the held block's file; borrowed. -1: none. */
 int shmt__saved_descriptor(const shmt__held_block* h);
-/* Call f for each descriptor that is kept. */
+/* Call f for each saved descriptor. */
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));
-/* Close those that are not needed any more, and let go of old spare files; a thread sees to those that soon
- * will not be needed. */
-void shmt__unused_files_close(shmt__session* s);
-/* In a forked child: messages under way are the parent's. */
+/* Close the descriptors that are not needed any more. Returns whether others may become unneeded later. */
+bool shmt__saved_descriptors_close_unneeded(shmt__session* s);
+/* In a forked child: unopened messages are the parent's, so files in messages are not needed. */
 void shmt__saved_descriptors_in_child(shmt__session* s);
 /* Close and forget all. */
 void shmt__saved_descriptors_fini(shmt__session* s);

@@ -1,9 +1,9 @@
-/* ipc/handle/storage_files.c -- shared storages that are a memory file of their own (strategy "file_descriptor").
- */
+/* ipc/handle/storage_files.c -- shared storages that are memory files of their own (strategy "file_descriptor"). */
 #include "ipc/handle/storage_files.h"
 
-#include "ipc/handle/saved_descriptors.h"
 #include "ipc/handle/file_cache.h"
+#include "ipc/handle/release.h"
+#include "ipc/handle/saved_descriptors.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -42,6 +42,12 @@ static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
   return SHMT_OK;
 }
 
+/* Save the descriptor for a next manager, after making room. */
+static void save_descriptor(shmt__held_block* h, int fd) {
+  shmt__unused_files_close(h->session);
+  shmt__saved_descriptor_add(h, fd);
+}
+
 shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
   uint64_t size = 0;
   SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
@@ -51,7 +57,7 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   (*out)->nbytes = nbytes;
   shmt_status status = map_file(*out, fd, size);
   if (status == SHMT_OK)
-    shmt__saved_descriptor_add(*out, fd);
+    save_descriptor(*out, fd);
   else
     shmt__session_drop_held_block(*out);
   return status;
@@ -61,14 +67,17 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
                                     shmt__held_block** out) {
   int fd = -1;
   uint64_t page = shmt__os_page_bytes();
-  if (shmt__file_cache_reuse(s, nbytes, out)) return SHMT_OK;
+  if (shmt__file_cache_reuse(s, nbytes, out)) {
+    shmt__unused_files_close(s);
+    return SHMT_OK;
+  }
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
   if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(*out) < 0) {
-    /* No descriptor is kept to write through. */
+    /* No descriptor was saved, so the bytes cannot be written through one: populate the pages now. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
     if (status != SHMT_OK) shmt__session_drop_held_block(*out);
   }
@@ -101,7 +110,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
           : shmt__fail(SHMT_E_HANDLE,
                        "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
                        h->block, size, nbytes);
-  if (status == SHMT_OK) shmt__saved_descriptor_add(h, fd);
+  if (status == SHMT_OK) save_descriptor(h, fd);
   shmt__os_close(fd);
   return status;
 }
@@ -109,7 +118,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
   int fd = -1, kept = h->map != NULL ? shmt__saved_descriptor(h) : -1;
   if (h->map != NULL && kept < 0) return get_file(h, out_fd);
-  /* Reopened, not duplicated: a duplicate would share its file position with ours. */
+  /* Reopen the arena: a duplicate would share its file position with our descriptor. */
   fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);
   if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
@@ -122,7 +131,7 @@ shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
   return SHMT_OK;
 }
 
-/* The block of the arena that begins at this offset. */
+/* Find the block that begins at this offset of the arena. */
 static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_block) {
   uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {

@@ -1,5 +1,4 @@
-/* ipc/handle/storage_files.h -- shared storages that are a memory file of their own (strategy "file_descriptor").
- */
+/* ipc/handle/storage_files.h -- shared storages that are memory files of their own (strategy "file_descriptor"). */
 #ifndef SHMT_IPC_HANDLE_STORAGE_FILES_H
 #define SHMT_IPC_HANDLE_STORAGE_FILES_H
 
@@ -7,22 +6,20 @@
 
 /* All under the sessions' lock. */
 
-/* Make a sealed file of nbytes, map it and make it known to the manager, which keeps a descriptor
- * of it. It has pages; is_filled_next: perhaps not, until shmt__holding_fill. Errors: SHMT_E_NOMEM,
- * SHMT_E_MANAGER. */
+/* Make a sealed file of nbytes, map it, and register it with the manager, which keeps a descriptor of it. The file has
+ * pages; is_filled_next: they may be missing until the caller writes the bytes. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
                                     shmt__held_block** out);
 /* Get the file of a held FILE block from the manager and map it. Errors: SHMT_E_HANDLE,
  * SHMT_E_NOMEM. */
 shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes);
-/* A descriptor for the block, the caller's to close. A block of the arena gives the arena with its
- * file position at the block. Errors: SHMT_E_OS, SHMT_E_HANDLE. */
+/* Get a descriptor for the block; the caller closes it. For a block of the arena it is the arena, with its file position at
+ * the block. Errors: SHMT_E_OS, SHMT_E_HANDLE. */
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd);
-/* The block that such a descriptor names, looked up in all sessions of this process.
- * false when it is in none. */
+/* Find the block that such a descriptor names, in all sessions of this process. False: it is in none. */
 bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* out_block);
-/* Register a sealed file that no session knows. fd stays the caller's.
- * Errors: SHMT_E_HANDLE (no sealed file of at least nbytes), SHMT_E_NOMEM. */
+/* Register a sealed file that no session knows. Borrows fd. Errors: SHMT_E_HANDLE (no sealed file of at least nbytes),
+ * SHMT_E_NOMEM. */
 shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out);
 
 #endif

@@ -1,14 +1,26 @@
-/* ipc/handle/unsent_leases.c -- see ipc/handle/unsent_leases.h. */
+/* ipc/handle/unsent_leases.c -- ends the leases of handles that will not be sent. */
 #include "ipc/handle/unsent_leases.h"
 
-#include "ipc/handle/share.h"
+#include "ipc/session/session.h"
 
 #include <stdlib.h>
+
+void shmt__handle_end_lease_locked(const shmt__handle* h) {
+  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_lookup(h->session, h->world);
+  const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
+  if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
+}
+
+static void end_lease(const shmt__handle* h) {
+  shmt__sessions_lock();
+  shmt__handle_end_lease_locked(h);
+  shmt__sessions_unlock();
+}
 
 static _Thread_local struct {
   shmt__handle* at;
   uint32_t n, capacity;
-  uint32_t n_messages; /* under way */
+  uint32_t n_messages; /* being pickled */
 } unsent;
 
 uint32_t shmt__unsent_begin(void) {
@@ -18,7 +30,7 @@ uint32_t shmt__unsent_begin(void) {
 
 void shmt__unsent_end(uint32_t mark, bool is_complete) {
   if (unsent.n_messages == 0) return;
-  for (uint32_t i = mark; !is_complete && i < unsent.n; i++) shmt__storage_unexport(&unsent.at[i]);
+  for (uint32_t i = mark; !is_complete && i < unsent.n; i++) end_lease(&unsent.at[i]);
   if (mark < unsent.n) unsent.n = mark;
   if (--unsent.n_messages > 0) return;
   free(unsent.at);

@@ -1,19 +1,22 @@
-/* ipc/handle/unsent_leases.h -- the leases of a message that is being pickled.
+/* ipc/handle/unsent_leases.h -- ends the leases of handles that will not be sent.
  *
- * A pickler may meet something that it cannot pickle behind tensors whose handles it has written: what is
- * left of that message goes nowhere, and its leases must end. Messages may be pickled within messages.
- * All this is of one thread.
+ * A pickler writes the handles of tensors as it meets them. When it then meets something that it cannot pickle, the
+ * message goes nowhere, and the leases of its handles must end. So each thread notes the leases of the message that it is
+ * pickling. Messages may be pickled within messages.
  */
 #ifndef SHMT_IPC_HANDLE_UNSENT_LEASES_H
 #define SHMT_IPC_HANDLE_UNSENT_LEASES_H
 
 #include "ipc/handle/handle.h"
 
-/* A message begins; the mark is for its end. */
+/* End the lease of a handle that will not be sent. The caller has the sessions' lock. */
+void shmt__handle_end_lease_locked(const shmt__handle* h);
+
+/* This thread begins to pickle a message. Pass the mark to shmt__unsent_end. */
 uint32_t shmt__unsent_begin(void);
-/* It has ended: it is complete, or its leases are to end. */
+/* The message is complete, or it is given up and its leases end. */
 void shmt__unsent_end(uint32_t mark, bool is_complete);
-/* A lease was taken for this handle. Without memory for the note, it is not noted. */
+/* A lease was taken for this handle. When memory is out the lease is not noted. */
 void shmt__unsent_note(const shmt__handle* h);
 
 #endif

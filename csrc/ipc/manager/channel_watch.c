@@ -1,4 +1,5 @@
-/* ipc/manager/channel_watch.c -- see ipc/manager/channel_watch.h. */
+/* ipc/manager/channel_watch.c -- ends the leases of messages whose pipe or socket has no reader any more. See
+ * ipc/manager/channel_watch.h. */
 #include "ipc/manager/channel_watch.h"
 
 #include "os/channel.h"
@@ -11,7 +12,7 @@
 
 /* --- the table --- */
 
-/* The channel's place, or the unused one where it belongs; NULL when there is no table. */
+/* The channel's entry, or the unused entry where it belongs; NULL when there is no table. */
 static shmt__watched_channel* place_of(const shmt__channel_watch* w, uint64_t channel) {
   if (w->capacity == 0) return NULL;
   uint32_t i = (uint32_t)((channel * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (w->capacity - 1);
@@ -19,8 +20,7 @@ static shmt__watched_channel* place_of(const shmt__channel_watch* w, uint64_t ch
   return &w->at[i];
 }
 
-/* Make a table of this capacity with the channels that are still used. Without memory for it, the old one
- * stays. */
+/* Make a table of this capacity with the channels that are still used. When memory is out, the old table stays. */
 static void rebuild(shmt__channel_watch* w, uint32_t capacity) {
   shmt__channel_watch fresh = *w;
   fresh.at = calloc(capacity, sizeof *fresh.at);
@@ -43,7 +43,7 @@ static void note_use(shmt__channel_watch* w, uint64_t channel) {
       for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = true;
       rebuild(w, w->capacity == 0 ? 64 : 2 * w->capacity);
     }
-    if (2 * (w->n + 1) > w->capacity) return; /* no memory: at the next look */
+    if (2 * (w->n + 1) > w->capacity) return; /* out of memory: the next sweep tries again */
     c = place_of(w, channel);
     *c = (shmt__watched_channel){.channel = channel};
     w->n++;
@@ -60,7 +60,7 @@ static void drop_unused(shmt__channel_watch* w) {
   rebuild(w, capacity);
 }
 
-/* --- one look --- */
+/* --- one sweep --- */
 
 typedef struct sweep {
   shmt__channel_watch* watch;
@@ -83,7 +83,7 @@ static bool enter(const shmt__lease* l, void* arg) {
   return false;
 }
 
-/* The answer about one channel, as far as it can be had without a search. */
+/* Does the channel have a reader, as far as that can be told without a search? */
 static shmt__os_seen check_channel(const sweep* k, const shmt__watched_channel* c) {
   uint64_t number = shmt__channel_number(c->channel);
   if (is_pipe(c))
@@ -92,7 +92,7 @@ static shmt__os_seen check_channel(const sweep* k, const shmt__watched_channel* 
   return is_visible ? shmt__os_unix_socket(number, NULL) : SHMT_SEEN_UNKNOWN;
 }
 
-/* An end of a pipe that was found: if it is one that we look for, ask there. */
+/* The search has found an end of a pipe. If we look for this pipe, check it through that end. */
 static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
   sweep* k = arg;
   shmt__watched_channel* c = place_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
@@ -103,8 +103,8 @@ static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
   c->fd = fd;
 }
 
-/* Look for ends of the pipes of which none is known; one of which there is none has no readers,
- * unless there may be ends that we are not shown. */
+/* Search for ends of the pipes of which none is known. A pipe without any end has no readers, unless there may be ends that
+ * we are not shown. */
 static void search(sweep* k, bool may_hide) {
   shmt__channel_watch* w = k->watch;
   bool all_users = (k->arena_manager->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
@@ -112,7 +112,7 @@ static void search(sweep* k, bool may_hide) {
   bool all = shmt__os_visit_pipe_ends(all_users, try_pipe_end, k) && !may_hide &&
              !shmt__os_descriptors_in_flight();
   uint64_t rest_ms = (shmt__os_thread_cpu_ms() - begin_ms) * SHMT_CHANNEL_REST;
-  /* What cannot be told now can hardly be told soon. */
+  /* What cannot be told now can hardly be told soon: search less and less often. */
   w->doubt_ms = all ? 0 : w->doubt_ms == 0 ? 500 : 2 * w->doubt_ms;
   if (w->doubt_ms > SHMT_CHANNEL_DOUBT_MAX_MS) w->doubt_ms = SHMT_CHANNEL_DOUBT_MAX_MS;
   w->next_search_ms = k->now_ms + (rest_ms > w->doubt_ms ? rest_ms : w->doubt_ms);
@@ -121,8 +121,7 @@ static void search(sweep* k, bool may_hide) {
       w->at[i].seen = SHMT_SEEN_NO;
 }
 
-/* Ask about the channels, a bounded number of them at one look. Returns whether some pipe's ends are to be
- * searched for. */
+/* Check the channels, a bounded number in one sweep. Returns whether the ends of some pipe must be searched for. */
 static bool check_all_channels(sweep* k) {
   shmt__channel_watch* w = k->watch;
   uint32_t n = 0;
@@ -144,7 +143,7 @@ static bool check_all_channels(sweep* k) {
 static void decide(sweep* k) {
   for (uint32_t i = 0; i < k->watch->capacity; i++) {
     shmt__watched_channel* c = &k->watch->at[i];
-    c->is_over = false; /* by this look alone: numbers of pipes are used again */
+    c->is_over = false; /* each sweep decides anew: inodes of pipes are reused */
     if (c->channel == 0 || c->seen == SHMT_SEEN_UNKNOWN) continue;
     if (c->seen == SHMT_SEEN_YES) c->missed_ms = 0;
     else if (c->missed_ms == 0) c->missed_ms = k->now_ms;
@@ -154,7 +153,7 @@ static void decide(sweep* k) {
 
 /* --- ending --- */
 
-/* Its channel is over; young or not. */
+/* Is the lease's channel over? Young leases end, too. */
 static bool is_abandoned(const shmt__lease* l, void* arg) {
   const sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);

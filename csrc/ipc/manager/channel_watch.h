@@ -1,48 +1,48 @@
-/* ipc/manager/channel_watch.h -- the manager's look at what messages were sent through (Note [Channels]).
+/* ipc/manager/channel_watch.h -- the manager checks the pipes and sockets that messages were sent through, and ends the
+ * leases of messages that nobody can read any more (Note [Channels]).
  *
  * Note [Watching channels]
- * A socket is there or not: the kernel says so. Of a pipe, some process must be found that has an end
- * open, which is then remembered; through it the kernel tells whether there are readers, those on their way in
- * messages included. When no process is found, readers can only be on their way, or in processes
- * that we may not look at; where there may be any, the pipe stays.
- * Nobody must have seen a channel at two looks, far enough apart for a receiver to open what it has just
- * read, before its leases end. Messages are young for a while, in which nobody asks about them: most
- * are opened at once.
+ * The kernel tells whether a socket still exists. For a pipe, the manager must find a process that has an end of it open,
+ * and remembers it. Through that end the kernel tells whether the pipe has readers, including descriptors that are in
+ * flight in messages. When no process is found, readers can only be in flight, or in processes that the manager may not
+ * look at. Where there may be any, the pipe counts as alive.
+ * The leases of a channel end only when two checks have found no reader, far enough apart for a receiver to open what it
+ * has just read. Young messages are not checked at all, since most are opened at once.
  */
 #ifndef SHMT_IPC_MANAGER_CHANNEL_WATCH_H
 #define SHMT_IPC_MANAGER_CHANNEL_WATCH_H
 
 #include "os/channel.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 enum {
   SHMT_CHANNEL_YOUNG_MS = 250,
   SHMT_CHANNEL_GRACE_MS = 450, /* a little less than the manager's tick */
-  SHMT_CHANNEL_BUDGET = 1024, /* channels asked about at one look */
-  SHMT_CHANNEL_REST = 20,     /* looking through /proc takes at most one part in so many */
+  SHMT_CHANNEL_BUDGET = 1024, /* channels that one sweep checks */
+  SHMT_CHANNEL_REST = 20,     /* searching /proc takes at most one part in so many of the time */
   SHMT_CHANNEL_DOUBT_MAX_MS = 10000,
 };
 
 typedef struct shmt__watched_channel {
-  uint64_t channel;   /* 0: an unused place */
-  uint64_t missed_ms; /* since when nobody has been seen there; 0: somebody was */
-  int32_t pid, fd;    /* who has an end of the pipe open; pid 0: not known */
-  shmt__os_seen seen; /* at this look */
-  bool is_used;       /* by a lease, at this look */
+  uint64_t channel;   /* 0: an unused entry */
+  uint64_t missed_ms; /* since when no reader was seen; 0: one was seen */
+  int32_t pid, fd;    /* a process that has an end of the pipe open; pid 0: none is known */
+  shmt__os_seen seen; /* in this sweep */
+  bool is_used;       /* by a lease, in this sweep */
   bool is_over;       /* nobody can read there any more */
 } shmt__watched_channel;
 
-/* Begun with zeros. */
+/* It starts as zeros. */
 typedef struct shmt__channel_watch {
   shmt__watched_channel* at; /* by hash */
   uint32_t capacity, n;
-  uint32_t cursor; /* where the next look begins to ask */
+  uint32_t cursor; /* where the next sweep begins to check */
   uint64_t next_search_ms, doubt_ms;
   uint64_t net_namespace; /* ours */
 } shmt__channel_watch;
 
-/* End the leases that nobody can use up any more: their channel has no reader, or the lock that they
- * are tied to is gone. may_hide: there may be readers in processes that /proc does not show us. */
+/* End the leases of messages that nobody can open any more: their channel has no reader, or the lock that they are tied
+ * to is gone. may_hide: there may be readers in processes that /proc does not show us. */
 void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms,
                          bool may_hide);
 

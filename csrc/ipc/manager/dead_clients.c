@@ -1,4 +1,4 @@
-/* ipc/manager/dead_clients.c -- notices that a client is dead, and frees everything it had. See ipc/manager/dead_clients.h. */
+/* ipc/manager/dead_clients.c -- notices that a client is dead, and frees everything it had. See the header. */
 #include "ipc/manager/dead_clients.h"
 
 #include "ipc/manager/ring_audit.h"
@@ -92,7 +92,9 @@ void shmt__manager_check_unwatched(shmt__manager* m) {
   for (uint32_t id = 1; id < end; id++) {
     const shmt__manager_client* c = &m->clients[id];
     if (c->pidfd >= 0 || c->connection >= 0) continue;
-    if (m->arena_manager.clients[id].state == SHMT_CLIENT_NONE && !shmt__arena_manager_adopt_client(&m->arena_manager, id)) continue;
+    if (m->arena_manager.clients[id].state == SHMT_CLIENT_NONE &&
+        !shmt__arena_manager_adopt_client(&m->arena_manager, id))
+      continue;
     shmt__manager_watch_client(m, id);
   }
 }

@@ -3,8 +3,8 @@
  * Three things make the manager check a client: its connection ends, its pidfd reports the end of its process, or the
  * manager's tick comes and nothing else watches the client. Note [Liveness] in ipc/manager/manager.h says when a client
  * counts as dead. A dead client loses, in this order: its locks on rings (ring_audit.c), its names and named locks
- * (names.c, named_locks.c), and its holds, slabs and client number (shm/arena_manager.c). The functions that do this end
- * in `_client_died`.
+ * (names.c, named_locks.c), and its holds, slabs and client number (shm/manager/arena_manager.c). The functions that do
+ * this end in `_client_died`.
  */
 #ifndef SHMT_IPC_MANAGER_DEAD_CLIENTS_H
 #define SHMT_IPC_MANAGER_DEAD_CLIENTS_H

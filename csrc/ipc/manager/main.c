@@ -3,13 +3,14 @@
  *   shmtensor-manager --session=HEX --arena-bytes=N --limit-bytes=N [--client-limit-bytes=N]
  *                     [--service] [--name=TEXT] [--gid=N] [--stay] [--adopt] [--lock]
  *
- * Started by the first process that shares a tensor, or as a service by `shmtensor serve`, which
- * wants it to --stay: in the foreground, without clients too, until SIGTERM; it says on standard
- * output when it is ready. Descriptor 3 is the
- * listening socket; with --adopt, the next two are the control and arena files of a session whose
- * manager was killed; with --lock, the last one is the lock of the socket's path, which lives as
- * long as this process. Exit status of the first process: 0 runs, 2 wrong use, 3 out of memory, 4
- * anything else, 5 the files to adopt make no sense: a member wrote where it should not.
+ * The first process that shares a tensor starts it. `shmtensor serve` starts it with --stay: it then runs in the
+ * foreground until SIGTERM, without clients too, and says on standard output when it is ready.
+ *
+ * Descriptor 3 is the listening socket. With --adopt, the next two are the control and arena files of a session whose
+ * manager was killed. With --lock, the last one is the lock of the socket's path, which lives as long as this process.
+ *
+ * Exit status of the first process: 0 the manager runs, 2 wrong use, 3 out of memory, 4 any other error, 5 the files to
+ * adopt make no sense (a member wrote where it should not).
  */
 #include "api/error.h"
 #include "ipc/manager/manager.h"
@@ -61,7 +62,7 @@ static bool parse(int argc, char** argv, arguments* a) {
   return o->session != 0 && o->arena_bytes != 0;
 }
 
-/* One line that a terminal can show whatever the name has in it. */
+/* Print one line that a terminal can show, whatever characters the name has. */
 static void say_ready(const shmt__control* control) {
   char name[SHMT_NAME_BYTES];
   memcpy(name, control->name, sizeof name);
@@ -72,14 +73,14 @@ static void say_ready(const shmt__control* control) {
   (void)fflush(stdout);
 }
 
-/* Serve until asked to end, and say so to those who have the memory. */
+/* Run until a signal tells it to end, and mark the session as ended for those who have the memory. */
 static void run_in_foreground(shmt__manager* m) {
   m->stays = true;
   shmt__os_notify("READY=1");
   say_ready(m->arena_manager.map.control);
   shmt__manager_run(m);
   shmt__os_notify("STOPPING=1");
-  /* release: nobody who sees it goes on with the session. */
+  /* release: nobody who sees it continues with the session. */
   atomic_store_explicit(&m->arena_manager.map.control->ended, 1, memory_order_release);
 }
 

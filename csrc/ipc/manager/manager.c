@@ -18,7 +18,7 @@ static uint32_t state_of(const shmt__manager* m, uint32_t client) {
   return m->arena_manager.clients[client].state;
 }
 
-/* A place for a connection of the process, or SHMT_MANAGER_CONNECTIONS. */
+/* A free entry for a connection of the process, or SHMT_MANAGER_CONNECTIONS when there is none. */
 static uint32_t find_place(const shmt__manager* m, int32_t pid) {
   uint32_t place = SHMT_MANAGER_CONNECTIONS, n_strangers = 0;
   for (uint32_t i = SHMT_MANAGER_CONNECTIONS; i-- > 0;) {
@@ -29,14 +29,14 @@ static uint32_t find_place(const shmt__manager* m, int32_t pid) {
   return n_strangers < SHMT_MANAGER_STRANGERS ? place : SHMT_MANAGER_CONNECTIONS;
 }
 
-/* No descriptor is left for a connection: without this it would wait, and wake us, for ever. */
+/* No descriptor is left for a connection. Without this it would stay in the queue and wake us for ever. */
 static void refuse_connection(shmt__manager* m) {
   shmt__os_close(m->spare);
   shmt__os_close(shmt__os_accept(m->listener));
   m->spare = shmt__os_dup(m->listener);
 }
 
-/* This user, and the members of the group that a service was opened to. */
+/* Admit this user, and the members of the group that a service was opened to. */
 static bool admits(const shmt__manager* m, int fd, const shmt__peer* peer) {
   const shmt__fixed* c = &m->arena_manager.map.fixed;
   if (peer->uid == shmt__os_uid()) return true;
@@ -99,13 +99,13 @@ static void handle_event(shmt__manager* m, uint64_t key) {
     shmt__manager_process_ended(m, i);
 }
 
-/* The process that named the session may yet start others that open its messages. */
+/* Does the process that named the session run? It may yet start others, which open the session's messages. */
 static bool leader_lives(const shmt__manager* m, uint64_t now_ms) {
   if (!m->is_leader_known) return now_ms - m->idle_since_ms < SHMT_MANAGER_ORPHAN_MS;
   return m->leader >= 0 && shmt__os_wait_readable(m->leader, 0) == 0;
 }
 
-/* False: nobody needs the session any more. */
+/* Does anybody still need the session? */
 static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   if (m->stays) return !shmt__os_is_asked_to_end();
   if (shmt__manager_n_clients(m) > 0) {
@@ -115,11 +115,11 @@ static bool keep_going(shmt__manager* m, uint64_t now_ms) {
   if (m->idle_since_ms == 0) m->idle_since_ms = now_ms;
   if (now_ms - m->idle_since_ms < SHMT_MANAGER_LINGER_MS) return true;
   if (shmt__names_persist(&m->names)) return true;
-  /* A message may be waiting for a process that has not joined yet; the leader's end ends that. */
+  /* A message may be meant for a process that has not joined yet. When the leader has ended there can be none. */
   return leader_lives(m, now_ms) && shmt__arena_manager_n_leases(&m->arena_manager) > 0;
 }
 
-/* Connections that never said who they are. */
+/* Close connections that never said hello. */
 static void close_silent(shmt__manager* m, uint64_t now_ms) {
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++) {
     shmt__connection* c = &m->connections[i];
@@ -138,7 +138,7 @@ shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener)
   m->pid_namespace = shmt__os_pid_namespace();
   m->spare = shmt__os_dup(listener);
   m->files_end = shmt__os_descriptor_limit();
-  /* At most half, and all but what connections and processes may need. */
+  /* Files get at least half of the descriptors, and all that connections and processes cannot need. */
   m->files_end -= m->files_end / 2 < RESERVED_FDS ? m->files_end / 2 : RESERVED_FDS;
   for (uint32_t i = 0; i < SHMT_MANAGER_CONNECTIONS; i++)
     m->connections[i] = (shmt__connection){.fd = -1};
@@ -169,7 +169,7 @@ bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
   if (now_ms - m->swept_ms >= SHMT_MANAGER_TICK_MS) {
     shmt__arena_manager_repair(&m->arena_manager);
     shmt__names_repair(&m->names, &m->arena_manager);
-    (void)shmt__rings_audit(&m->arena_manager); /* a lock is taken: at the next look */
+    (void)shmt__rings_audit(&m->arena_manager); /* when a lock is taken it tries again at the next tick */
     shmt__channels_sweep(&m->channels, &m->arena_manager, now_ms, shmt__manager_has_hidden_clients(m));
     (void)shmt__leases_audit(&m->arena_manager.map);
     shmt__arena_manager_sweep(&m->arena_manager, false);

@@ -1,16 +1,15 @@
-/* ipc/manager/manager.h -- the daemon that knows a session's processes and hands out its memory.
+/* ipc/manager/manager.h -- the manager: a daemon that knows the processes of one session and grants them memory.
  *
- * One thread, one epoll loop, nothing in it ever waits for a peer. It is needed to join a session,
- * to get a slab, and to open a storage that is a file of its own; passing tensors on needs it not.
- * What it knows lies in the control file, so a successor goes on where it was killed.
+ * It has one thread with one epoll loop, in which nothing ever waits for a peer. Processes need it to join a session, to
+ * get a slab, and to open a storage that is a file of its own. They do not need it to send tensors. All that it knows is
+ * also in the control file, so when it is killed, a new manager continues from there.
  *
  * Note [Liveness]
- * A client lives as long as its number is locked (Note [Client locks] in shm/control_file.h): the kernel
- * says so, in whatever pid namespace the process is. The end of a connection, and a pidfd where there is one,
- * only tell when to ask. A program that closed all its descriptors has lost the lock, but not
- * the memory: where the pid can be judged, a process that still maps the control file lives, too. So a
- * pid is never a reason to take a client for dead. A client that is asked about too early, because
- * its child has yet to close its copy of the lock, is asked about again soon.
+ * A client is alive as long as its number is locked (Note [Client locks] in shm/control_file.h). The kernel tells this for
+ * a process in any pid namespace. The end of a connection and a pidfd only tell when to check. A program that closes all
+ * its descriptors loses the lock but still uses the memory. So where the pid can be trusted, a process that still maps the
+ * control file is alive, too. A pid alone is never a reason to take a client for dead. A client may be checked too early,
+ * while its child has yet to close its copy of the lock; it is checked again soon.
  */
 #ifndef SHMT_IPC_MANAGER_MANAGER_H
 #define SHMT_IPC_MANAGER_MANAGER_H
@@ -18,27 +17,27 @@
 #include "ipc/manager/channel_watch.h"
 #include "ipc/manager/names.h"
 #include "ipc/session/wire.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 enum {
   SHMT_MANAGER_CONNECTIONS = SHMT_MAX_CLIENTS + 512,
-  SHMT_MANAGER_BUDGET = 8,      /* packets taken from one connection before the others' turn */
+  SHMT_MANAGER_BUDGET = 8,      /* packets taken from one connection before the others are served */
   SHMT_MANAGER_HELLO_MS = 5000, /* a connection that says nothing for so long is closed */
   SHMT_MANAGER_TICK_MS = 500,
-  SHMT_MANAGER_LINGER_MS = 1000, /* after the last client */
-  /* What one process may take of what all need; far more than it ever uses. */
+  SHMT_MANAGER_LINGER_MS = 1000, /* how long it stays after the last client left */
+  /* What one process may take of what all share; far more than it ever needs. */
   SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
-  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: several copies of the library, lost ones */
-  SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not said that they are there */
-  SHMT_MANAGER_SUSPECT_MS = 4,  /* between two questions about a client whose connection ended */
+  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: for several copies of the library, and lost ones */
+  SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not started yet */
+  SHMT_MANAGER_SUSPECT_MS = 4,  /* between two checks of a client whose connection ended */
   SHMT_MANAGER_SUSPECT_FOR_MS = 200,
   SHMT_MANAGER_DAMAGED = 5, /* exit status: the files to adopt make no sense */
-  SHMT_MANAGER_ORPHAN_MS = 30000, /* for messages of a session whose leader cannot be judged */
+  SHMT_MANAGER_ORPHAN_MS = 30000, /* how long it stays for unopened messages when it cannot tell whether the leader runs */
 };
 
 typedef struct shmt__connection {
   int fd;          /* -1: unused */
-  uint32_t tag;    /* grows with each use of the place, tells stale events apart */
+  uint32_t tag;    /* grows with each use of this entry, so that stale events are recognised */
   uint32_t client; /* 0: has not said HELLO */
   int32_t pid;     /* who connected */
   uint32_t uid;    /* of the peer */
@@ -49,45 +48,45 @@ typedef struct shmt__manager_client {
   int pidfd; /* -1: none */
   uint32_t tag;
   int32_t connection; /* -1: none at the moment */
-  int32_t pid;        /* whom it was given to; 0: not known. Of a reserved one, the parent */
-  bool is_reserved;   /* by FORK, for a child that has not said that it is there */
+  int32_t pid;        /* of the process; 0: not known. Of a reserved number: of the parent */
+  bool is_reserved;   /* by FORK, for a child that has not started yet */
 } shmt__manager_client;
 
 typedef struct shmt__manager {
   shmt__arena_manager arena_manager;
   shmt__names names;
   shmt__channel_watch channels;
-  int reading_fd; /* the arena for reading only, -1 until somebody wants it */
-  bool stays;     /* without clients too, until a signal asks it to end */
-  bool is_over;   /* another took over: nothing is to be touched any more */
-  int lock_fd;    /* of the socket's path, -1: it has none */
+  int reading_fd; /* the arena for reading only; -1 until somebody wants it */
+  bool stays;     /* it runs without clients too, until a signal tells it to end */
+  bool is_over;   /* another manager has taken over: nothing may be touched any more */
+  int lock_fd;    /* lock of the socket's path; -1: the socket has no path */
   uint64_t session;
   int listener, epoll, leader; /* leader: pidfd of the process that named the session, or -1 */
-  int spare;                   /* given up for a moment to refuse a connection */
-  int files_end;               /* descriptors from here on are for connections and processes */
+  int spare;                   /* a descriptor that is closed for a moment to refuse a connection */
+  int files_end;               /* descriptors from here on are reserved for connections and processes */
   uint64_t control_identity[2];
   uint64_t pid_namespace;
-  uint64_t suspect_until_ms; /* until when clients without a connection are asked about often */
-  bool is_leader_known;      /* the leader's pid can be judged from here */
+  uint64_t suspect_until_ms; /* until then clients without a connection are checked often */
+  bool is_leader_known;      /* the leader's pid means something in this pid namespace */
   uint64_t idle_since_ms; /* 0: there are clients */
   uint64_t swept_ms;
   shmt__connection connections[SHMT_MANAGER_CONNECTIONS];
   shmt__manager_client clients[SHMT_MAX_CLIENTS];
 } shmt__manager;
 
-/* Watch over the clients that the adopted control file names, and the leader. */
+/* Start to watch the leader and the clients that an adopted control file names. */
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener);
-/* Wait at most timeout_ms for what happens next and see to it, and to what is due by the clock;
- * false: nobody needs the session any more. */
+/* One round of the loop: wait at most timeout_ms for events and handle them. At each tick, also repair the tables, audit
+ * the leases and sweep. False: nobody needs the session any more. */
 bool shmt__manager_run_once(shmt__manager* m, int timeout_ms);
-/* Serve until nobody needs the session any more. */
+/* Run the loop until nobody needs the session any more. */
 void shmt__manager_run(shmt__manager* m);
 
-/* Answer one packet; false: the connection must be closed. Consumes the descriptors.
+/* Handle one packet and answer it. False: the connection must be closed. Consumes the descriptors.
  * (ipc/manager/messages.c) */
 bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const shmt__packet* p, int* fds,
                          int n_fds, int32_t pid);
-/* The part of it that is about names. (ipc/manager/name_messages.c) */
+/* Handle a packet that is about names. (ipc/manager/name_messages.c) */
 shmt_status shmt__manager_handle_name_message(shmt__manager* m, shmt__requester who, const shmt__packet* p,
                                       shmt__packet* reply);
 /* How many clients does the session have? */

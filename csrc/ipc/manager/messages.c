@@ -1,4 +1,4 @@
-/* ipc/manager/messages.c -- what the manager does for each message. */
+/* ipc/manager/messages.c -- what the manager does for each message of a client. */
 #include "ipc/manager/manager.h"
 
 #include "api/error.h"
@@ -15,19 +15,19 @@ typedef struct request {
   uint32_t connection;
   uint32_t client; /* of the connection; 0: none yet */
   const shmt__packet* p;
-  int* fds; /* a function that takes one puts -1 in its place */
+  int* fds; /* a function that keeps a descriptor puts -1 in its place */
   int n_fds;
   int32_t pid;     /* of the sender, from the kernel */
   int send_fds[SHMT_SOCKET_MAX_FDS];
   int n_send;
-  int n_own; /* so many of the first of them are closed when sent, the others borrowed */
+  int n_own; /* the first so many of send_fds are closed after sending; the others are borrowed */
 } request;
 
 static void attach(request* r, uint32_t client) {
   shmt__manager* m = r->m;
   int32_t old = m->clients[client].connection;
   if (old >= 0 && (uint32_t)old != r->connection)
-    m->connections[old].client = 0; /* times out as a silent one */
+    m->connections[old].client = 0; /* it is closed later, like one that never said hello */
   m->clients[client].connection = (int32_t)r->connection;
   m->connections[r->connection].client = client;
 }
@@ -38,12 +38,12 @@ static void set_process(request* r, uint32_t client) {
   r->m->clients[client].is_reserved = false;
 }
 
-/* Is the sender this client? It shows the descriptor that has the lock of its number. */
+/* Is the sender this client? It proves that by the descriptor that has the lock of its number. */
 static bool knows(request* r, uint32_t client) {
   uint64_t identity[2];
   if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
   shmt__arena_manager* k = &r->m->arena_manager;
-  /* A child that was claimed for comes before our next look. */
+  /* A child whose number its parent claimed may come before our next tick. */
   return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
          shmt__os_file_identity(r->fds[0], identity) &&
          identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
@@ -56,7 +56,7 @@ static shmt_status check_session(const request* r) {
   return SHMT_OK;
 }
 
-/* Client numbers of the sender's process. One that we cannot see has no share of its own. */
+/* How many client numbers the sender's process has. A process that we cannot see is not counted. */
 static int n_clients_of_process(const request* r, bool reserved) {
   int n = 0;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && r->pid > 0; id++) {
@@ -66,7 +66,7 @@ static int n_clients_of_process(const request* r, bool reserved) {
   return n;
 }
 
-/* A number for the sender, with a descriptor that has its lock in the answer. */
+/* Reserve a number for the sender, and put a descriptor that has its lock into the answer. */
 static shmt_status reserve(request* r, uint32_t* out_id) {
   int fd = shmt__os_reopen(r->m->arena_manager.control_fd);
   SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
@@ -78,7 +78,7 @@ static shmt_status reserve(request* r, uint32_t* out_id) {
   return SHMT_OK;
 }
 
-/* Put the arena into the answer, or a descriptor that cannot be mapped for writing. */
+/* Put a descriptor of the arena into the answer, for writing or for reading only. */
 static shmt_status send_arena(request* r, bool writing) {
   shmt__manager* m = r->m;
   if (!writing && m->reading_fd < 0) m->reading_fd = shmt__os_reopen_read_only(m->arena_manager.arena_fd);
@@ -93,7 +93,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   uint32_t id = r->p->client;
   SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
-  shmt__arena_manager_repair(k); /* who joins believes what it reads in the header */
+  shmt__arena_manager_repair(k); /* a joining process trusts what it reads in the header */
   reply->world = k->map.fixed.world;
   if (id != 0) {
     SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
@@ -121,7 +121,7 @@ static shmt_status serve_fork(request* r, shmt__packet* reply) {
   SHMT_REQUIRE(n_clients_of_process(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
                "process %d has places for %d children that never came", (int)r->pid,
                (int)SHMT_MANAGER_CHILDREN);
-  /* By the parent, until the child says who it is. */
+  /* The number is the parent's until the child has started. */
   SHMT_TRY(reserve(r, &id));
   r->m->clients[id].is_reserved = true;
   attach(r, id);
@@ -131,8 +131,8 @@ static shmt_status serve_fork(request* r, shmt__packet* reply) {
 
 static shmt_status serve_add_file(request* r, shmt__packet* reply) {
   if (r->n_fds == 0) {
-    /* The kernel drops a descriptor that we have no room for. Files that nobody uses any more give
-     * room to another try. */
+    /* The kernel dropped the descriptor because we have no room for it. Close files that nobody uses any more, so that the
+     * client can try again. */
     shmt__arena_manager_sweep(&r->m->arena_manager, false);
     SHMT_FAIL(SHMT_E_OS, "the manager got no descriptor: too many open files");
   }
@@ -165,7 +165,7 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->count = k->slabs_end;
 }
 
-/* Descriptors without the right to write. */
+/* Send read-only descriptors. */
 static shmt_status serve_inspect(request* r, shmt__packet* reply) {
   const shmt__arena_manager* k = &r->m->arena_manager;
   const int files[2] = {k->control_fd, k->arena_fd};
@@ -182,8 +182,8 @@ static shmt_status serve_inspect(request* r, shmt__packet* reply) {
   return SHMT_OK;
 }
 
-/* A supervisor's instance of a service goes on in the place of one that a client started when the
- * last was killed. Sessions of their own have no supervisor. */
+/* A manager that a supervisor started takes the place of this one, which a client started when the last was killed. Only
+ * services have a supervisor. */
 static shmt_status serve_take_over(request* r) {
   const shmt__manager* m = r->m;
   const int files[] = {m->listener, m->arena_manager.control_fd, m->arena_manager.arena_fd, m->lock_fd};
@@ -198,7 +198,7 @@ static shmt_status serve_take_over(request* r) {
   return SHMT_OK;
 }
 
-/* What a message may do; the type is the index. */
+/* Who may send a message, and whether it has a reply; by message type. */
 static const struct {
   bool is_known, from_anyone, has_reply;
 } messages[] = {
@@ -207,7 +207,7 @@ static const struct {
 #undef ROW
 };
 
-/* Requests with a reply. */
+/* Messages with a reply. */
 static shmt_status serve(request* r, shmt__packet* reply) {
   shmt__arena_manager* k = &r->m->arena_manager;
   switch ((shmt__message)r->p->type) {
@@ -301,7 +301,7 @@ bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const s
     if (reply.status != SHMT_OK) strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
     int n_send = reply.status == SHMT_OK ? r.n_send : 0;
     SHMT_FAILPOINT(serve_replying);
-    /* A full socket means a peer that asks without reading. */
+    /* The socket is full only when a peer sends requests and reads no replies. */
     keep =
         shmt__os_send(m->connections[connection].fd, &reply, sizeof reply, r.send_fds, n_send) == 0;
     for (int i = 0; i < r.n_own; i++) shmt__os_close(r.send_fds[i]);

@@ -1,10 +1,10 @@
-/* ipc/manager/name_messages.c -- what the manager of a service does for messages about names. */
+/* ipc/manager/name_messages.c -- what the manager of a service does for messages about names and named locks. */
 #include "ipc/manager/manager.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The name in a request, terminated. */
+/* Copy the name out of a request and terminate it. */
 static shmt_status read_name(const shmt__packet* p, char out[SHMT_NAME_BYTES]) {
   size_t len = strnlen(p->text, sizeof p->text);
   SHMT_REQUIRE(len > 0 && len < SHMT_NAME_BYTES, SHMT_E_VALUE,

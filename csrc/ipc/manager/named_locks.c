@@ -1,5 +1,5 @@
-/* ipc/manager/named_locks.c -- the manager's side of locks, semaphores and barriers: who uses which. See Note
- * [Syncs] in shm/names.h. */
+/* ipc/manager/named_locks.c -- the manager's side of named locks, semaphores and barriers: who uses which. See Note
+ * [Named locks] in shm/names.h. */
 #include "ipc/manager/names.h"
 #include "os/futex.h"
 
@@ -16,10 +16,10 @@ static void free_slots_of(shmt__lock_entry* own, shmt__named_lock* s, uint32_t c
   if (!(own->users[client / 64] & bit)) return;
   for (uint32_t i = 0; i < own->n_slots; i++) {
     if (atomic_load_explicit(&s->slots[i], memory_order_relaxed) != client) continue;
-    /* The bit first: it belongs to the slot's owner. */
+    /* Clear the bit first: it belongs to the slot's owner. */
     if (own->kind == SHMT_NAMED_LOCK_BARRIER)
       atomic_fetch_and_explicit(&s->arrived, ~((uint64_t)1 << i), memory_order_seq_cst);
-    /* release: what the dead client did with it is before what the next one does. */
+    /* release: what the dead client did under the lock comes before what the next one does. */
     atomic_store_explicit(&s->slots[i], 0, memory_order_release);
   }
   own->users[client / 64] &= ~bit;
@@ -42,7 +42,7 @@ static uint32_t most_slots(uint32_t kind) {
   return kind == SHMT_NAMED_LOCK_BARRIER ? SHMT_BARRIER_SLOTS : SHMT_NAMED_LOCK_SLOTS;
 }
 
-/* Read what a predecessor left, once; what makes no sense is free from now on. */
+/* Read once what the manager before us has left. False: it makes no sense, and the entry becomes free. */
 static bool read_lock(shmt__lock_entry* own, const shmt__named_lock* s) {
   if (atomic_load_explicit(&s->state, memory_order_acquire) == 0) return false;
   own->kind = s->kind;
@@ -50,7 +50,7 @@ static bool read_lock(shmt__lock_entry* own, const shmt__named_lock* s) {
   memcpy(own->text, s->text, SHMT_NAMED_LOCK_NAME_BYTES);
   for (unsigned i = 0; i < SHMT_NAMED_LOCK_USER_WORDS; i++)
     own->users[i] = atomic_load_explicit(&s->users[i], memory_order_relaxed);
-  atomic_signal_fence(memory_order_seq_cst); /* what was copied is what is looked at */
+  atomic_signal_fence(memory_order_seq_cst); /* check the copy, not the entry */
   return (own->kind == SHMT_NAMED_LOCK_SEMAPHORE || own->kind == SHMT_NAMED_LOCK_BARRIER) && own->n_slots >= 1 &&
          own->n_slots <= most_slots(own->kind) && own->text[0] != '\0' &&
          own->text[SHMT_NAMED_LOCK_NAME_BYTES - 1] == '\0';
@@ -64,7 +64,7 @@ void shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k) {
   }
 }
 
-/* The slots, and who has arrived, are the members' own. */
+/* The slots and the bits of who has arrived belong to the members and stay as they are. */
 void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k) {
   for (uint32_t i = 0; i < n->n_named_locks; i++) {
     const shmt__lock_entry* own = &n->named_locks[i];
@@ -93,7 +93,7 @@ static void begin_lock(shmt__lock_entry* own, shmt__named_lock* s, const char* n
   s->kind = kind;
   s->n_slots = n_slots;
   memcpy(s->text, own->text, SHMT_NAMED_LOCK_NAME_BYTES);
-  /* release: a manager that takes over sees it whole or not at all. */
+  /* release: a manager that takes over sees the whole entry or none. */
   atomic_store_explicit(&s->state, 1, memory_order_release);
 }
 

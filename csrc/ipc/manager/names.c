@@ -1,4 +1,4 @@
-/* ipc/manager/names.c -- the manager's side of names. */
+/* ipc/manager/names.c -- the manager's side of a service's names. See ipc/manager/names.h. */
 #include "ipc/manager/names.h"
 
 #include "ipc/service/description.h"
@@ -15,16 +15,16 @@
 
 /* --- the table --- */
 
-/* Write what an entry stands for where members read it, in one step: Note [Names]. */
+/* Write an entry's value where members read it, so that it changes in one step: Note [Names]. */
 static void show(const shmt__name_entry* e, shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   memcpy(words, &e->version, sizeof words);
-  /* release: a reader that sees a word of this slot sees the tick that goes before it as past. */
+  /* release: a reader that sees a word of this slot sees that an earlier tick is past. */
   atomic_thread_fence(memory_order_release);
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
     atomic_store_explicit(&shown->slots[e->tick & 1][i], words[i], memory_order_relaxed);
   SHMT_FAILPOINT(name_written);
-  /* release: who sees the tick sees the slot, and what the publisher wrote before it asked us. */
+  /* release: a reader that sees the tick sees the slot, and what the publisher wrote before its request. */
   atomic_store_explicit(&shown->tick, e->tick, memory_order_release);
   SHMT_FAILPOINT(name_committed);
   (void)shmt__os_futex_wake(&shown->tick, INT32_MAX);
@@ -34,21 +34,21 @@ static shmt__name* shown_of(const shmt__names* n, const shmt__arena_manager* k, 
   return &k->map.names[e - n->entries];
 }
 
-/* Let the entry stand for v. */
+/* Give the entry the value v. */
 static void commit(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e, const shmt__version* v) {
   e->version = *v;
   e->tick++;
   show(e, shown_of(n, k, e));
 }
 
-/* The entry of this name, else the one to use for it, else NULL. */
+/* The entry of this name, or else the entry to use for it, or else NULL. */
 static shmt__name_entry* find_entry(shmt__names* n, const char* text, bool* out_is_new) {
   uint64_t hash = shmt__name_hash(text);
   shmt__name_entry* gone = NULL;
   for (uint32_t i = 0; i < n->n_names; i++) {
     shmt__name_entry* e = &n->entries[(hash + i) % n->n_names];
     *out_is_new = true;
-    /* While there is room a name that was taken back keeps its entry, and its count of versions. */
+    /* While there is room, a removed name keeps its entry and its count of versions. */
     if (!e->is_used) return gone != NULL && n->n_used > n->n_names / 4 * 3 ? gone : e;
     *out_is_new = false;
     if (e->hash == hash && strcmp(e->text, text) == 0) return e;
@@ -73,7 +73,7 @@ static void name_entry(shmt__names* n, shmt__arena_manager* k, shmt__name_entry*
   shown->hash = e->hash = shmt__name_hash(text);
   strncpy(e->text, text, SHMT_NAME_BYTES - 1);
   memcpy(shown->text, e->text, SHMT_NAME_BYTES);
-  /* release: who sees the entry in use sees its name. */
+  /* release: a reader that sees the entry in use sees its name. */
   atomic_store_explicit(&shown->state, 1, memory_order_release);
 }
 
@@ -91,9 +91,8 @@ static bool reserve_uses(shmt__names* n, const shmt__arena_manager* k) {
   return true;
 }
 
-/* All names share one hold of a block. An attempt to hold that fails takes it off, so the generation
- * is looked at first: while another name has the block its generation stays, and so one that fits
- * cannot fail later. */
+/* Hold a block for one more value. All values share one hold of a block, and a failed attempt to hold clears it. So the
+ * generation is checked first: while another value has the block, its generation stays, and the attempt cannot fail. */
 static bool use_block(shmt__names* n, shmt__arena_manager* k, uint32_t block, uint64_t generation) {
   if (block >= k->blocks_end) return false;
   uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_seq_cst);
@@ -113,21 +112,22 @@ static void disuse_blocks(shmt__names* n, shmt__arena_manager* k, shmt__name_blo
   *b = (shmt__name_blocks){0};
 }
 
-/* Read the head of a description, once: the publisher can write there at any time. False: there is
- * none in this block. */
+/* Read the head of a description, once, since the publisher can write there at any time. False: the block has no
+ * description. */
 static bool read_head(const shmt__arena_manager* k, uint32_t block, uint64_t* out_at,
                       shmt__description* out) {
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   if (s == NULL || s->state != SHMT_SLAB_ARENA) return false;
   uint64_t nbytes = atomic_load_explicit(&k->map.blocks[block].nbytes, memory_order_relaxed);
   *out_at = shmt__slab_offset_of(s, block);
-  return nbytes >= sizeof *out && nbytes <= s->block_bytes && shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
+  return nbytes >= sizeof *out && nbytes <= s->block_bytes &&
+         shmt__os_read_at(k->arena_fd, out, sizeof *out, *out_at) &&
          out->magic == SHMT_DESCRIPTION_MAGIC && out->n_storages <= SHMT_MAX_STORAGES &&
          nbytes - sizeof *out >= out->n_storages * sizeof(shmt__described_storage);
 }
 
-/* Hold the block of a description and all that it names. What is read without a hold was of this
- * generation if the block still is when it is held. */
+/* Hold the block of a description and all blocks that it names. What was read before the hold belongs to this generation
+ * if the block still has it when it is held. */
 static shmt_status use_description(shmt__names* n, shmt__arena_manager* k, uint32_t block,
                                    uint64_t generation, shmt__name_blocks* out,
                                    uint64_t* out_nbytes) {
@@ -181,7 +181,7 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
   shmt__version v = is_new ? (shmt__version){.block = SHMT_NAME_GONE} : e->version;
   SHMT_TRY(check_owner(&v, who, name));
   if (v.block == block && v.generation == generation && v.flags == flags) {
-    *out_version = v.version; /* our predecessor did it and could not say so */
+    *out_version = v.version; /* the manager before us published it and was killed before it could answer */
     return SHMT_OK;
   }
   uint64_t nbytes = 0;
@@ -243,9 +243,9 @@ void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t cl
   shmt__named_locks_client_died(n, k, client);
 }
 
-/* --- a predecessor's --- */
+/* --- names that the manager before us has left --- */
 
-/* Read an entry once. A name that is none stands for nothing from now on. */
+/* Read an entry once. An entry with an invalid name loses its value. */
 static void read_entry(shmt__name_entry* e, const shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   e->tick = atomic_load_explicit(&shown->tick, memory_order_acquire);
@@ -261,7 +261,7 @@ static void read_entry(shmt__name_entry* e, const shmt__name* shown) {
 }
 
 static void adopt_entries(shmt__names* n, shmt__arena_manager* k) {
-  /* A block may be of a name that is yet to come: our predecessor's holds stay until all are read. */
+  /* A block may belong to a name that is read later: the holds stay until all names are read. */
   n->is_adopting = true;
   n->floor = k->map.names_head->floor;
   for (uint32_t i = 0; i < n->n_names; i++) {
@@ -276,7 +276,7 @@ static void adopt_entries(shmt__names* n, shmt__arena_manager* k) {
       take_back(n, k, e);
   }
   n->is_adopting = false;
-  /* Holds for a version that our predecessor did not get to commit, or had just replaced. */
+  /* Clear holds for a version that the manager before us did not get to commit, or had just replaced. */
   for (uint32_t i = 0; i < k->blocks_end; i++) {
     bool is_named = i < n->n_uses && n->uses[i] > 0;
     if (!is_named && shmt__block_is_held_by(&k->map, i, SHMT_NAMED_CLIENT))

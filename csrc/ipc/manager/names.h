@@ -1,14 +1,14 @@
-/* ipc/manager/names.h -- the manager's side of names: publishing, taking back, what a publisher's end
- * means.
+/* ipc/manager/names.h -- the manager's side of a service's names: publishing, removing, and what happens when a publisher
+ * dies.
  *
- * See Note [Names] in shm/names.h, and Note [Private tables] in shm/arena_manager.h: names, their versions
- * and whose they are, and the users of locks, are decided here by private tables. A successor makes
- * them anew from the control file and the descriptions in the arena.
+ * See Note [Names] in shm/names.h. Names, their versions, their publishers and the users of named locks are kept in
+ * private tables (Note [Private tables] in shm/manager/arena_manager.h). A new manager builds these from the control file
+ * and from the descriptions in the arena.
  */
 #ifndef SHMT_IPC_MANAGER_NAMES_H
 #define SHMT_IPC_MANAGER_NAMES_H
 
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 typedef struct shmt__name_blocks {
   uint32_t n;
@@ -21,7 +21,7 @@ typedef struct shmt__name_entry {
   uint32_t tick;
   uint64_t hash;
   shmt__version version;
-  shmt__name_blocks blocks; /* those of the version, the description too */
+  shmt__name_blocks blocks; /* of the version, its description included */
   char text[SHMT_NAME_BYTES];
 } shmt__name_entry;
 
@@ -34,49 +34,51 @@ typedef struct shmt__lock_entry {
 } shmt__lock_entry;
 
 typedef struct shmt__names {
-  shmt__name_entry* entries; /* as many as the control file has; NULL: the session has none */
+  shmt__name_entry* entries; /* as many as the control file has; NULL: the session has no names */
   shmt__lock_entry* named_locks;
   uint32_t n_names, n_named_locks; /* in these */
   uint32_t n_used;
-  uint64_t floor; /* versions of new names begin above it */
-  uint32_t* uses; /* per block: how often names have it */
+  uint64_t floor; /* the versions of new names start above it */
+  uint32_t* uses; /* by block: how many values contain it */
   uint32_t n_uses;
-  bool is_adopting; /* nothing is let go of yet */
+  bool is_adopting; /* no hold may be cleared yet */
 } shmt__names;
 
-/* Who asks, as the kernel says. */
+/* Who sent a request; uid and pid come from the kernel. */
 typedef struct shmt__requester {
   uint32_t client, uid;
   int32_t pid;
 } shmt__requester;
 
-/* Take over what a predecessor left; nothing in a new session. Errors: SHMT_E_NOMEM. */
+/* Read the names that a manager before us has left; a new session has none. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__names_adopt(shmt__names* n, shmt__arena_manager* k);
-/* Let go of the tables; the control file stays as it is. */
+/* Free the tables. The control file stays as it is. */
 void shmt__names_fini(shmt__names* n);
-/* Write the tables that members read anew where they are not as they should be. */
+/* Rewrite the members' copy where it differs from the private tables. */
 void shmt__names_repair(const shmt__names* n, shmt__arena_manager* k);
 
-/* Let `name` stand for the value that a block describes, which the asker holds. The same block
- * twice is one publication. Errors: SHMT_E_VALUE (no name, no description), SHMT_E_HANDLE (a block
- * is gone), SHMT_E_RUNTIME (of another user, or no room), SHMT_E_NOMEM. */
+/* Publish under `name` the value that a block describes. The requester holds the block. Publishing the same block again
+ * changes nothing. Errors: SHMT_E_VALUE (no name, no description), SHMT_E_HANDLE (a block is gone), SHMT_E_RUNTIME (the
+ * name is another user's, or there is no room), SHMT_E_NOMEM. */
 shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name,
                                 uint32_t block, uint64_t generation, uint32_t flags,
                                 uint64_t* out_version);
-/* Errors: SHMT_E_KEY (no such name), SHMT_E_RUNTIME (of another user). */
+/* Remove a name's value. Errors: SHMT_E_KEY (no such name), SHMT_E_RUNTIME (it is another user's). */
 shmt_status shmt__names_remove(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name);
-/* The client is gone: so are its names that do not persist, its slots in syncs and its part in
- * them. */
+/* The client is dead: remove its names that do not persist, and empty its slots in named locks. */
 void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
-/* Do names persist, so that the session must go on without clients? */
+/* Does a name persist, so that the session must stay without clients? */
 bool shmt__names_persist(const shmt__names* n);
 
-/* Find or make the sync of this name, kind and size for a client. Errors: SHMT_E_VALUE (it exists
- * otherwise, no name), SHMT_E_RUNTIME (no room). */
-shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name, uint32_t kind,
-                             uint32_t n_slots, uint32_t* out_index);
-/* The client uses syncs no more: its slots are free. */
+/* --- named locks (ipc/manager/named_locks.c) --- */
+
+/* Find or make the lock of this name, kind and size for a client. Errors: SHMT_E_VALUE (it exists with another kind or
+ * size, or the name is empty), SHMT_E_RUNTIME (no room). */
+shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name,
+                                   uint32_t kind, uint32_t n_slots, uint32_t* out_index);
+/* The client is dead: empty its slots, and forget it as a user. A lock without users is freed. */
 void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
+/* As for names. */
 void shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k);
 void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k);
 

@@ -1,4 +1,5 @@
-/* ipc/manager/ring_audit.c -- the manager's part in rings: dead owners of locks, and lost ring leases. */
+/* ipc/manager/ring_audit.c -- what the manager does for rings: it releases the locks of dead clients, and corrects the
+ * counts of ring leases. */
 #include "ipc/manager/ring_audit.h"
 
 #include "ipc/handle/handle.h"
@@ -16,7 +17,7 @@ enum { LOCK_TRIES = 100 };
 /* One of a ring's two locks. */
 typedef struct audited_lock {
   atomic_uint_least32_t* lock;
-  uint32_t word; /* it is taken with */
+  uint32_t word; /* the word it is taken with */
   bool is_ours;
 } audited_lock;
 
@@ -26,18 +27,18 @@ typedef struct audited_ring {
   uint64_t generation;       /* of the block */
   shmt__ring_header* header; /* mapped */
   audited_lock put, get;
-  uint32_t n_unheld; /* when we looked at the locks */
+  uint32_t n_unheld; /* as it was when we read the locks */
 } audited_ring;
 
 typedef struct audit {
   const shmt__arena_manager* arena_manager;
   audited_ring* rings;
   uint32_t n_rings, room;
-  uint32_t* leaks;   /* of each block: first what the rings' messages name, then what is too much */
+  uint32_t* leaks;   /* by block: first how often messages name it, then how many leases are too many */
   uint32_t n_blocks;
 } audit;
 
-/* --- finding --- */
+/* --- finding rings --- */
 
 static bool is_ring(const shmt__block* b) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
@@ -101,13 +102,12 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
 /* --- the audit ---
  *
  * Note [Auditing rings]
- * With the locks of all rings, what their messages name is what the blocks' ring leases must be. But a
- * process that is stopped keeps a lock for as long as it likes, and that must not keep the memory of
- * others. So where a lock cannot be had soon, its word and owner are noted. While the word stays, only
- * that process changes the leases of what goes through that side of the ring, and only of blocks that
- * it holds: those are left for a later audit, and as it holds them, nothing waits for that. There is one
- * moment in which it ends leases of blocks that it does not hold (take_locked in ipc/ring/put_get.c), and the
- * ring's `n_unheld` is odd then.
+ * When the manager has the locks of all rings, each block must have as many ring leases as the messages name it. But a
+ * stopped process keeps a lock for as long as it is stopped, and this must not keep the memory of others. So when a lock
+ * cannot be had soon, the audit notes its word and its owner. While the word stays, only the owner changes the leases of
+ * messages that pass that side of the ring, and only of blocks that it holds. Those blocks are left for a later audit;
+ * as the owner holds them, nothing is lost by that. There is one moment in which the owner ends leases of blocks that it
+ * does not hold (take_locked in ipc/ring/put_get.c). Then the ring's `n_unheld` is odd.
  */
 
 static void unlock_all(audit* a) {
@@ -120,7 +120,7 @@ static void unlock_all(audit* a) {
   free(a->rings);
 }
 
-/* A lock is held for microseconds, unless its owner was stopped: so a few tries, and no sleep. */
+/* A lock is held for microseconds, unless its owner is stopped. So try a few times, and never sleep. */
 static audited_lock lock_soon(atomic_uint_least32_t* lock) {
   bool was_dead = false;
   uint32_t word = 0;
@@ -132,8 +132,8 @@ static audited_lock lock_soon(atomic_uint_least32_t* lock) {
   return (audited_lock){lock, shmt__ring_lock_word(lock), false};
 }
 
-/* Is the lock ours, or that of a client, who may be stopped? Nobody else can have it: a member wrote
- * over such a word, and the next audit finds the lock free. */
+/* Is the lock ours, or does a client have it, which may be stopped? If neither, a member has overwritten the word: the
+ * lock is released, and the next audit finds it free. */
 static bool has_owner(const audit* a, const audited_lock* l) {
   uint32_t owner = l->word & SHMT_RING_OWNER_MASK;
   if (l->is_ours) return true;
@@ -145,7 +145,7 @@ static bool has_owner(const audit* a, const audited_lock* l) {
   return false;
 }
 
-/* 0 under our own lock: what is left of a dead owner's means nothing. */
+/* 0 when we have the lock: what a dead owner has left there means nothing. */
 static uint32_t n_unheld(const audited_ring* r) {
   return r->get.is_ours ? 0 : atomic_load_explicit(&r->header->n_unheld, memory_order_seq_cst);
 }
@@ -170,7 +170,7 @@ static bool lock_one(audit* a, const shmt__block* b) {
   return has_owner(a, &r->put) && has_owner(a, &r->get) && r->n_unheld % 2 == 0;
 }
 
-/* The next ring that somebody has or will have. */
+/* The next ring that somebody holds or will hold. */
 static const shmt__block* next_kept_ring(const audit* a, uint32_t* slab, uint32_t* i) {
   const shmt__map* m = &a->arena_manager->map;
   const shmt__block* b;
@@ -202,13 +202,13 @@ static void count_message(const shmt__arena_manager* k, shmt__ring_header* h, ui
   }
 }
 
-/* The messages of one ring; stops at the first that makes no sense. */
+/* Count the messages of one ring, up to the first that makes no sense. */
 static void count_ring(const shmt__arena_manager* k, shmt__ring_header* h, uint32_t* counts,
                        uint32_t n_counts) {
   uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (!shmt__ring_position_is_valid(head) || !shmt__ring_position_is_valid(tail)) return;
-  /* Once round at most, whatever the counts say. */
+  /* Go round once at most, whatever the counts say. */
   for (uint32_t left = shmt__ring_used(head, tail, SHMT_RING_CAPACITY); left > 0;) {
     uint32_t offset = shmt__ring_offset(head);
     shmt__ring_message m;
@@ -220,7 +220,7 @@ static void count_ring(const shmt__arena_manager* k, shmt__ring_header* h, uint3
   }
 }
 
-/* Held by the owner of a lock that we did not get: it may be changing the block's leases. */
+/* Does the owner of a lock that we did not get hold the block? Then it may be changing the block's leases. */
 static bool is_in_flux(const audit* a, uint32_t block) {
   const shmt__map* m = &a->arena_manager->map;
   for (uint32_t i = 0; i < a->n_rings; i++) {
@@ -234,7 +234,7 @@ static bool is_in_flux(const audit* a, uint32_t block) {
   return false;
 }
 
-/* From what the messages name to what each block has too much. False: some are left for later. */
+/* Turn the counts into how many leases each block has too many. False: some blocks are left for later. */
 static bool find_leaks(audit* a) {
   bool all = true;
   for (uint32_t i = 0; i < a->n_blocks; i++) {
@@ -251,7 +251,7 @@ static bool is_unchanged(const audited_lock* l) {
   return l->is_ours || shmt__ring_lock_word(l->lock) == l->word;
 }
 
-/* Was what we counted still all there is? A ring may have been made meanwhile. */
+/* Is what we counted still all there is? A ring may have been made meanwhile. */
 static bool is_consistent(const audit* a) {
   uint32_t slab = 0, i = 0, n = 0;
   const shmt__block* b;
@@ -268,7 +268,7 @@ static bool is_consistent(const audit* a) {
   return true;
 }
 
-/* By subtraction: those we have no lock against may be adding and ending leases of their own. */
+/* Subtract what is too much: processes whose locks we do not have may be adding and ending leases meanwhile. */
 static void correct(const audit* a) {
   for (uint32_t i = 0; i < a->n_blocks; i++) {
     if (a->leaks[i] != 0)
@@ -280,7 +280,7 @@ static void correct(const audit* a) {
 
 bool shmt__rings_audit(shmt__arena_manager* k) {
   shmt__control* c = k->map.control;
-  /* seq_cst: what made the counts wrong happened before the mark, and is seen by the count. */
+  /* seq_cst: whatever made the counts wrong happened before the flag was set, so the count sees it. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
   audit a = {.arena_manager = k, .n_blocks = k->blocks_end};
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);

@@ -85,8 +85,8 @@ uint32_t shmt__ring_event_arm(atomic_uint_least32_t* event) {
   do {
     armed = word & ONE ? word | MANY : word | ONE;
     if (armed == word) break;
-    /* seq_cst: the bit before our look at the condition, as the condition before the look at the
-     * bit on the other side. */
+    /* seq_cst: we set the bit before we check the condition; the other side changes the condition before it checks the
+     * bit. */
   } while (!atomic_compare_exchange_weak_explicit(event, &word, armed, memory_order_seq_cst,
                                                   memory_order_relaxed));
   atomic_thread_fence(memory_order_seq_cst);
@@ -100,14 +100,14 @@ void shmt__ring_event_signal(atomic_uint_least32_t* event, bool all) {
   if (SHMT_LIKELY(!(word & ONE))) return;
   uint32_t next;
   do {
-    if (!(word & ONE)) return; /* somebody else woke the sleeper: it will look */
+    if (!(word & ONE)) return; /* another process woke the sleeper, which will check the condition */
     next = (word & ~(uint32_t)(ONE | MANY)) + STEP;
     if (word & MANY && !all) next |= ONE | MANY;
   } while (!atomic_compare_exchange_weak_explicit(event, &word, next, memory_order_seq_cst,
                                                   memory_order_relaxed));
   SHMT_FAILPOINT(ring_event_raised);
   unsigned n = shmt__os_futex_wake(event, all ? INT_MAX : 1);
-  /* Nobody sleeps: those who are about to will find another word. */
+  /* Nobody sleeps yet: those who are about to find that the word has changed. */
   if (n == 0 && next & ONE)
     (void)atomic_compare_exchange_strong_explicit(event, &next,
                                                   next & ~(uint32_t)(ONE | MANY),

@@ -1,4 +1,4 @@
-/* ipc/ring/message_layout.h -- a queue of messages in a block of shared memory.
+/* ipc/ring/message_layout.h -- the layout of a ring and of the messages in it: a queue in a block of shared memory.
  *
  *   0          128        192        256        320        4928   5120        23552        end
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
@@ -6,24 +6,27 @@
  *   |          | tail     | head     | counters |          |      | by client | (circular) |
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
  *
- * A message is a shmt__ring_message, its block references and its data, in steps of 8 bytes; it may
- * go round the end. `tail` and `head` are each one word: how many messages have ever been put (or
- * taken), and where the next one begins. Producers write a message behind the tail under put_lock
- * and publish it by one store of the tail; consumers copy the message at the head under get_lock and
- * claim it by one store of the head. So a process that is killed before its store changed nothing.
+ * A message in the circular area consists of, in this order:
+ *
+ *   shmt__ring_message      16 bytes: the length, the numbers of what follows, flags
+ *   shmt__ring_block        24 bytes for each storage: which block it is
+ *   data                    the pickled object, padded to a multiple of 8 bytes
+ *
+ * A message may wrap round the end of the area. `tail` and `head` are one word each: how many messages have ever been put
+ * (or taken), and where the next one begins. A producer takes put_lock, writes a message behind the tail, and publishes it
+ * by one store of the tail. A consumer takes get_lock, copies the message at the head, and claims it by one store of the
+ * head. So a process that is killed before its store has changed nothing.
  *
  * Note [Ring locks]
- * A lock word names its owner's client number. When a client is gone the manager, which learns of
- * it at once, marks the locks it held as DEAD, and anyone may take them: by the above nothing half
- * done is to be seen. Nothing in a lock is a pointer, so that the manager can use them without
- * trusting the memory they lie in.
+ * A lock word has the client number of its owner. When a client dies, the manager learns of it at once and marks the locks
+ * that it had as DEAD. Anyone may take such a lock: as said above, nothing half done can be seen. A lock has no pointers,
+ * so the manager can use it without trusting the memory that it lies in.
  *
  * Note [Ring messages keep their blocks]
- * Under put_lock, ahead of the tail, each block of the message gets a ring lease. Under get_lock the
- * consumer holds all of them before it moves the head, and ends the leases after. (When it could not
- * hold them it says so in `n_unheld` until their leases have ended, for the audit.) Whoever is killed
- * between leaves counts that are too high, and the manager's audit sets them right
- * (ipc/manager/ring_audit.h).
+ * A producer gives each block of a message a ring lease, under put_lock, before it moves the tail. A consumer holds all
+ * blocks of the message, under get_lock, before it moves the head, and ends the leases afterwards. (When it could not hold
+ * them, `n_unheld` says so to the audit until the leases have ended.) A process that is killed in between leaves counts
+ * that are too high. The manager's audit corrects them (ipc/manager/ring_audit.h).
  */
 #ifndef SHMT_IPC_RING_MESSAGE_LAYOUT_H
 #define SHMT_IPC_RING_MESSAGE_LAYOUT_H
@@ -36,7 +39,7 @@ enum {
   SHMT_RING_VERSION = 3,
   SHMT_RING_DATA = 24 << 10,    /* where the messages begin */
   SHMT_RING_BYTES = 276 << 10,  /* of a whole ring */
-  SHMT_RING_INLINE = 32 << 10,  /* data of one message; more goes into a block of its own */
+  SHMT_RING_INLINE = 32 << 10,  /* most data of one message; longer data goes into a block of its own */
   SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message */
 };
 
@@ -47,33 +50,33 @@ typedef struct shmt__ring_header {
   uint64_t magic;
   uint32_t version;
   uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
-  uint32_t max_messages; /* put waits when there are so many; 0: no bound */
+  uint32_t max_messages; /* put waits while there are so many; 0: no bound */
   uint32_t pad0[27];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
   atomic_uint_least64_t tail; /* shmt__ring_position */
   uint64_t pad2[6];
   atomic_uint_least32_t get_lock;
-  atomic_uint_least32_t n_unheld; /* odd: leases of blocks that could not be held are ending; get_lock */
+  atomic_uint_least32_t n_unheld; /* odd while leases of blocks end that could not be held; under get_lock */
   atomic_uint_least64_t head; /* shmt__ring_position */
   uint64_t pad4[6];
-  atomic_uint_least32_t data_event;  /* a message came; ipc/ring/lock.h */
-  atomic_uint_least32_t room_event;  /* a message went */
-  atomic_uint_least32_t watch_event; /* either, for those who watch for others */
+  atomic_uint_least32_t data_event;  /* a message was put; ipc/ring/lock.h */
+  atomic_uint_least32_t room_event;  /* a message was taken */
+  atomic_uint_least32_t watch_event; /* either, for the threads of ipc/ring/readiness.c */
   atomic_uint_least32_t done_event;  /* the last unfinished message was finished */
-  atomic_uint_least32_t n_done;      /* messages finished, of all that were put */
+  atomic_uint_least32_t n_done;      /* how many of all messages ever put are finished */
   atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
   uint32_t pad5[10];
-  atomic_uchar ends[SHMT_MAX_CLIENTS]; /* what each client does not do (any more) */
+  atomic_uchar ends[SHMT_MAX_CLIENTS]; /* by client: SHMT_RING_NO_GET, SHMT_RING_NO_PUT */
   uint64_t pad6[24];
-  atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* messages that wait in a client for room; put_lock */
+  atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* by client: messages that wait there for room; under put_lock */
 } shmt__ring_header;
 _Static_assert(offsetof(shmt__ring_header, put_lock) == 128, "ring: producers' line");
 _Static_assert(offsetof(shmt__ring_header, get_lock) == 192, "ring: consumers' line");
 _Static_assert(offsetof(shmt__ring_header, data_event) == 256, "ring: events' line");
 _Static_assert(sizeof(shmt__ring_header) <= SHMT_RING_DATA, "ring header");
 
-/* A block that a message refers to; in a ring no check sum is needed, it is the block's own session. */
+/* A block that a message refers to. It needs no check sum, since ring and block are in the same session. */
 typedef struct shmt__ring_block {
   uint64_t generation;
   uint64_t nbytes;
@@ -82,7 +85,7 @@ typedef struct shmt__ring_block {
 } shmt__ring_block;
 _Static_assert(sizeof(shmt__ring_block) == 24, "ring block");
 
-/* Bytes of the messages' area of every ring; `capacity` says the same to who looks from outside. */
+/* Bytes of the messages' area of every ring. `capacity` says the same for tools that inspect a ring. */
 enum { SHMT_RING_CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
 
 enum { SHMT_RING_SPILLED = 1 }; /* the data is the bytes of the last block */
@@ -102,12 +105,12 @@ static inline uint64_t shmt__ring_position(uint32_t count, uint32_t offset) {
 }
 static inline uint32_t shmt__ring_count(uint64_t place) { return (uint32_t)(place >> 32); }
 static inline uint32_t shmt__ring_offset(uint64_t place) { return (uint32_t)place; }
-/* One message of nbytes further. */
+/* The position behind a message of nbytes. */
 static inline uint64_t shmt__ring_next(uint64_t place, uint32_t nbytes, uint32_t capacity) {
   uint32_t offset = shmt__ring_offset(place) + nbytes;
   return shmt__ring_position(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
 }
-/* Can a message begin there? Any member can write over a head or tail. */
+/* Can a message begin there? Any member can overwrite head and tail. */
 static inline bool shmt__ring_position_is_valid(uint64_t place) {
   return shmt__ring_offset(place) < SHMT_RING_CAPACITY && shmt__ring_offset(place) % 8 == 0;
 }
@@ -118,7 +121,7 @@ static inline uint32_t shmt__ring_used(uint64_t head, uint64_t tail, uint32_t ca
   return t > h ? t - h : t + capacity - h;
 }
 
-/* The whole length of a message, in steps of 8. */
+/* The whole length of a message, a multiple of 8. */
 static inline uint64_t shmt__ring_message_bytes(uint64_t n_blocks, uint64_t n_data) {
   uint64_t n = sizeof(shmt__ring_message) + n_blocks * sizeof(shmt__ring_block) + n_data;
   return (n + 7) & ~(uint64_t)7;
@@ -126,14 +129,14 @@ static inline uint64_t shmt__ring_message_bytes(uint64_t n_blocks, uint64_t n_da
 
 static inline char* shmt__ring_data(shmt__ring_header* r) { return (char*)r + SHMT_RING_DATA; }
 
-/* Copy out of the circular area; returns the offset behind. capacity is the caller's checked copy. */
+/* Copy bytes out of the circular area. Returns the offset behind them. capacity is the caller's checked copy. */
 static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
                                        void* out, size_t nbytes) {
   size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
   if (nbytes == 0) return offset; /* there may be no buffer at all */
   __builtin_memcpy(out, shmt__ring_data(r) + offset, first);
   if (nbytes > first) __builtin_memcpy((char*)out + first, shmt__ring_data(r), nbytes - first);
-  atomic_signal_fence(memory_order_seq_cst); /* from here on the copy counts: others can write there */
+  atomic_signal_fence(memory_order_seq_cst); /* from here on use the copy only: others can write there */
   return (uint32_t)((offset + nbytes) % capacity);
 }
 static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
@@ -145,7 +148,7 @@ static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity,
   return (uint32_t)((offset + nbytes) % capacity);
 }
 
-/* Does a message's head make sense for what the ring holds? */
+/* Does a message's header fit a ring with so many bytes in use? */
 static inline bool shmt__ring_message_is_valid(const shmt__ring_message* m, uint32_t used) {
   return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS && m->n_data <= SHMT_RING_INLINE &&
          m->nbytes == shmt__ring_message_bytes(m->n_blocks, m->n_data);

@@ -1,4 +1,4 @@
-/* ipc/ring/put_get.c -- putting messages into rings and taking them out. */
+/* ipc/ring/put_get.c -- puts messages into rings and takes them out. */
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
@@ -14,7 +14,7 @@ enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS =
 
 /* --- locking --- */
 
-/* A lock stays taken by a number that no client has: a member wrote over it. Let the manager look. */
+/* If a lock stays taken by a number that no client has, a member has overwritten it: have the manager audit the rings. */
 static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
   const shmt__map* map = &r->session->map;
   uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
@@ -24,7 +24,7 @@ static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock
   atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
 }
 
-/* Take one of the ring's locks; *out_word is what it is to be unlocked with. */
+/* Take one of the ring's locks. *out_word is the word to unlock it with. */
 static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
                                    uint64_t deadline_ns, uint32_t* out_word) {
   bool was_dead = false;
@@ -57,8 +57,8 @@ static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_readiness_update(r);
 }
 
-/* A producer that waits for bytes is woken when half of them are free, so that it puts many messages
- * for each time it sleeps; until then it looks for itself every ROOM_SLICE_MS. */
+/* Wake a producer. One that waits for bytes is woken when half of them are free, so that it puts many messages each time it
+ * wakes up; until then it checks by itself every ROOM_SLICE_MS. */
 static void signal_room(shmt__ring* r) {
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
@@ -90,7 +90,7 @@ static void drop_pending_locked(shmt__ring* r, uint32_t n) {
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
   uint32_t word = 0;
   shmt__ring_result result;
-  /* A second, then it is left to the manager, which sees our end. */
+  /* Try for a second. Then leave it to the manager, which forgets them when this process ends. */
   uint64_t deadline_ns = shmt__os_now_ns() + UINT64_C(1000000000);
   while ((result = lock_ring(r, &r->header->put_lock, deadline_ns, &word)) ==
          SHMT_RING_INTERRUPTED) {
@@ -104,7 +104,7 @@ void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
 
 /* --- putting --- */
 
-/* The message's storages as block references. */
+/* Write the message's storages as block references. */
 static shmt_status refer(const shmt__ring* r, const shmt__outgoing_message* p, shmt__ring_block* out) {
   for (uint32_t i = 0; i < p->n_storages; i++) {
     const shmt_storage* s = p->storages[i];
@@ -122,7 +122,7 @@ static shmt_status refer(const shmt__ring* r, const shmt__outgoing_message* p, s
   return SHMT_OK;
 }
 
-/* Behind the tail, then the tail. The caller has put_lock and has seen that there is room. */
+/* Write the message behind the tail, then move the tail. The caller has put_lock and has seen that there is room. */
 static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__ring_block* blocks,
                     uint32_t nbytes, uint64_t tail) {
   shmt__ring_header* h = r->header;
@@ -148,8 +148,8 @@ static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__
   SHMT_FAILPOINT(ring_put_published);
 }
 
-/* A tail that is no place would have us write outside the ring. It goes to where the head is: what
- * the ring had is lost, and its leases are counted anew. The caller has put_lock. */
+/* An invalid tail would make us write outside the ring. Set it to the head: the messages in the ring are lost, and the
+ * manager counts their leases anew. The caller has put_lock. */
 static shmt__ring_result repair_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
   uint32_t offset = shmt__ring_position_is_valid(head) ? shmt__ring_offset(head) : 0;
   atomic_store_explicit(&r->header->tail, shmt__ring_position(shmt__ring_count(head), offset),
@@ -169,8 +169,8 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
   uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
   bool is_pending = (flags & SHMT_RING_PENDING) != 0;
   if (SHMT_UNLIKELY(!shmt__ring_position_is_valid(tail))) return repair_tail(r, tail, head);
-  /* With a head that is no place there is no room, until who gets sets it right, which sees that there
-   * are messages; where there is none it sees the one that we put. */
+  /* While the head is invalid there is no room, until a consumer corrects it; it does so when it sees that there are
+   * messages. If there are none, put one, so that it sees that. */
   uint32_t used = shmt__ring_position_is_valid(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
                                                         : r->capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
@@ -184,7 +184,7 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
   return SHMT_RING_DONE;
 }
 
-/* Sleep until the head has moved from `head`. */
+/* Sleep until the head has moved away from `head`. */
 static shmt__ring_result wait_for_room(shmt__ring* r, uint64_t head, uint64_t deadline_ns) {
   uint32_t armed = shmt__ring_event_arm(&r->header->room_event);
   if (atomic_load_explicit(&r->header->head, memory_order_seq_cst) != head) return SHMT_RING_DONE;
@@ -259,14 +259,14 @@ shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_messag
     if (result != SHMT_RING_DONE) break;
   }
   shmt__ring_unlock(&r->header->put_lock, word);
-  /* One sleeper for each message, and each finds more than one. */
+  /* Wake a few sleepers; each may find more than one message. */
   for (uint32_t j = 0; j < i && j < 4; j++) shmt__ring_event_signal(&r->header->data_event, false);
   if (i > 0) signal_change(r, &r->header->data_event);
   *out_n = i;
   return result == SHMT_RING_FAILED ? result : SHMT_RING_DONE;
 }
 
-/* --- taking --- */
+/* --- getting --- */
 
 void shmt__received_message_fini(shmt__received_message* d) {
   for (uint32_t i = 0; i < d->n_storages; i++) shmt__storage_release(d->storages[i]);
@@ -275,8 +275,8 @@ void shmt__received_message_fini(shmt__received_message* d) {
   *d = (shmt__received_message){0};
 }
 
-/* Read the message at `head` of a ring that has `used` bytes, and hold its blocks. *out_taken: it
- * was understood well enough to be behind us, whatever we return. */
+/* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the message is valid,
+ * so the head can move behind it, whatever this function returns. */
 static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
                            shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
   uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);
@@ -323,7 +323,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out)
   shmt__ring_block* blocks = NULL;
   bool taken = false;
   uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
-  /* acquire: with the tail comes the message. */
+  /* acquire: whoever sees the tail sees the message. */
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
   uint32_t used = shmt__ring_used(head, tail, r->capacity);
@@ -336,10 +336,10 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out)
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
   SHMT_FAILPOINT(ring_get_held);
   bool unheld = taken && status != SHMT_OK;
-  /* seq_cst: before the head, and after the leases, for the manager: Note [Auditing rings]. */
+  /* seq_cst: set before the head moves, and cleared after the leases ended, for the manager: Note [Auditing rings]. */
   if (unheld) atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   if (taken || status == SHMT_E_HANDLE) {
-    /* release: we have read it, it may be written over. A ring without sense is emptied. */
+    /* release: we have read the message, so it may be overwritten. A ring that makes no sense is emptied. */
     atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->capacity) : tail,
                           memory_order_release);
     SHMT_FAILPOINT(ring_get_claimed);
@@ -367,6 +367,6 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
     if (*n_out > 0 || result == SHMT_RING_FAILED) signal_room(r);
     if (result == SHMT_RING_FAILED) return result;
     if (*n_out > 0) return SHMT_RING_DONE;
-    /* Another took it. */
+    /* Another consumer took the message. */
   }
 }

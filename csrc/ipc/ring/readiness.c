@@ -1,11 +1,11 @@
-/* ipc/ring/readiness.c -- descriptors that show whether a ring has messages, or room for one.
+/* ipc/ring/readiness.c -- descriptors for select() and asyncio that show whether a ring has messages, or room for one.
  *
- * Made when somebody asks. A thread sleeps on the ring's watch event for the doings of other
- * processes; this process's own puts and gets update the descriptors at once, so that a get that
- * empties the ring leaves none readable. The thread outlives its ring for a moment: what it
- * needs is in a shmt__ring_readiness with a reference of its own.
+ * They are made when the program first wants one. A thread sleeps on the ring's watch event and updates the descriptors
+ * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties the
+ * ring leaves none readable. The thread outlives its ring for a moment, so what it needs is in a shmt__ring_readiness with
+ * a reference of its own.
  */
-#include "ipc/session/fork.h"
+#include "ipc/session/session.h"
 #include "ipc/ring/wait.h"
 #include "os/memfd.h"
 
@@ -13,7 +13,7 @@
 
 struct shmt__ring_readiness {
   pthread_mutex_t lock; /* guards the rest */
-  shmt__ring ring;      /* enough of one to count with */
+  shmt__ring ring;      /* the fields that counting needs */
   int data_fd, room_fd; /* -1 once the ring is closed */
   bool is_data_set, is_room_set;
   bool is_stopped;
@@ -28,7 +28,7 @@ static void show(int fd, bool want, bool* is) {
     shmt__os_eventfd_clear(fd);
 }
 
-/* False: the ring is closed. */
+/* Bring the descriptors up to date. False: the ring is closed. */
 static bool update(struct shmt__ring_readiness* w) {
   (void)pthread_mutex_lock(&w->lock);
   bool goes_on = !w->is_stopped;
@@ -55,7 +55,7 @@ static void* watch(void* arg) {
   return NULL;
 }
 
-/* After fork() the thread is the parent's, and so is what the descriptors count. */
+/* After fork() the thread and the event descriptors are the parent's: forget them. */
 static void leave_to_parent(shmt__ring* r) {
   struct shmt__ring_readiness* w = r->watch;
   if (w == NULL || r->watch_fork == shmt__fork_count()) return;

@@ -24,7 +24,7 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
   r->header = storage->data;
   r->block = &h->session->map.blocks[h->block];
   r->capacity = SHMT_RING_CAPACITY;
-  r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* once and for all */
+  r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* read once: others can overwrite it */
   r->data_fd = r->room_fd = -1;
   (void)pthread_mutex_init(&r->watch_lock, NULL);
   *out = r;
@@ -42,7 +42,7 @@ shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   header->max_messages = max_messages;
   SHMT_TRY(make(s, out));
   SHMT_FAILPOINT(ring_made);
-  /* release: from here on the manager looks into the block, and finds a ring. */
+  /* release: from here on the manager takes the block for a ring, and finds one. */
   atomic_store_explicit(&(*out)->block->nbytes, SHMT_RING_BYTES | SHMT_BLOCK_IS_RING,
                         memory_order_release);
   SHMT_FAILPOINT(ring_marked);
@@ -75,7 +75,7 @@ void shmt__ring_close(shmt__ring* r) {
   shmt__session* s = r->session;
   bool has_messages = shmt__ring_n_messages(r) != 0;
   shmt__storage_release(r->storage);
-  /* Were we the last, then the messages' leases are nobody's: let the manager count. */
+  /* If we were the last, nobody will end the leases of the messages: have the manager audit them. */
   if (has_messages) {
     atomic_store_explicit(&s->map.control->rings_stale, 1, memory_order_seq_cst);
     shmt__map_note_activity(&s->map);

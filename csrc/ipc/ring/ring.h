@@ -1,11 +1,11 @@
-/* ipc/ring/ring.h -- this process's use of a ring: putting, taking, waiting.
+/* ipc/ring/ring.h -- rings, the queues behind multiprocessing's Queue: putting, getting, waiting.
  *
- * The ring is a shared storage that the process holds; layout and protocol are in
- * ipc/ring/message_layout.h. Calls may come from any thread. Waiting calls return when a signal came, so
- * that the caller can run its handlers and call again with the same deadline.
+ * A ring is a shared storage that the process holds. Layout and protocol are in ipc/ring/message_layout.h. Any thread may
+ * call. Calls that wait return when a signal came, so that the caller can run its handlers and call again with the same
+ * deadline.
  *
- * Locks: a ring's locks come before the sessions' lock; nothing under them waits for a peer, but
- * for the manager when a block is a memory file of its own.
+ * Lock order: a ring's locks come before the sessions' lock. Nothing under them waits for a peer, except for the manager
+ * when a block is a memory file of its own.
  */
 #ifndef SHMT_IPC_RING_RING_H
 #define SHMT_IPC_RING_RING_H
@@ -22,9 +22,9 @@ typedef enum shmt__ring_result {
   SHMT_RING_EMPTY,       /* nothing came until the deadline */
   SHMT_RING_FULL,        /* max_messages are in the ring or pending, until the deadline */
   SHMT_RING_NO_ROOM,     /* the bytes do not fit, until the deadline */
-  SHMT_RING_BUSY,        /* a lock was not to be had until the deadline */
+  SHMT_RING_BUSY,        /* another process had the lock until the deadline */
   SHMT_RING_INTERRUPTED, /* a signal came */
-  SHMT_RING_ALONE,       /* nothing can come, or go, any more: nobody is at the other end */
+  SHMT_RING_ALONE,       /* no process is at the other end, now or later: waiting is pointless */
   SHMT_RING_FAILED,      /* the error record says why */
 } shmt__ring_result;
 
@@ -37,12 +37,12 @@ typedef struct shmt__ring {
   atomic_int spin_credit; /* grows while short waits pay */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   pthread_mutex_t watch_lock;
-  int data_fd, room_fd; /* event descriptors, -1 until asked for */
-  uint32_t watch_fork;  /* which fork's descriptors and thread these are */
+  int data_fd, room_fd; /* event descriptors; -1 until the caller wants them */
+  uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */
   struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */
 } shmt__ring;
 
-/* What to put. Everything stays the caller's. */
+/* A message to put. The caller keeps ownership of everything. */
 typedef struct shmt__outgoing_message {
   shmt_storage* const* storages; /* all shared; each becomes a block reference, in this order */
   uint32_t n_storages;
@@ -51,7 +51,7 @@ typedef struct shmt__outgoing_message {
   uint32_t part_bytes[2];
 } shmt__outgoing_message;
 
-/* What came. */
+/* A message that was taken. */
 typedef struct shmt__received_message {
   shmt_storage** storages; /* new references */
   uint32_t n_storages;
@@ -64,12 +64,12 @@ typedef struct shmt__received_message {
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
 /* The ring of a handle that shmt__ring_export made in any process. Errors: SHMT_E_HANDLE. */
 shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out);
-/* A handle with a lease, to be opened once. */
+/* Make a handle with a lease. It can be opened once. */
 shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out);
-/* Stop using the ring; NULL is fine. Descriptors of the ring are closed. */
+/* Stop using the ring and close its descriptors. NULL is fine. */
 void shmt__ring_close(shmt__ring* r);
-/* This process no longer gets (SHMT_RING_NO_GET) or puts (SHMT_RING_NO_PUT); the other ends' waits
- * may end with SHMT_RING_ALONE for that. */
+/* This process no longer gets (SHMT_RING_NO_GET) or puts (SHMT_RING_NO_PUT). Processes that wait at the other end may now
+ * return SHMT_RING_ALONE. */
 void shmt__ring_end(shmt__ring* r, unsigned ends);
 
 enum {
@@ -82,33 +82,32 @@ enum {
 /* Put one message. deadline_ns 0: do not wait. */
 shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns);
-/* Put as many of n messages as there is room for now, with one taking of the lock. *out_n: how many;
- * SHMT_RING_DONE when there was no failure. */
+/* Put as many of n messages as there is room for now, taking the lock once. *out_n: how many. Returns SHMT_RING_DONE unless
+ * one failed. */
 shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
                                       uint32_t* out_n);
-/* Pending messages will never be put. */
+/* n pending messages of this process will never be put. */
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
-/* Take the first message; n_max may ask for several that are there, of which *n_out came. After
- * SHMT_RING_FAILED the messages in `out` are good, and the one behind them was taken and is lost.
- */
+/* Take the first message, or up to n_max messages that are there; *n_out says how many. After SHMT_RING_FAILED the messages
+ * in `out` are good, and the one behind them was taken and is lost. */
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns);
 void shmt__received_message_fini(shmt__received_message* d);
 
 /* Wait until there is a message: SHMT_RING_DONE, SHMT_RING_EMPTY, ... */
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns);
-/* Messages in the ring; with those that are pending. */
+/* How many messages are in the ring, and how many including the pending ones. */
 uint32_t shmt__ring_n_messages(const shmt__ring* r);
 uint32_t shmt__ring_size(const shmt__ring* r);
-/* One message was worked on; false when more were finished than put. */
+/* A message was processed (task_done). False: more messages were finished than put. */
 bool shmt__ring_task_done(shmt__ring* r);
-/* Wait until all messages are finished: SHMT_RING_DONE, SHMT_RING_BUSY, ... */
+/* Wait until all messages are finished (join): SHMT_RING_DONE, SHMT_RING_BUSY, ... */
 shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns);
 
-/* A descriptor that is readable while there is a message (data) or room for one. It is the ring's;
- * each process and fork has its own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
+/* A descriptor that is readable while there is a message (data), or room for one. The ring owns it; each process has its
+ * own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd);
-/* The ring changed by this process's doing: bring the descriptors up to date. */
+/* This process has changed the ring: bring the descriptors up to date. */
 void shmt__ring_readiness_update(shmt__ring* r);
 void shmt__ring_readiness_close(shmt__ring* r);
 

@@ -8,7 +8,7 @@
 /* --- counting --- */
 
 uint32_t shmt__ring_n_messages(const shmt__ring* r) {
-  /* The head first: it never passes the tail that is read after it. */
+  /* Read the head first: it never passes the tail that is read after it. */
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
   return shmt__ring_count(tail) - shmt__ring_count(head);
@@ -52,7 +52,7 @@ bool shmt__ring_task_done(shmt__ring* r) {
 bool shmt__ring_is_alone(shmt__ring* r, unsigned end) {
   const shmt__map* map = &r->session->map;
   uint32_t block = (uint32_t)(r->block - map->blocks);
-  if (shmt__block_n_leases(r->block) > 0) return false; /* on its way to somebody */
+  if (shmt__block_n_leases(r->block) > 0) return false; /* it is being sent to some process */
   for (unsigned i = 0; i * 64 < shmt__map_clients_end(map); i++) {
     uint64_t holds = shmt__block_holds(map, block, i);
     for (; holds != 0; holds &= holds - 1) {
@@ -82,7 +82,7 @@ unsigned shmt__ring_client(shmt__ring* r) {
 
 void shmt__ring_check_manager(shmt__ring* r) {
   if (!shmt__sessions_try_lock()) return;
-  /* Not without a connection: a manager that is stopped would keep us from messages. */
+  /* Only with a connection: joining would wait for a stopped manager, and keep us from messages. */
   if (r->session->socket >= 0) shmt__session_reconnect(r->session);
   shmt__sessions_unlock();
 }
@@ -104,8 +104,8 @@ bool shmt__ring_may_spin(void) {
   return n > 1;
 }
 
-/* Busy waiting pays when the peer runs on another processor and answers within microseconds. The
- * credit follows what the last waits showed; a try now and then finds out when that changes. */
+/* Spinning pays when the peer runs on another processor and answers within microseconds. The credit follows the success of
+ * the last waits. It is tried again now and then, to find out when that changes. */
 bool shmt__ring_spin(shmt__ring* r) {
   enum { MOST = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
   int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);

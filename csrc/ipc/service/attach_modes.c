@@ -1,5 +1,4 @@
-/* ipc/service/attach_modes.c -- maps of a service's arena for reading, writing, and of one process's own.
- */
+/* ipc/service/attach_modes.c -- attaching storages read-only, writable or copy-on-write: the maps behind these modes. */
 #include "ipc/service/service.h"
 
 #include "ipc/handle/storage_files.h"
@@ -35,7 +34,7 @@ shmt_status shmt__session_map_arena(shmt__session* s, bool writing) {
   int fd = -1;
   if (SHMT_LIKELY((writing ? s->base : s->reading_base) != NULL)) return SHMT_OK;
   SHMT_TRY(get_arena(s, writing, &fd));
-  if ((writing ? s->base : s->reading_base) != NULL) { /* another thread's, meanwhile */
+  if ((writing ? s->base : s->reading_base) != NULL) { /* another thread has mapped it meanwhile */
     shmt__os_close(fd);
     return SHMT_OK;
   }
@@ -54,11 +53,11 @@ shmt_status shmt__session_map_arena(shmt__session* s, bool writing) {
   return status;
 }
 
-/* --- storages that show a block through another map --- */
+/* --- storages that see a block through another map --- */
 
 typedef struct view {
   shmt_storage* original; /* owned */
-  void* map;            /* of its own, or NULL */
+  void* map;              /* of this storage alone, or NULL */
   uint64_t map_bytes;
 } view;
 
@@ -73,7 +72,7 @@ static void free_view(void* data, void* ctx, uint64_t nbytes) {
 
 static const shmt__allocator allocator_view = {.name = "service", .free = free_view};
 
-/* The file of a block that is one of its own, mapped again. */
+/* Map the file of a FILE block once more, in another mode. */
 static shmt_status map_again(shmt__held_block* h, uint64_t nbytes, int mode, view* v,
                              void** out_data) {
   int fd = -1;

@@ -1,15 +1,15 @@
-/* ipc/service/named_locks.c -- locks, semaphores and barriers of unrelated processes. See Note [Syncs] in
+/* ipc/service/named_locks.c -- locks, semaphores and barriers of unrelated processes. See Note [Named locks] in
  * shm/names.h.
  *
- * Taking and giving back are steps on shared memory; the manager is asked to open one, and empties
- * the slots of the dead.
+ * Acquire and release are atomic steps on shared memory. Only opening a lock needs the manager, which also empties the
+ * slots of dead clients.
  */
 #include "ipc/service/service_internal.h"
 #include "os/futex.h"
 
 #include <inttypes.h>
 
-/* The client and, as numbers come again, the world it is of. */
+/* Names a user of a lock: its client number and, as numbers are reused, the world it belongs to. */
 static uint64_t token_of(const shmt__session* s) { return s->world << 32 | s->client; }
 
 int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
@@ -26,7 +26,7 @@ int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint3
   return SHMT_OK;
 }
 
-/* The sync, if this process is still the client that opened it; usable while *out_pin is. */
+/* Find the lock, if this process is still the client that opened it. It is valid as long as *out_pin is. */
 static shmt_status find_lock(shmt_service* v, uint32_t index, uint64_t token,
                              shmt__pinned_session** out_pin, shmt__named_lock** out) {
   SHMT_TRY(shmt__service_pinned(v, false, out_pin));
@@ -46,7 +46,7 @@ int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token) {
   return find_lock(v, index, token, &pin, &s);
 }
 
-/* Read once, as any member can write there. A slot of a barrier is a bit of a word, too. */
+/* The number of slots, read once, as any member can write there. A slot of a barrier is also a bit of a word. */
 static uint32_t bounded_slots(const shmt__named_lock* s, uint32_t most) {
   uint32_t n = *(const volatile uint32_t*)&s->n_slots;
   return n < most ? n : most;
@@ -59,8 +59,8 @@ static uint32_t n_parties_of(const shmt__named_lock* s) { return bounded_slots(s
 static bool try_acquire(shmt__named_lock* s, uint32_t n_slots, uint32_t client, uint32_t* out_slot) {
   for (uint32_t i = 0; i < n_slots; i++) {
     uint64_t none = 0;
-    /* seq_cst: a waiter counts itself before it looks, who gives back empties before it looks for
-     * waiters. acquire: what the last owner did is seen. */
+    /* seq_cst: a waiter counts itself before it checks the slots; a releasing process empties its slot before it checks
+     * for waiters. acquire: we see what the last owner did. */
     if (atomic_load_explicit(&s->slots[i], memory_order_seq_cst) == 0 &&
         atomic_compare_exchange_strong_explicit(&s->slots[i], &none, client, memory_order_seq_cst,
                                                 memory_order_relaxed)) {
@@ -141,7 +141,7 @@ static uint64_t all_of(const shmt__named_lock* s) {
   return ((uint64_t)1 << n_parties_of(s)) - 1;
 }
 
-/* Whoever completes a phase begins the next one with it. */
+/* Set a slot's bit. The last arrival completes the phase and begins the next one in the same step. */
 static uint64_t with_bit(const shmt__named_lock* s, uint64_t arrived, uint32_t slot) {
   uint64_t all = all_of(s), bits = (arrived & all) | (uint64_t)1 << slot;
   if (bits != all) return (uint64_t)phase_of(arrived) << PHASE_SHIFT | bits;
@@ -161,8 +161,8 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
   SHMT_TRY(find_lock(v, index, token, &pin, &s));
-  /* Its owner's end clears the bit of a slot, so first the slot. Those who still leave the last
-   * phase have theirs: the caller comes again. */
+  /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes that
+   * are still leaving the last phase; then the caller tries again. */
   if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed), next;
   /* acq_rel: what each did before is seen by all after. */
@@ -196,7 +196,7 @@ int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
   atomic_fetch_sub_explicit(&s->waiters, 1, memory_order_relaxed);
   if (!over) return SHMT_E_TIMEOUT; /* without a record, see shmt_service_wait */
   leave_place(s, client, slot);
-  wake_waiters(s, INT32_MAX); /* others may want the place */
+  wake_waiters(s, INT32_MAX); /* others may want the slot */
   return SHMT_OK;
 }
 

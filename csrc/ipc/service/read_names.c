@@ -1,10 +1,10 @@
-/* ipc/service/read_names.c -- reading the names of a service. See Note [Names] in shm/names.h. */
+/* ipc/service/read_names.c -- reads the names of a service from shared memory. See Note [Names] in shm/names.h. */
 #include "ipc/service/service.h"
 
 #include <string.h>
 
-/* Read a whole slot and the name with it; returns the tick. An entry that changes all the time, which no
- * manager does, is given up: its words are held against their bounds like any. */
+/* Read a whole slot and the name with it. Returns the tick. Gives up on an entry that changes all the time, which no manager
+ * does; the words that were read are then checked like any others. */
 static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SHMT_NAME_BYTES]) {
   enum { TRIES = 10000 };
   for (int left = TRIES;; left--) {
@@ -26,7 +26,7 @@ static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SH
 bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out,
                       atomic_uint_least32_t** out_word, uint32_t* out_tick) {
   uint64_t hash = shmt__name_hash(name);
-  /* Before the search: a name that comes later changes it. */
+  /* Read it before the search: a name that is added later changes it. */
   uint32_t tick = atomic_load_explicit(&map->names_head->tick, memory_order_acquire);
   *out_word = &map->names_head->tick;
   *out_tick = tick;
@@ -36,7 +36,7 @@ bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out
     if (atomic_load_explicit(&e->state, memory_order_acquire) == 0) return false;
     if (strncmp(e->text, name, SHMT_NAME_BYTES) != 0) continue;
     tick = read_entry(e, out, text);
-    if (strcmp(text, name) != 0) continue; /* the entry got another name meanwhile */
+    if (strcmp(text, name) != 0) continue; /* the entry was given to another name meanwhile */
     *out_word = &e->tick;
     *out_tick = tick;
     return out->block != SHMT_NAME_GONE;

@@ -1,4 +1,4 @@
-/* ipc/service/serve.c -- becoming the manager of a service (`shmtensor serve`). */
+/* ipc/service/serve.c -- turns this process into the manager of a service (`shmtensor serve`). */
 #include "ipc/session/request.h"
 #include "ipc/session/launch.h"
 #include "ipc/service/service_internal.h"
@@ -10,8 +10,8 @@
 
 enum { TAKE_OVER_MS = 10000, TRIES = 100 };
 
-/* The files of the manager that listens, in whose place we go on. False: it is one that stays, or
- * not of this user; *lost: it has just ended. */
+/* Get the files of the manager that is running, to take its place. False: it runs in the foreground too, or belongs to
+ * another user. *lost: it has just ended. */
 static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, bool* lost) {
   const shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
                                 .version = SHMT_WIRE_VERSION,
@@ -31,7 +31,7 @@ static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, b
   return n_fds >= 3;
 }
 
-/* Another process may have the name, with a lock of ours or without. False: one that keeps it. */
+/* Get the service's name. A manager that has it gives us its place. False: it keeps the name. */
 static bool take_name(const shmt_service* v, shmt__launch* launch) {
   for (int i = 0; i < TRIES; i++) {
     bool lost = false;

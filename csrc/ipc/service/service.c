@@ -33,7 +33,7 @@ int shmt_service_create(const char* name, const char* path, uint32_t owner, int 
   return SHMT_OK;
 }
 
-/* No process's session: those begin with a pid, which is not 0. */
+/* The numbers of services differ from those of sessions, which begin with a pid that is not 0. */
 uint64_t shmt__service_number(const char* name) {
   return (shmt__name_hash(name) & ((UINT64_C(1) << 42) - 1)) | 1;
 }
@@ -49,7 +49,7 @@ shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** 
   key.is_reader = !writing;
   shmt_status status = shmt__session_open_service(&key, v->may_start, out);
   if (status == SHMT_OK && has_ended(&(*out)->map)) {
-    (*out)->is_lost = true; /* there may be another of its name by now */
+    (*out)->is_lost = true; /* there may be a new service of this name by now */
     status = shmt__session_open_service(&key, v->may_start, out);
   }
   if (status == SHMT_E_HANDLE && *out == NULL)
@@ -128,7 +128,7 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
 
 int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
   if (s->allocator != &shmt__allocator_managed || (s->flags & SHMT_STORAGE_READ_ONLY)) return 0;
-  if (s->ctx == NULL) return 1; /* no bytes: of any */
+  if (s->ctx == NULL) return 1; /* a storage without bytes belongs to every service */
   shmt__sessions_lock();
   const shmt__held_block* h = s->ctx;
   bool owns =
@@ -193,7 +193,7 @@ int shmt_service_unpublish(shmt_service* v, const char* name) {
   return shmt__service_request(v, &p, name, &reply);
 }
 
-/* --- looking --- */
+/* --- reading names --- */
 
 static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
   uint64_t now = shmt__os_now_ms();
@@ -248,7 +248,7 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
     SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->key.name);
     if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
   }
-  return SHMT_E_TIMEOUT; /* without a record: the caller goes on or says what it waited for */
+  return SHMT_E_TIMEOUT; /* without a record: the caller continues, or says what it waited for */
 }
 
 /* --- attaching --- */
@@ -341,7 +341,7 @@ int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapsho
     if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
     status = open_version(s, &version, mode, out);
     if (status != SHMT_E_HANDLE || version.version == last) break;
-    /* A newer version took its place before we held all of it. Each try sees a newer one. */
+    /* A newer version was published before we held all of this one. Each attempt sees a newer version. */
     last = version.version;
     status = SHMT_OK;
   }

@@ -1,11 +1,10 @@
-/* ipc/session/fork.c -- the handlers around fork(). */
+/* ipc/session/fork.c -- the fork handlers, which make the child a member of the parent's sessions. */
 #include "ipc/session/fork.h"
 
 #include "api/error.h"
+#include "ipc/session/move_locks.h"
 #include "ipc/session/request.h"
-#include "ipc/handle/saved_descriptors.h"
-#include "ipc/handle/file_cache.h"
-#include "ipc/handle/share.h"
+#include "ipc/session/session.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -21,7 +20,7 @@ static void hold_for_child(shmt__held_block* h, void* arg) {
   (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
 }
 
-/* The request for the child's number, over a connection that becomes the child's; -1 on failure. */
+/* Open the connection that becomes the child's; negative on failure. `request` is the one that will be sent over it. */
 static int connect_child(shmt__session* s, shmt__packet* request) {
   int socket = shmt__session_connect(&s->key);
   if (socket >= 0 || socket == -SHMT_OS_AGAIN) return socket;
@@ -35,7 +34,7 @@ static int connect_child(shmt__session* s, shmt__packet* request) {
   return socket;
 }
 
-/* Ask the manager for the child's number; child_socket is where it will answer. */
+/* Request a number for the child. The manager will answer on child_socket. */
 static void request_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
                           .version = SHMT_WIRE_VERSION,
@@ -53,7 +52,7 @@ static void request_child(shmt__session* s, uint64_t deadline_ms) {
     shmt__os_close(socket);
 }
 
-/* The manager gives the child a number; false: it is stopped, or cannot be had. */
+/* Receive the child's number. False: the manager is stopped, or there is none. */
 static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -87,8 +86,8 @@ static void keep_for_child(shmt__held_block* h, void* arg) {
     shmt_error_clear();
 }
 
-/* All numbers are taken: what the child inherits is kept by leases that live as long as a lock of
- * its own. It joins when it first shares something. */
+/* All numbers are taken. Leases keep what the child inherits; they live as long as a lock of the child's own. The child
+ * joins when it first shares something. */
 static void keep_without_number(shmt__session* s) {
   uint64_t token = 0;
   if (s->client == 0 || !shmt__token_claim(s->child_control_fd, &token)) return;
@@ -96,8 +95,8 @@ static void keep_without_number(shmt__session* s) {
   shmt__session_each_held_block(s, keep_for_child, &k);
 }
 
-/* See Note [Claims] in shm/control_file.h. Without a descriptor for it the child goes on with its parent's,
- * so that the parent's number, and what it holds, stays until both are gone. */
+/* Take a number without the manager: Note [Claims] in shm/control_file.h. When there is no descriptor for it, the child
+ * keeps its parent's, so that the parent's number and its holds stay until both have ended. */
 static void claim_for_child(shmt__session* s) {
   s->child_client = 0;
   s->child_control_fd = shmt__os_reopen(s->control_fd);
@@ -109,10 +108,10 @@ static void claim_for_child(shmt__session* s) {
   SHMT_FAILPOINT(fork_claimed);
 }
 
-/* All managers are asked before the first answer is waited for, so several that are stopped hold us up
- * no longer than one. */
+/* Send the requests to all managers before waiting for the first reply, so that several stopped managers hold us up no
+ * longer than one. */
 static void before_fork(void) {
-  shmt__sharing_lock();
+  shmt__move_lock_all();
   shmt__sessions_lock();
   shmt__request_keep_lock(true);
   uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
@@ -140,16 +139,16 @@ static void in_parent(void) {
   }
   shmt__request_keep_lock(false);
   shmt__sessions_unlock();
-  shmt__sharing_unlock();
+  shmt__move_unlock_all();
 }
 
-/* The slabs are the parent's. */
+/* The slabs belong to the parent. */
 static void disown(shmt__held_block* h, void* arg) {
   (void)arg;
   h->is_owned = false;
 }
 
-/* Say that the child is there: to the manager, or, when it gave no connection, in its table. */
+/* Report that the child has started: to the manager, or in the table of clients when there is no connection. */
 static void arrive(shmt__session* s) {
   SHMT_FAILPOINT(fork_adopting);
   if (s->socket < 0) {
@@ -164,24 +163,20 @@ static void arrive(shmt__session* s) {
   (void)shmt__session_send(s, &adopt, NULL, 0);
 }
 
-static uint32_t n_forks; /* changed only while the child has one thread */
-uint32_t shmt__fork_count(void) { return n_forks; }
-
 static void in_child(void) {
-  n_forks++;
+  shmt__sessions_in_child();
   shmt__request_reset();
-  shmt__sessions_forget_label();
   shmt__request_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
-    atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* threads of the parent */
+    atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* they were threads of the parent */
     /* The parent's connection must end with the parent. */
     shmt__os_close(s->socket);
     s->socket = s->child_socket;
     s->client = s->arena.client = s->child_client;
     if (s->child_control_fd >= 0) {
-      /* And so must its number: Note [Client locks]. */
+      /* So must its number: Note [Client locks]. */
       shmt__os_close(s->control_fd);
       s->control_fd = s->child_control_fd;
     }
@@ -189,18 +184,17 @@ static void in_child(void) {
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_held_block(s, disown, NULL);
-    shmt__saved_descriptors_in_child(s);
-    shmt__file_cache_clear(s);
+    if (s->files != NULL) s->files->in_child(s);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */
-  shmt__sharing_unlock();
+  shmt__move_unlock_all();
 }
 
 shmt_status shmt__fork_init(void) {
   static bool done; /* under the sessions' lock */
   if (done) return SHMT_OK;
-  shmt__storage_blocks_set_up(); /* a storage is made under the sessions' lock, so that comes first */
+  shmt__storage_blocks_set_up(); /* first, since storages are made under the sessions' lock */
   SHMT_TRY(shmt__os_at_fork(before_fork, in_parent, in_child));
   done = true;
   return SHMT_OK;

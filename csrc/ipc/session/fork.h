@@ -1,11 +1,10 @@
-/* ipc/session/fork.h -- what fork() means for a member of a session.
+/* ipc/session/fork.h -- makes the child of a fork() a member of the parent's sessions.
  *
  * Note [Fork]
- * Before the fork the parent opens a connection for the child, gets a client id for it and sets
- * that id's hold on every block it holds itself. Parent and child both have the connection; the
- * parent closes its own copy at once. So there is no instant at which the child uses a block
- * without a hold, and wherever either of them is killed, or if the fork fails, the kernel closes
- * the connection and the manager erases the child. A process that has joined no session pays
+ * Before the fork the parent opens a connection for the child, gets a client number for it, and sets that number's hold on
+ * every block that it holds itself. After the fork both have the connection, and the parent closes its copy at once. So at
+ * no instant does the child use a block without a hold. When either of them is killed, or the fork fails, the kernel
+ * closes the connection and the manager frees what the child's number had. A process that has joined no session pays
  * nothing.
  */
 #ifndef SHMT_IPC_SESSION_FORK_H
@@ -13,9 +12,7 @@
 
 #include "base/error.h"
 
-/* Install the handlers, once. Errors: SHMT_E_OS. */
+/* Install the fork handlers, once. Errors: SHMT_E_OS. */
 shmt_status shmt__fork_init(void);
-/* How many forks lie between this process and the one that installed the handlers. */
-uint32_t shmt__fork_count(void);
 
 #endif

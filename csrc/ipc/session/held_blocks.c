@@ -1,16 +1,10 @@
-/* ipc/session/held_blocks.c -- the blocks that this process holds, by number. */
+/* ipc/session/held_blocks.c -- the table of the blocks that this process holds. */
 #include "ipc/session/session.h"
 
-#include "api/error.h"
-#include "base/debug.h"
-#include "ipc/handle/saved_descriptors.h"
-#include "ipc/handle/file_cache.h"
-#include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 shmt__held_block* shmt__session_held_block(const shmt__session* s, uint32_t block) {
@@ -37,7 +31,7 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
   h->generation = generation;
   (*chunk)[block % SHMT_HELD_BLOCK_CHUNK] = h;
   if (old == NULL) s->n_held_blocks++;
-  else shmt__session_pin(s); /* for the one of a block that went with our number: it counts no more */
+  else shmt__session_pin(s); /* for the old record, whose block went with our old number: it is no longer counted */
   *out = h;
   return SHMT_OK;
 }
@@ -51,9 +45,9 @@ shmt_status shmt__session_supersede_held_block(shmt__held_block* h, shmt__held_b
   SHMT_REQUIRE(next != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *next);
   *next = *h;
   next->storage = NULL;
-  h->map = NULL; /* no longer its to unmap */
+  h->map = NULL; /* the new record unmaps it */
   *place_of(h) = next;
-  shmt__session_pin(h->session); /* for h, which counts no more */
+  shmt__session_pin(h->session); /* for h, which is no longer counted */
   *out = next;
   return SHMT_OK;
 }
@@ -72,36 +66,11 @@ shmt_status shmt__held_block_check(const shmt__held_block* h, const char* what) 
   return SHMT_OK;
 }
 
-/* A finalizer cannot raise, so this is said aloud. */
-void shmt__held_block_report_release(const shmt__held_block* h) {
-  if (shmt__held_block_check(h, "release") == SHMT_OK) return;
-  (void)fprintf(stderr, "shmtensor: released twice: %s\n", shmt_error_message());
-  shmt_error_clear();
-}
-
-void shmt__session_drop_held_block(shmt__held_block* h) {
-  shmt__session* s = h->session;
-  if (*place_of(h) == h) {
-    *place_of(h) = NULL;
-    s->n_held_blocks--;
-    bool is_cached = h->map != NULL && shmt__file_cache_add(h);
-    if (h->map != NULL && !is_cached) shmt__os_unmap(h->map, h->map_bytes);
-    if (s->client != 0 && h->generation != 0) {
-      if (SHMT_UNLIKELY(shmt__debug)) shmt__held_block_report_release(h);
-      if (h->is_owned && h->map == NULL) {
-        shmt__arena_free(&s->arena, h->block);
-      } else {
-        if (SHMT_UNLIKELY(shmt__debug) && h->map == NULL && s->base != NULL)
-          shmt__arena_poison(&s->map, s->base, h->block, s->client);
-        shmt__block_unhold(&s->map, h->block, s->client);
-        shmt__map_note_activity(&s->map);
-      }
-    }
-    if (h->map != NULL) shmt__unused_files_close(s);
-  } else {
-    shmt__session_unpin(s);
-  }
-  free(h);
+bool shmt__session_forget_held_block(shmt__held_block* h) {
+  if (*place_of(h) != h) return false;
+  *place_of(h) = NULL;
+  h->session->n_held_blocks--;
+  return true;
 }
 
 void shmt__session_each_held_block(shmt__session* s, void (*f)(shmt__held_block* h, void* arg),

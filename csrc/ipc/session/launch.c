@@ -1,4 +1,4 @@
-/* ipc/session/launch.c -- starting the manager of a session. */
+/* ipc/session/launch.c -- starts the manager of a session. */
 #include "ipc/session/launch.h"
 
 #include "ipc/manager/manager.h"
@@ -42,12 +42,12 @@ static bool visit_arena(int fd, void* arg) {
   return false;
 }
 
-/* A process that is no member yet finds the files of a session whose manager was killed at its
- * members. */
+/* Find the files of a session whose manager was killed: its members still have them open. For a process that is no member
+ * yet. */
 static bool find_files(uint64_t id, found_files* f) {
   char name[64];
-  /* Who is older than the process that made the name could be a member only by a handle that one of
-   * its children sent, which is not worth a look at every process of the user. */
+  /* A process that is older than the one that made the name could be a member only through a handle that it received. That
+   * is not worth a search of all processes of the user. */
   uint64_t since = shmt__session_was_named_here(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
   *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
@@ -62,8 +62,7 @@ static bool find_files(uint64_t id, found_files* f) {
   return false;
 }
 
-/* Addresses for the arena: what can never be full before the memory is; sparse, so they cost
- * nothing. */
+/* The size of the arena: so large that memory runs out before it is full. It is sparse, so this costs nothing. */
 static uint64_t default_arena_bytes(void) {
   uint64_t want = UINT64_C(64) << 30, limit = shmt__os_address_limit();
   while (want < 8 * shmt__os_memory_bytes() && want < UINT64_C(4) << 40) want *= 2;
@@ -71,8 +70,8 @@ static uint64_t default_arena_bytes(void) {
   return want;
 }
 
-/* The socket's name, which only one process can have. *out_lock: the lock that a path needs, as a
- * killed manager leaves the path behind; else -1. -errno. */
+/* Bind the socket's name, which only one process can have. A killed manager leaves a path behind, so a path also needs a
+ * lock: *out_lock; else -1. Returns the socket, or -errno. */
 static int bind_socket(const shmt__session_key* key, int* out_lock) {
   char address[SHMT_SOCKET_PATH_BYTES], lock_path[SHMT_SOCKET_PATH_BYTES + 8];
   shmt__session_write_address(key, address, sizeof address);
@@ -88,8 +87,7 @@ static int bind_socket(const shmt__session_key* key, int* out_lock) {
   return fd;
 }
 
-/* The files to go on with: ours, or those of other members. Closed by the caller when they are
- * `found`. */
+/* Choose the files to continue with: ours, or those of another member. The caller closes those in `found`. */
 static bool find_session_files(const shmt__session_key* key, const shmt__session* member,
                          found_files* found, int* out_control, int* out_arena) {
   if (member == NULL || member->base == NULL) {
@@ -124,8 +122,8 @@ static void close_files(launch_files* f, const shmt__launch* how) {
   shmt__os_close(f->found.arena_fd);
 }
 
-/* The socket, then whose memory to go on with. Where nothing may be created the memory comes
- * first: a name without a service is not bound for a moment by everybody who asks for it. */
+/* Bind the socket, then find the memory to continue with. When nothing may be created, find the memory first, so that
+ * nobody who asks for a service that does not exist binds its name for a moment. */
 static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
                               const shmt__launch* how, launch_files* f) {
   if (!how->may_create) {
@@ -181,8 +179,8 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
                     : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
 }
 
-/* A manager would not go on with what it was given: a member wrote over the tables of the session. The files
- * are marked as ended by now, so nobody else tries. Where a session may be begun a new one is. */
+/* The manager refused the files: a member has written over the tables of the session. The files are marked as ended by now,
+ * so nobody else tries. Begin a new session, where that is allowed. */
 static shmt_status start_fresh_session(const shmt__session_key* key, const shmt__launch* how,
                               launch_files* f) {
   int ignored = 0;

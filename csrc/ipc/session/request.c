@@ -1,7 +1,6 @@
-/* ipc/session/request.c -- asking a manager, and waiting for one that does not answer. See Note [Waiting]. */
+/* ipc/session/request.c -- sends a request to a manager and waits for the reply. See Note [Waiting for a manager]. */
 #include "ipc/session/request.h"
 
-#include "ipc/session/fork.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
@@ -15,7 +14,7 @@ static shmt__wait_hooks hooks; /* set once, before there are threads */
 /* Under the sessions' lock. */
 static struct {
   pthread_t who;
-  unsigned depth;  /* 0: nobody asks */
+  unsigned depth;  /* 0: there is no requester */
   bool is_outside; /* it waits without the lock */
 } requester;
 
@@ -30,8 +29,8 @@ void shmt__request_reset(void) {
   requester.is_outside = false;
 }
 
-/* Wait without the lock until fd can be read, or for the slice; fd -1: just for a moment. 1: it can,
- * 0: not yet, -1: give up, -2: this is a child that was forked meanwhile. */
+/* Wait without the lock until fd can be read, or for one slice; fd -1: for a moment. Returns 1: it can be read, 0: not yet,
+ * -1: give up, -2: this is a child that was forked meanwhile. */
 static int wait_outside(int fd) {
   uint32_t n_forks = shmt__fork_count();
   bool hooked = hooks.begin != NULL && n_keeping == 0;
@@ -70,8 +69,8 @@ typedef struct wait {
   uint64_t begun_ms, deadline_ms;
 } wait;
 
-/* Wait until the socket can be read, or for a moment when fd is -1. 1 ready, 0 timed out, -1 give
- * up, -2 forked, -3 the socket is gone. */
+/* Wait until the socket can be read, or for a moment when fd is -1. Returns 1: ready, 0: timed out, -1: give up,
+ * -2: forked, -3: the socket is gone. */
 static int wait_for(wait* w, int fd) {
   for (;;) {
     uint64_t now = shmt__os_now_ms();
@@ -97,7 +96,7 @@ static int wait_for(wait* w, int fd) {
   }
 }
 
-/* The answer to a request that was given up. What it gives us nobody will use. */
+/* A late reply to a request that was given up: return what the manager gave us. */
 static void decline(shmt__session* s, const shmt__packet* reply) {
   if (s == NULL || s->control_fd < 0 || reply->magic != SHMT_WIRE_MAGIC || reply->status != SHMT_OK) return;
   if (reply->type == (SHMT_MESSAGE_GRANT_SLAB | SHMT_MESSAGE_REPLY)) {

@@ -1,48 +1,47 @@
-/* ipc/session/request.h -- asking a manager, and waiting for one that does not answer.
+/* ipc/session/request.h -- sends a request to a manager and waits for the reply, also when the manager is stopped.
  *
- * Note [Waiting]
- * A manager answers within microseconds, under the sessions' lock. One that is stopped, or has no
- * turn, must not hold up everybody: after QUICK_MS the asker waits without the lock, in slices,
- * and lets the language around us run other threads and signal handlers between them. Meanwhile
- * other threads use what they have; those that need a manager too wait until the asker is done.
- * So whoever asks must find its way again afterwards: holdings, lists and sessions may have changed.
- * While a fork is prepared, or a lock of a ring is held, no handler may run: the asker waits with
- * the lock.
+ * Note [Waiting for a manager]
+ * A manager answers within microseconds, and the requester waits for that with the sessions' lock. A manager that is
+ * stopped, or gets no processor, must not hold up everybody. So after QUICK_MS the requester waits in slices without the
+ * lock, and between slices lets Python run other threads and signal handlers. Meanwhile other threads use what they have;
+ * those that also need a manager wait until the requester is done. So after a request the held blocks, lists and sessions
+ * may have changed. While a fork is prepared or a lock of a ring is held, no handler may run: then the requester waits
+ * with the lock.
  */
 #ifndef SHMT_IPC_SESSION_REQUEST_H
 #define SHMT_IPC_SESSION_REQUEST_H
 
 #include "ipc/session/session.h"
 
-/* What runs around a slice of waiting, without the sessions' lock. */
+/* What runs before and after a slice of waiting, without the sessions' lock. */
 typedef struct shmt__wait_hooks {
   void* (*begin)(void);      /* let other threads run */
-  bool (*end)(void* begun);  /* see to signals; false: give up, status SHMT_E_PYTHON */
+  bool (*end)(void* begun);  /* handle signals; false: give up, status SHMT_E_PYTHON */
 } shmt__wait_hooks;
 
 void shmt__request_set_hooks(shmt__wait_hooks hooks);
 
 /* --- below: the caller holds the sessions' lock --- */
 
-/* Be the one that asks, until shmt__request_end; calls may nest. The lock may be released meanwhile.
- * Errors: SHMT_E_MANAGER (another waits for too long; or we do, and this is a signal handler),
+/* Become the requester, until shmt__request_end; calls may nest. The lock may be released meanwhile. Errors:
+ * SHMT_E_MANAGER (another thread waits for too long; or this thread waits already, and this is a signal handler),
  * SHMT_E_PYTHON. */
 shmt_status shmt__request_begin(void);
 void shmt__request_end(void);
-/* Is somebody waiting for a manager at this moment? */
+/* Is a thread waiting for a manager at this moment? */
 bool shmt__request_is_waiting(void);
-/* From now on this thread keeps the lock while it waits, and runs no handlers; calls nest. */
+/* true: from now on this thread keeps the lock while it waits, and runs no handlers. false: ends that. Calls nest. */
 void shmt__request_keep_lock(bool keep);
-/* In a forked child: nobody asks. */
+/* In a forked child: there is no requester. */
 void shmt__request_reset(void);
 
-/* One request and its reply on a socket. s: the asker's session, or NULL: wait with the lock.
- * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON; *lost: the connection is gone. */
+/* Send one request on a socket and receive its reply. s: the requester's session; NULL: wait with the lock.
+ * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON. *lost: the connection is gone. */
 shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost);
-/* Its two halves, with the lock, for who asks several managers at once and waits for all of them
- * until one moment. Errors: as above. */
+/* Its two halves, with the lock, to send requests to several managers at once and wait for all replies until one deadline.
+ * Errors: as above. */
 shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
                            uint64_t deadline_ms);
 shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,

@@ -1,9 +1,8 @@
-/* ipc/session/wire.h -- what clients and the manager say to each other.
+/* ipc/session/wire.h -- the messages between clients and the manager.
  *
- * One packet of fixed size each way on a SOCK_SEQPACKET connection, so there is no framing to get
- * wrong. The manager answers every request except those without a reply, in order. Descriptors
- * travel beside the packet. A packet of another size, magic, version or type ends the connection it
- * came on, nothing else. The packet and the messages are in spec/wire.yaml.
+ * Each message is one packet of fixed size on a SOCK_SEQPACKET connection, so there is no framing to get wrong. The manager
+ * answers requests in order; some messages have no reply. Descriptors travel beside the packet. A packet of another size,
+ * magic, version or type ends its connection and nothing else. The packet and the messages are in spec/wire.yaml.
  */
 #ifndef SHMT_IPC_SESSION_WIRE_H
 #define SHMT_IPC_SESSION_WIRE_H

@@ -1,4 +1,4 @@
-/* python/ipc/dumps.c -- plain messages with tensors as the pickles of pipes. */
+/* python/ipc/dumps.c -- pickles messages of plain objects and tensors for the standard library's queues and pipes. */
 #include "python/ipc/dumps.h"
 
 #include "ipc/handle/lease_channel.h"
@@ -9,14 +9,14 @@
 
 #include <string.h>
 
-/* Where tensors are looked for: messages without any are the pickler's, and not to be slowed down. */
+/* How far to search a message for tensors. The pickler handles messages without any, and must not be slowed down. */
 enum { FIRST_ITEMS = 4, ITEM_DEPTH = 3 };
 
 typedef struct packed_head {
   uint32_t check, n_storages;
 } packed_head;
 
-/* What the pickler itself writes for a call of _rebuild_message with bytes, in two parts. */
+/* The pickle of a call of _rebuild_message with bytes, in two parts, as the pickler would write it. */
 static const char BEFORE[] = "\x80\x04\x8c\x0cshmtensor._C\x8c\x10_rebuild_message\x93"
                              "B"; /* the number of bytes, the bytes */
 static const char AFTER[] = "\x85R.";
@@ -24,7 +24,7 @@ enum { N_BEFORE = sizeof BEFORE - 1, N_AFTER = sizeof AFTER - 1, CHECKED_FROM = 
 
 /* --- writing --- */
 
-/* Is a tensor among the first items, and theirs? */
+/* Is there a tensor among the first items, or among the first items of these? */
 static bool has_tensor(PyObject* o, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   if (type == shmt__py_tensor_type) return true;

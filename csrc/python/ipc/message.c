@@ -1,4 +1,4 @@
-/* python/ipc/message.c -- objects to and from the messages of rings. */
+/* python/ipc/message.c -- turns Python objects into the messages of rings, and back. */
 #include "python/ipc/message.h"
 
 #include "ipc/session/session.h"
@@ -35,7 +35,7 @@ typedef struct sink {
   shmt__py_packed_message* message; /* borrowed; NULL while idle */
 } sink;
 
-/* A pickler is worth keeping: making one costs more than a small message. */
+/* Picklers are kept for reuse: making one costs more than a small message. */
 typedef struct idle_pickler {
   PyObject* pickler;
   sink* sink;
@@ -169,14 +169,14 @@ void shmt__py_packed_message_resume(bool state) {
 
 /* Can the list take the storage, now that it is shared? */
 static bool takes(const shmt__py_packed_message* p, const shmt_storage* s) {
-  if (p->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one stays for the data */
+  if (p->n_storages + 1 >= SHMT_RING_MAX_BLOCKS) return false; /* one is reserved for the data */
   if (s->nbytes == 0) return true;
   if (s->allocator != &shmt__allocator_managed || s->flags & SHMT_STORAGE_READ_ONLY) return false;
   const shmt__held_block* h = s->ctx;
   return (p->session == NULL || h->session == p->session) && h->generation != 0;
 }
 
-/* The place of a new record, -1: not for the list, -2: out of memory, MemoryError is set. */
+/* The index of a new record. -1: the list cannot take it, -2: out of memory, MemoryError is set. */
 static int64_t add_record(shmt__py_packed_message* p, shmt_storage* s, const shmt_tensor* t) {
   if (!takes(p, s)) return -1;
   record r = {.storage = p->n_storages, .dtype = IS_STORAGE};
@@ -213,7 +213,7 @@ int64_t shmt__py_packed_message_add_storage(shmt_storage* s) {
   return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, s, NULL) : -1;
 }
 
-/* Call a reduction; ours may use the list. */
+/* Call a reduction. Our own reductions may add to the list. */
 static PyObject* call_reducer(PyObject* reducer, PyObject* o) {
   shmt__py_packed_message* p = outgoing;
   int ours = PySet_Contains(registered.own_reducers, reducer);
@@ -225,7 +225,7 @@ static PyObject* call_reducer(PyObject* reducer, PyObject* o) {
   return result;
 }
 
-/* The pickler's hook: asked for everything but the plain built-in types. */
+/* The pickler's hook, which it calls for everything but the plain built-in types. */
 static PyObject* py_reduce_for_message(PyObject* module, PyObject* o) {
   shmt__py_packed_message* p = outgoing;
   (void)module;
@@ -307,7 +307,7 @@ static bool run_pickler(shmt__py_packed_message* p, PyObject* o) {
   return true;
 }
 
-/* Too much for a ring: into a block of its own. */
+/* The data is too long for a ring: put it into a block of its own. */
 static bool spill(shmt__py_packed_message* p) {
   size_t nbytes = p->records.len + p->pickle.len;
   shmt_storage* s = NULL;
@@ -331,7 +331,7 @@ static bool spill(shmt__py_packed_message* p) {
   return true;
 }
 
-/* Without a message yet; its head is written by set_head. */
+/* Make an empty message. set_head writes its head at the end. */
 static shmt__py_packed_message* new_packed_message(const struct shmt__session* session) {
   shmt__py_packed_message* p = PyObject_New(shmt__py_packed_message, packed_message_type);
   message_head head = {0};
@@ -385,7 +385,7 @@ shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_messag
 
 /* --- unpickling --- */
 
-/* The record at a place, checked against what the message has. */
+/* The record of this index, checked against the bounds of the message. */
 static shmt_status find_record(int64_t place, record* out, int64_t* dims) {
   const incoming* in = current;
   SHMT_REQUIRE(in != NULL, SHMT_E_HANDLE,

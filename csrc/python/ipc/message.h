@@ -1,17 +1,17 @@
-/* python/ipc/message.h -- objects to and from the messages of rings.
+/* python/ipc/message.h -- turns Python objects into the messages of rings, and back.
  *
- * A message's data is
+ * The data of a message (ipc/ring/message_layout.h) is
  *
  *   0                4          8             8 + n_records
  *   +----------------+----------+-------------+------------------+
  *   | n_records      | is_quick | records     | pickle, or quick |
  *   +----------------+----------+-------------+------------------+
  *
- * Plain objects are written by python/ipc/plain_objects.h, all others by a pickler. Each tensor and storage joins
- * the message's list: the storage becomes a block reference, the geometry a record, and the bytes
- * get the record's place. So a message's blocks are shared, leased and opened together, whatever
- * classes are around them. What the list cannot take (another session's storage, more than
- * SHMT_RING_MAX_BLOCKS) is pickled as in any other message, with a lease of its own.
+ * python/ipc/plain_objects.h writes plain objects; a pickler writes all others. Each tensor and storage is added to the
+ * message's list: the storage becomes a block reference, the geometry becomes a record, and the pickle has the index of the
+ * record. So all blocks of a message are shared, leased and opened together, whatever objects contain the tensors. What the
+ * list cannot take (a storage of another session, more than SHMT_RING_MAX_BLOCKS) is pickled as in any other message, with
+ * a lease of its own.
  */
 #ifndef SHMT_PYTHON_IPC_MESSAGE_H
 #define SHMT_PYTHON_IPC_MESSAGE_H
@@ -22,13 +22,13 @@
 #include "ipc/ring/ring.h"
 #include "tensor/tensor.h"
 
-/* Bytes that grow. */
+/* A growing array of bytes. */
 typedef struct shmt__py_bytes {
   char* at;
   size_t len, cap;
 } shmt__py_bytes;
 
-/* A pickled message; a Python object, so that a queue can keep it. */
+/* A message that is ready to be put. It is a Python object, so that a queue can keep it until there is room. */
 typedef struct shmt__py_packed_message {
   PyObject_HEAD
   const struct shmt__session* session; /* of the ring it is for; NULL: for none */
@@ -42,12 +42,12 @@ typedef struct shmt__py_packed_message {
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
 shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
-/* The same for any way of travelling, without the ring's limits. NULL without an exception: o has
- * more than plain objects and plain tensors of arenas; NULL with one: MemoryError, or what python/ipc/plain_objects.h
+/* The same for a message that does not go through a ring, without the ring's limits. NULL without an exception: o has more
+ * than plain objects and plain tensors of arenas. NULL with an exception: MemoryError, or what python/ipc/plain_objects.h
  * raises. */
 shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o);
 bool shmt__py_is_packed_message(PyObject* o);
-/* What shmt__ring_put takes; valid as long as the packed message. */
+/* The message as shmt__ring_put takes it; valid as long as p. */
 shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_message* p);
 /* The object of a received message, or NULL with an exception: whatever unpickling raises. Consumes d. */
 PyObject* shmt__py_received_object(shmt__received_message* d);
@@ -60,16 +60,15 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
-/* For share.c. Is one of our reductions at work for a packed message that can take this storage? Then the
- * place of its record, -2 with an exception; else -1. */
+/* For share.c. If a message is being packed that can take this storage, add it: returns the index of its record, or -2 with
+ * an exception. Else -1. */
 int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t);
 int64_t shmt__py_packed_message_add_storage(shmt_storage* s);
-/* What lies at a place of the message that is being unpickled in this thread. New references.
+/* The tensor or storage of this index in the message that this thread is unpickling. New references.
  * Errors: SHMT_E_HANDLE. */
 shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out);
 shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out);
-/* Let ForkingPickler's own table be used inside: nothing goes to the list. Returns the state to
- * restore. */
+/* From now on nothing is added to the list, so that ForkingPickler's own table is used. Returns the state to restore. */
 bool shmt__py_packed_message_suspend(void);
 void shmt__py_packed_message_resume(bool state);
 

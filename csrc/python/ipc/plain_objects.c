@@ -1,4 +1,4 @@
-/* python/ipc/plain_objects.c -- the plain objects of most messages, without the pickler. */
+/* python/ipc/plain_objects.c -- writes and reads messages of plain objects, without the pickler. */
 #include "python/ipc/plain_objects.h"
 
 #include "python/ipc/share.h"

@@ -1,9 +1,8 @@
-/* python/ipc/plain_objects.h -- the plain objects of most messages, without the pickler.
+/* python/ipc/plain_objects.h -- writes and reads messages of plain objects, without the pickler.
  *
- * None, booleans, integers of 64 bits, floats, text, bytes, tuples, lists, dicts and plain tensors,
- * of exactly these types, nested a few levels. Anything else in a message sends the whole of it
- * through the pickler, whose results these are equal to: order is kept, and a list, dict or tensor
- * that occurs twice is one object again.
+ * Plain objects are None, booleans, integers of 64 bits, floats, text, bytes, tuples, lists, dicts and plain tensors, of
+ * exactly these types, nested a few levels. If a message has anything else, all of it goes through the pickler. The results
+ * are equal to the pickler's: order is kept, and a list, dict or tensor that occurs twice is one object again.
  *
  *   tag       payload                     tag       payload
  *   NONE TRUE FALSE                       TUPLE     count, then the items
@@ -13,8 +12,8 @@
  *   TEXT      length, UTF-8               AGAIN     number of a list, dict or tensor before
  *   BYTES     length, bytes
  *
- * Counts, lengths, places and numbers are uint32. Nothing read is believed: it may lie in memory that
- * others write.
+ * Counts, lengths, indices and numbers are uint32. Everything that is read is checked: it may lie in memory that others
+ * write.
  */
 #ifndef SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
 #define SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
@@ -23,7 +22,7 @@
 
 typedef enum shmt__py_quick {
   SHMT_PY_QUICK_DONE,
-  SHMT_PY_QUICK_NOT_PLAIN, /* the pickler's work; no exception is set */
+  SHMT_PY_QUICK_NOT_PLAIN, /* the pickler must do it; no exception is set */
   SHMT_PY_QUICK_FAILED,    /* an exception is set */
 } shmt__py_quick;
 
@@ -34,8 +33,8 @@ PyObject* shmt__py_quick_read(const char* data, size_t nbytes);
 
 /* For python/ipc/plain_objects.c: append bytes; false with MemoryError. (message.c) */
 bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes);
-/* Share the plain tensor and add it to the packed message's list: its place, -1 when the list cannot take
- * it, -2 with an exception. (message.c) */
+/* Share the plain tensor and add it to the message's list. Returns its index; -1: the list cannot take it, -2: with an
+ * exception. (message.c) */
 int64_t shmt__py_packed_message_add_plain(shmt__py_packed_message* p, PyObject* tensor);
 
 #endif

@@ -1,8 +1,8 @@
-/* python/ipc/ring.c -- _Ring: a queue's ring as a Python object, from the object to its bytes.
+/* python/ipc/ring.c -- _Ring, the Python object of a ring: put and get of the queues.
  *
- * What a queue costs is here: the first attempt of put and get is made with the interpreter lock
- * held, since it takes less than giving the lock up; only waiting gives it up. Signals end a wait
- * for their handlers to run, and the wait goes on with what is left of its time.
+ * The first attempt of put and get is made with the interpreter lock held, since it takes less time than to release the
+ * lock. Only waiting releases it. A signal ends a wait, so that its handlers run; then the wait continues with the time
+ * that is left.
  */
 #include "python/ipc/message.h"
 
@@ -45,7 +45,7 @@ static bool deadline_of(PyObject* timeout, uint64_t* out_ns) {
   return true;
 }
 
-/* What a wait is for. */
+/* An operation that may wait. */
 typedef struct wait_call {
   shmt__ring* ring;
   shmt__ring_result (*call)(struct wait_call* w, uint64_t deadline_ns);
@@ -99,7 +99,7 @@ static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   return result;
 }
 
-/* The exception for what was not done. */
+/* Raise the exception for an operation that did not succeed. */
 static PyObject* raise(shmt__ring_result result, PyObject* late) {
   switch (result) {
     case SHMT_RING_EMPTY:
@@ -191,13 +191,13 @@ static PyObject* ring_handle(PyObject* self, PyObject* unused) {
 
 /* --- putting --- */
 
-/* None, or with KEEP the packed message that found no room. Steals p. */
+/* Returns None, or with KEEP the message that found no room. Steals p. */
 static PyObject* put_packed(shmt__ring* ring, shmt__py_packed_message* p, unsigned flags,
                             uint64_t deadline_ns) {
   shmt__outgoing_message view = shmt__py_packed_message_view(p);
   wait_call w = {.ring = ring, .call = call_put, .message = &view, .flags = flags};
   if (flags == SHMT_RING_KEEP && deadline_ns != 0) {
-    /* Most often room comes at once, and costs less than to keep the message. */
+    /* Most often there is room soon, and waiting costs less than to keep the message. */
     w.flags = 0;
     w.is_patient = true;
   }

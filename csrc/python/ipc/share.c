@@ -1,7 +1,7 @@
-/* python/ipc/share.c -- tensors to and from the bytes that travel between processes.
+/* python/ipc/share.c -- pickles tensors as handles and rebuilds them, and share_memory_().
  *
- * These functions are what a queue costs, so they are C from the call to the bytes; what needs
- * Python (gradients, hooks, subclasses) is decided in multiprocessing/reductions.py.
+ * Most of the time of a queue is spent here, so this is C from the call to the bytes. Tensors that need Python (gradients,
+ * hooks, subclasses) are handled in multiprocessing/reductions.py.
  */
 #include "python/ipc/share.h"
 
@@ -48,8 +48,7 @@ PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }
 
-/* The tensor's place in the message that is being made, or outside of one its bytes, with a lease
- * on its block. */
+/* The tensor's index in the message that is being packed; without one, its handle as bytes, with a lease on its block. */
 static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
@@ -96,8 +95,7 @@ PyObject* shmt__py_reduce_tensor(PyObject* o) {
   return result;
 }
 
-/* The reduction of the pickler's table: of ordinary messages, also when one of them is made inside
- * the making of another. */
+/* The reduction in the pickler's table, for ordinary messages, also when one is pickled inside another. */
 static PyObject* py_reduce(PyObject* module, PyObject* o) {
   (void)module;
   bool state = shmt__py_packed_message_suspend();
@@ -108,8 +106,8 @@ static PyObject* py_reduce(PyObject* module, PyObject* o) {
 
 /* --- what messages call to rebuild ---
  *
- * _C._rebuild_shared_tensor is an object without a __name__: the pickler asks what it calls for one,
- * once for each tensor, and for a built-in function the answer is a new string every time. */
+ * _C._rebuild_shared_tensor is an object without a __name__. The pickler reads the name once for each tensor, and for a
+ * built-in function that makes a new string every time. */
 
 typedef struct rebuilder {
   PyObject_HEAD

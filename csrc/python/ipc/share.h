@@ -1,4 +1,4 @@
-/* python/ipc/share.h -- tensors to and from the bytes that travel between processes. */
+/* python/ipc/share.h -- the handles of tensors for pickles, and share_memory_(). */
 #ifndef SHMT_PYTHON_IPC_SHARE_H
 #define SHMT_PYTHON_IPC_SHARE_H
 

@@ -1,5 +1,5 @@
-/* shm/arena_manager.c -- making a session's files, its clients, and granting slabs. */
-#include "shm/arena_manager.h"
+/* shm/manager/arena_manager.c -- creates a session's files, registers clients, and grants slabs and files. */
+#include "shm/manager/arena_manager.h"
 
 #include "base/overflow.h"
 #include "os/failpoint.h"
@@ -16,11 +16,11 @@
 
 static const uint64_t min_arena = 1 << 20;
 
-/* --- life --- */
+/* --- files --- */
 
 static void init_empty(shmt__arena_manager* k) { *k = (shmt__arena_manager){.control_fd = -1, .arena_fd = -1}; }
 
-/* Halve the arena until the limits of this process allow it. */
+/* Halve the arena until this process's limits allow it. */
 static shmt_status create_arena(const char* name, uint64_t nbytes, int* out_fd,
                                 uint64_t* out_nbytes) {
   uint64_t limit = shmt__os_file_limit();
@@ -50,7 +50,7 @@ static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manage
   SHMT_TRY(create_arena(name, arena_bytes, &k->arena_fd, &arena_bytes));
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, o->session);
   SHMT_TRY(shmt__os_memfd_create(name, l.end, &k->control_fd));
-  /* The header and the clients get pages now; slabs and blocks as they are handed out. */
+  /* The header and the clients get pages now. Slabs and blocks get them when they are granted. */
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.slabs));
   if (o->flags & SHMT_SESSION_SERVICE)
     SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.sites - l.names));
@@ -127,11 +127,11 @@ void shmt__arena_manager_client_died(shmt__arena_manager* k, uint32_t id) {
     if (s->owner == id) shmt__arena_manager_orphan_slab(k, i);
   }
   shmt__leases_client_died(&k->map, id);
-  /* seq_cst: the audit that follows finds the client gone. */
+  /* seq_cst: the audit that follows sees the client gone. */
   atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
   SHMT_FAILPOINT(client_unheld);
   k->clients[id] = (shmt__arena_manager_client){.state = SHMT_CLIENT_NONE};
-  /* release: the id is given out again only when all its holds are gone. */
+  /* release: whoever gets the number next sees all its holds gone. */
   atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_NONE, memory_order_release);
   shmt__map_note_activity(&k->map);
 }
@@ -154,7 +154,7 @@ static shmt_status find_slab(shmt__arena_manager* k, uint32_t* out_slab) {
   return SHMT_OK;
 }
 
-/* Records for a slab: populated, without holds, in `state` with their generation going on. */
+/* Make the block records of a slab: with pages, without holds, in `state`. Their generations continue. */
 static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s, uint32_t slab,
                                shmt__block_state state) {
   shmt__block* first = &k->map.blocks[s->first_block];
@@ -171,17 +171,16 @@ static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s,
     atomic_store_explicit(&b->warm, 0, memory_order_relaxed);
     shmt__block_clear_leases(b);
     atomic_store_explicit(&b->n_ring_leases, 0, memory_order_relaxed);
-    /* What a reader with a stale handle left when it was killed in the middle. */
+    /* A reader with an old handle may have left a bit when it was killed in the middle. */
     for (unsigned j = 0; j < SHMT_NEAR_WORDS; j++)
       atomic_store_explicit(&b->holds[j], 0, memory_order_relaxed);
-    /* release: the owner learns of the slab by a message, others by a handle, after this. */
+    /* release: the owner learns of the slab by a message, others by a handle, and both come after this. */
     atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, state), memory_order_release);
   }
   return SHMT_OK;
 }
 
-/* Enter a slab as planned, its first block chosen here. Takes the plan's part of the arena over, also
- * on failure. */
+/* Make a slab as planned; its first block is chosen here. Consumes the plan's part of the arena, also on failure. */
 static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__block_state block_state,
                             uint32_t* out_slab) {
   uint64_t first = 0;
@@ -202,7 +201,8 @@ static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__
   }
   SHMT_FAILPOINT(slab_blocks_made);
   shmt__arena_manager_enter_slab(k, slab, &plan);
-  /* After blocks_end, which a client that gets a far number meanwhile looks at after clients_end. */
+  /* This comes after blocks_end was raised: a client that gets a high number meanwhile reads blocks_end after clients_end,
+   * so one of us gives the holds their pages. */
   status = shmt__client_populate_holds(&k->map, k->control_fd);
   if (status != SHMT_OK) {
     shmt__arena_manager_retire(k, slab);
@@ -263,14 +263,14 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
   atomic_store_explicit(&b->warm, size, memory_order_relaxed);
   shmt__block_end_trim(b, false);
   if (!shmt__block_take(&k->map, block, client, nbytes, out_generation)) {
-    shmt__arena_manager_retire(k, slab); /* somebody else wrote there */
+    shmt__arena_manager_retire(k, slab); /* a member wrote over its state */
     SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: the new block %" PRIu32 " is not free", block);
   }
   *out_block = block;
   return SHMT_OK;
 }
 
-/* The FILE slab of a block of this generation, NULL: there is none. */
+/* The FILE slab of a block of this generation, or NULL. */
 static shmt__arena_manager_slab* find_file(shmt__arena_manager* k, uint32_t block, uint64_t generation) {
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   if (s == NULL || s->state != SHMT_SLAB_FILE) return NULL;
@@ -290,8 +290,8 @@ void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, ui
     shmt__os_close(fd);
 }
 
-/* The manager before us was killed, and nobody has sent the file yet: who holds the block, or made
- * it, may have it still. Of a child that had just been forked the process may be unknown. */
+/* The manager before us was killed, and no member has sent the file yet. A process that holds the block, or made it, may
+ * still have the file open. The pid of a child that had just been forked may be unknown. */
 static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
   int fd = -1;
   bool is_child_unknown = false;

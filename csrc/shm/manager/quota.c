@@ -1,10 +1,10 @@
-/* shm/quota.c -- the bounds of a session and of each of its clients. */
-#include "shm/arena_manager.h"
+/* shm/manager/quota.c -- enforces the memory limits of a session and of each of its clients. */
+#include "shm/manager/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* What the slabs of each client cover; [0]: those of clients that have ended. */
+/* Add up what the slabs of each client cover. [0] is for clients that have ended. */
 static void count_bytes(const shmt__arena_manager* k, uint64_t bytes[SHMT_MAX_CLIENTS]) {
   for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++) bytes[i] = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
@@ -42,7 +42,7 @@ shmt_status shmt__arena_manager_check_quota(shmt__arena_manager* k, uint32_t cli
                " has %" PRIu64 " of the %" PRIu64 " that one may have",
                nbytes, k->clients[client].pid, bytes[client], c->client_limit_bytes);
   if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
-  /* What nobody keeps any more may be what stands in the way. */
+  /* Blocks that nobody uses any more may take up the room: free them. */
   shmt__arena_manager_sweep(k, true);
   if (fits(k->granted_bytes, nbytes, c->limit_bytes)) return SHMT_OK;
   name_largest(k, bytes, largest, sizeof largest);

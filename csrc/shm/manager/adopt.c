@@ -1,14 +1,13 @@
-/* shm/adopt.c -- going on with the files of a session whose manager was killed.
+/* shm/manager/adopt.c -- a new manager continues with the files of a session whose manager was killed.
  *
- * What lies in the control file is read once, into the private tables (Note [Private tables] in
- * shm/arena_manager.h), and must make sense as a whole: slabs that overlap, or blocks in use that no slab
- * has, are the work of a member that wrote where it should not. To go on would mean to give memory
- * away that others use.
+ * It reads the control file once, into its private tables (Note [Private tables] in shm/manager/arena_manager.h). The
+ * tables must make sense as a whole. When slabs overlap, or a block is in use and no slab has it, a member wrote where it
+ * should not. Continuing could then give away memory that others use, so the session is ended.
  */
 #include "os/memfd.h"
 #include "shm/block.h"
 #include "shm/client.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,14 +22,14 @@ static bool is_in_use(const shmt__arena_manager* k, uint32_t block) {
   return state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM;
 }
 
-/* Was the manager killed while it retired the slab? Its pages are gone by then. */
+/* Was the manager killed while it retired the slab? Then its pages are gone. */
 static bool is_retired(const shmt__arena_manager* k, const shmt__slab_view* s) {
   for (uint32_t i = 0; i < s->n_blocks; i++)
     if (is_in_use(k, s->first_block + i)) return false;
   return state_of(k, s->first_block) == SHMT_BLOCK_NONE;
 }
 
-/* Marks that the killed manager left come off. */
+/* Take off the marks that the killed manager has left. */
 static void settle_blocks(shmt__arena_manager* k, const shmt__slab_view* s) {
   for (uint32_t j = 0; j < s->n_blocks; j++) {
     uint32_t block = s->first_block + j;
@@ -62,8 +61,8 @@ static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
   return SHMT_OK;
 }
 
-/* Call f for each record from `begin` to `end` of the table at `at`. They are read, not mapped: looking
- * at a hole would fill it. */
+/* Call f for each record from `begin` to `end` of the table at `at`. The records are read from the file: reading an
+ * unused page through the map would allocate it. */
 static shmt_status read_records(shmt__arena_manager* k, const void* at, uint32_t begin, uint32_t end,
                                 size_t record_bytes,
                                 shmt_status (*f)(shmt__arena_manager* k, uint32_t i, const void* record)) {
@@ -82,7 +81,7 @@ static shmt_status read_records(shmt__arena_manager* k, const void* at, uint32_t
   return status;
 }
 
-/* Behind the end only noise can be, and the one slab that was being made. */
+/* Behind the end there can be only noise, and the one slab that was being made. */
 static shmt_status check_behind(shmt__arena_manager* k, uint32_t slab, const void* record) {
   const shmt__slab* s = record;
   shmt__slab_view view;
@@ -92,13 +91,13 @@ static shmt_status check_behind(shmt__arena_manager* k, uint32_t slab, const voi
   return SHMT_OK;
 }
 
-/* A block of no slab is not in use; or its slab was made to look like none. */
+/* A block without a slab must not be in use. If it is, a member has overwritten the state of its slab. */
 static shmt_status check_block(shmt__arena_manager* k, uint32_t block, const void* record) {
   const shmt__block* b = record;
   shmt__block_state state =
       shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed));
   if (state == SHMT_BLOCK_NONE || k->slab_of[block] != 0) return SHMT_OK;
-  /* What was retired has no blocks, and what was being made has none yet. */
+  /* A retired slab has no blocks, and one that was being made has none yet. */
   bool is_lost = b->slab < k->slabs_end && k->map.slabs[b->slab].n_blocks != 0 &&
                  shmt__arena_manager_slab_at(k, b->slab) == NULL;
   SHMT_REQUIRE(!is_lost && state != SHMT_BLOCK_USED && state != SHMT_BLOCK_RECLAIM, SHMT_E_MANAGER,
@@ -106,7 +105,7 @@ static shmt_status check_block(shmt__arena_manager* k, uint32_t block, const voi
   return SHMT_OK;
 }
 
-/* The free ranges are what no slab covers. */
+/* Adopt all slabs. The free ranges are what no slab covers. */
 static shmt_status adopt_slabs(shmt__arena_manager* k) {
   uint32_t end = atomic_load_explicit(&k->map.control->slabs_end, memory_order_acquire);
   uint32_t blocks_end = atomic_load_explicit(&k->map.control->blocks_end, memory_order_acquire);
@@ -119,14 +118,14 @@ static shmt_status adopt_slabs(shmt__arena_manager* k) {
                  "the manager has no memory for its lists");
     k->slabs_end = end;
   }
-  /* Behind the slabs that are left others may have been: what was used once has its records. */
+  /* There may have been slabs behind those that are left: records that were used once have pages. */
   if (blocks_end > k->blocks_end) k->blocks_end = blocks_end;
   SHMT_TRY(read_records(k, k->map.slabs, end + 1, k->map.fixed.n_slabs, sizeof(shmt__slab),
                         check_behind));
   return read_records(k, k->map.blocks, 0, k->blocks_end, sizeof(shmt__block), check_block);
 }
 
-/* Who has the lock of a number has it, whatever the table says. Slabs of numbers that nobody has are
+/* Adopt all clients. The lock of a number decides, whatever the table says. The slabs of numbers that nobody has become
  * orphans. */
 static void adopt_clients(shmt__arena_manager* k) {
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
@@ -140,21 +139,21 @@ static void adopt_clients(shmt__arena_manager* k) {
   }
 }
 
-/* Nobody is to try again with these files. */
+/* Mark the session as ended, so that nobody tries again with these files. */
 static void mark_ended(int control_fd) {
   uint64_t nbytes = 0;
   void* base = NULL;
   if (!shmt__os_memfd_check(control_fd, &nbytes) || shmt__blocks_of_size(nbytes) == 0 ||
       shmt__os_map_shared(control_fd, sizeof(shmt__control), &base) != SHMT_OK)
     return;
-  /* release: nobody who sees it goes on with the session. */
+  /* release: nobody who sees it continues with the session. */
   atomic_store_explicit(&((shmt__control*)base)->ended, 1, memory_order_release);
   shmt__os_unmap(base, sizeof(shmt__control));
 }
 
 shmt_status shmt__arena_manager_adopt(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
   *out = (shmt__arena_manager){.control_fd = -1, .arena_fd = arena_fd};
-  /* Opened anew: the one that came may have the lock of the client that sent it. */
+  /* Open it anew: the descriptor that came may have the lock of the client that sent it. */
   out->control_fd = shmt__os_reopen(control_fd);
   shmt__os_close(control_fd);
   shmt_status status = shmt__map_open(out->control_fd, &out->map);

@@ -1,5 +1,5 @@
-/* shm/ranges.c -- which parts of a line of addresses are free; first fit, neighbours join. */
-#include "shm/ranges.h"
+/* shm/manager/ranges.c -- a list of free ranges; first fit, neighbours are merged. */
+#include "shm/manager/ranges.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
-/* shm/manager_tables.c -- the manager's own tables of slabs and clients, and the copy of them that members read. See Note
- * [Private tables] in shm/arena_manager.h. */
+/* shm/manager/private_tables.c -- the manager's own tables of slabs and clients. See Note [Private tables] in
+ * shm/manager/arena_manager.h. */
 #include "os/failpoint.h"
 #include "os/memfd.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 
 #include <stdlib.h>
 
 shmt_status shmt__arena_manager_init_tables(shmt__arena_manager* k) {
   const shmt__fixed* c = &k->map.fixed;
-  k->slab_of = calloc(c->n_blocks, sizeof *k->slab_of); /* pages come with use */
+  k->slab_of = calloc(c->n_blocks, sizeof *k->slab_of); /* its pages come with use */
   k->clients_end = 1;
   SHMT_REQUIRE(
       k->slab_of != NULL && shmt__ranges_init(&k->arena, c->arena_bytes) &&
@@ -38,7 +38,7 @@ void shmt__arena_manager_enter_client(shmt__arena_manager* k, uint32_t id, shmt_
 
 bool shmt__arena_manager_adopt_client(shmt__arena_manager* k, uint32_t id) {
   const shmt__client_entry* e = &k->map.clients[id];
-  /* acquire: with the state come pid and start. They are hints; what decides is the lock. */
+  /* acquire: pid and start come with the state. They are hints; the lock decides. */
   uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
   if (state == SHMT_CLIENT_NONE) return false;
   if (state != SHMT_CLIENT_ALIVE) state = SHMT_CLIENT_RESERVED;
@@ -78,13 +78,13 @@ void shmt__arena_manager_enter_slab(shmt__arena_manager* k, uint32_t slab, const
   s->file_identity[0] = view->file_identity[0];
   s->file_identity[1] = view->file_identity[1];
   atomic_store_explicit(&s->owner, view->owner, memory_order_relaxed);
-  /* release: a manager that takes over believes the fields of a slab that has a state. */
+  /* release: a manager that takes over trusts the fields of a slab that has a state. */
   atomic_store_explicit(&s->state, view->state, memory_order_release);
   SHMT_FAILPOINT(slab_stated);
   if (slab >= k->slabs_end) k->slabs_end = slab + 1;
   if (view->first_block + view->n_blocks > k->blocks_end)
     k->blocks_end = view->first_block + view->n_blocks;
-  /* Never lower, as a manager that adopts comes here with a table that is not yet full. */
+  /* Never lower it: a manager that adopts a session comes here before its table is complete. */
   if (shmt__map_slabs_end(&k->map) < k->slabs_end)
     atomic_store_explicit(&c->slabs_end, k->slabs_end, memory_order_release);
   if (shmt__map_blocks_end(&k->map) < k->blocks_end)
@@ -103,15 +103,15 @@ void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
     shmt__block* b = &k->map.blocks[s.first_block + i];
     uint64_t generation =
         shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed));
-    /* The generation goes on, so that no old handle ever fits a later use of the record. */
+    /* The generation continues, so that no old handle ever fits a later use of the record. */
     atomic_store_explicit(&b->head, shmt__head(generation + 1, 0, SHMT_BLOCK_NONE),
                           memory_order_release);
     k->slab_of[s.first_block + i] = 0;
   }
   SHMT_FAILPOINT(retire_blocks_gone);
-  /* release: a manager that takes over sees the slab whole or gone. */
+  /* release: a manager that takes over sees the whole slab, or none. */
   atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
-  k->map.slabs[slab].n_blocks = 0; /* tells it from one that was made to look like none */
+  k->map.slabs[slab].n_blocks = 0; /* tells it from a slab whose state a member has overwritten */
   SHMT_FAILPOINT(retired);
   shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);

@@ -1,4 +1,4 @@
-"""The workers of a pool, and the thread that minds them.
+"""The workers of a pool, and the thread that supervises them.
 
     user ──put──> taskqueue ──feeder thread──> ready ──┐ whoever finds both a task
                                                        ├─ and an idle worker sends
@@ -11,7 +11,7 @@ workers at once and never inside a message, so a worker that is stopped or kille
 one holds up nobody.
 
 When workers end one after the other before they are ready for work (their initializer fails,
-say), replacing them for ever helps nobody: the crew breaks, and all tasks fail.
+say), replacing them for ever helps nobody: the group breaks, and all tasks fail.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
 
-__all__ = ["BrokenPoolError", "Crew", "WorkerLostError"]
+__all__ = ["BrokenPoolError", "WorkerGroup", "WorkerLostError"]
 
 #: Tasks taken from the user's iterators ahead of the workers.
 _N_READY = 16
@@ -150,7 +150,7 @@ class _Worker:
             self.pidfd = -1
 
 
-class Crew:
+class WorkerGroup:
     """Workers, their tasks and the threads between; holds no reference to the pool.
 
     Args:
@@ -279,7 +279,7 @@ class Crew:
             task = tasks = set_length = None
 
     def _offer(self, task: tuple[Any, ...]) -> bool:
-        """Give a task to an idle worker or put it by; False when the crew stops."""
+        """Give a task to an idle worker or keep it for later; False when the group stops."""
         with self._lock:
             while len(self._ready) >= self._max_ready:
                 if self._is_stopping:

@@ -1,5 +1,5 @@
-/* shm/arena_manager.h -- the manager's side of a session's memory: it grants slabs, frees what dead clients held, and
- * returns idle pages to the kernel.
+/* shm/manager/arena_manager.h -- the manager's side of a session's memory: it grants slabs, frees what dead clients held,
+ * and returns idle pages to the kernel.
  *
  * There is one arena manager for each session. It lives in the manager process (ipc/manager/).
  *
@@ -11,11 +11,11 @@
  * leases and the states of blocks belong to the members. The manager reads them in place, and never uses a value that it
  * reads there as an index or an address.
  */
-#ifndef SHMT_SHM_ARENA_MANAGER_H
-#define SHMT_SHM_ARENA_MANAGER_H
+#ifndef SHMT_SHM_MANAGER_ARENA_MANAGER_H
+#define SHMT_SHM_MANAGER_ARENA_MANAGER_H
 
 #include "shm/control_file.h"
-#include "shm/ranges.h"
+#include "shm/manager/ranges.h"
 
 enum {
   SHMT_TRIM_AGE_MS = 1000, /* a free block keeps its pages this long */
@@ -111,7 +111,7 @@ uint64_t shmt__arena_manager_n_leases(const shmt__arena_manager* k);
 /* End the leases of blocks that were last sent more than age_ms ago. Returns how many. */
 uint64_t shmt__arena_manager_drop_leases(shmt__arena_manager* k, uint32_t age_ms);
 
-/* --- the private tables (manager_tables.c, repair.c) --- */
+/* --- the private tables (private_tables.c, repair.c) --- */
 
 /* Allocate the tables of a manager whose files are mapped. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__arena_manager_init_tables(shmt__arena_manager* k);

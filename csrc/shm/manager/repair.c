@@ -1,6 +1,6 @@
-/* shm/repair.c -- the copies of the manager's tables that members read, kept as they should be. See Note
- * [Private tables] in shm/arena_manager.h. */
-#include "shm/arena_manager.h"
+/* shm/manager/repair.c -- rewrites the copy of the manager's tables that members read, where a member has overwritten it.
+ * See Note [Private tables] in shm/manager/arena_manager.h. */
+#include "shm/manager/arena_manager.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static void repair_header(shmt__arena_manager* k) {
   repair_word(&c->slabs_end, k->slabs_end);
   repair_word(&c->blocks_end, k->blocks_end);
   repair_word(&c->ended, 0);
-  /* It only grows: whoever claims a number raises it. */
+  /* It only grows: a process that claims a number raises it. */
   if (shmt__map_clients_end(&k->map) < k->clients_end) repair_word(&c->clients_end, k->clients_end);
 }
 
@@ -26,7 +26,7 @@ static void repair_client(shmt__arena_manager* k, uint32_t id) {
   const shmt__arena_manager_client* c = &k->clients[id];
   shmt__client_entry* e = &k->map.clients[id];
   uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
-  /* Of a child that was claimed for: it has come. */
+  /* A child whose number its parent claimed: it has started. */
   if (c->state == SHMT_CLIENT_RESERVED && state == SHMT_CLIENT_ALIVE) {
     (void)shmt__arena_manager_adopt_client(k, id);
     return;

@@ -1,17 +1,17 @@
-/* shm/sweep.c -- the manager's look over all blocks: what nobody keeps goes back, what idles gets
- * cold. */
+/* shm/manager/sweep.c -- the manager's sweep over all blocks: it frees blocks that nobody holds, returns the pages of idle
+ * ones, and retires empty slabs. */
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
-#include "shm/arena_manager.h"
+#include "shm/manager/arena_manager.h"
 #include "shm/lease.h"
 
 typedef struct sweep {
   shmt__arena_manager* k;
   uint32_t now_ms;
   bool all;
-  uint32_t n_idle_files; /* seen at this look */
+  uint32_t n_idle_files; /* seen in this sweep */
   uint64_t idle_file_bytes;
 } sweep;
 
@@ -21,7 +21,7 @@ typedef struct slab_census {
 } slab_census;
 
 static uint32_t age_of(const sweep* l, const shmt__block* b) {
-  /* The clock may wrap; stamp_ms may be newer than the start of this look. */
+  /* The clock may wrap, and stamp_ms may be newer than the start of this sweep. */
   int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
   return age > 0 ? (uint32_t)age : 0;
 }
@@ -53,7 +53,7 @@ static bool is_old(const sweep* l, uint32_t age_ms, bool is_orphan) {
   return l->all || is_orphan || age_ms >= SHMT_TRIM_AGE_MS;
 }
 
-/* gone: all pages are; else some may be, and the next look tries again. */
+/* gone: all pages are gone. Else some may be, and the next sweep tries again. */
 static void end_trim(sweep* l, shmt__block* b, bool gone) {
   if (gone) {
     shmt__block_end_trim(b, true);
@@ -63,7 +63,7 @@ static void end_trim(sweep* l, shmt__block* b, bool gone) {
   }
 }
 
-/* Blocks with pages of their own are trimmed one by one. */
+/* Trim blocks that consist of whole pages, one by one. */
 static void trim_paged(sweep* l, const shmt__slab_view* s, bool is_orphan) {
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     shmt__block* b = &l->k->map.blocks[s->first_block + i];
@@ -81,7 +81,7 @@ static void trim_paged(sweep* l, const shmt__slab_view* s, bool is_orphan) {
   }
 }
 
-/* Small blocks share pages: all of a slab or none. */
+/* Small blocks share pages, so all blocks of a slab are trimmed or none. */
 static void trim_small(sweep* l, const shmt__slab_view* s) {
   uint32_t n = 0;
   while (n < s->n_blocks && shmt__block_begin_trim(&l->k->map.blocks[s->first_block + n])) n++;
@@ -112,7 +112,7 @@ static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s)
     shmt__arena_manager_retire(l->k, index);
 }
 
-/* May the owner of a file that is free make another storage in it? See ipc/handle/file_cache.h. */
+/* May the owner of a free file still make another storage in it? See ipc/handle/file_cache.h. */
 static bool may_be_reused(sweep* l, const shmt__slab_view* s, const shmt__block* b) {
   enum { MOST_FILES = 64 };
   const uint64_t most_bytes = UINT64_C(512) << 20;
@@ -144,12 +144,11 @@ void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all) {
   sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = all};
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (shmt__arena_manager_slab_at(k, i) == NULL) continue;
-    const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* which may be retired */
+    const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* a copy: the slab may be retired below */
     if (s.state == SHMT_SLAB_ARENA) sweep_arena_slab(&l, i, &s);
     if (s.state == SHMT_SLAB_FILE) sweep_file_slab(&l, i, &s);
   }
-  /* The records live in the file; without this every one looked at would count as the manager's
-   * memory. */
+  /* The records lie in the file. Without this, each record that was read would count as the manager's memory. */
   shmt__os_map_forget(c, k->map.nbytes);
 }
 
@@ -163,7 +162,7 @@ void shmt__arena_manager_sweep_files(shmt__arena_manager* k) {
   uint32_t n_left = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (k->slabs[i].file < 0) continue;
-    const shmt__slab_view s = k->slabs[i].view; /* which may be retired */
+    const shmt__slab_view s = k->slabs[i].view; /* a copy: the slab may be retired below */
     sweep_file_slab(&l, i, &s);
     n_left += k->slabs[i].file >= 0;
   }
@@ -177,7 +176,7 @@ bool shmt__arena_manager_return_slab(shmt__arena_manager* k, uint32_t client, ui
   shmt__arena_manager_orphan_slab(k, slab);
   s.owner = 0;
   sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = true};
-  sweep_arena_slab(&l, slab, &s); /* an orphan now: retired at once, or when its last block is free */
+  sweep_arena_slab(&l, slab, &s); /* it is an orphan now: retired at once, or when its last block is free */
   return true;
 }
 
@@ -201,7 +200,7 @@ static uint64_t count_leases(shmt__block* b, uint32_t unused) {
 
 uint64_t shmt__arena_manager_n_leases(const shmt__arena_manager* k) { return for_each_block(k, count_leases, 0); }
 
-/* Leases without a record have the block's stamp. */
+/* Leases without a record have the age of the block's stamp. */
 static uint64_t drop_old_plain(shmt__block* b, uint32_t age_ms) {
   uint32_t age =
       (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed);
@@ -217,7 +216,7 @@ static bool is_older(const shmt__lease* l, void* arg) {
 uint64_t shmt__arena_manager_drop_leases(shmt__arena_manager* k, uint32_t age_ms) {
   uint64_t n = shmt__leases_end_if(&k->map, is_older, &age_ms);
   n += for_each_block(k, drop_old_plain, age_ms);
-  /* Counts that somebody who was killed left without a record go with them. */
+  /* This also ends counts that a killed process has left without a record. */
   atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
   (void)shmt__leases_audit(&k->map);
   shmt__map_note_activity(&k->map);

@@ -1,0 +1,266 @@
+/* ipc/session/join.c -- joins a session, rejoins it after its manager was killed, and sends requests to the manager. */
+#include "ipc/session/join.h"
+
+#include "ipc/session/launch.h"
+#include "ipc/session/request.h"
+#include "os/failpoint.h"
+#include "os/memfd.h"
+#include "os/process.h"
+#include "os/socket.h"
+#include "shm/block.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+enum {
+  ANSWER_MS = 30000, /* how long to wait for a stopped manager */
+  JOIN_MS = 10000,
+};
+
+static void drop_socket(shmt__session* s) {
+  shmt__os_close(s->socket);
+  s->socket = -1;
+}
+
+/* Nobody listens: start a manager. When another process starts one first that is fine, the caller connects again. */
+static shmt_status start_manager(const shmt__session* s, bool may_create) {
+  const shmt__session* member = s->control_fd >= 0 ? s : NULL;
+  const shmt__launch how = {
+      .listener = -1, .limit_bytes = shmt__sessions_limit_bytes(), .may_create = may_create};
+  SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
+               "no manager serves session %016" PRIx64 ", and only its user %" PRIu32
+               " can start one",
+               s->id, s->key.owner);
+  shmt_status status = shmt__manager_launch(&s->key, member, &how);
+  return status == SHMT_E_BUFFER ? SHMT_OK : status;
+}
+
+static shmt__packet make_packet(shmt__session* s, shmt__message type) {
+  return (shmt__packet){.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)type,
+                        .serial = ++s->serial,
+                        .client = s->client,
+                        .session = s->id,
+                        .world = s->world};
+}
+
+static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks,
+                              shmt__granted* out) {
+  shmt__session* s = arg;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GRANT_SLAB), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  p.nbytes = block_bytes;
+  p.count = n_blocks;
+  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
+  const shmt__fixed* fixed = &s->map.fixed;
+  SHMT_REQUIRE(reply.block < fixed->n_slabs && reply.count < fixed->n_blocks &&
+                   n_blocks <= fixed->n_blocks - reply.count && reply.nbytes < fixed->arena_bytes &&
+                   block_bytes <= (fixed->arena_bytes - reply.nbytes) / n_blocks,
+               SHMT_E_MANAGER, "the manager granted slab %u of %u, which lies outside the arena",
+               reply.block, fixed->n_slabs);
+  *out = (shmt__granted){reply.block, (uint32_t)reply.count, reply.nbytes};
+  return SHMT_OK;
+}
+
+static bool give_back_slab(void* arg, uint32_t slab) {
+  shmt__session* s = arg;
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_RETURN_SLAB);
+  p.block = slab;
+  return shmt__session_send(s, &p, NULL, 0);
+}
+
+/* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description of its own: a
+ * map, which children inherit, would keep the lock of the other one. */
+static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, int map_fd) {
+  void* base = NULL;
+  shmt__map map = {0};
+  bool reading = s->key.is_reader;
+  shmt_status status = shmt__map_open_of(map_fd, s->key.owner, &map);
+  shmt__os_close(map_fd);
+  if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
+    status = shmt__fail(SHMT_E_MANAGER,
+                        "the manager sent an arena that does not belong to its control file");
+  if (status == SHMT_OK)
+    status = reading ? shmt__os_map_read_only(arena_fd, map.fixed.arena_bytes, &base)
+                     : shmt__os_map_shared(arena_fd, map.fixed.arena_bytes, &base);
+  uint64_t n_chunks =
+      status == SHMT_OK ? (map.fixed.n_blocks + SHMT_HELD_BLOCK_CHUNK - 1) / SHMT_HELD_BLOCK_CHUNK : 0;
+  shmt__held_block*** held_blocks = status == SHMT_OK ? calloc(n_chunks, sizeof *held_blocks) : NULL;
+  if (status == SHMT_OK && held_blocks == NULL) {
+    shmt__os_unmap(base, map.fixed.arena_bytes);
+    status = shmt__fail(SHMT_E_NOMEM, "table of held blocks: tried to allocate %" PRIu64 " bytes",
+                        n_chunks * sizeof *held_blocks);
+  }
+  if (status != SHMT_OK) {
+    shmt__map_close(&map);
+    shmt__os_close(control_fd);
+    shmt__os_close(arena_fd);
+    return status;
+  }
+  s->map = map;
+  s->base = reading ? NULL : base;
+  s->reading_base = reading ? base : NULL;
+  s->control_fd = control_fd;
+  s->arena_fd = arena_fd;
+  s->held_blocks = held_blocks;
+  shmt__arena_init(&s->arena, &s->map, (shmt__slab_source){grant_slab, give_back_slab, s});
+  s->arena.fd = arena_fd;
+  s->arena.base = s->base;
+  s->arena.client = s->client;
+  return SHMT_OK;
+}
+
+/* Hold the block again under our new client number. If it was freed meanwhile, its generation becomes 0, which fits no
+ * handle. */
+static void hold_again(shmt__held_block* h, void* arg) {
+  shmt__session* s = arg;
+  if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
+  h->is_owned = false;
+}
+
+static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int fd) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_RESTORE_FILE);
+  p.block = block;
+  p.generation = generation;
+  (void)shmt__os_send(s->socket, &p, sizeof p, &fd, 1);
+}
+
+/* Send HELLO on a new connection. *lost: try again. */
+static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  int new_control_fd = -1;
+  bool was_member = s->control_fd >= 0;
+  p.count = s->key.is_reader;
+  shmt_status status = shmt__request(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
+                                 &n_fds, ANSWER_MS, lost);
+  if (status == SHMT_E_KEY && p.client != 0) {
+    /* The manager does not know us: join as a new client, and see whether it has our world. */
+    p = make_packet(s, SHMT_MESSAGE_HELLO);
+    p.client = 0;
+    status = shmt__request(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
+  }
+  if (status != SHMT_OK) return status;
+  if (n_fds != 3 && !was_member) *lost = true;
+  if (!was_member && n_fds == 3) {
+    s->client = reply.client;
+    status = open_files(s, fds[0], fds[1], fds[2]);
+  } else if (was_member && reply.world == s->world && p.client == 0 && n_fds == 3) {
+    new_control_fd = fds[0];
+    shmt__os_close(fds[1]);
+    shmt__os_close(fds[2]);
+  } else {
+    for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
+    if (was_member && reply.world != s->world) {
+      s->is_lost = true;
+      SHMT_FAIL(SHMT_E_MANAGER,
+                "session %016" PRIx64
+                " was begun anew by another manager; tensors shared before can no "
+                "longer be sent",
+                s->id);
+    }
+  }
+  if (status != SHMT_OK || *lost) return status;
+  SHMT_FAILPOINT(joined);
+  /* Also when it is the number that we had before: our holds were cleared with it. */
+  bool is_new_id = p.client == 0;
+  s->socket = socket;
+  s->client = s->arena.client = reply.client;
+  s->world = reply.world;
+  shmt__session_write_label(s);
+  if (was_member && is_new_id) {
+    shmt__arena_reset(&s->arena);
+    s->leases.has_page = false;
+    shmt__session_each_held_block(s, hold_again, s);
+  }
+  if (new_control_fd >= 0) {
+    /* Only now: until here the lock of the old descriptor may have kept our blocks. */
+    shmt__os_close(s->control_fd);
+    s->control_fd = new_control_fd;
+  }
+  /* A new manager gets the files that only its predecessor and we had. */
+  if (was_member && s->files != NULL) s->files->each_descriptor(s, send_file);
+  return SHMT_OK;
+}
+
+/* A service that ended in order must not be continued by those who still have its memory. */
+static shmt_status check_not_ended(shmt__session* s) {
+  if (s->control_fd < 0 || atomic_load_explicit(&s->map.control->ended, memory_order_acquire) == 0)
+    return SHMT_OK;
+  s->is_lost = true;
+  SHMT_FAIL(SHMT_E_MANAGER, "service %016" PRIx64 " has ended; its tensors stay usable here",
+            s->id);
+}
+
+shmt_status shmt__session_join(shmt__session* s, bool may_create) {
+  uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
+  int err = 0;
+  do {
+    int socket = shmt__session_connect(&s->key);
+    err = socket;
+    if (socket >= 0) {
+      bool lost = false;
+      shmt_status status = say_hello(s, socket, &lost);
+      if (status == SHMT_OK && !lost) return SHMT_OK;
+      shmt__os_close(socket);
+      if (!lost) return status;
+      SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
+                   "user %" PRIu32 " lets user %" PRIu32 " not join session %016" PRIx64,
+                   s->key.owner, shmt__os_uid(), s->id);
+      err = -SHMT_OS_REFUSED; /* it was just ending */
+    } else if (err == -SHMT_OS_REFUSED) {
+      SHMT_TRY(check_not_ended(s));
+      SHMT_TRY(start_manager(s, may_create));
+      continue;
+    } else if (err != -SHMT_OS_AGAIN) {
+      break;
+    }
+    shmt__os_sleep_ms(2);
+  } while (shmt__os_now_ms() < deadline);
+  SHMT_FAIL(SHMT_E_MANAGER, "cannot reach the manager of session %016" PRIx64 ": error %d", s->id,
+            -err);
+}
+
+/* The body of shmt__session_call: this thread is the requester. */
+static shmt_status call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
+                        shmt__packet* reply, int* out_fds, int* n_out_fds) {
+  shmt_status status = SHMT_E_MANAGER;
+  shmt__packet p = *request;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    bool lost = false;
+    SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
+                 "session %016" PRIx64 " was begun anew by another manager", s->id);
+    if (s->socket < 0) SHMT_TRY(shmt__session_join(s, true));
+    p.serial = ++s->serial;
+    p.client = s->client; /* it may have changed since the caller wrote it */
+    status = shmt__request(s, s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
+    if (!lost) return status;
+    drop_socket(s);
+  }
+  return status;
+}
+
+shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds,
+                               int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds) {
+  shmt__session_pin(s);
+  shmt_status status = shmt__request_begin();
+  if (status == SHMT_OK) {
+    status = call(s, request, fds, n_fds, reply, out_fds, n_out_fds);
+    shmt__request_end();
+  }
+  shmt__session_unpin(s);
+  return status;
+}
+
+void shmt__session_reconnect(shmt__session* s) {
+  shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  /* No request is open, so if the socket can be read the connection has ended. */
+  if (s->is_lost || shmt__request_is_waiting() ||
+      (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
+    return;
+  shmt__request_keep_lock(true); /* an exception would be lost here */
+  (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
+  shmt__request_keep_lock(false);
+}
