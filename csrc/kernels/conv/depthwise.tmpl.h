@@ -1,7 +1,7 @@
 /* kernels/conv/depthwise.tmpl.h -- depthwise convolution: one plane with one filter, one dtype.
  *
- * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose
- * depth is 1. The image is copied into the scratch with its padding, so that no vector of outputs needs a check for the border.
+ * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose depth is
+ * 1. The image is copied into the scratch with its padding, so that no vector of outputs needs a check for the border.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -93,7 +93,7 @@ void SHMT_LOOP(conv_depthwise)(char* const* data, const int64_t* strides, int64_
     FN(filter)(s, (const T*)(const void*)data[2], padded, s->stride[2], (T*)(void*)data[0]);
 }
 
-/* Weight gradient of n neighbouring elements of the filter: sums over the outputs of a plane, whose first input row is line. */
+/* Weight gradient of n neighbouring elements of the filter, summed over the outputs of a plane; line: the first input row. */
 INLINE void FN(weight_grad_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
                                  const int n, T* to) {
   const int64_t width = s->out[2], dilation = s->dilation[2], whole = width / FN(lanes) * FN(lanes);

@@ -1,10 +1,10 @@
 /* kernels/conv/direct.tmpl.h -- convolution of one image without a column matrix, one dtype.
  *
  * Note [Direct convolution]
- * The image is copied with its padding, and divided into the phases of the stride: the positions with one remainder modulo the
- * stride lie together. Then output q reads image[offset[p] + q] under element p of a filter, with q counted along padded rows.
- * So a vector of neighbouring outputs is one load at a shifted address, for every stride and dilation. The outputs between the
- * ends of two rows are dropped. The sums of several filters by several vectors of outputs stay in registers.
+ * The image is copied with its padding, and divided into the phases of the stride: the positions with one remainder modulo
+ * the stride lie together. Then output q reads image[offset[p] + q] under element p of a filter, with q counted along padded
+ * rows. So a vector of neighbouring outputs is one load at a shifted address, for every stride and dilation. The outputs
+ * between the ends of two rows are dropped. The sums of several filters by several vectors of outputs stay in registers.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/direct.h"

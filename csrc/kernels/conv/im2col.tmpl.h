@@ -124,8 +124,8 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
 #undef ADD
 #undef ROW_SETUP
 
-/* The flipped weight of an input gradient. data: (n, filters, kernel) with the kernel's elements in reverse; some channels of a
- * weight (filters, channels, kernel). n: those channels; ctx: shmt__conv_flip_args. */
+/* The flipped weight of an input gradient. data: (n, filters, kernel) with the kernel's elements in reverse; some channels
+ * of a weight (filters, channels, kernel). n: those channels; ctx: shmt__conv_flip_args. */
 void SHMT_LOOP(conv_flip)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_flip_args* s = ctx;
   T* to = (T*)(void*)data[0];

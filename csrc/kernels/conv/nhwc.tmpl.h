@@ -1,10 +1,11 @@
 /* kernels/conv/nhwc.tmpl.h -- NHWC convolution, one dtype.
  *
  * Note [NHWC convolution]
- * In an NHWC output the filters are neighbours, so a vector holds filters. The kernel multiplies one element of the input by the
- * row of weights that belongs to it, and keeps the sums of a tile of several outputs by several vectors in registers. The input
- * is read where it lies, through pointers; in the padding they point to zeros. Only the weights are packed. Where no patch of
- * a tile reaches into the padding and the kernel is not dilated, a row of the kernel is one run of memory.
+ * In an NHWC output the filters are neighbours, so a vector holds filters. The kernel multiplies one element of the input by
+ * the row of weights that belongs to it, and keeps the sums of a tile of several outputs by several vectors in registers.
+ * The input is read where it lies, through pointers; in the padding they point to zeros. Only the weights are packed. Where
+ * no patch of a tile reaches into the padding, and the positions under a row of the kernel follow each other in memory, that
+ * row is one run.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"

@@ -1,7 +1,7 @@
 /* kernels/conv/nhwc_offsets.tmpl.h -- where the patches of a tile of outputs begin in NHWC images, one dtype.
  *
- * Part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. The patch of an output is the part of the input under
- * the kernel. */
+ * Part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. The patch of an output is the part of the input
+ * under the kernel. */
 #include "kernels/conv/filter_vectors.tmpl.h"
 #include "kernels/conv/nhwc.h"
 
@@ -29,7 +29,7 @@ INLINE FN(cursor) FN(cursor_at)(const shmt__conv_nhwc_args* s) {
   const int64_t end = room < 0 ? 0 : room / c->stride[2] + 1;
 
   return (FN(cursor)){.begin = (c->padding[2] + c->stride[2] - 1) / c->stride[2],
-                      .end = end < c->out[2] ? end : c->out[2], /* an input with output_padding is larger than what the outputs read */
+                      .end = end < c->out[2] ? end : c->out[2], /* no output reads output_padding */
                       .image = s->first / volume,
                       .out = {in_image / plane, in_image / c->out[2] % c->out[1], in_image % c->out[2]}};
 }

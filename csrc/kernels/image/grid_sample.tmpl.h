@@ -1,7 +1,7 @@
 /* kernels/image/grid_sample.tmpl.h -- grid_sample: values of images at given positions. One dtype.
  *
- * n batch entries of any strides; ctx: shmt__grid_sample_args. The corners of a block of positions are found together. Their values
- * are summed in vectors of positions, or of channels in NHWC images.
+ * n batch entries of any strides; ctx: shmt__grid_sample_args. The corners of a block of positions are found together. Their
+ * values are summed in vectors of positions, or of channels in NHWC images.
  */
 #include "kernels/image/grid_corners.tmpl.h"
 #include "kernels/simd/half_runs.h"
@@ -11,7 +11,8 @@
 #include <immintrin.h>
 #endif
 
-/* Vectors as wide as the processor has them: the compiler keeps parts of wider ones in memory. Macros, because #if reads them. */
+/* Vectors as wide as the processor has them: the compiler keeps parts of wider ones in memory. Macros, because #if reads
+ * them. */
 #define VECTOR_BYTES (SHMT_ISA_LEVEL >= 1 ? 32 : 16)
 #define LANES        (VECTOR_BYTES / (SHMT_IS_HALF || SHMT_IS_FULL ? 4 : 8))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))

@@ -7,8 +7,8 @@
 
 enum { SHMT_GEMM_PANEL_BYTES = 128 }; /* of a row of a panel */
 
-/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have at least SHMT_GEMM_PANEL_BYTES, of which `columns` elements
- * count; rows of c have no more than those. */
+/* c = beta * c + alpha * a @ b; strides in elements. Rows of b have at least SHMT_GEMM_PANEL_BYTES, of which `columns`
+ * elements count; rows of c have no more than those. */
 typedef struct shmt__gemm_panel_args {
   int64_t columns, depth; /* depth: of a's rows and b's columns */
   int64_t a_row, a_column, b_row, c_row;

@@ -18,8 +18,8 @@ static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) {
 static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
 #endif
 
-/* The divisor of an average: the elements of the window inside the padded plane, or those inside the plane. A window may have more
- * elements than int64 counts, so they are counted in double. */
+/* The divisor of an average: the elements of the window inside the padded plane, or those inside the plane. A window may
+ * have more elements than int64 counts, so they are counted in double. */
 static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_args* s, int64_t od, int64_t oh, int64_t ow,
                                               int64_t inside) {
   const int64_t o[3] = {od, oh, ow};

@@ -11,8 +11,8 @@
 #define POOL_LOWEST ((C)(SHMT_IS_SIGNED ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : 0))
 #endif
 
-/* Compare the maxima so far of some outputs of a row with one element of each of their windows. A NaN wins. With 32-bit indices
- * twice as many fit a vector as with 64-bit ones; those outside the plane wrap, and are not used. */
+/* Compare the maxima so far of some outputs of a row with one element of each of their windows. A NaN wins. With 32-bit
+ * indices twice as many fit a vector as with 64-bit ones; those outside the plane wrap, and are not used. */
 static inline void SHMT_LOOP(max_pool_update)(const shmt__pool_args* s, C* best, uint32_t* at, const T* row,
                                               uint32_t row_at, int64_t begin, int64_t end) {
   SHMT_POOL_EACH_IN_ROW({
@@ -105,8 +105,8 @@ static void SHMT_LOOP(max_pool_values)(const shmt__pool_args* s, const T* image,
   for (int64_t w = 0; w < n; w++) out[w] = SHMT_STORE(best[w]);
 }
 
-/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Up to SHMT_POOL_BLOCK outputs of a row are
- * made together, one element of the kernel after the other, so that the comparisons become vectors. */
+/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Up to SHMT_POOL_BLOCK outputs of a row
+ * are made together, one element of the kernel after the other, so that the comparisons become vectors. */
 void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];

@@ -1,7 +1,7 @@
 /* kernels/pooling/pool.h -- pooling windows, for the templates of pooling.
  *
- * Planes have three dims, of which leading ones may be 1. A window lies only partly inside the plane where there is padding, or
- * where ceil_mode cuts the last one.
+ * Planes have three dims, of which leading ones may be 1. A window lies only partly inside the plane where there is padding,
+ * or where ceil_mode cuts the last one.
  */
 #ifndef SHMT_KERNELS_POOLING_POOL_H
 #define SHMT_KERNELS_POOLING_POOL_H
@@ -68,7 +68,8 @@ static inline void shmt__pool_outputs_inside(const shmt__pool_args* s, int64_t o
   if ((last - 1) * step + offset >= s->in[2]) *end = s->in[2] > offset ? (s->in[2] - 1 - offset) / step + 1 : 0;
 }
 
-/* The elements of the window along the last dim that are inside the plane for any of those outputs: a window may be far larger. */
+/* The elements of the window along the last dim that are inside the plane for any of those outputs: a window may be far
+ * larger. */
 static inline void shmt__pool_taps(const shmt__pool_args* s, int64_t first, int64_t last, int64_t* begin,
                                    int64_t* end) {
   const int64_t before = s->padding[2] - (last - 1) * s->stride[2], behind = s->in[2] - 1 + s->padding[2] - first * s->stride[2];

@@ -1,8 +1,9 @@
 /* ops/conv/relayout.c -- convolution with a layout conversion: tiles are computed as NHWC or NCHW, whatever the tensors are.
  *
- * The NHWC kernels (Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h) are so much faster than the NCHW ones that, with enough
- * channels, they win back the time to transpose the input and the outputs; and 16-bit elements have to be widened anyway. One
- * tile of an image, or of a few images, is in memory at a time, however many there are, and all threads work on it.
+ * The NHWC kernels (Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h) are so much faster than the NCHW ones that, with
+ * enough channels, they win back the time to transpose the input and the outputs; and 16-bit elements have to be widened
+ * anyway. One tile of an image, or of a few images, is in memory at a time, however many there are, and all threads work on
+ * it.
  *
  * Where the outputs are to be NHWC and that does not pay, an NCHW algorithm makes tiles, which are then transposed.
  */

@@ -11,8 +11,8 @@ bool shmt__conv_prefers_relayout_nhwc(const shmt__conv* c);
 bool shmt__conv_prefers_relayout_nhwc_amx(const shmt__conv* c);
 /* Is there an NHWC kernel of any kind? */
 bool shmt__conv_has_relayout_nhwc(const shmt__conv* c);
-/* outputs = images * weight + c->bias by an NHWC kernel, where shmt__conv_has_relayout_nhwc(). All have c->io_dtype; images and
- * outputs have any strides, the weight is dense. Errors: SHMT_E_NOMEM. */
+/* outputs = images * weight + c->bias by an NHWC kernel, where shmt__conv_has_relayout_nhwc(). All have c->io_dtype; images
+ * and outputs have any strides, the weight is dense. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* weight,
                                      const shmt__image_view* outputs);
 

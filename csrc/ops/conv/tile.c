@@ -106,8 +106,8 @@ static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, 
   }
 }
 
-/* Gather n channels of a tile, dense. Rows without a gap between them are one row; where channels or rows are neighbours, they
- * are transposed. */
+/* Gather n channels of a tile, dense. Rows without a gap between them are one row; where channels or rows are neighbours,
+ * they are transposed. */
 static void gather(const shmt__conv* c, const shmt__conv_tile* p, const char* from, int64_t n, char* to) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype], *in = p->shape.in;
   const int64_t pitch = volume(in) * wide;

@@ -28,7 +28,8 @@ shmt__conv_tile shmt__conv_tile_at(const shmt__conv* c, const int64_t* size, int
 bool shmt__conv_reads_in_place(const shmt__conv* c);
 /* Channels of a group that are best gathered together; 0 where the input is read in place. */
 int64_t shmt__conv_gathered_channels(const shmt__conv* c);
-/* Bytes of room that shmt__conv_tile_input() needs for n channels of a tile of that size; 0 where the input is read in place. */
+/* Bytes of room that shmt__conv_tile_input() needs for n channels of a tile of that size; 0 where the input is read in
+ * place. */
 int64_t shmt__conv_tile_input_bytes(const shmt__conv* c, const int64_t* size, int64_t n);
 /* The input of a tile, n channels from the first on, in c->dtype with dense rows: where it lies, or copied to room. Sets
  * p->shape.step. */
@@ -38,8 +39,8 @@ const char* shmt__conv_tile_input(const shmt__conv* c, shmt__conv_tile* p, const
 /* n elements of the weight from the first on, in c->dtype: where they lie, or cast to room. */
 const char* shmt__conv_cast_weight(const shmt__conv* c, const char* weight, int64_t first, int64_t n, char* room);
 
-/* Store outputs [at, at + length) of n filters of an image; from: one row for each filter in c->dtype, `pitch` elements apart.
- * Where they are rounded to another dtype, c->bias is added before. */
+/* Store outputs [at, at + length) of n filters of an image; from: one row for each filter in c->dtype, `pitch` elements
+ * apart. Where they are rounded to another dtype, c->bias is added before. */
 void shmt__conv_store_outputs(const shmt__conv* c, char* from, int64_t pitch, int64_t image, int64_t filter, int64_t n,
                               int64_t at, int64_t length, char* output);
 

@@ -1,9 +1,9 @@
 /* ops/image/resample.c -- resizing along the last dims (interpolate): nearest, linear or cubic.
  *
- * A slice is what an image has at one index along a resized dim. Each slice of the result is a weighted sum of a few neighbouring
- * slices of the input. channels_last images are resized as they lie: the channels of a position have the same weights. Images
- * with other strides are copied, and 16-bit floats are widened, a block at a time. The gradient is the same with other
- * tables of neighbours and weights.
+ * A slice is what an image has at one index along a resized dim. Each slice of the result is a weighted sum of a few
+ * neighbouring slices of the input. channels_last images are resized as they lie: the channels of a position have the same
+ * weights. Images with other strides are copied, and 16-bit floats are widened, a block at a time. The gradient is the same
+ * with other tables of neighbours and weights.
  */
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -34,8 +34,8 @@ typedef shmt__resample_plan plan;
 /* Kinds of memory: results between two dims; widened slices; slices to be rounded; dense copies of slices. */
 enum { BETWEEN, WIDENED = MOST_DIMS - 1, NARROWED, DENSE, ROOMS };
 
-/* A block is some slices of the result along the first resized dim. Its input is resized along the other dims first, beginning
- * with the last, so that only a few slices are in memory between two dims. */
+/* A block is some slices of the result along the first resized dim. Its input is resized along the other dims first,
+ * beginning with the last, so that only a few slices are in memory between two dims. */
 typedef struct job {
   char* to;
   shmt__part from; /* the input: outer dims, resized dims, and perhaps channels */
@@ -43,7 +43,7 @@ typedef struct job {
   shmt__resample_args shape[MOST_DIMS]; /* inner: elements behind the dim, which is resized before */
   int64_t slabs[MOST_DIMS];              /* how often each dim is resized for one slice along the first */
   int64_t rows, blocks;                  /* slices of a block; blocks of an image */
-  int64_t steps, narrow;                 /* slices of the input that are taken at a time, slices of the result that are rounded at a time */
+  int64_t steps, narrow;                 /* slices at a time: of the input, of the result that is rounded */
   int64_t item;
   shmt_dtype dtype, work; /* work: the dtype of the sums */
   uint64_t room[ROOMS];

@@ -19,9 +19,9 @@ typedef struct shmt__resample_plan {
   int16_t* fixed;  /* fixed-point weights, for uint8 only */
 } shmt__resample_plan;
 
-/* Fill p and s for resizing `in` slices to `out` in mode linear or cubic; a scale of 0 means the quotient of the sizes. bytes: make
- * fixed-point weights too. The options of p are set before. p owns the tables; the caller frees them with _fini(), whatever is
- * returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
+/* Fill p and s for resizing `in` slices to `out` in mode linear or cubic; a scale of 0 means the quotient of the sizes.
+ * bytes: make fixed-point weights too. The options of p are set before. p owns the tables; the caller frees them with
+ * _fini(), whatever is returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
 shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      bool bytes, shmt__resample_args* s);
 /* The same for the gradient: from `out` slices to `in`. Errors: the same. */

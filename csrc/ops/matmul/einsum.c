@@ -1,8 +1,8 @@
 /* ops/matmul/einsum.c -- einsum, tensordot and kron as batched matrix products.
  *
- * Every operand is permuted to one order of dims: the letters of the result, then those that are summed over; a letter that an
- * operand does not have becomes a dim of size 1. Operands are multiplied from left to right, and a letter is summed over with the
- * last operand that has it.
+ * Every operand is permuted to one order of dims: the letters of the result, then those that are summed over; a letter that
+ * an operand does not have becomes a dim of size 1. Operands are multiplied from left to right, and a letter is summed over
+ * with the last operand that has it.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"

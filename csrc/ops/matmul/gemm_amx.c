@@ -1,17 +1,17 @@
 /* ops/matmul/gemm_amx.c -- products of bfloat16 matrices on AMX tiles.
  *
  * Note [AMX tiles]
- * tdpbf16ps multiplies 16 rows of 16 pairs of a by 16 pairs of rows of 16 columns of b, and adds to 16 x 16 sums. Two tiles of
- * a and two of b make four tiles of sums, which stay in the tile registers for all of k, or for a block of it. Tiles of b come
- * from panels (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). Tiles of a are read where they lie if rows are dense
- * and whole; else they are packed in strips of 32 rows. A strip and a panel are both filled up with zeros, so that an infinity
- * in one never meets a missing element of the other.
+ * tdpbf16ps multiplies 16 rows of 16 pairs of a by 16 pairs of rows of 16 columns of b, and adds to 16 x 16 sums. Two tiles
+ * of a and two of b make four tiles of sums, which stay in the tile registers for all of k, or for a block of it. Tiles of b
+ * come from panels (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). Tiles of a are read where they lie if rows are
+ * dense and whole; else they are packed in strips of 32 rows. A strip and a panel are both filled up with zeros, so that an
+ * infinity in one never meets a missing element of the other.
  *
- * k is as long as a strip and a panel both fit the first-level cache. A longer k is cut: then the sums of a block of c stay in
- * memory while the blocks of k pass by.
+ * k is as long as a strip and a panel both fit the first-level cache. A longer k is cut: then the sums of a block of c stay
+ * in memory while the blocks of k pass by.
  *
- * Tile registers belong to a thread's state while they are in use. Every product leaves them empty, so that switching threads
- * costs nothing.
+ * Tile registers belong to a thread's state while they are in use. Every product leaves them empty, so that switching
+ * threads costs nothing.
  */
 #include "ops/matmul/gemm_amx.h"
 

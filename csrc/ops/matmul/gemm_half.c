@@ -1,10 +1,10 @@
 /* ops/matmul/gemm_half.c -- products of 16-bit floats: chooses the kernel; without one, widens blocks for sgemm.
  *
  * Note [Widened blocks]
- * Widened copies of whole matrices would take three times the memory of the product. So a block of c is summed in float32 over
- * blocks of a and b that fit the second-level cache together. Every element of a and b is widened once for each block of c that
- * needs it, which is cheap compared with the multiplications. The blocks are on the stack: a product of 16-bit floats allocates
- * nothing but its result.
+ * Widened copies of whole matrices would take three times the memory of the product. So a block of c is summed in float32
+ * over blocks of a and b that fit the second-level cache together. Every element of a and b is widened once for each block
+ * of c that needs it, which is cheap compared with the multiplications. The blocks are on the stack: a product of 16-bit
+ * floats allocates nothing but its result.
  */
 #include "ops/matmul/gemm_half.h"
 

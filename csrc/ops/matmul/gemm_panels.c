@@ -2,9 +2,9 @@
  *
  * Note [gemm panels]
  * A BLAS packs both factors of a product. That pays where rows, columns and k are all large; but a layer of a network often
- * multiplies a batch of few rows, or has a short k. Here only a panel is packed, some columns of b over some k, which stays in
- * the first-level cache while all rows of a pass by. Where a has few rows, even that is left out. Where b is transposed and a
- * has few rows, a is packed instead, and the transposed result is made.
+ * multiplies a batch of few rows, or has a short k. Here only a panel is packed, some columns of b over some k, which stays
+ * in the first-level cache while all rows of a pass by. Where a has few rows, even that is left out. Where b is transposed
+ * and a has few rows, a is packed instead, and the transposed result is made.
  */
 #include "ops/matmul/gemm_panels.h"
 

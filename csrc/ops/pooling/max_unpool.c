@@ -35,7 +35,8 @@ static shmt_status check(int n, const shmt_tensor* self, const shmt_tensor* indi
   return SHMT_OK;
 }
 
-/* Does a walk in memory order visit the elements of a plane in index order? Where several have one index, the last one counts. */
+/* Does a walk in memory order visit the elements of a plane in index order? Where several have one index, the last one
+ * counts. */
 static bool is_in_order(int n, const shmt_tensor* self) {
   int64_t before = INT64_MAX;
 

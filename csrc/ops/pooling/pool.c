@@ -137,8 +137,8 @@ static shmt_status signal_as_image(shmt_tensor* signal, shmt_tensor** out) {
                             SHMT_INTS(step[0], step[1], size[2] * step[2], step[2]), signal->offset, out);
 }
 
-/* A channels-last signal as an image of one row, which keeps its format, as in torch; for others *out stays NULL. image_sizes:
- * those of the result, converted likewise. New reference. */
+/* A channels-last signal as an image of one row, which keeps its format, as in torch; for others *out stays NULL.
+ * image_sizes: those of the result, converted likewise. New reference. */
 static shmt_status channels_last_signal_as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes,
                                                  shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) image = NULL;

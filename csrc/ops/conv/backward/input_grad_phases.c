@@ -3,8 +3,8 @@
  * Note [Phases]
  * A phase is the positions of the input that have one remainder modulo the stride s. Every output that reads such a position
  * reads it with the same elements of the kernel: every s-th one, or none. So the input gradient at these positions is a
- * convolution of the output's gradient with stride 1 and those elements of the kernel, flipped; its results lie s apart in the
- * image. No column matrix is made and summed.
+ * convolution of the output's gradient with stride 1 and those elements of the kernel, flipped; its results lie s apart in
+ * the image. No column matrix is made and summed.
  */
 #include "ops/conv/backward/input_grad_phases.h"
 

@@ -1,8 +1,8 @@
 /* ops/conv/backward/weight_grad_nhwc.c -- weight gradient in NHWC.
  *
- * All threads work on one tile of outputs at a time. The tile and its padded input are copied as NHWC, and widened on the way.
- * Threads share out the elements of filters. The sums of some channels are in memory at a time, those of a block of filters
- * beside each other; they are stored in the weight at the end.
+ * All threads work on one tile of outputs at a time. The tile and its padded input are copied as NHWC, and widened on the
+ * way. Threads share out the elements of filters. The sums of some channels are in memory at a time, those of a block of
+ * filters beside each other; they are stored in the weight at the end.
  */
 #include "ops/conv/backward/weight_grad_nhwc.h"
 

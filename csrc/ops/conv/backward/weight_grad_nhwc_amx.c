@@ -1,8 +1,8 @@
 /* ops/conv/backward/weight_grad_nhwc_amx.c -- weight gradient of bfloat16 NHWC images on AMX tiles.
  *
- * im2col copies the patches of some outputs (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). The matrix
- * of (filters, outputs) is read where it lies. Their product is added to the sums of some filters in float32, whose elements
- * are in the order of a patch: that of an NHWC weight.
+ * im2col copies the patches of some outputs (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). The
+ * matrix of (filters, outputs) is read where it lies. Their product is added to the sums of some filters in float32, whose
+ * elements are in the order of a patch: that of an NHWC weight.
  */
 #include "ops/conv/backward/weight_grad_nhwc_amx.h"
 

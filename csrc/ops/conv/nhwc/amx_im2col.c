@@ -55,8 +55,8 @@ SHMT_VNNI_INLINE void clear_run(char* to, int64_t nbytes) {
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t position) { return (uint64_t)position < (uint64_t)s->in[d]; }
 
-/* Copy the patches of n outputs of a row, none of which reaches into the padding along the row: run by run, each of all patches.
- * position: where the first patch begins. */
+/* Copy the patches of n outputs of a row, none of which reaches into the padding along the row: run by run, each of all
+ * patches. position: where the first patch begins. */
 static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position, int64_t n,
                                           char* to) {
   const shmt__conv* c = w->c;

@@ -1,7 +1,7 @@
 /* ops/conv/nhwc/grouped.c -- NHWC convolution, depthwise or in groups of a few filters.
  *
- * All weights are transposed at once: one row, of all filters, for each position of the kernel and channel of a group. Threads
- * share out outputs, counted through the images.
+ * All weights are transposed at once: one row, of all filters, for each position of the kernel and channel of a group.
+ * Threads share out outputs, counted through the images.
  */
 #include "ops/conv/nhwc/grouped.h"
 

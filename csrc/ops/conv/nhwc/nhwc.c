@@ -80,8 +80,8 @@ static void merge_even_positions(job* j) {
   j->shape.conv = &j->even;
 }
 
-/* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for the rows
- * before they are widened. */
+/* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for the
+ * rows before they are widened. */
 static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
                  char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
