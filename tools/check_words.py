@@ -55,7 +55,8 @@ WORDS = {
 }
 #: Identifiers that are right as they are: the field's own, or in the glossary.
 ALLOWED = re.compile(
-    r"(?:.*choose_algorithm.*|reflection_pad.*|.*_reflection_pad.*|fsync|msync|.*_async.*)"
+    r"(?:.*choose_(?:\w+_)?algorithm.*|__builtin_choose_expr|reflection_pad.*|.*_reflection_pad.*"
+    r"|fsync|msync|.*_async.*)"
 )
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)

@@ -94,24 +94,24 @@ typedef struct shmt__conv_shape {
   int64_t step[3]; /* elements of the image between neighbouring channels, planes, rows */
 } shmt__conv_shape;
 
-/* The steps of an image that lies dense; they wrap for one that cannot. */
+/* Set the steps of a dense image; they wrap for one that does not fit into memory. */
 static inline void shmt__conv_shape_dense(shmt__conv_shape* s) {
   s->step[2] = s->in[2];
   s->step[1] = shmt__wrap_mul_i64(s->in[1], s->step[2]);
   s->step[0] = shmt__wrap_mul_i64(s->in[0], s->step[1]);
 }
-/* How far n windows reach along a dim. */
+/* Elements, padding included, that n neighbouring outputs read along a dim. */
 static inline int64_t shmt__conv_reach(const shmt__conv_shape* s, int d, int64_t n) {
   return (n - 1) * s->stride[d] + (s->kernel[d] - 1) * s->dilation[d] + 1;
 }
 
-/* The weight of a convolution whose way back is wanted: of a group; elements of a kernel; steps in elements. */
+/* Flips a weight: filters of a group, elements of a kernel, steps in elements. */
 typedef struct shmt__conv_flip_args {
   int64_t filters, size;
   int64_t filter_step, channel_step, position_step;
 } shmt__conv_flip_args;
 
-/* Elements of a padded row, with room for a last vector of outputs that reaches beyond the end. */
+/* Elements of a padded row, with room for a last vector of outputs beyond the end. */
 enum { SHMT_CONV_DEPTHWISE_LANES = 16 };
 static inline int64_t shmt__conv_depthwise_row(const shmt__conv_shape* s) {
   const int64_t outputs = (s->out[2] + SHMT_CONV_DEPTHWISE_LANES - 1) / SHMT_CONV_DEPTHWISE_LANES * SHMT_CONV_DEPTHWISE_LANES;
@@ -123,29 +123,29 @@ static inline int64_t shmt__conv_depthwise_scratch(const shmt__conv_shape* s) {
   return (padded > reached ? padded : reached) * shmt__conv_depthwise_row(s);
 }
 
-/* Windows over planes; depth, height, width. */
+/* Pooling windows over planes; depth, height, width. */
 typedef struct shmt__pool_args {
   int64_t in[3], out[3], kernel[3], stride[3], padding[3], dilation[3];
   bool count_padding;
   int64_t divisor; /* of an average; 0: the number of elements */
-  int n;           /* of random windows: how many dims have them */
+  int n;           /* fractional pooling: how many dims have random samples */
 } shmt__pool_args;
 
-/* A row of outputs of images whose channels lie side by side. */
+/* A row of outputs of an NHWC image. */
 typedef struct shmt__pool_row_args {
   const shmt__pool_args* shape;
-  bool is_adaptive; /* windows are equal shares */
+  bool is_adaptive; /* windows are those of adaptive pooling */
   int64_t channels;
   int64_t od, oh; /* which row */
 } shmt__pool_row_args;
 
-/* Resizing along one dim: what every output line is made of. */
+/* Resizing along one dim: which input slices an output slice is a weighted sum of. */
 typedef struct shmt__resample_args {
-  int64_t in, out, inner, taps; /* lines, elements in a line, most neighbours of a line */
-  int64_t origin;               /* the first line of in that is there */
+  int64_t in, out, inner, taps; /* slices, elements of a slice, the most neighbours of a slice */
+  int64_t origin;               /* the first slice of the input in memory */
   const int64_t* first;         /* (out): the first neighbour */
-  const int64_t* count;         /* (out): how many there are */
-  const void* weights;          /* (out, taps), of the type that is calculated in */
+  const int64_t* count;         /* (out): how many neighbours */
+  const void* weights;          /* (out, taps), of the type of the sums */
   const int16_t* fixed;         /* (out, taps): the weights times 2^precision, for bytes */
   int precision;
 } shmt__resample_args;
@@ -166,12 +166,12 @@ typedef struct shmt__attention_shape {
   bool causal, mask_is_bool;
 } shmt__attention_shape;
 
-/* Steps of a tensor of images or positions, in elements: along the batch, the channels or coordinates, and depth, height, width. */
+/* Steps of a tensor of images or of a grid, in elements: along the batch, the channels or coordinates, and depth, height, width. */
 typedef struct shmt__grid_view {
   int64_t batch, channel, at[3];
 } shmt__grid_view;
 
-/* Sampling n-dimensional images at positions; depth, height, width. */
+/* grid_sample of n-dimensional images; depth, height, width. */
 typedef struct shmt__grid_sample_args {
   int64_t in[3], out[3], channels;
   int n, mode, padding;

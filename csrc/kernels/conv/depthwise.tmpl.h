@@ -1,8 +1,7 @@
-/* kernels/conv/depthwise.tmpl.h -- convolution of one plane with one filter, one dtype.
+/* kernels/conv/depthwise.tmpl.h -- depthwise convolution: one plane with one filter, one dtype.
  *
- * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose
- * depth is 1. The image is copied into the scratch with its padding, so that every vector of outputs is
- * calculated alike, without edges.
+ * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose depth is
+ * 1. The image is copied into the scratch with its padding, so that no vector of outputs needs a check for the border.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -27,7 +26,7 @@ INLINE FN(vector) FN(load)(const T* x, int64_t stride) {
     return v;
   }
   if (stride == 2) {
-    /* Of two vectors every other element; the second begins early, so that nothing behind the last one is read. */
+    /* Every other element of two vectors; the second one begins early, so that nothing behind the last element is read. */
     FN(vector) w;
     FN(integers) lanes;
     for (int k = 0; k < FN(lanes); k++) lanes[k] = k < FN(lanes) / 2 ? 2 * k : 2 * k + 1;
@@ -46,7 +45,7 @@ static void FN(pad)(const shmt__conv_shape* s, const T* image, T* padded) {
     memcpy(padded + (h + s->padding[1]) * row + s->padding[2], image + h * s->step[2], (size_t)s->in[2] * sizeof(T));
 }
 
-/* SHMT_CONV_DEPTHWISE_LANES outputs of a row whose first image row begins at line. */
+/* SHMT_CONV_DEPTHWISE_LANES outputs of a row; line: where the first row of their input begins. */
 INLINE void FN(filter_block)(const shmt__conv_shape* s, const T* filter, const T* line, int64_t row, int64_t stride,
                              T* out) {
   const int64_t n_rows = s->kernel[1], n_columns = s->kernel[2], dilation = s->dilation[2];
@@ -64,7 +63,7 @@ INLINE void FN(filter_block)(const shmt__conv_shape* s, const T* filter, const T
   for (int v = 0; v < FN(vectors); v++) memcpy(out + v * FN(lanes), &sum[v], sizeof sum[v]);
 }
 
-/* stride: of the width; a constant where it matters. */
+/* stride: along the width; callers pass a constant for the usual ones. */
 INLINE void FN(filter)(const shmt__conv_shape* s, const T* filter, const T* padded, int64_t stride, T* out) {
   const int64_t row = shmt__conv_depthwise_row(s), width = s->out[2];
 
@@ -94,7 +93,7 @@ void SHMT_LOOP(conv_depthwise)(char* const* data, const int64_t* strides, int64_
     FN(filter)(s, (const T*)(const void*)data[2], padded, s->stride[2], (T*)(void*)data[0]);
 }
 
-/* Sums over the outputs of a plane for n neighbouring elements of the filter, whose first image row begins at line. */
+/* Weight gradient of n neighbouring elements of the filter, summed over the outputs of a plane; line: the first input row. */
 INLINE void FN(weight_grad_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
                                  const int n, T* to) {
   const int64_t width = s->out[2], dilation = s->dilation[2], whole = width / FN(lanes) * FN(lanes);
@@ -114,7 +113,7 @@ INLINE void FN(weight_grad_taps)(const shmt__conv_shape* s, const T* grad, const
     const FN(vector) g = FN(load)(last, 1);
 #pragma GCC unroll 4
     for (int k = 0; k < n; k++) {
-      /* What lies beyond the row may be infinite. */
+      /* Elements beyond the row may be infinite: mask them. */
       const FN(vector) x = FN(load)(line + k * dilation + whole * stride, stride);
       sum[k] += g * (FN(vector))((FN(integers))x & is_inside);
     }

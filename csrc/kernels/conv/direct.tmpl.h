@@ -1,17 +1,17 @@
-/* kernels/conv/direct.tmpl.h -- convolution of one image without columns, one dtype.
+/* kernels/conv/direct.tmpl.h -- convolution of one image without a column matrix, one dtype.
  *
  * Note [Direct convolution]
- * The image is laid out anew with its padding, and apart by the remainders of its positions modulo the stride. Then the
- * element under filter element p of output q is image[offset[p] + q], with q counted along padded rows: vectors of
- * neighbouring outputs are loads at shifted addresses, for every stride and dilation. What is calculated between two
- * rows' ends is dropped. A tile of several filters by several vectors of outputs stays in registers.
+ * The image is copied with its padding, and divided into the phases of the stride: the positions with one remainder modulo
+ * the stride lie together. Then output q reads image[offset[p] + q] under element p of a filter, with q counted along padded
+ * rows. So a vector of neighbouring outputs is one load at a shifted address, for every stride and dilation. The outputs
+ * between the ends of two rows are dropped. The sums of several filters by several vectors of outputs stay in registers.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/direct.h"
 
 #include <string.h>
 
-/* Products of a tile are added unrounded where the processor can. */
+/* Fused multiply-add where the processor has it. */
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -28,7 +28,7 @@
 enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(vectors) = 3, FN(block) = FN(lanes) * FN(vectors) };
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 
-/* data: padded image, image; n: channels; ctx: shmt__conv_direct_args. */
+/* Pad an image. data: padded image, image; n: channels; ctx: shmt__conv_direct_args. */
 void SHMT_LOOP(conv_direct_pad)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_direct_args* s = ctx;
   const shmt__conv_shape* c = s->conv;
@@ -50,7 +50,7 @@ void SHMT_LOOP(conv_direct_pad)(char* const* data, const int64_t* strides, int64
           continue;
         }
         for (int64_t r = 0; r < c->stride[2]; r++) {
-          /* The elements whose place modulo the stride is r. */
+          /* The elements whose padded position modulo the stride is r. */
           const int64_t begin = ((r - c->padding[2]) % c->stride[2] + c->stride[2]) % c->stride[2];
           T* at = row + r * s->volume + (begin + c->padding[2]) / c->stride[2];
           for (int64_t w = begin; w < c->in[2]; w += c->stride[2]) *at++ = from[w];
@@ -66,8 +66,8 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
   return v;
 }
 
-/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q; where it is
- * one vector, `some` elements of that. */
+/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q; of a single
+ * vector, only `some` elements. */
 INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offset, int64_t k, T* to, int64_t pitch,
                      const int n_vectors, const int64_t some) {
   FN(vector) sum[FILTERS][FN(vectors)] = {{{0}}};
@@ -91,14 +91,14 @@ INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offs
   for (int i = 0; i < FILTERS; i++) {
 #pragma GCC unroll 3
     for (int v = 0; v < n_vectors; v++) {
-      /* Of one vector, not of the array: that would have to lie in memory. */
+      /* The address of one vector: that of the array would force it into memory. */
       const FN(vector) done = sum[i][v];
       memcpy(to + i * pitch + v * FN(lanes), &done, some < FN(lanes) ? (size_t)some * sizeof(T) : sizeof done);
     }
   }
 }
 
-/* All outputs of a run; exact: nothing beyond them is read or written, the last vector goes over outputs again. */
+/* All outputs of a run; exact: nothing beyond them is read or written, and the last vector makes some outputs again. */
 INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__conv_direct_args* s, int64_t run, T* to,
                       int64_t pitch, bool exact) {
   const int64_t *offset = s->offset, k = s->k, lanes = FN(lanes);
@@ -124,21 +124,21 @@ INLINE void FN(tiles)(const T* const* weight, const T* image, const shmt__conv_d
     FN(tile)(weight, image + q, offset, k, to + q, pitch, 1, lanes);
 }
 
-/* Rows of `width` that are `pitch` apart, put together. */
+/* Copy n rows of `width` elements, `pitch` apart, to dense rows. */
 INLINE void FN(gather_rows)(T* to, const T* from, int64_t n, int64_t width, int64_t pitch) {
   const int64_t end = n * width;
 
   for (int64_t h = 0; h < n; h++, from += pitch) {
     T* row = to + h * width;
     int64_t w = 0;
-    /* Whole vectors, also beyond the row: what is wrong there, the next row overwrites. */
+    /* Whole vectors, also beyond the row: the next row overwrites what is wrong there. */
     for (; w < width && h * width + w + FN(lanes) <= end; w += FN(lanes))
       memcpy(row + w, from + w, FN(lanes) * sizeof(T));
     if (w < width) memcpy(row + w, from + w, (size_t)(width - w) * sizeof(T));
   }
 }
 
-/* data: outputs of n filters, padded image, weight, scratch as filter() of ops/conv/direct.c has it; n: filters; ctx:
+/* data: outputs of n filters, padded image, weight, scratch as in filter() of ops/conv/nchw/direct.c; n: filters; ctx:
  * shmt__conv_direct_args. */
 void SHMT_LOOP(conv_direct)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_direct_args* s = ctx;
@@ -146,14 +146,14 @@ void SHMT_LOOP(conv_direct)(char* const* data, const int64_t* strides, int64_t n
   const int64_t pitch = (run + FN(block) - 1) / FN(block) * FN(block);
   const T* image = (const T*)(const void*)data[1];
   T* scratch = (T*)(void*)data[3];
-  /* Is there nothing between two rows' ends? Less than a vector is copied element by element, if it must be. */
+  /* Are all outputs of the run wanted? A run of less than a vector is copied element by element, if it must be. */
   const bool is_joined = (out[1] == 1 || s->row == out[2]) && (s->is_in_place || run >= FN(lanes));
 
   (void)strides;
   for (int64_t f = 0; f < n; f += FILTERS) {
     const int64_t n_filters = n - f < FILTERS ? n - f : FILTERS;
     const T* weight[FILTERS];
-    /* Rows that are missing repeat the last. */
+    /* Missing filters repeat the last one. */
     for (int64_t i = 0; i < FILTERS; i++)
       weight[i] = (const T*)(const void*)data[2] + (f + (i < n_filters ? i : n_filters - 1)) * s->k;
     T* const to = (T*)(void*)data[0] + f * s->pitch;

@@ -1,4 +1,4 @@
-/* kernels/conv/filter_vectors.tmpl.h -- vectors of filters, of one dtype: part of templates of convolutions. */
+/* kernels/conv/filter_vectors.tmpl.h -- vectors of filters, one dtype: part of the NHWC templates. */
 #if SHMT_ISA_LEVEL == 2
 #define VECTOR_BYTES 64
 #else
@@ -15,14 +15,14 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
   return v;
 }
 
-/* Note [Groups of pixels]
- * Groups of as many filters as channels, which are few and divide a vector, lie side by side in one. The i-th channel of each
- * group, moved to all of its places, meets the row of weights that belongs to it. Filters with a channel of their own need no
- * moving about. */
+/* Note [Grouped NHWC convolution]
+ * Groups have as many filters as channels, and that number divides the elements of a vector. So several groups lie side by
+ * side in one vector. A shuffle copies the i-th channel of each group to all lanes of the group, where it is multiplied by
+ * the row of weights that belongs to it. Depthwise filters need no shuffle. */
 typedef __typeof__(__builtin_choose_expr(sizeof(T) == sizeof(int32_t), (int32_t)0, (int64_t)0)) FN(lane_index);
 typedef FN(lane_index) FN(lane_indices) __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Where the first channel of each group is. */
+/* For each lane, the lane of the first channel of its group. */
 INLINE FN(lane_indices) FN(first_channel_lanes)(int64_t channels) {
   FN(lane_indices) first;
 

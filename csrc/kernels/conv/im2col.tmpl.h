@@ -1,4 +1,4 @@
-/* kernels/conv/im2col.tmpl.h -- images laid out as columns for convolution by matrix product, and back. One dtype.
+/* kernels/conv/im2col.tmpl.h -- im2col and col2im: images as column matrices for convolution, and back. One dtype.
  *
  * data: col, image; n: how many rows of col; ctx: shmt__conv_shape. Row (channel, kd, kh, kw) of col holds, for every
  * output position, the image element under that filter element; 0 outside the image. Rows are ctx->col_row elements
@@ -20,7 +20,7 @@ static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in,
   if (*end < *begin) *end = *begin;
 }
 
-/* Set up row r: which channel and filter element, and where its outputs begin and end. */
+/* Set up row r: its channel and filter element, and where its outputs begin and end. */
 #define ROW_SETUP(r)                                                                                             \
   const int64_t line_at = (r) / s->kernel[2], plane_at = line_at / s->kernel[1], channel = plane_at / s->kernel[0]; \
   const int64_t kw = (r) - line_at * s->kernel[2], kh = line_at - plane_at * s->kernel[1];                       \
@@ -33,7 +33,7 @@ static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in,
   SHMT_LOOP(inside)(ow, s->stride[2], s->in[2], s->out[2], &w0, &w1);                                            \
   T* const image = (T*)(void*)data[1] + channel * s->step[0]
 
-/* Copies of rows, most of them short: a call of the library for each would take longer than the copy. */
+/* Copy a row. Most rows are short: a call of memcpy would take longer than the copy. */
 static inline void SHMT_LOOP(put_row)(T* to, const T* from, int64_t n) {
   enum { LONG = 256, CHUNK = 32, PART = 8 };
   const int64_t nbytes = n * (int64_t)sizeof(T);
@@ -124,8 +124,8 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
 #undef ADD
 #undef ROW_SETUP
 
-/* Weights for the way back: data: (n, filters, kernel) with the kernel's elements in reverse, some channels of weight
- * (filters, channels, kernel); n: those channels; ctx: shmt__conv_flip_args. */
+/* The flipped weight of an input gradient. data: (n, filters, kernel) with the kernel's elements in reverse; some channels
+ * of a weight (filters, channels, kernel). n: those channels; ctx: shmt__conv_flip_args. */
 void SHMT_LOOP(conv_flip)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_flip_args* s = ctx;
   T* to = (T*)(void*)data[0];

@@ -1,24 +1,25 @@
-/* kernels/conv/nhwc.tmpl.h -- convolution of images whose channels are neighbours, one dtype.
+/* kernels/conv/nhwc.tmpl.h -- NHWC convolution, one dtype.
  *
- * Note [Pixels]
- * Filters are neighbours in the result as channels are in the image, so vectors are of filters: an element of a pixel times
- * the row of weights that belongs to it, for a tile of several pixels by several vectors, stays in registers. Pixels are
- * read where they lie, by pointers: outside of the image they point to zeros. Nothing is laid out anew but the weights.
- * Where all windows of a tile are inside and pixels follow each other, a row of a kernel is one run.
+ * Note [NHWC convolution]
+ * In an NHWC output the filters are neighbours, so a vector holds filters. The kernel multiplies one element of the input by
+ * the row of weights that belongs to it, and keeps the sums of a tile of several outputs by several vectors in registers.
+ * The input is read where it lies, through pointers; in the padding they point to zeros. Only the weights are packed. Where
+ * no patch of a tile reaches into the padding, and the positions under a row of the kernel follow each other in memory, that
+ * row is one run.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"
 
 #include <string.h>
 
-/* Products of a tile are added unrounded where the processor can. */
+/* Fused multiply-add where the processor has it. */
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #include "kernels/conv/nhwc_offsets.tmpl.h"
 
-/* sum += an element of each pixel times a row of weights. */
+/* sum += element p of each input times a row of weights. */
 INLINE void FN(add_element)(FN(vector) (*sum)[FN(vectors)], const T* const* from, int64_t p, const T* weight,
                             const int n_outputs, const int n_vectors) {
   FN(vector) w[FN(vectors)] = {{0}};
@@ -33,7 +34,7 @@ INLINE void FN(add_element)(FN(vector) (*sum)[FN(vectors)], const T* const* from
   }
 }
 
-/* The same of n elements. */
+/* The same for n elements. */
 INLINE void FN(add_run)(FN(vector) (*sum)[FN(vectors)], const T* const* from, const T* weight, int64_t row, int64_t n,
                         const int n_outputs, const int n_vectors) {
   int64_t p = 0;
@@ -44,7 +45,7 @@ INLINE void FN(add_run)(FN(vector) (*sum)[FN(vectors)], const T* const* from, co
   for (; p < n; p++) FN(add_element)(sum, from, p, weight + p * row, n_outputs, n_vectors);
 }
 
-/* n_outputs outputs, `pitch` elements apart, of n_vectors vectors of filters. */
+/* n_outputs outputs, `pitch` elements apart, of n_vectors vectors of filters; are_inside: no patch reaches into the padding. */
 INLINE void FN(tile)(const shmt__conv_nhwc_args* s, const FN(patches) * w, const T* image, const T* weight,
                      const T* bias, T* to, int64_t pitch, bool are_inside, const int n_outputs, const int n_vectors) {
   const shmt__conv_shape* c = s->conv;
@@ -83,14 +84,14 @@ INLINE void FN(tile)(const shmt__conv_nhwc_args* s, const FN(patches) * w, const
   for (int i = 0; i < n_outputs; i++) {
 #pragma GCC unroll 3
     for (int v = 0; v < n_vectors; v++) {
-      /* Of one vector, not of the array: that would have to lie in memory. */
+      /* The address of one vector: that of the array would force it into memory. */
       const FN(vector) done = s->bias ? sum[i][v] + FN(load_vector)(bias + v * FN(lanes)) : sum[i][v];
       memcpy(to + i * pitch + v * FN(lanes), &done, sizeof done);
     }
   }
 }
 
-/* n outputs of some vectors, whose last may be of fewer filters. */
+/* n outputs of n_vectors vectors, the last of which may have fewer filters. */
 INLINE void FN(tiles)(const shmt__conv_nhwc_args* s, const T* image, const T* weight, const T* bias, T* to, int64_t n,
                       int64_t filters, const int n_outputs, const int n_vectors) {
   const int64_t step = n_outputs * s->conv->stride[2] * s->step[2];
@@ -101,7 +102,7 @@ INLINE void FN(tiles)(const shmt__conv_nhwc_args* s, const T* image, const T* we
     FN(patches) patches;
     const bool are_inside = FN(next_patches)(s, some, &at, &patches, n_outputs);
     const bool is_whole = some == n_outputs && filters == n_vectors * FN(lanes);
-    /* What is not whole is made beside the result. */
+    /* A tile that is not whole is made in a buffer. */
     T made[MOST_OUTPUTS * FN(vectors) * FN(lanes)];
     const int64_t pitch = is_whole ? s->pitch : FN(vectors) * FN(lanes);
     if (!is_whole && s->adds) {
@@ -110,7 +111,7 @@ INLINE void FN(tiles)(const shmt__conv_nhwc_args* s, const T* image, const T* we
     }
     for (;;) {
       FN(tile)(s, &patches, image, weight, bias, is_whole ? to : made, pitch, are_inside, n_outputs, n_vectors);
-      /* Behind patches inside come others of their row: these are but one step on. */
+      /* The next outputs of the row: all patches move by one step. */
       if (!is_whole || !are_inside || q + 2 * n_outputs > n || at.out[2] == 0 || at.out[2] + n_outputs > at.end) break;
       for (int k = 0; k < n_outputs; k++) patches.at[k] += step;
       FN(advance)(s->conv, &at, n_outputs);
@@ -128,13 +129,13 @@ void SHMT_LOOP(conv_nhwc)(char* const* data, const int64_t* strides, int64_t n, 
   const shmt__conv_nhwc_args* s = ctx;
   T* to = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *weight = (const T*)(const void*)data[2];
-  /* Not looked at where there is none. */
+  /* Without a bias this is not read. */
   const T* bias = s->bias ? s->bias : weight;
 
   (void)strides;
   for (int64_t f = 0, some; f < s->filters; f += some * FN(lanes)) {
     const int64_t left = s->filters - f, vectors = (left + FN(lanes) - 1) / FN(lanes);
-    /* No lone vector behind three. */
+    /* Four vectors are 2 + 2, not 3 + 1. */
     some = vectors == 4 ? 2 : vectors < 3 ? vectors : 3;
     const int64_t filters = left < some * FN(lanes) ? left : some * FN(lanes);
     if (some == 1)

@@ -1,20 +1,20 @@
-/* kernels/conv/nhwc_grouped.tmpl.h -- convolution of images whose channels are neighbours, in groups of one filter or a few, one dtype.
+/* kernels/conv/nhwc_grouped.tmpl.h -- NHWC convolution, depthwise or in groups of a few filters, one dtype.
  *
- * As Note [Pixels] in kernels/conv/nhwc.tmpl.h, but for vectors of filters of several groups.
+ * Like Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h, but a vector holds the filters of several groups.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"
 
 #include <string.h>
 
-/* Products of a tile are added unrounded where the processor can. */
+/* Fused multiply-add where the processor has it. */
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #include "kernels/conv/nhwc_offsets.tmpl.h"
 
-/* n_outputs outputs of n_vectors vectors of filters, as in Note [Groups of pixels]. */
+/* n_outputs outputs of n_vectors vectors of filters, as in Note [Grouped NHWC convolution]. */
 INLINE void FN(tile_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * w, FN(lane_indices) first, const T* image,
                              const T* weight, const T* bias, T* to, int64_t pitch, bool are_inside, bool is_depthwise,
                              const int n_outputs, const int n_vectors) {
@@ -88,15 +88,15 @@ INLINE void FN(run_grouped)(const shmt__conv_nhwc_args* s, const T* image, const
     for (; f + 2 * FN(lanes) <= s->filters; f += 2 * FN(lanes))
       FN(store_grouped)(s, &patches, first, image + f, weight + f, bias + f, to + f, some, are_inside, is_depthwise, 2);
     for (; f < s->filters; f += FN(lanes)) {
-      /* The last vector goes over groups again. */
+      /* The last vector makes some groups again. */
       if (f + FN(lanes) > s->filters) f = s->filters - FN(lanes);
       FN(store_grouped)(s, &patches, first, image + f, weight + f, bias + f, to + f, some, are_inside, is_depthwise, 1);
     }
   }
 }
 
-/* Groups of s->channels filters and channels. data: outputs of s->filters, SHMT_NHWC_LANES at least, images, weights in rows
- * of all filters; n: outputs; ctx: shmt__conv_nhwc_args, of planes. */
+/* Groups of s->channels filters and channels. data: outputs of s->filters (at least SHMT_NHWC_LANES), images, weights in rows
+ * of all filters; n: outputs; ctx: shmt__conv_nhwc_args of images with depth 1. */
 void SHMT_LOOP(conv_nhwc_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_nhwc_args* s = ctx;
   T* to = (T*)(void*)data[0];

@@ -1,12 +1,14 @@
-/* kernels/conv/nhwc_offsets.tmpl.h -- where the windows of tiles of outputs are in images whose channels are neighbours, of one dtype:
- * part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. */
+/* kernels/conv/nhwc_offsets.tmpl.h -- where the patches of a tile of outputs begin in NHWC images, one dtype.
+ *
+ * Part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. The patch of an output is the part of the input
+ * under the kernel. */
 #include "kernels/conv/filter_vectors.tmpl.h"
 #include "kernels/conv/nhwc.h"
 
 #define OUTPUTS      (SHMT_ISA_LEVEL == 2 ? 8 : 4)
-#define MOST_OUTPUTS 8 /* of one vector of filters: sums enough to wait for none */
+#define MOST_OUTPUTS 8 /* of one vector of filters: so many independent sums hide the latency of an addition */
 
-/* Where windows begin, which may be outside: the place, and in elements from the image's data on. */
+/* Where patches begin, which may be in the padding: the position, and the offset in elements. */
 typedef struct FN(patches) {
   int64_t position[3][MOST_OUTPUTS], at[MOST_OUTPUTS];
 } FN(patches);
@@ -15,7 +17,7 @@ INLINE bool FN(is_inside)(const shmt__conv_shape* c, int d, int64_t position) {
   return (uint64_t)position < (uint64_t)c->in[d];
 }
 
-/* Outputs [begin, end) of a row whose windows are inside of the image's rows; what comes next. */
+/* The next output, and the outputs [begin, end) of a row whose patches do not reach into the padding along the row. */
 typedef struct FN(cursor) {
   int64_t begin, end, image, out[3];
 } FN(cursor);
@@ -27,12 +29,12 @@ INLINE FN(cursor) FN(cursor_at)(const shmt__conv_nhwc_args* s) {
   const int64_t end = room < 0 ? 0 : room / c->stride[2] + 1;
 
   return (FN(cursor)){.begin = (c->padding[2] + c->stride[2] - 1) / c->stride[2],
-                      .end = end < c->out[2] ? end : c->out[2], /* of an image, a part may be left over */
+                      .end = end < c->out[2] ? end : c->out[2], /* no output reads output_padding */
                       .image = s->first / volume,
                       .out = {in_image / plane, in_image / c->out[2] % c->out[1], in_image % c->out[2]}};
 }
 
-/* Go n outputs of a row on. */
+/* Advance by n outputs of a row. */
 INLINE void FN(advance)(const shmt__conv_shape* c, FN(cursor) * at, int64_t n) {
   if ((at->out[2] += n) < c->out[2]) return;
   at->out[2] = 0;
@@ -43,7 +45,7 @@ INLINE void FN(advance)(const shmt__conv_shape* c, FN(cursor) * at, int64_t n) {
   at->image++;
 }
 
-/* The windows of the next n outputs; those that are missing up to n_outputs repeat the last. Are all known to be inside? */
+/* Find the patches of the next n outputs; up to n_outputs, the last is repeated. True: none reaches into the padding. */
 INLINE bool FN(next_patches)(const shmt__conv_nhwc_args* s, int64_t n, FN(cursor) * from, FN(patches) * w,
                              const int n_outputs) {
   const shmt__conv_shape* c = s->conv;

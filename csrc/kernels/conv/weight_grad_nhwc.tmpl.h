@@ -1,10 +1,10 @@
-/* kernels/conv/weight_grad_nhwc.tmpl.h -- the gradient of a convolution's weight, one dtype.
+/* kernels/conv/weight_grad_nhwc.tmpl.h -- weight gradient of a convolution in NHWC, one dtype.
  *
- * Note [Weighing]
- * The gradient of an element of a filter is the sum, over all outputs, of what belongs to the output times the element of its
- * window. Vectors are of filters: some elements of windows times the vectors of an output, for all outputs of a chunk of rows,
- * are summed in registers, and then added to the sums in memory. That bounds the rounding errors of long sums, too. Windows
- * are read in an image that was laid out with its padding, channels as neighbours, so that none is at an edge.
+ * Note [NHWC weight gradient]
+ * The gradient of an element of a filter is the sum, over all outputs, of the output's gradient times the element of its
+ * patch. A vector holds filters. For all outputs of a chunk of rows, some elements of patches times the vectors of an output
+ * are summed in registers, and then added to the sums in memory; that also bounds the rounding errors of long sums. Patches
+ * are read in a padded NHWC copy of the image, so that none needs a check for the border.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Products are added unrounded where the processor can. */
+/* Fused multiply-add where the processor has it. */
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -24,14 +24,14 @@
 
 enum { FN(chunk) = 256 /* outputs, about */ };
 
-/* What an element of a window is for the filters of a vector. */
+/* Which channel the lanes of a vector of filters are multiplied by. */
 enum {
   FN(broadcast) /* for all */,
   FN(own_channel) /* for each its channel's */,
   FN(shuffled) /* that of the channels in these lanes */
 };
 
-/* sums (n_elements rows, of n_vectors vectors) of rows [begin, end) of outputs. */
+/* Sum n_elements elements by n_vectors vectors over rows [begin, end) of outputs. */
 INLINE void FN(weight_grad_tile)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
                                  const int64_t* offset, int64_t begin, int64_t end, const int n_elements,
                                  const int n_vectors, const int what, FN(lane_indices) lanes) {
@@ -74,7 +74,8 @@ INLINE void FN(weight_grad_tile)(const shmt__weight_grad_args* s, const T* image
   }
 }
 
-/* The first SHMT_WEIGHT_GRAD_ELEMENTS of n elements; of few vectors, so many sums that none waits for the one before. */
+/* The first SHMT_WEIGHT_GRAD_ELEMENTS of n elements; few vectors take more elements, so that no sum waits for the one
+ * before. */
 INLINE void FN(weight_grad_elements)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
                                      const int64_t* offset, int64_t n, int64_t begin, int64_t end, const int n_vectors) {
   enum { FEW = SHMT_WEIGHT_GRAD_ELEMENTS / 2 };
@@ -89,7 +90,7 @@ INLINE void FN(weight_grad_elements)(const shmt__weight_grad_args* s, const T* i
                          (FN(lane_indices)){0});
 }
 
-/* Rows of outputs that are summed before they are added. */
+/* Rows of outputs that are summed in registers. */
 INLINE int64_t FN(rows_of_chunk)(const shmt__weight_grad_args* s) {
   return s->n[3] < FN(chunk) ? FN(chunk) / s->n[3] : 1;
 }
@@ -121,7 +122,7 @@ void SHMT_LOOP(conv_weight_grad_nhwc)(char* const* data, const int64_t* strides,
   }
 }
 
-/* Rows of sums of the elements of a kernel, n of them, times a channel of each filter. */
+/* Sums of the n elements of a kernel, for one channel of each filter. */
 INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums, int64_t n,
                                       int64_t begin, int64_t end, const int what, FN(lane_indices) lanes) {
   enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED, FEW = 4 };
@@ -135,8 +136,9 @@ INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* 
   }
 }
 
-/* The same of groups of s->channels filters and channels (Note [Groups of pixels] in kernels/conv/filter_vectors.tmpl.h). n: elements of a kernel; each channel of a group has as many rows of sums, rounded up to a multiple
- * of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
+/* The same for groups of s->channels filters and channels: Note [Grouped NHWC convolution] in
+ * kernels/conv/filter_vectors.tmpl.h. n: elements of a kernel; each channel of a group has as many rows of sums, rounded up
+ * to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
 void SHMT_LOOP(conv_weight_grad_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED };
   const shmt__weight_grad_args* s = ctx;

@@ -1,13 +1,13 @@
-/* kernels/image/grid_corners.tmpl.h -- operands of grid_sample in one dtype, and the corners of one position after the other.
+/* kernels/image/grid_corners.tmpl.h -- operands of grid_sample in one dtype, and the corners of one position at a time.
  *
- * Included by its templates. ctx: shmt__grid_sample_args.
+ * Included by other templates. ctx: shmt__grid_sample_args.
  */
 #include "kernels/image/grid.h"
 
-/* What is calculated in ACC. */
+/* Names of the functions that calculate in ACC. */
 #define OF(name) SHMT_PASTE(name, ACC)
 
-/* The neighbours of a position: width, height, depth. */
+/* Find the neighbours of a position along width, height and depth. */
 static inline void SHMT_LOOP(locate)(const shmt__grid_sample_args* s, const T* position, int64_t step,
                                      OF(neighbours) sets[3]) {
   sets[2] = (OF(neighbours)){.n = 1, .at = {0}, .weight = {1}, .slope = {0}, .curve = {0}};
@@ -15,7 +15,7 @@ static inline void SHMT_LOOP(locate)(const shmt__grid_sample_args* s, const T* p
     OF(find_neighbours)(s, (ACC)SHMT_LOAD(position[d * step]), s->in[2 - d], &sets[d]);
 }
 
-/* Where the corners lie in a plane of an operand. */
+/* The offsets of the corners in a plane of an operand. */
 static inline void SHMT_LOOP(find_offsets)(const shmt__grid_view* v, const OF(corner)* corners, int n,
                                            int64_t* out) {
   for (int k = 0; k < n; k++) out[k] = shmt__grid_offset(v, corners[k].at);

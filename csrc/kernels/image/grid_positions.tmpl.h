@@ -1,16 +1,17 @@
-/* kernels/image/grid_positions.tmpl.h -- the neighbours of positions and how much each counts, calculated in R. Part of kernels/image/grid.h.
+/* kernels/image/grid_positions.tmpl.h -- the neighbours of positions and their weights, calculated in R. Part of grid.h.
  *
- * A set has up to four neighbours, each with its weight and the weight's first and second derivative by the coordinate.
+ * A position has up to four neighbours along a dim, each with its weight, and the first and second derivative of the weight
+ * by the coordinate.
  */
 
-/* The neighbours along one dim; index -1: outside, counts as zero. */
+/* The neighbours along one dim; index -1: outside the image, counts as zero. */
 typedef struct OF(neighbours) {
   int n;
   int64_t at[4];
   R weight[4], slope[4], curve[4];
 } OF(neighbours);
 
-/* What is no number counts as the first element of an image, and as the last of a volume, as in torch. */
+/* Clamp x to the image. A NaN becomes the first element of an image and the last of a volume, as in torch. */
 static inline R OF(clip)(R x, int64_t size, bool is_volume, R* slope) {
   if (x <= 0 || (x != x && !is_volume)) {
     *slope = 0;
@@ -23,13 +24,13 @@ static inline R OF(clip)(R x, int64_t size, bool is_volume, R* slope) {
   return x;
 }
 
-/* In the type itself: vectors have instructions for these. */
+/* In R itself: vectors have instructions for these. */
 static inline R OF(floor)(R x) { return sizeof(R) == sizeof(float) ? (R)floorf((float)x) : (R)floor((double)x); }
 static inline R OF(round)(R x) {
   return sizeof(R) == sizeof(float) ? (R)nearbyintf((float)x) : (R)nearbyint((double)x);
 }
 
-/* Reflect about the middles (align) or the edges of the outermost elements until x is inside. */
+/* Reflect x at the centers (align) or the edges of the outermost elements until it is inside. */
 static inline R OF(reflect)(R x, int64_t size, bool align, R* slope) {
   const R low = align ? 0 : (R)-0.5, span = (R)(align ? size - 1 : size);
 
@@ -42,7 +43,7 @@ static inline R OF(reflect)(R x, int64_t size, bool align, R* slope) {
     x = -x;
     *slope = -*slope;
   }
-  /* Most often without a division of the C library. */
+  /* Mostly without a call of fmod(). */
   const R extra = x < span ? x : x < 2 * span ? x - span : (R)fmod((double)x, (double)span);
   const R flips = OF(floor)(x / span);
   if (2 * OF(floor)(flips / 2) == flips) return extra + low;
@@ -55,7 +56,7 @@ static inline R OF(bring_inside)(const shmt__grid_sample_args* s, R x, int64_t s
   return s->padding == SHMT_GRID_ZEROS ? x : OF(clip)(x, size, s->n == 3, slope);
 }
 
-/* An index from a whole number; -1 when it is not one of the size. */
+/* A whole number as an index; -1 where it is outside. */
 static inline int64_t OF(index_of)(R x, int64_t size) {
   return x >= 0 && x < (R)size ? (int64_t)x : -1;
 }
@@ -115,13 +116,13 @@ static inline void OF(find_neighbours)(const shmt__grid_sample_args* s, R given,
   out->curve[0] = out->curve[1] = 0;
 }
 
-/* One combination of neighbours: its weight, the derivatives of that, and along u those of them. */
+/* A corner: one neighbour of each dim. weight; first: its derivatives; along, second: derivatives of these along u. */
 typedef struct OF(corner) {
   int64_t at[3]; /* depth, height, width */
   R weight, first[3], along, second[3];
 } OF(corner);
 
-/* Those that are inside; returns how many there are. slopes: with first derivatives; u: with the rest, or NULL. */
+/* The corners inside the image; returns how many. slopes: with first derivatives; u not NULL: with the others, too. */
 static inline int OF(find_corners)(const OF(neighbours) sets[3], bool slopes, const R* u,
                                           OF(corner)* out) {
   int n = 0;
@@ -154,18 +155,18 @@ static inline int OF(find_corners)(const OF(neighbours) sets[3], bool slopes, co
 
 /* --- many positions at a time ------------------------------------------------------------------- */
 
-/* All bits or none. */
+/* A mask: all bits or none. */
 typedef __typeof__(_Generic((R)0, float: (int32_t)0, default: (int64_t)0)) OF(flag);
 
-/* The neighbours of some positions along one dim: how far from the first element in the image, their weights, and do they
- * count? What does not lies at 0. */
+/* The neighbours of some positions along one dim: their offsets in the image, their weights, and whether they are inside.
+ * Those outside have offset 0. */
 typedef struct OF(axis) {
   int32_t at[4][SHMT_GRID_BLOCK];
   _Alignas(SHMT_GRID_LANES * 4) R weight[4][SHMT_GRID_BLOCK];
   _Alignas(SHMT_GRID_LANES * 4) OF(flag) keep[4][SHMT_GRID_BLOCK];
 } OF(axis);
 
-/* The same of all dims together, read by vectors. */
+/* The same for the corners of all dims, as vectors read them. */
 typedef struct OF(block) {
   int n;
   _Alignas(SHMT_GRID_LANES * 4) int32_t at[SHMT_GRID_CORNERS][SHMT_GRID_BLOCK];
@@ -193,7 +194,7 @@ static inline void OF(bring_all_inside)(const shmt__grid_sample_args* s, R* x, i
     }
 }
 
-/* Neighbour k is at x, `step` elements a place. */
+/* Set neighbour k, whose indices are x; elements are `step` apart. */
 static inline void OF(find_indices)(OF(axis)* axis, int k, const R* x, int64_t n, int64_t size, int64_t step) {
   int32_t* at = axis->at[k];
   OF(flag)* keep = axis->keep[k];
@@ -202,7 +203,7 @@ static inline void OF(find_indices)(OF(axis)* axis, int k, const R* x, int64_t n
   for (int64_t i = 0; i < n; i++) at[i] = (int32_t)(keep[i] ? x[i] : 0) * (int32_t)step;
 }
 
-/* x: coordinates, which are overwritten. */
+/* Find the neighbours along one dim. x: coordinates, which are overwritten. */
 static inline void OF(find_axis)(const shmt__grid_sample_args* s, R* x, int64_t n, int64_t size, int64_t step,
                                  OF(axis) * axis) {
   R base[SHMT_GRID_BLOCK], position[SHMT_GRID_BLOCK];
@@ -237,15 +238,14 @@ static inline void OF(find_axis)(const shmt__grid_sample_args* s, R* x, int64_t 
   }
 }
 
-/* Every corner of n positions, and up to a whole number of vectors of others, whose coordinates are overwritten. The weights
- * of corners that do not count are those of nothing: at a position that is no number the value of an image is none either,
- * whereas volumes are 0 there, as in torch. */
+/* Find all corners of n positions, and of others up to a whole number of vectors; x is overwritten. Corners outside keep
+ * their weight in images, and have weight 0 in volumes. So at a NaN position an image gives NaN and a volume 0, as in torch. */
 static inline void OF(find_block)(const shmt__grid_sample_args* s, const shmt__grid_view* image, R x[3][SHMT_GRID_BLOCK],
                                   int64_t n, OF(block)* out) {
   const int many = s->mode == SHMT_GRID_CUBIC ? 4 : s->mode == SHMT_GRID_LINEAR ? 2 : 1;
   OF(axis) axes[3];
 
-  for (; n % SHMT_GRID_LANES; n++) /* some place that there is */
+  for (; n % SHMT_GRID_LANES; n++) /* any position inside */
     for (int d = 0; d < s->n; d++) x[d][n] = 0;
   for (int d = 0; d < s->n; d++) OF(find_axis)(s, x[d], n, s->in[2 - d], image->at[2 - d], &axes[d]);
   out->n = 0;

@@ -1,7 +1,7 @@
-/* kernels/image/grid_sample.tmpl.h -- values of images at given positions. One dtype.
+/* kernels/image/grid_sample.tmpl.h -- grid_sample: values of images at given positions. One dtype.
  *
- * n batch entries of any strides; ctx: shmt__grid_sample_args. Where a stretch of positions lies is found together; their values are
- * summed up in vectors: of positions, or of channels where those are neighbours.
+ * n batch entries of any strides; ctx: shmt__grid_sample_args. The corners of a block of positions are found together. Their
+ * values are summed in vectors of positions, or of channels in NHWC images.
  */
 #include "kernels/image/grid_corners.tmpl.h"
 #include "kernels/simd/half_runs.h"
@@ -11,7 +11,8 @@
 #include <immintrin.h>
 #endif
 
-/* Vectors as the processor has them: of wider ones the compiler keeps the parts in memory. For the preprocessor, too. */
+/* Vectors as wide as the processor has them: the compiler keeps parts of wider ones in memory. Macros, because #if reads
+ * them. */
 #define VECTOR_BYTES (SHMT_ISA_LEVEL >= 1 ? 32 : 16)
 #define LANES        (VECTOR_BYTES / (SHMT_IS_HALF || SHMT_IS_FULL ? 4 : 8))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -42,7 +43,7 @@ static void FN(read_positions)(const shmt__grid_sample_args* s, const T* grid, i
   }
 }
 
-/* Elements as they are stored, LANES of them; of halves there may be room for more. */
+/* LANES elements as they are stored; 16-bit floats may have room for more. */
 typedef __typeof__(_Generic((T*)0, float*: 0.0f, double*: 0.0, default: (uint16_t)0)) FN(bits);
 typedef FN(bits) FN(stored) __attribute__((vector_size(SHMT_IS_HALF ? 16 : VECTOR_BYTES), aligned(1), may_alias));
 
@@ -67,7 +68,7 @@ ALWAYS_INLINE void FN(widen)(const FN(stored)* x, FN(some)* out) {
 #else
   const FN(flags) bits = __builtin_convertvector(*x, FN(flags));
 #endif
-#if SHMT_IS_FLOAT16_LOOP /* the steps of base/half.h, of which the compiler makes no vectors here */
+#if SHMT_IS_FLOAT16_LOOP /* the steps of base/half.h, which the compiler does not vectorise here */
   const FN(flags) a = (bits & 0x7fff) << 13, is_small = a < 1 << 23, is_finite = a < 0xf800000;
   const FN(some) small = (FN(some))(a + (113 << 23)) - 0x1p-14f;
   *out = (FN(some))((is_small & (FN(flags))small) | (~is_small & (a + (112 << 23))) | (~is_finite & 0x7f800000) |
@@ -78,7 +79,7 @@ ALWAYS_INLINE void FN(widen)(const FN(stored)* x, FN(some)* out) {
 #endif
 }
 
-/* The elements at LANES places. */
+/* Load the elements at LANES offsets. */
 ALWAYS_INLINE void FN(gather)(const T* image, const int32_t* at, FN(some)* out) {
 #if SHMT_ISA_LEVEL >= 1 && LANES == 8 && !SHMT_IS_HALF
   *out = (FN(some))_mm256_i32gather_ps(image, _mm256_load_si256((const __m256i*)(const void*)at), sizeof(T));
@@ -112,20 +113,20 @@ static __attribute__((noinline)) void FN(store_some)(const FN(some)* sum, int64_
   memcpy(out, made, (size_t)n * sizeof(T));
 }
 
-/* The first n of LANES sums; n may be more, or none. */
+/* Store the first n of LANES sums; n may be larger, or not positive. */
 ALWAYS_INLINE void FN(put)(const FN(some)* sum, int64_t n, T* out) {
   if (n >= LANES) {
     FN(store)(sum, out);
   } else if (n > 0) {
-    const FN(some) last = *sum; /* with an address: the sum itself has none */
+    const FN(some) last = *sum; /* a copy with an address, so that the sum stays in a register */
     FN(store_some)(&last, n, out);
   }
 }
 
-/* x as it counts: a weight, which is of nothing where flags are not set. */
+/* weight * x, with x taken as 0 where `keep` is not set. */
 #define WEIGHTED(weight, x, keep) ((weight) * (FN(some))((FN(flags))(x) & (keep)))
 
-/* Weighted sums of many positions of a plane. */
+/* Weighted sums for many positions in one plane of an NCHW image. */
 ALWAYS_INLINE void FN(sum_nchw)(const OF(block)* corners, int n, const T* image, int64_t many, T* out) {
   enum { PARTS = SHMT_GRID_LANES / LANES };
 
@@ -145,7 +146,7 @@ ALWAYS_INLINE void FN(sum_nchw)(const OF(block)* corners, int n, const T* image,
   }
 }
 
-/* Element j of vector i goes to element i of vector j. */
+/* Transpose LANES vectors. */
 ALWAYS_INLINE void FN(transpose)(FN(some) x[LANES]) {
   typedef FN(flags) order;
 #if LANES == 8
@@ -181,7 +182,7 @@ ALWAYS_INLINE void FN(transpose)(FN(some) x[LANES]) {
 #endif
 }
 
-/* The same of the first LANES planes, whose elements are neighbours, and positions from i on. */
+/* The same for LANES channels of an NHWC image, and LANES positions from i on. */
 ALWAYS_INLINE void FN(sum_nhwc)(const OF(block)* corners, int n, const T* image, int64_t i, int64_t many, T* out,
                                 int64_t plane) {
   FN(some) sums[LANES] = {{0}};
@@ -200,13 +201,15 @@ ALWAYS_INLINE void FN(sum_nhwc)(const OF(block)* corners, int n, const T* image,
   for (int j = 0; j < LANES; j++) FN(put)(&sums[j], many - i, out + j * plane + i);
 }
 
-/* All channels at some positions of which the first is out's. A function of its own: what finds the corners takes registers. */
+/* All channels at some positions, from that of out on. A function of its own, so that finding corners takes no registers from
+ * it. */
 static __attribute__((noinline)) void FN(sum_channels)(const OF(block)* corners, const shmt__grid_sample_args* s,
                                                        const T* image, int64_t many, T* out) {
   const int64_t plane = s->views[0].channel, step = s->views[1].channel;
   const int64_t nhwc_channels = step == 1 ? s->channels / LANES * LANES : 0;
 
-  /* A plane is written from end to end. But what several corners read is more, and is used up before it leaves the cache. */
+  /* With one corner, each plane is written from end to end. Several corners read more than that, so that all channels at some
+   * positions are made while the input is in the cache. */
   if (corners->n == 1)
     for (int64_t c = 0; c < nhwc_channels; c += LANES)
       for (int64_t i = 0; i < many; i += LANES) FN(sum_nhwc)(corners, 1, image + c, i, many, out + c * plane, plane);
@@ -224,7 +227,7 @@ static __attribute__((noinline)) void FN(sum_channels)(const OF(block)* corners,
   }
 }
 
-/* Batch entry b position by position: for images whose places do not fit 32 bits. */
+/* Batch entry b position by position: for images whose offsets do not fit 32 bits. */
 static void FN(sample_large)(char* const* data, const shmt__grid_sample_args* s, int64_t b) {
   const shmt__grid_view* v = s->views;
   const T* image = SHMT_LOOP(operand)(data, s, 1, b, NULL);
@@ -257,7 +260,7 @@ static bool FN(is_large)(const shmt__grid_sample_args* s) {
   return false;
 }
 
-/* data: out, whose positions are dense, image, grid. */
+/* data: out, with dense positions; image; grid. */
 void SHMT_LOOP(grid_sample)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_sample_args* s = ctx;
   const int64_t positions = s->out[0] * s->out[1] * s->out[2];

@@ -1,4 +1,4 @@
-/* kernels/image/grid_sample_backward.tmpl.h -- gradients of values of images at given positions, and those of the gradients. One dtype.
+/* kernels/image/grid_sample_backward.tmpl.h -- gradients of grid_sample, and second derivatives. One dtype.
  *
  * n batch entries of any strides; ctx: shmt__grid_sample_args.
  */
@@ -39,8 +39,8 @@ void SHMT_LOOP(grid_sample_backward)(char* const* data, const int64_t* strides, 
     }
 }
 
-/* data: gradients of the gradient of out, of image (zeros so far) and of grid, each NULL if not wanted; those of the
- * gradients of image and grid, each NULL if it is zero; gradient of out, image, grid. */
+/* data: gradients of (the gradient of out), of image (zeros so far) and of grid, each NULL if not wanted; gradients of (the
+ * gradients of image and grid), each NULL if it is zero; gradient of out, image, grid. */
 void SHMT_LOOP(grid_sample_double_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_sample_args* s = ctx;
   const shmt__grid_view* v = s->views;

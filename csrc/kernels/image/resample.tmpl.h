@@ -1,7 +1,7 @@
-/* kernels/image/resample.tmpl.h -- resizing along one dim by weighted sums of neighbours. One dtype.
+/* kernels/image/resample.tmpl.h -- resizing along one dim by weighted sums of neighbouring slices. One dtype.
  *
- * n slabs, dense, one after the other: out has `out` lines of `inner` elements, in has `in`. ctx:
- * shmt__resample_args: output line p is made of input lines first[p], first[p] + 1, ... (less the origin)
+ * n dense slabs, one after the other: out has `out` slices of `inner` elements, in has `in`. ctx: shmt__resample_args: output
+ * slice p is the weighted sum of input slices first[p], first[p] + 1, ... (minus the origin).
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -30,7 +30,7 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
     }
 }
 #else
-/* As many as possible of four lines of one element at a time, whose two neighbours are read as one; returns how many. */
+/* Slices of one element with two neighbours, four at a time; the two neighbours are one load. Returns how many were made. */
 static int64_t FN(resample_pairs)(const shmt__resample_args* s, const T* in, T* out) {
   typedef T some __attribute__((vector_size(4 * sizeof(T))));
   typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) lane;
@@ -59,7 +59,7 @@ static int64_t FN(resample_pairs)(const shmt__resample_args* s, const T* in, T* 
   return p;
 }
 
-/* Lines of one element. */
+/* Slices of one element. */
 static void FN(resample_scalars)(const shmt__resample_args* s, const T* in, T* out) {
   const int64_t *first = s->first, *count = s->count, n = s->out, taps = s->taps;
   const ACC* weights = (const ACC*)s->weights;
@@ -68,7 +68,7 @@ static void FN(resample_scalars)(const shmt__resample_args* s, const T* in, T* o
   int64_t p = FN(resample_pairs)(s, in, out);
   for (weights += p * taps; p < n; p++, weights += taps) {
     const T* from = in + first[p];
-    if (count[p] == 2) { /* most often: without the start of a loop */
+    if (count[p] == 2) { /* the usual case, without a loop */
       out[p] = (T)(weights[0] * (ACC)from[0] + weights[1] * (ACC)from[1]);
       continue;
     }
@@ -78,7 +78,7 @@ static void FN(resample_scalars)(const shmt__resample_args* s, const T* in, T* o
   }
 }
 
-/* Lines of several. */
+/* Slices of several elements. */
 static void FN(resample_slices)(const shmt__resample_args* s, const T* in, T* out) {
   const int64_t inner = s->inner;
 
@@ -86,7 +86,7 @@ static void FN(resample_slices)(const shmt__resample_args* s, const T* in, T* ou
     const ACC* weights = (const ACC*)s->weights + p * s->taps;
     const T* from = in + (s->first[p] - s->origin) * inner;
     if (s->count[p] == 0) memset(out, 0, (size_t)inner * sizeof *out);
-    if (s->count[p] == 2) { /* most often: the line is written once */
+    if (s->count[p] == 2) { /* the usual case: the slice is written once */
       const T v = (T)weights[0], w = (T)weights[1];
       SHMT_IVDEP for (int64_t j = 0; j < inner; j++) out[j] = v * from[j] + w * from[inner + j];
       continue;

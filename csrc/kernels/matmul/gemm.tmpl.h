@@ -1,6 +1,6 @@
-/* kernels/matmul/gemm.tmpl.h -- matrix products and dot products without a library, one dtype.
+/* kernels/matmul/gemm.tmpl.h -- matrix products and dot products without a BLAS, one dtype.
  *
- * Used for integers and bool, for layouts that a BLAS cannot read, and for everything when no BLAS was found.
+ * They are used for integers and bool, for layouts that a BLAS cannot read, and for all products where no BLAS was found.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loop_args.h"
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void SHMT_LOOP(gemm_row)(SUM* sum, SUM x, const
   }
 }
 
-/* The sum of products of two lines; steps in elements. Lanes, so that dense lines vectorise. */
+/* The dot product of two vectors; steps in elements. It sums in several lanes, so that dense vectors vectorise. */
 enum { SHMT_LOOP(gemm_lanes) = 16, SHMT_LOOP(gemm_stretch) = 512 };
 static SUM SHMT_LOOP(line_product)(const T* a, int64_t a_step, const T* b, int64_t b_step, int64_t n, bool conjugate) {
   SUM lanes[SHMT_LOOP(gemm_lanes)] = {0}, sum = 0;
@@ -109,7 +109,7 @@ void SHMT_LOOP(dot)(char* const* data, const int64_t* strides, int64_t n, const 
   *(T*)(void*)data[0] = FROM_SUM(sum);
 }
 
-/* A factor in the type of the sums: data[0] receives it, ctx is a shmt__gemm_scalar. */
+/* Convert alpha or beta to the type of the sums: data[0] receives it, ctx is a shmt__gemm_scalar. */
 void SHMT_LOOP(gemm_scalar)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__gemm_scalar* v = ctx;
 

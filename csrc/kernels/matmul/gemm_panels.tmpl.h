@@ -1,12 +1,13 @@
 /* kernels/matmul/gemm_panels.tmpl.h -- rows of a matrix times a panel of columns of another, one dtype.
  *
- * The sums of some rows and two vectors of columns stay in registers for all of the depth; of a, one number at a time is
- * for all of a row's sums. a is read as it lies: whatever its strides, what is next is mostly in a line that was just read.
+ * The sums of some rows and two vectors of columns stay in registers for all of the depth; one element of a at a time is
+ * multiplied by a row of the panel. a is read where it lies: whatever its strides, the next element is mostly in a cache line
+ * that was just read.
  */
 #include "kernels/loops.h"
 #include "kernels/matmul/gemm_panels.h"
 
-/* Products are added unrounded where the processor can. */
+/* Fused multiply-add where the processor has it. */
 #pragma GCC push_options
 #pragma GCC optimize("fp-contract=fast")
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -14,14 +15,14 @@
 #define INLINE       static inline __attribute__((always_inline))
 #define VECTOR_BYTES (SHMT_ISA_LEVEL == 2 ? 64 : SHMT_ISA_LEVEL == 1 ? 32 : 16)
 
-/* rows: as many as have registers. ahead: rows of b from the one that is read to the one that is fetched. */
+/* rows: as many as there are registers for. ahead: how many rows of b ahead of the one that is read are prefetched. */
 enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(width) = 2 * FN(lanes),
        FN(rows) = SHMT_ISA_LEVEL == 2 ? 12 : SHMT_ISA_LEVEL == 1 ? 6 : 4, FN(ahead) = 8 };
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
 INLINE FN(vector) FN(get)(const T* p) { return *(const FN(vector)*)(const void*)p; }
 
-/* One vector of results, or its first n. */
+/* Store one vector of results, or its first n elements. */
 INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c, int64_t n) {
   const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
 
@@ -34,7 +35,7 @@ INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c,
   for (int64_t j = 0; j < n; j++) c[j] = s->beta_is_zero ? sum[j] : sum[j] + beta * c[j];
 }
 
-/* rows by at most two vectors of columns; vectors: how many are needed. */
+/* `rows` rows by one or two vectors of columns. */
 INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const int vectors, const bool prefetches, const T* a,
                          const T* b, T* c, int64_t columns) {
   const int64_t a_row = s->a_row;

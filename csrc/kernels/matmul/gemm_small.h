@@ -1,11 +1,11 @@
-/* kernels/matmul/gemm_small.h -- what the loop over products of small matrices is told. */
+/* kernels/matmul/gemm_small.h -- arguments of products of small matrices. */
 #ifndef SHMT_KERNELS_MATMUL_GEMM_SMALL_H
 #define SHMT_KERNELS_MATMUL_GEMM_SMALL_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHMT_GEMM_SMALL_SIDE = 8 }; /* rows, columns and terms at most */
+enum { SHMT_GEMM_SMALL_SIDE = 8 }; /* rows, columns and terms (k) at most */
 
 /* c = beta * c + alpha * a @ b; strides in elements. */
 typedef struct shmt__gemm_small_args {

@@ -1,6 +1,6 @@
-/* kernels/matmul/gemm_small.tmpl.h -- products of many small matrices, a lane a product. One dtype.
+/* kernels/matmul/gemm_small.tmpl.h -- products of many small matrices, one in each lane of a vector. One dtype.
  *
- * A matrix of a few elements does not fill a vector, and a product of two takes less time than a call of the library.
+ * A matrix of a few elements does not fill a vector, and its product takes less time than a call of a BLAS.
  */
 #include "kernels/loops.h"
 #include "kernels/matmul/gemm_small.h"
@@ -8,7 +8,7 @@
 enum { FN(lanes) = 16, FN(most) = SHMT_GEMM_SMALL_SIDE * SHMT_GEMM_SMALL_SIDE };
 typedef T FN(matrices)[FN(most)][FN(lanes)];
 
-/* `many` matrices, `step` bytes apart, to lanes. */
+/* Load `many` matrices, `step` bytes apart, into lanes. */
 static inline void FN(take_matrices)(T (*to)[FN(lanes)], const char* from, int64_t step, int64_t many, int64_t rows,
                                      int64_t columns, int64_t row, int64_t column) {
   for (int64_t i = 0; i < rows; i++)
@@ -23,7 +23,7 @@ static inline void FN(take_matrices)(T (*to)[FN(lanes)], const char* from, int64
 void SHMT_LOOP(gemm_small)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__gemm_small_args* s = ctx;
   const T alpha = *(const T*)s->alpha, beta = *(const T*)s->beta;
-  FN(matrices) a = {{0}}, b = {{0}}; /* lanes that stay unused are multiplied, too */
+  FN(matrices) a = {{0}}, b = {{0}}; /* unused lanes are multiplied, too */
 
   for (int64_t first = 0, many; first < n; first += many) {
     many = n - first < FN(lanes) ? n - first : FN(lanes);

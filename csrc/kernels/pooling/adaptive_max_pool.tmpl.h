@@ -1,15 +1,15 @@
-/* kernels/pooling/adaptive_max_pool.tmpl.h -- maxima of windows that begin at random places, and of equal shares of the plane. One dtype.
+/* kernels/pooling/adaptive_max_pool.tmpl.h -- adaptive and fractional max pooling. One dtype.
  *
- * n planes, dense, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/loops.h"
 #include "kernels/pooling/pool.h"
 
-/* Towards zero, to 32 bits; what does not fit, the least number. */
+/* Round towards zero to int32; what does not fit becomes INT32_MIN. */
 static inline uint32_t SHMT_LOOP(to_int32)(C x) {
   return x >= (C)INT32_MIN && x < -(C)INT32_MIN ? (uint32_t)(int32_t)x : (uint32_t)INT32_MIN;
 }
-/* The first element of the o-th of random windows along a dim. Every step is rounded to the dtype, as in torch. */
+/* Where the window of output o begins along a dim. Every step is rounded to the dtype, as in torch. */
 #define ROUNDED(x) SHMT_LOAD(SHMT_STORE(x))
 static inline int64_t SHMT_LOOP(fractional_window_start)(const shmt__pool_args* s, int d, int64_t o, C sample) {
   const int64_t last = s->in[d] - s->kernel[d];
@@ -21,8 +21,8 @@ static inline int64_t SHMT_LOOP(fractional_window_start)(const shmt__pool_args* 
 }
 #undef ROUNDED
 
-/* data: out, indices (int64), image, and a number for each plane and dim, which says where windows start: of images the
- * first is for the width, of volumes for the depth. */
+/* data: out, indices (int64), image, and a random sample for each plane and dim, from which the begins of windows follow; the
+ * first sample of an image is for the width, that of a volume for the depth. */
 void SHMT_LOOP(fractional_max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];
@@ -65,7 +65,7 @@ void SHMT_LOOP(fractional_max_pool)(char* const* data, const int64_t* strides, i
   }
 }
 
-/* data: out, indices (int64), image: the same for equal shares of the plane. */
+/* data: out, indices (int64), image. */
 void SHMT_LOOP(adaptive_max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];

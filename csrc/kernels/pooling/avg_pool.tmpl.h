@@ -1,10 +1,10 @@
-/* kernels/pooling/avg_pool.tmpl.h -- averages of windows. One dtype.
+/* kernels/pooling/avg_pool.tmpl.h -- average pooling and adaptive average pooling. One dtype.
  *
- * n planes, dense, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/pooling/avg_pool_divisors.tmpl.h"
 
-/* Averages of outputs first .. last of a row; at: its od, oh, and d0, d1, h0, h1 of its windows. */
+/* Outputs first .. last of a row; at: od and oh of the row, and d0, d1, h0, h1 of its windows. */
 static void SHMT_LOOP(avg_pool_row)(const shmt__pool_args* s, const T* image, const int64_t* at, int64_t first,
                                     int64_t last, T* out) {
   TOTAL sum[SHMT_POOL_BLOCK];
@@ -45,7 +45,7 @@ static void SHMT_LOOP(avg_pool_row)(const shmt__pool_args* s, const T* image, co
   }
 }
 
-/* The same of planes with short rows of outputs: what a window is, is found once for one output of all planes. */
+/* The same for planes with short rows of outputs: a window is found once, for one output of all planes. */
 static void SHMT_LOOP(avg_pool_planes)(const shmt__pool_args* s, const T* image, int64_t n, T* out) {
   const int64_t in_plane = SHMT_POOL_PLANE(s->in), out_plane = SHMT_POOL_PLANE(s->out);
 
@@ -68,10 +68,10 @@ static void SHMT_LOOP(avg_pool_planes)(const shmt__pool_args* s, const T* image,
   }
 }
 
-/* Elements of planes that are near all the while. */
+/* Elements of planes that stay in the first-level cache. */
 enum { FN(near) = 16384 / sizeof(T) };
 
-/* data: out, image. Stretches of a row of outputs are summed together, as above. */
+/* data: out, image. Up to SHMT_POOL_BLOCK outputs of a row are summed together. */
 void SHMT_LOOP(avg_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];
@@ -132,7 +132,7 @@ void SHMT_LOOP(adaptive_avg_pool)(char* const* data, const int64_t* strides, int
 enum { FN(lanes) = 32 / sizeof(T) };
 typedef T FN(some) __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
-/* The average over a window of so many vectors of channels from `image` on: sums stay in registers. */
+/* The average of so many vectors of channels over one window: sums stay in registers. */
 static inline __attribute__((always_inline)) void FN(average_channels)(const shmt__pool_row_args* r, const T* image,
                                                                        const int64_t* at, T divisor, int many, T* to) {
   const int64_t* in = r->shape->in;
@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) void FN(average_channels)(const shm
   for (int k = 0; k < many; k++) *(FN(some)*)(void*)(to + k * FN(lanes)) = sum[k] / divisor;
 }
 
-/* data: out, of a row of outputs; the image, channels side by side. */
+/* data: a row of outputs; the image; both NHWC. */
 void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row_args* r = ctx;
   const shmt__pool_args* s = r->shape;

@@ -1,6 +1,6 @@
-/* kernels/pooling/avg_pool_backward.tmpl.h -- gradients of averages of windows. One dtype.
+/* kernels/pooling/avg_pool_backward.tmpl.h -- gradients of average pooling and adaptive average pooling. One dtype.
  *
- * n planes, dense, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/pooling/avg_pool_divisors.tmpl.h"
 
@@ -32,8 +32,9 @@ AVG_POOL_BACKWARD(, adaptive_avg_pool_backward, shmt__adaptive_pool_window, insi
 #endif
 #undef AVG_POOL_BACKWARD
 
-/* The gradients of outputs first .. last of a row, shared out; at: od, oh, and d0, d1, h0, h1 of their windows. The last
- * element of the windows is first, so that every element of the image gets its shares in the order of the outputs. */
+/* Add the gradients of outputs first .. last of a row to their windows; at: od and oh of the row, and d0, d1, h0, h1 of its
+ * windows. The last element of the windows comes first, so that every element of the image is added to in the order of the
+ * outputs. */
 static void SHMT_LOOP(avg_pool_backward_row)(const shmt__pool_args* s, T* image, const int64_t* at, int64_t first,
                                              int64_t last, const T* grad) {
   const int64_t rows = (at[3] - at[2]) * (at[5] - at[4]), n = last - first;
@@ -86,7 +87,7 @@ void SHMT_LOOP(avg_pool_backward)(char* const* data, const int64_t* strides, int
 }
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
-/* data: grad of the image, channels side by side; grad of a row of outputs. */
+/* data: grad of the image, grad of a row of outputs; both NHWC. */
 void SHMT_LOOP(avg_pool_backward_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row_args* r = ctx;
   const shmt__pool_args* s = r->shape;

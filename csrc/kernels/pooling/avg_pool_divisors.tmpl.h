@@ -1,11 +1,11 @@
-/* kernels/pooling/avg_pool_divisors.tmpl.h -- sums of windows in one dtype, and what they are divided by.
+/* kernels/pooling/avg_pool_divisors.tmpl.h -- the type of the sums of average pooling, and their divisors. One dtype.
  *
- * Included by its templates, which take TOTAL and ADD back at their end. ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * Included by other templates, which #undef TOTAL and ADD at their end. ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/loops.h"
 #include "kernels/pooling/pool.h"
 
-/* Sums, which wrap for integers, and what they are divided by. */
+/* The type of sums, which wrap for integers, and division of a sum. */
 #if SHMT_IS_INTEGRAL
 #define TOTAL     uint64_t
 #define ADD(a, b) ((C)((TOTAL)(a) + (TOTAL)(b)))
@@ -18,8 +18,8 @@ static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) {
 static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
 #endif
 
-/* What an average divides by: the window cut at the padded plane's edge, or the elements inside. A window may be of more
- * elements than can be counted; what a double counts exactly is enough. */
+/* The divisor of an average: the elements of the window inside the padded plane, or those inside the plane. A window may
+ * have more elements than int64 counts, so they are counted in double. */
 static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_args* s, int64_t od, int64_t oh, int64_t ow,
                                               int64_t inside) {
   const int64_t o[3] = {od, oh, ow};
@@ -36,7 +36,7 @@ static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_args* s, int64_t 
 }
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
-/* The window of output ow, and among how many its elements are shared out; false: it has none. */
+/* The window of output ow of a row, and its divisor; false: the window has no element. */
 static inline bool SHMT_LOOP(pool_row_divisor)(const shmt__pool_row_args* r, int64_t ow, int64_t* window, int64_t* divisor) {
   shmt__pool_row_window(r, ow, window);
   if (window[1] <= window[0] || window[3] <= window[2] || window[5] <= window[4]) return false;

@@ -1,6 +1,6 @@
-/* kernels/pooling/max_pool.tmpl.h -- maxima of windows. One dtype.
+/* kernels/pooling/max_pool.tmpl.h -- max pooling, with or without indices. One dtype.
  *
- * n planes, dense, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/loops.h"
 #include "kernels/pooling/pool.h"
@@ -11,8 +11,8 @@
 #define POOL_LOWEST ((C)(SHMT_IS_SIGNED ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : 0))
 #endif
 
-/* The best so far of a stretch of outputs against one element of each of their windows. A NaN wins. With positions of 32
- * bits twice as many fit a vector as with those of 64; those outside the plane wrap, and are not used. */
+/* Compare the maxima so far of some outputs of a row with one element of each of their windows. A NaN wins. With 32-bit
+ * indices twice as many fit a vector as with 64-bit ones; those outside the plane wrap, and are not used. */
 static inline void SHMT_LOOP(max_pool_update)(const shmt__pool_args* s, C* best, uint32_t* at, const T* row,
                                               uint32_t row_at, int64_t begin, int64_t end) {
   SHMT_POOL_EACH_IN_ROW({
@@ -23,7 +23,7 @@ static inline void SHMT_LOOP(max_pool_update)(const shmt__pool_args* s, C* best,
   })
 }
 
-/* Outputs first .. last of row (d0 .. d1, h0 .. h1) of the image's windows. */
+/* Outputs first .. last of a row, with indices; window: d0, d1, h0, h1 of its windows. */
 static void SHMT_LOOP(max_pool_with_indices)(const shmt__pool_args* s, const T* image, const int64_t* window, int64_t first,
                                              int64_t last, T* out, int64_t* where) {
   C best[SHMT_POOL_BLOCK];
@@ -57,7 +57,7 @@ static void SHMT_LOOP(max_pool_with_indices)(const shmt__pool_args* s, const T* 
   }
 }
 
-/* The same for planes of any size, one output after the other; where may be NULL. */
+/* The same for planes of any size, one output after the other; `where` may be NULL. */
 static void SHMT_LOOP(max_pool_large_plane)(const shmt__pool_args* s, const T* image, const int64_t* window, int64_t first,
                                             int64_t last, T* out, int64_t* where) {
   for (int64_t w = first; w < last; w++) {
@@ -79,7 +79,7 @@ static void SHMT_LOOP(max_pool_large_plane)(const shmt__pool_args* s, const T* i
   }
 }
 
-/* The same without positions. */
+/* The same without indices. */
 static void SHMT_LOOP(max_pool_values)(const shmt__pool_args* s, const T* image, const int64_t* window, int64_t first,
                                        int64_t last, T* out) {
   C best[SHMT_POOL_BLOCK];
@@ -105,8 +105,8 @@ static void SHMT_LOOP(max_pool_values)(const shmt__pool_args* s, const T* image,
   for (int64_t w = 0; w < n; w++) out[w] = SHMT_STORE(best[w]);
 }
 
-/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Stretches of a row of outputs are worked on
- * together, one filter element after the other, so that the comparisons become vectors. */
+/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Up to SHMT_POOL_BLOCK outputs of a row
+ * are made together, one element of the kernel after the other, so that the comparisons become vectors. */
 void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];
@@ -116,7 +116,7 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
   shmt__pool_args row;
 
   (void)strides;
-  /* Positions count from each line's own begin. */
+  /* Only without indices, which count from the begin of each plane. */
   if (!where && shmt__pool_merge_rows(s, n, &row)) {
     s = &row;
     n = 1;
@@ -140,7 +140,7 @@ void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, c
 }
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
-/* n channels of one output; window: begin and end along each dim; where: NULL or the positions. */
+/* n channels of one output; window: begin and end along each dim; where: the indices, or NULL. */
 static void SHMT_LOOP(max_pool_channels)(const shmt__pool_row_args* r, const T* image, const int64_t* window, int64_t n,
                                          T* out, int64_t* where) {
   const shmt__pool_args* s = r->shape;
@@ -169,7 +169,7 @@ static void SHMT_LOOP(max_pool_channels)(const shmt__pool_row_args* r, const T* 
   for (int64_t c = 0; where && c < n; c++) where[c] = (int64_t)at[c];
 }
 
-/* data: out, indices (int64) or NULL, of a row of outputs; the image, of at most 2^31 places, channels side by side. */
+/* data: a row of outputs, their indices (int64) or NULL, the image of at most 2^31 positions; all NHWC. */
 void SHMT_LOOP(max_pool_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row_args* r = ctx;
   T* out = (T*)(void*)data[0];

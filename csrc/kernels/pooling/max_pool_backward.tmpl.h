@@ -1,6 +1,6 @@
-/* kernels/pooling/max_pool_backward.tmpl.h -- gradients of maxima of windows, at the places that those had. One dtype.
+/* kernels/pooling/max_pool_backward.tmpl.h -- gradients of max pooling, added at the indices. One dtype.
  *
- * n planes, dense, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
+ * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
 #include "kernels/loops.h"
 #include "kernels/pooling/pool.h"
@@ -11,8 +11,8 @@
 #else
 #define SUM(a, b) ((C)((a) + (b)))
 #endif
-/* data: grad of the image (zeros so far), grad of out, indices, which the caller has checked; one that another process
- * has spoilt since counts as 0. */
+/* data: grad of the image (zeros so far), grad of out, indices, which the caller has checked; an index that another process
+ * has overwritten since counts as 0. */
 void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   const int64_t outs = SHMT_POOL_PLANE(s->out), plane = SHMT_POOL_PLANE(s->in);
@@ -30,7 +30,7 @@ void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int
 }
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
-/* The same with channels side by side, for a row of outputs. */
+/* The same in NHWC, for a row of outputs. */
 void SHMT_LOOP(max_pool_backward_channels_last)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_row_args* r = ctx;
   const int64_t channels = r->channels, plane = SHMT_POOL_PLANE(r->shape->in);

@@ -1,58 +1,72 @@
-/* ops/conv/algorithm.c -- the ways of a convolution. */
+/* ops/conv/algorithm.c -- chooses the algorithm of a convolution and of its two gradients. */
 #include "ops/conv/algorithm.h"
 
-#include "base/overflow.h"
-#include "base/scalar.h"
-#include "generated/loops.h"
-#include "iter/iter.h"
-#include "ops/conv/im2col.h"
-#include "ops/conv/depthwise.h"
-#include "ops/conv/direct.h"
+#include "ops/conv/backward/input_grad_flipped.h"
+#include "ops/conv/backward/input_grad_phases.h"
+#include "ops/conv/backward/weight_grad_nhwc.h"
+#include "ops/conv/backward/weight_grad_nhwc_amx.h"
+#include "ops/conv/nchw/direct.h"
+#include "ops/conv/nchw/im2col.h"
+#include "ops/conv/nhwc/amx.h"
+#include "ops/conv/nhwc/grouped.h"
+#include "ops/conv/nhwc/nhwc.h"
+#include "ops/conv/relayout.h"
+#include "ops/dtype_names.h"
 
-#include <math.h>
+/* --- forward ------------------------------------------------------------------------ */
 
-/* Elements of a channel: laid out for each that is read or made; always worth it; beyond all memory. */
-static const double MANY = 8, FEW = 1 << 16, TOO_MANY = 1e12;
-
-void shmt__conv_set_dense(shmt__conv* c) {
-  const int64_t item = shmt__dtype_size[c->dtype];
-
-  shmt__conv_shape_dense(&c->shape);
-  c->io_dtype = c->dtype;
-  c->weight_is_nhwc = c->flips_weight = false;
-  c->step[2] = item;
-  c->step[1] = shmt__wrap_mul_i64(c->shape.step[2], item);
-  c->step[0] = shmt__wrap_mul_i64(c->shape.step[1], item);
-  c->channel_step = shmt__wrap_mul_i64(c->shape.step[0], item);
-  c->image_step = shmt__wrap_mul_i64(c->channels, c->channel_step);
+static bool is_nhwc_amx(const shmt__conv* c) {
+  return !shmt__conv_is_depthwise(c) && !shmt__conv_has_nhwc_grouped(c) && shmt__conv_is_nhwc_amx(c);
 }
 
-bool shmt__conv_can_pad(const shmt__conv* c) {
-  const shmt__conv_shape* s = &c->shape;
-  double laid = 1, read = 1, made = 1;
+/* The dtype to calculate in. The matrix products of im2col sum 16-bit floats in float32 themselves, so that its columns need
+ * not be widened. The other algorithms widen what they read, and are faster yet; only AMX is faster than they are. */
+static shmt_dtype dtype_of(const shmt__conv* c) {
+  if (!shmt__is_half(c->io_dtype) || c->groups != 1) return c->dtype;
+  if (c->io_dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c)) return c->io_dtype;
+  return shmt__conv_prefers_direct(c) || shmt__conv_prefers_relayout_nhwc(c) ? c->dtype : c->io_dtype;
+}
 
-  for (int d = 0; d < 3; d++) {
-    const double reach = (double)shmt__conv_reach(s, d, s->out[d]), in = (double)s->in[d], step = (double)s->stride[d];
-    laid *= ceil(reach / step) * step;
-    read *= reach < in ? reach : in;
-    made *= (double)s->out[d];
+shmt__conv_algorithm shmt__conv_choose_algorithm(shmt__conv* c, bool is_nhwc) {
+  if (is_nhwc && is_nhwc_amx(c)) return SHMT_CONV_NHWC_AMX;
+  if (shmt__conv_prefers_relayout_nhwc_amx(c)) return SHMT_CONV_RELAYOUT_NHWC;
+  c->dtype = dtype_of(c);
+  if (is_nhwc && shmt__conv_is_nhwc_grouped(c)) return SHMT_CONV_NHWC_GROUPED;
+  if (is_nhwc && shmt__conv_is_nhwc(c)) return SHMT_CONV_NHWC;
+  if (shmt__conv_prefers_relayout_nhwc(c)) return SHMT_CONV_RELAYOUT_NHWC;
+  if (is_nhwc) return SHMT_CONV_RELAYOUT_NCHW;
+  if (shmt__conv_is_depthwise(c)) return SHMT_CONV_DEPTHWISE;
+  return shmt__conv_prefers_direct(c) ? SHMT_CONV_DIRECT : SHMT_CONV_IM2COL;
+}
+
+bool shmt__conv_takes_nhwc_weight(shmt__conv_algorithm algorithm) {
+  return algorithm == SHMT_CONV_NHWC_GROUPED || algorithm == SHMT_CONV_NHWC || algorithm == SHMT_CONV_RELAYOUT_NHWC ||
+         algorithm == SHMT_CONV_DIRECT;
+}
+
+/* --- gradients ---------------------------------------------------------------------- */
+
+shmt__conv_input_grad_algorithm shmt__conv_choose_input_grad_algorithm(const shmt__conv* c, const shmt_tensor* grad,
+                                                                       bool is_nhwc, shmt__conv* flipped) {
+  const shmt__image_view from = shmt__image_view_of(grad);
+
+  if (shmt__conv_input_grad_as_conv(c, flipped)) {
+    shmt__conv strided = *flipped;
+    shmt__conv_set_input(&strided, grad);
+    /* AMX kernels flip the weight while they pack it. */
+    flipped->flips_weight = (is_nhwc && is_nhwc_amx(&strided)) || shmt__conv_prefers_relayout_nhwc_amx(&strided);
+    if (flipped->flips_weight || shmt__conv_prefers_direct(flipped) || shmt__conv_is_depthwise(flipped))
+      return SHMT_CONV_INPUT_GRAD_FLIPPED;
   }
-  return laid <= MANY * (read + made) + FEW && laid <= TOO_MANY;
+  shmt__conv stored = *c;
+  stored.io_dtype = grad->dtype;
+  return shmt__conv_has_input_grad_phases(&stored, &from) ? SHMT_CONV_INPUT_GRAD_PHASES : SHMT_CONV_INPUT_GRAD_COL2IM;
 }
 
-void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64_t filters, int64_t places,
-                         const void* bias) {
-  const shmt_scalar one = shmt__scalar_int(1);
-  const int64_t item = shmt__dtype_size[dtype];
-
-  for (int64_t i = 0; i < n_images * filters; i++) {
-    char* line = (char*)output + i * places * item;
-    char* data[3] = {line, line, (char*)(uintptr_t)bias + i % filters * item};
-    shmt__loops[SHMT_LOOP_add][dtype](data, (const int64_t[]){item, item, 0}, places, &one);
-  }
-}
-
-shmt_status shmt__conv_nchw(const shmt__conv* c, const void* images, const void* weight, void* output) {
-  if (shmt__conv_is_depthwise(c)) return shmt__conv_depthwise(c, images, weight, output);
-  return (shmt__conv_prefers_direct(c) ? shmt__conv_direct : shmt__conv_im2col)(c, images, weight, output);
+shmt__conv_weight_grad_algorithm shmt__conv_choose_weight_grad_algorithm(const shmt__conv* c,
+                                                                         const shmt__image_view* images,
+                                                                         const shmt__image_view* outputs) {
+  if (shmt__conv_has_weight_grad_nhwc_amx(c, images, outputs)) return SHMT_CONV_WEIGHT_GRAD_NHWC_AMX;
+  if (shmt__conv_prefers_weight_grad_nhwc(c, images)) return SHMT_CONV_WEIGHT_GRAD_NHWC;
+  return shmt__conv_is_depthwise(c) ? SHMT_CONV_WEIGHT_GRAD_DEPTHWISE : SHMT_CONV_WEIGHT_GRAD_IM2COL;
 }

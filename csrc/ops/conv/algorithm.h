@@ -1,45 +1,51 @@
-/* ops/conv/algorithm.h -- convolutions: what they are of, the ways to make them. */
+/* ops/conv/algorithm.h -- chooses the algorithm of a convolution and of its two gradients.
+ *
+ * README.md of this folder explains the choice; each algorithm is a file of nchw/, nhwc/ or backward/.
+ */
 #ifndef SHMT_OPS_CONV_ALGORITHM_H
 #define SHMT_OPS_CONV_ALGORITHM_H
 
-#include "kernels/loop_args.h"
-#include "tensor/tensor.h"
+#include "ops/conv/image_view.h"
+#include "ops/conv/problem.h"
 
-/* The image side has `channels`, the other side `filters`; a weight is (filters, channels / groups, kernel). A
- * convolution goes from images to filters' outputs, a transposed one the other way.
- *
- * All tensors' data is dense and of dtype; forwards, images may have any strides, and all tensors but the bias may be of
- * another dtype `given`. */
-typedef struct shmt__conv {
-  shmt__conv_shape shape;
-  shmt_dtype dtype;
-  int64_t n_images, channels, filters, groups;
-  const void* bias; /* of the filters, added by shmt__conv_nchw where that rounds; NULL: none */
-  shmt_dtype io_dtype;
-  int64_t image_step, channel_step, step[3]; /* of the images, in bytes */
-  bool weight_is_nhwc; /* the channels of a filter are neighbours; only of shmt__conv_prefers_direct */
-  bool flips_weight;                        /* it is that of the convolution the other way; only of shmt__conv_nhwc_amx */
-} shmt__conv;
+typedef enum shmt__conv_algorithm {
+  SHMT_CONV_NHWC_AMX,      /* nhwc/amx.c: bfloat16 on AMX tiles */
+  SHMT_CONV_NHWC_GROUPED,  /* nhwc/grouped.c: depthwise, or groups that fill a vector */
+  SHMT_CONV_NHWC,          /* nhwc/nhwc.c */
+  SHMT_CONV_RELAYOUT_NHWC, /* relayout.c: copies tiles to NHWC, runs one of the three above, copies the result */
+  SHMT_CONV_RELAYOUT_NCHW, /* relayout.c: an NHWC result from the algorithms below */
+  SHMT_CONV_DEPTHWISE,     /* nchw/depthwise.c */
+  SHMT_CONV_DIRECT,        /* nchw/direct.c: no column matrix, or one of panels (nchw/im2col_panels.c) */
+  SHMT_CONV_IM2COL,        /* nchw/im2col.c: matrix products */
+} shmt__conv_algorithm;
 
-/* Say that the images lie dense in c->dtype: of shape.in, as they are when it is changed. Where so many elements have no
- * room (they are one that was expanded), the steps are of no use. */
-void shmt__conv_set_dense(shmt__conv* c);
+typedef enum shmt__conv_input_grad_algorithm {
+  SHMT_CONV_INPUT_GRAD_FLIPPED, /* stride 1: a forward convolution with the flipped weight */
+  SHMT_CONV_INPUT_GRAD_PHASES,  /* larger strides, NHWC: one such convolution for each phase of the stride */
+  SHMT_CONV_INPUT_GRAD_COL2IM,  /* matrix products, whose columns are summed into the image */
+} shmt__conv_input_grad_algorithm;
 
-/* Has every filter one channel of its own, and is there a kernel for that? */
-bool shmt__conv_is_depthwise(const shmt__conv* c);
+typedef enum shmt__conv_weight_grad_algorithm {
+  SHMT_CONV_WEIGHT_GRAD_NHWC_AMX,
+  SHMT_CONV_WEIGHT_GRAD_NHWC,
+  SHMT_CONV_WEIGHT_GRAD_DEPTHWISE,
+  SHMT_CONV_WEIGHT_GRAD_IM2COL,
+} shmt__conv_weight_grad_algorithm;
 
-/* Is what the windows of an image reach, laid out with padding and remainders of strides, not much more than what it is
- * made of and what is made? Else strides, padding or dilation are far larger than the image, and only columns are made. */
-bool shmt__conv_can_pad(const shmt__conv* c);
+/* The algorithm of a forward convolution whose input is as c describes it. is_nhwc: the result is to be NHWC. Sets c->dtype
+ * to the dtype that the algorithm calculates in. */
+shmt__conv_algorithm shmt__conv_choose_algorithm(shmt__conv* c, bool is_nhwc);
+/* May it read the weight as NHWC (c->weight_is_nhwc)? */
+bool shmt__conv_takes_nhwc_weight(shmt__conv_algorithm algorithm);
 
-/* Is an image its own matrix of columns: one element of a kernel, no padding, all positions? */
-bool shmt__conv_is_pointwise(const shmt__conv* c);
+/* The algorithm of the input gradient from `grad`, the gradient of the output. is_nhwc: the result is to be NHWC. Where it is
+ * FLIPPED, *flipped is the forward convolution to run, whose flips_weight says who flips the weight. */
+shmt__conv_input_grad_algorithm shmt__conv_choose_input_grad_algorithm(const shmt__conv* c, const shmt_tensor* grad,
+                                                                       bool is_nhwc, shmt__conv* flipped);
 
-/* output (images, filters, places), dense, += the bias of its filter. */
-void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64_t filters, int64_t places,
-                         const void* bias);
-
-/* output = images * weight. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_nchw(const shmt__conv* c, const void* images, const void* weight, void* output);
+/* The algorithm of the weight gradient from the input and the gradient of the output. */
+shmt__conv_weight_grad_algorithm shmt__conv_choose_weight_grad_algorithm(const shmt__conv* c,
+                                                                         const shmt__image_view* images,
+                                                                         const shmt__image_view* outputs);
 
 #endif

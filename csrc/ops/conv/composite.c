@@ -62,8 +62,9 @@ static shmt_status pad_far(shmt_tensor* input, int n, const int64_t* extra, shmt
   }
   if (is_padded) {
     static _Atomic(bool) has_warned;
-    SHMT_TRY(shmt__warn_once(&has_warned, "padding='same' with even kernel lengths and odd dilation needs a copy of the input, "
-                                    "padded with zeros"));
+    SHMT_TRY(shmt__warn_once(&has_warned,
+                             "padding='same' with even kernel lengths and odd dilation needs a copy of the input, padded with "
+                             "zeros"));
   }
   if (is_padded) return shmt_op_constant_pad_nd(input, (shmt_ints){pad, 2 * n}, shmt__scalar_int(0), out);
   *out = shmt__tensor_ref(input);

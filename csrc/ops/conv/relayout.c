@@ -1,34 +1,35 @@
-/* ops/conv/relayout.c -- convolution of images, or to outputs, that are laid out in another way in between.
+/* ops/conv/relayout.c -- convolution with a layout conversion: tiles are computed as NHWC or NCHW, whatever the tensors are.
  *
- * What the kernel of input (Note [Pixels] in kernels/conv/nhwc.tmpl.h) gains over that of planes is more than it takes to turn
- * images and outputs around, when there are channels enough; and what is stored in halves has to be widened anyway. A part of
- * an image, or a few images, are at hand at a time, whatever their number: all threads work on one part.
+ * The NHWC kernels (Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h) are so much faster than the NCHW ones that, with
+ * enough channels, they win back the time to transpose the input and the outputs; and 16-bit elements have to be widened
+ * anyway. One tile of an image, or of a few images, is in memory at a time, however many there are, and all threads work on
+ * it.
  *
- * Where outputs are to have channels as neighbours and that does not pay, planes of a part are made and turned around.
+ * Where the outputs are to be NHWC and that does not pay, an NCHW algorithm makes tiles, which are then transposed.
  */
 #include "ops/conv/relayout.h"
 
 #include "iter/threads.h"
-#include "ops/conv/depthwise.h"
-#include "ops/conv/nhwc/grouped.h"
-#include "ops/conv/tile.h"
+#include "ops/conv/nchw/nchw.h"
 #include "ops/conv/nhwc/amx.h"
+#include "ops/conv/nhwc/grouped.h"
+#include "ops/conv/nhwc/nhwc.h"
+#include "ops/conv/tile.h"
 #include "ops/dtype_names.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
 
 enum {
-  TILE_BYTES = 640 << 10, /* of what is laid out */
-  TILE_BYTES_GROUPED =
-      224 << 10, /* the same, beside a tenth of the outputs, for groups: few weights to lay out for each part */
-  TILE_BYTES_AMX = 192 << 10, /* the same, at least, for tiles */
-  TILE_BYTES_NCHW = 96 << 10, /* of planes that are turned around */
-  FEW_CHANNELS = 8, /* which are read in short runs, and turned around slowly */
-  FEW_FILTERS = 16, /* which tiles take as long for as for so many */
-  WORTH_TRANSPOSING = 100, /* multiplications for each element that is turned around */
-  WORTH_COPYING = 16, /* the same, that is only moved or widened */
-  WORTH_SHARING = 1 << 14, /* bytes that are turned around */
+  TILE_BYTES = 640 << 10,         /* of the input and outputs of a tile */
+  TILE_BYTES_GROUPED = 224 << 10, /* plus a tenth of the outputs, for grouped kernels: they pack few weights for each tile */
+  TILE_BYTES_AMX = 192 << 10,     /* at least, for the AMX kernel */
+  TILE_BYTES_NCHW = 96 << 10,     /* of NCHW outputs that are transposed */
+  FEW_CHANNELS = 8,               /* which are read in short runs and transposed slowly */
+  FEW_FILTERS = 16,               /* for which AMX takes as long as for so many */
+  WORTH_TRANSPOSING = 100,        /* multiplications that pay for an element that is transposed, */
+  WORTH_COPYING = 16,             /* and for one that is only copied or widened */
+  WORTH_SHARING = 1 << 14,        /* bytes to transpose that are worth a thread */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -47,14 +48,14 @@ bool shmt__conv_prefers_relayout_nhwc(const shmt__conv* c) {
          out * channels * (double)volume(s->kernel) >= (is_nhwc ? WORTH_COPYING : WORTH_TRANSPOSING) * (in + out);
 }
 
-/* How parts are made. */
+/* The kernel that makes a tile; neither AMX nor grouped: nhwc/nhwc.c. */
 typedef struct nhwc_kernel {
-  bool is_amx, is_grouped; /* neither: by input */
-  bool reads_in_place;         /* where they lie */
-  shmt_dtype dtype;          /* of what is laid out */
+  bool is_amx, is_grouped;
+  bool reads_in_place; /* the input need not be copied */
+  shmt_dtype dtype;    /* of the tile */
 } nhwc_kernel;
 
-static nhwc_kernel choose_nhwc_kernel(const shmt__conv* c) {
+static nhwc_kernel nhwc_kernel_of(const shmt__conv* c) {
   const bool is_grouped = shmt__conv_has_nhwc_grouped(c), is_amx = !is_grouped && shmt__conv_has_nhwc_amx(c);
   const shmt_dtype dtype = is_amx ? c->io_dtype : c->dtype;
 
@@ -75,21 +76,21 @@ bool shmt__conv_prefers_relayout_nhwc_amx(const shmt__conv* c) {
          out * channels * (double)volume(s->kernel) >= WORTH_COPYING * (in + out);
 }
 
-/* Images whose parts are at hand together, when those of one take `each` bytes. */
+/* Images whose tiles are made together, when the tile of one takes `each` bytes. */
 static int64_t images_at_once(const shmt__conv* c, int64_t n_tiles, int64_t each, int64_t most) {
   const int64_t n_together = n_tiles == 1 && each < most ? smaller(most / each, c->n_images) : 1;
 
   return ceil_div(c->n_images, ceil_div(c->n_images, n_together));
 }
 
-/* n elements whose places are. */
+/* A view of dense NCHW memory with n elements. */
 static shmt__image_view nchw_view(void* data, shmt_dtype dtype, const int64_t* n) {
   const int64_t item = shmt__dtype_size[dtype], row = n[4] * item, plane = n[3] * row, channel = n[2] * plane;
 
   return (shmt__image_view){data, dtype, {n[1] * channel, channel, plane, row, item}};
 }
 
-/* Where the outputs of a part of images from the first on are. */
+/* The view of the outputs of a tile, of images from the first on. */
 static shmt__image_view tile_outputs(const shmt__conv* c, const shmt__conv_tile* p, int64_t first,
                                      const shmt__image_view* outputs) {
   const int64_t* whole = c->shape.out;
@@ -98,21 +99,21 @@ static shmt__image_view tile_outputs(const shmt__conv* c, const shmt__conv_tile*
                                                   p->at % whole[2]});
 }
 
-/* The outputs of a part of images [first, first + n). */
-static shmt_status run_tile(const shmt__conv* c, const nhwc_kernel* w, const shmt__conv_tile* p, int64_t first, int64_t n,
+/* Make the outputs of a tile of images [first, first + n). */
+static shmt_status run_tile(const shmt__conv* c, const nhwc_kernel* k, const shmt__conv_tile* p, int64_t first, int64_t n,
                             const shmt__image_view* images, const shmt__image_view* weight, const shmt__image_view* outputs,
                             char* image, char* output) {
   const int64_t *in = p->shape.in, *out = p->shape.out;
   const int64_t needed[5] = {n, c->channels, in[0], in[1], in[2]}, made[5] = {n, c->filters, out[0], out[1], out[2]};
   const int64_t from[5] = {first, 0, p->first[0], p->first[1], p->first[2]};
-  const shmt__image_view results = shmt__image_view_nhwc(output, w->dtype, made),
+  const shmt__image_view results = shmt__image_view_nhwc(output, k->dtype, made),
                          written = tile_outputs(c, p, first, outputs);
   shmt__image_view input = shmt__image_view_at(images, from);
   shmt__conv sub = *c;
 
-  if (!w->reads_in_place) {
+  if (!k->reads_in_place) {
     const shmt__image_view read = input;
-    input = shmt__image_view_nhwc(image, w->dtype, needed);
+    input = shmt__image_view_nhwc(image, k->dtype, needed);
     if (volume(in) > 0) shmt__image_view_copy_parallel(&input, &read, needed);
   }
   sub.shape = p->shape;
@@ -120,35 +121,35 @@ static shmt_status run_tile(const shmt__conv* c, const nhwc_kernel* w, const shm
   sub.image_step = input.stride[0];
   sub.channel_step = input.stride[1];
   for (int d = 0; d < 3; d++) sub.step[d] = input.stride[2 + d];
-  if (w->is_amx) {
+  if (k->is_amx) {
     SHMT_TRY(shmt__conv_nhwc_amx(&sub, input.data, weight, output));
   } else {
-    SHMT_TRY((w->is_grouped ? shmt__conv_nhwc_grouped : shmt__conv_nhwc)(&sub, input.data, weight->data, output));
+    SHMT_TRY((k->is_grouped ? shmt__conv_nhwc_grouped : shmt__conv_nhwc)(&sub, input.data, weight->data, output));
   }
   shmt__image_view_copy_parallel(&written, &results, made);
   return SHMT_OK;
 }
 
-/* Pixels and tiles pack all weights for each part: those that take long to pack are worth larger ones. */
-static int64_t tile_bytes(const shmt__conv* c, const nhwc_kernel* w) {
+/* Bytes of a tile. All weights are packed for each tile: weights that take long to pack are worth larger tiles. */
+static int64_t tile_bytes(const shmt__conv* c, const nhwc_kernel* k) {
   const int64_t item = shmt__dtype_size[c->io_dtype];
   const int64_t weights = c->filters * (c->channels / c->groups) * volume(c->shape.kernel) * item;
   const int64_t outputs = c->n_images * c->filters * volume(c->shape.out) * item;
 
-  if (w->is_grouped) return smaller(TILE_BYTES_GROUPED + outputs / 10, TILE_BYTES);
-  if (!w->is_amx) return TILE_BYTES;
+  if (k->is_grouped) return smaller(TILE_BYTES_GROUPED + outputs / 10, TILE_BYTES);
+  if (!k->is_amx) return TILE_BYTES;
   return weights / 2 < TILE_BYTES_AMX ? TILE_BYTES_AMX : smaller(weights / 2, TILE_BYTES);
 }
 
 shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* weight,
                                      const shmt__image_view* outputs) {
-  const nhwc_kernel w = choose_nhwc_kernel(c);
-  const int64_t item = shmt__dtype_size[w.dtype], read = w.reads_in_place ? 0 : c->channels;
+  const nhwc_kernel k = nhwc_kernel_of(c);
+  const int64_t item = shmt__dtype_size[k.dtype], read = k.reads_in_place ? 0 : c->channels;
   int64_t size[3], needed = read;
   shmt_status status = SHMT_OK;
   void* memory = NULL;
 
-  const int64_t most = tile_bytes(c, &w), n_tiles = shmt__conv_tile_size(c, read * item, c->filters * item, most, size);
+  const int64_t most = tile_bytes(c, &k), n_tiles = shmt__conv_tile_size(c, read * item, c->filters * item, most, size);
   for (int d = 0; d < 3; d++) needed *= smaller(shmt__conv_reach(&c->shape, d, size[d]), c->shape.in[d]);
   const int64_t made = c->filters * volume(size), each = (needed + made) * item;
   const int64_t n_together = images_at_once(c, n_tiles, each, most);
@@ -158,16 +159,16 @@ shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view
   for (int64_t i = 0; status == SHMT_OK && i < c->n_images; i += n_together) {
     for (int64_t p = 0; status == SHMT_OK && p < n_tiles; p++) {
       const shmt__conv_tile tile = shmt__conv_tile_at(c, size, p);
-      status = run_tile(c, &w, &tile, i, smaller(n_together, c->n_images - i), images, weight, outputs, memory, output);
+      status = run_tile(c, &k, &tile, i, smaller(n_together, c->n_images - i), images, weight, outputs, memory, output);
     }
   }
   shmt__dealloc(memory, nbytes);
   return status;
 }
 
-/* --- outputs ------------------------------------------------------------------------ */
+/* --- NCHW kernels to other layouts -------------------------------------------------- */
 
-/* Outputs that are spread: parts of images, or of `n_together` images at a time. */
+/* Tiles of images, or of `n_together` images at a time. */
 typedef struct nchw_job {
   const shmt__conv* c;
   const char* images;
@@ -222,7 +223,7 @@ shmt_status shmt__conv_relayout_nchw(const shmt__conv* c, const void* images, co
   s.n_together = smaller(images_at_once(c, s.n_tiles, each, TILE_BYTES_NCHW), ceil_div(c->n_images, threads));
   s.nbytes = (uint64_t)(s.n_together * each);
   const int64_t n = ceil_div(c->n_images, s.n_together) * s.n_tiles;
-  if (n < threads || (n < 4 * threads && n % threads != 0)) /* then what is inside a part is shared out */
+  if (n < threads || (n < 4 * threads && n % threads != 0)) /* then the threads share out the work inside a tile */
     run_nchw_tiles(&s, 0, n);
   else
     shmt__parallel_for(n, WORTH_SHARING / (s.n_together * each) + 1, run_nchw_tiles, &s);

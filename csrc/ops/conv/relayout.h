@@ -1,23 +1,23 @@
-/* ops/conv/relayout.h -- convolution of images, or to outputs, that are laid out in another way in between. */
+/* ops/conv/relayout.h -- convolution with a layout conversion: tiles are computed as NHWC or NCHW, whatever the tensors are. */
 #ifndef SHMT_OPS_CONV_RELAYOUT_H
 #define SHMT_OPS_CONV_RELAYOUT_H
 
-#include "ops/conv/strided_images.h"
-#include "ops/conv/nhwc/nhwc.h"
+#include "ops/conv/image_view.h"
+#include "ops/conv/problem.h"
 
-/* Does it pay: is what is multiplied much beside what is laid out? */
+/* Does conversion to NHWC pay: are there enough multiplications for each element that is converted? */
 bool shmt__conv_prefers_relayout_nhwc(const shmt__conv* c);
-/* Are there tiles (ops/conv/nhwc/amx.h), and does it pay to turn images around for them? */
+/* The same for the AMX kernel (ops/conv/nhwc/amx.h), where there is one. */
 bool shmt__conv_prefers_relayout_nhwc_amx(const shmt__conv* c);
-/* Is there a kernel? */
+/* Is there an NHWC kernel of any kind? */
 bool shmt__conv_has_relayout_nhwc(const shmt__conv* c);
-/* outputs = images * weight + c->bias where shmt__conv_has_relayout_nhwc; both of any strides and of dtype c->io_dtype, as the weight, which is
- * dense. Errors: SHMT_E_NOMEM. */
+/* outputs = images * weight + c->bias by an NHWC kernel, where shmt__conv_has_relayout_nhwc(). All have c->io_dtype; images
+ * and outputs have any strides, the weight is dense. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* weight,
                                      const shmt__image_view* outputs);
 
-/* outputs = images * weight + c->bias, by the kernels of shmt__conv_nchw: outputs of any strides, of dtype c->io_dtype;
- * weight and bias as there. Errors: SHMT_E_NOMEM. */
+/* outputs = images * weight + c->bias by shmt__conv_nchw(), whose weight and bias these are; outputs have any strides and
+ * c->io_dtype. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_relayout_nchw(const shmt__conv* c, const void* images, const void* weight,
                                      const shmt__image_view* outputs);
 

@@ -1,10 +1,4 @@
-/* ops/conv/tile.c -- parts of images and outputs, converted on their way.
- *
- * Note [Parts of images]
- * A kernel wants images in its own layout and dtype. Whole ones would be copies as large as the tensors, so outputs are
- * made in parts that need no more than fits the caches; of a part, some channels at a time are gathered from any strides
- * and widened, and what was made is narrowed into the result. Parts need a few rows of their neighbours again.
- */
+/* ops/conv/tile.c -- tiles of outputs, and their input: Note [Tiles of outputs] in ops/conv/tile.h. */
 #include "ops/conv/tile.h"
 
 #include "base/scalar.h"
@@ -14,16 +8,16 @@
 
 #include <string.h>
 
-/* Positions that cross over together; pieces of a row that are not cut further. */
+/* Positions that are transposed together; pieces of a row that are not cut further. */
 enum { BLOCK = 256, SHORT_ROW = 64 };
-/* Channels that are gathered together: neighbours that fill a line of cache. */
+/* Channels that are gathered together: neighbours that fill a cache line. */
 enum { CHANNELS = 16 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int64_t volume(const int64_t* size) { return size[0] * size[1] * size[2]; }
 
-/* Elements of a channel, padding included, that outputs of a size need. */
+/* Elements of a channel, with padding, that a tile of this size reads. */
 static double inputs(const shmt__conv_shape* s, const int64_t* size) {
   double n = 1;
 
@@ -92,10 +86,10 @@ int64_t shmt__conv_tile_input_bytes(const shmt__conv* c, const int64_t* size, in
   return n * elements * shmt__dtype_size[c->dtype];
 }
 
-/* n rows of `length` columns, of which the elements of a column are neighbours. */
+/* Gather n rows of `length` elements from memory in which the n elements of each position are neighbours. */
 static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, int64_t length, char* to, int64_t pitch) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype];
-  char block[CHANNELS * BLOCK * 4]; /* what is converted has two or four bytes */
+  char block[CHANNELS * BLOCK * 4]; /* elements that are cast have two or four bytes */
 
   if (c->io_dtype == c->dtype) {
     shmt__move_transposed(to, pitch, from, c->step[2], n, length, item);
@@ -112,8 +106,8 @@ static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, 
   }
 }
 
-/* n channels of a part, dense. Rows that follow each other without a gap are one; channels or rows that are neighbours
- * cross over. */
+/* Gather n channels of a tile, dense. Rows without a gap between them are one row; where channels or rows are neighbours,
+ * they are transposed. */
 static void gather(const shmt__conv* c, const shmt__conv_tile* p, const char* from, int64_t n, char* to) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype], *in = p->shape.in;
   const int64_t pitch = volume(in) * wide;

@@ -1,4 +1,4 @@
-/* ops/image/grid_sample.c -- values of images and volumes at given positions. */
+/* ops/image/grid_sample.c -- grid_sample of images and volumes, its gradients and their gradients. */
 #include "base/overflow.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -43,7 +43,7 @@ static shmt_status fill_args(const shmt_tensor* input, const shmt_tensor* grid, 
   return SHMT_OK;
 }
 
-/* The steps of a tensor, whose coordinates come last where it is of positions, and whose channels come second else. */
+/* The steps of a tensor: of a grid, whose coordinates are the last dim, or of images, whose channels are the second. */
 static shmt__grid_view view_of(const shmt_tensor* t, bool positions) {
   const int n = t->n_dims - 2;
   shmt__grid_view v = {.batch = t->strides[0], .channel = t->strides[positions ? n + 1 : 1]};
@@ -68,7 +68,7 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
   w->loop(data, NULL, end - begin, w->shape);
 }
 
-/* NULL entries are left out; a '+' for each tensor of positions, a '.' for each other. */
+/* Run a loop over the batch. Tensors may be NULL; kinds has a '+' for each tensor like the grid, and a '.' for each other. */
 static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
                 shmt__grid_sample_args* s) {
   walk w = {.loop = shmt__loops[row][dtype], .shape = s};
@@ -102,7 +102,7 @@ shmt_status shmt__grid_sampler(shmt_tensor* input, shmt_tensor* grid, int64_t in
   return SHMT_OK;
 }
 
-/* A gradient like t, all zeros, or NULL when it is not wanted. */
+/* A gradient like t, all zeros; *out stays NULL where it is not wanted. */
 static shmt_status make_grad(const shmt_tensor* t, bool wanted, shmt_tensor** out) {
   if (!wanted) return SHMT_OK;
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out));

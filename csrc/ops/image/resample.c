@@ -1,8 +1,9 @@
-/* ops/image/resample.c -- resizing along the last dims: to the nearest elements, or by linear or cubic interpolation.
+/* ops/image/resample.c -- resizing along the last dims (interpolate): nearest, linear or cubic.
  *
- * Images whose channels come last are resized as they lie: a pixel's channels are neighbours that have the same weights.
- * Those that lie otherwise are laid dense, and 16-bit floats are widened, a block at a time. The way back is the same with
- * other tables.
+ * A slice is what an image has at one index along a resized dim. Each slice of the result is a weighted sum of a few
+ * neighbouring slices of the input. channels_last images are resized as they lie: the channels of a position have the same
+ * weights. Images with other strides are copied, and 16-bit floats are widened, a block at a time. The gradient is the same
+ * with other tables of neighbours and weights.
  */
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -20,38 +21,42 @@
 #include <math.h>
 #include <string.h>
 
-/* MOST_DIMS: that are resized. BLOCK_BYTES: of what the first is resized from; at least so many times the lines that one line
- * of the result is made of. STEP_BYTES: of what is widened, narrowed or laid dense at a time. */
-enum { GRAIN = 16384, MOST_DIMS = 3, BLOCK_BYTES = 192 << 10, BLOCK_SLICES = 3, STEP_BYTES = 16 << 10 };
+enum {
+  GRAIN = 16384,            /* elements that are worth a thread */
+  MOST_DIMS = 3,            /* resized dims */
+  BLOCK_BYTES = 192 << 10,  /* of the slices that a block of the result is made of along the first dim, */
+  BLOCK_SLICES = 3,         /* at least so many times those that one slice of the result needs */
+  STEP_BYTES = 16 << 10,    /* that are widened, rounded or copied at a time */
+};
 
 typedef shmt__resample_plan plan;
 
-/* Bytes between the dims, by turns; of widened lines; of lines to be narrowed; of lines laid dense. */
+/* Kinds of memory: results between two dims; widened slices; slices to be rounded; dense copies of slices. */
 enum { BETWEEN, WIDENED = MOST_DIMS - 1, NARROWED, DENSE, ROOMS };
 
-/* A block is some lines of the result along the first of the resized dims. What its lines are made of is resized along the
- * others first, the last one first, so that between the dims there are never more than a few lines. */
+/* A block is some slices of the result along the first resized dim. Its input is resized along the other dims first,
+ * beginning with the last, so that only a few slices are in memory between two dims. */
 typedef struct job {
   char* to;
-  shmt__part from; /* outer dims, those that are resized, and perhaps channels */
-  int n_outer, n;  /* of those dims */
-  shmt__resample_args shape[MOST_DIMS]; /* inner: behind each, already resized */
-  int64_t slabs[MOST_DIMS];              /* slabs of each in one line of the first */
-  int64_t rows, blocks;                  /* lines of a block; blocks of an image */
-  int64_t steps, narrow;                 /* lines of `from` that are taken at a time; of the result that are narrowed */
+  shmt__part from; /* the input: outer dims, resized dims, and perhaps channels */
+  int n_outer, n;  /* how many outer and resized dims */
+  shmt__resample_args shape[MOST_DIMS]; /* inner: elements behind the dim, which is resized before */
+  int64_t slabs[MOST_DIMS];              /* how often each dim is resized for one slice along the first */
+  int64_t rows, blocks;                  /* slices of a block; blocks of an image */
+  int64_t steps, narrow;                 /* slices at a time: of the input, of the result that is rounded */
   int64_t item;
-  shmt_dtype dtype, work; /* work: what is calculated in */
+  shmt_dtype dtype, work; /* work: the dtype of the sums */
   uint64_t room[ROOMS];
   shmt__loop loop;
   atomic_bool failed;
 } job;
 
-/* Elements in a line along the first dim before any is resized. */
+/* Elements of a slice along the first dim before any dim is resized. */
 static int64_t slice_elements(const job* j) {
   return j->n == 1 ? j->shape[0].inner : j->slabs[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
 }
 
-/* Lines of `in` that lines [begin, end) of the result are made of. */
+/* The input slices that slices [begin, end) of the result are made of. */
 static void input_range(const shmt__resample_args* s, int64_t begin, int64_t end, int64_t* first, int64_t* last) {
   *first = s->in;
   *last = 0;
@@ -60,10 +65,10 @@ static void input_range(const shmt__resample_args* s, int64_t begin, int64_t end
     if (s->first[p] < *first) *first = s->first[p];
     if (s->first[p] + s->count[p] > *last) *last = s->first[p] + s->count[p];
   }
-  if (*last < *first) *last = *first; /* of none */
+  if (*last < *first) *last = *first; /* none */
 }
 
-/* Lines [first, last) of an image. */
+/* Input slices [first, last) of an image, dense. */
 static char* find_source(const job* j, int64_t image, int64_t first, int64_t last, char* room) {
   shmt__part slices;
 
@@ -73,19 +78,19 @@ static char* find_source(const job* j, int64_t image, int64_t first, int64_t las
   return last == first ? room : shmt__packed(&slices, room);
 }
 
-/* Which lines are there, widened and resized along all dims but the first; of image -1: none. */
+/* Which slices are in memory, widened and resized along all dims but the first; image -1: none. */
 typedef struct held {
   int64_t image, first, last;
 } held;
 
-/* What a block has in common with the one before it moves to the front; returns how many lines. */
+/* Move the slices that a block has in common with the one before to the front; returns how many. */
 static int64_t keep_slices(const held* h, int64_t image, int64_t first, int64_t last, int64_t nbytes, char* slices) {
   if (h->image != image || first < h->first || first >= h->last || last < h->last) return 0;
   memmove(slices, slices + (first - h->first) * nbytes, (size_t)((h->last - first) * nbytes));
   return h->last - first;
 }
 
-/* Lines [first, last) of an image, widened, and resized along all dims but the first: a few at a time. */
+/* Input slices [first, last) of an image, widened and resized along all dims but the first, a few at a time. */
 static char* resize_inner_dims(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
@@ -110,12 +115,12 @@ static char* resize_inner_dims(const job* j, int64_t image, int64_t first, int64
   return j->n > 1 ? room[BETWEEN] : from;
 }
 
-/* What lines block `block` of an image is made of. */
+/* The input slices of block `block` of an image. */
 typedef struct span {
   int64_t block, first, last;
 } span;
 
-/* found: of the block before, which is often the same one of another image. h: its lines. */
+/* found: the input slices of the block before, which is often the same block of another image. h: its slices in memory. */
 static void run_block(const job* j, int64_t block, span* found, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
@@ -161,7 +166,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(memory, nbytes);
 }
 
-/* Lines of a block, and the room that it needs. */
+/* Choose the slices of a block, and the memory that it needs. */
 static void plan_blocks(job* j) {
   const shmt__resample_args* s = &j->shape[0];
   const int64_t item = shmt__dtype_size[j->work];
@@ -216,7 +221,7 @@ static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale
   return SHMT_OK;
 }
 
-/* What does not depend on where the tensors lie; `inner` elements behind the resized dims go along. */
+/* Fill what does not depend on the layout of the tensors; inner: elements behind the resized dims. */
 static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale,
                            bool is_backward, int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
@@ -239,7 +244,7 @@ static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, cons
   return SHMT_OK;
 }
 
-/* The format in which the channels come last, if all other dims are resized. */
+/* The memory format to work in: channels_last where the input has it and all spatial dims are resized. */
 static shmt_memory_format format_of(const shmt_tensor* self, shmt_floats scale) {
   return scale.len == self->n_dims - 2 ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 }
@@ -269,7 +274,8 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
   return SHMT_OK;
 }
 
-/* Every element is the one whose area it lies in, or whose area its middle lies in; places are found in float32. */
+/* nearest: output i takes the input element at floor(i * step); nearest-exact (is_exact): the one at the center of output i.
+ * Indices are calculated in float32. */
 static shmt_status fill_nearest(shmt__index_table* p, int64_t in, int64_t out, double scale, bool is_exact) {
   const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = is_exact ? 0.5F : 0;
 
@@ -298,7 +304,7 @@ static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool is_exact, shm
   return status;
 }
 
-/* self to `size`, or, back, a gradient from the resized size to the input's. */
+/* Resize self to `size`; is_backward: self is a gradient of the resized size, and `size` that of the input. */
 static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, bool align_corners, shmt_floats scale,
                           bool antialias, bool is_backward, shmt_tensor** out) {
   const plan p = {.align_corners = align_corners, .antialias = antialias};
@@ -312,7 +318,7 @@ static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, b
   return status;
 }
 
-/* Of whole numbers torch has bytes, and of those only some modes. */
+/* As in torch, uint8 is the only integer dtype, and only in some modes. */
 static shmt_status check_dtype(shmt_dtype dtype, const char* mode, shmt_floats scale, bool antialias) {
   const bool are_bytes = dtype == SHMT_UINT8 && (strncmp(mode, "nearest", 7) == 0 || scale.len == 2);
 

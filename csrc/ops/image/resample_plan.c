@@ -27,14 +27,14 @@ void shmt__resample_plan_fini(plan* p) {
 void shmt__resample_plan_to_float(plan* p, const shmt__resample_args* s) {
   char* to = (char*)p->weights;
 
-  /* None is overwritten before it is read. */
+  /* No weight is overwritten before it is read. */
   for (int64_t i = 0; i < s->out * s->taps; i++, to += sizeof(float)) {
     const float narrow = (float)p->weights[i];
     memcpy(to, &narrow, sizeof narrow);
   }
 }
 
-/* Cubic convolution at distance x. */
+/* The weight of cubic convolution at distance x. */
 static double cubic(double x, double a) {
   x = fabs(x);
   if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
@@ -94,7 +94,7 @@ static void find_antialiased_neighbours(const plan* p, int64_t o, int64_t in, in
   *count = high - low;
 }
 
-/* The weights in fixed point, as finely as the largest of them allows in 15 bits. */
+/* Make fixed-point weights, with the highest precision at which the largest weight fits 15 bits. */
 static shmt_status fix_weights(plan* p, shmt__resample_args* s) {
   const int64_t n = s->out * s->taps;
   double largest = 0;
@@ -141,7 +141,8 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
   return bytes ? fix_weights(p, s) : SHMT_OK;
 }
 
-/* Output lines follow each other as their neighbours do: those that an input line is a neighbour of are a range. */
+/* The neighbours of output slices are in the order of the slices, so the outputs that have an input slice as neighbour are a
+ * range. */
 shmt_status shmt__resample_plan_backward(plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                          shmt__resample_args* s) {
   plan forward = {.align_corners = p->align_corners, .antialias = p->antialias};
@@ -156,7 +157,7 @@ shmt_status shmt__resample_plan_backward(plan* p, int64_t in, int64_t out, const
         int64_t* const count = &counts[shape.first[o] + k];
         taps = ++*count > taps ? *count : taps;
       }
-    status = counts ? allocate(p, in, taps) : shmt__fail(SHMT_E_NOMEM, "_resample(): %" PRId64 " lines", in);
+    status = counts ? allocate(p, in, taps) : shmt__fail(SHMT_E_NOMEM, "_resample(): %" PRId64 " slices", in);
     free(counts);
   }
   for (int64_t o = 0; status == SHMT_OK && o < out; o++)

@@ -1,4 +1,4 @@
-/* ops/image/resample_plan.h -- which lines a resized dim's lines are made of, and with which weights. */
+/* ops/image/resample_plan.h -- the neighbours and weights of each output slice along a resized dim. */
 #ifndef SHMT_OPS_IMAGE_RESAMPLE_PLAN_H
 #define SHMT_OPS_IMAGE_RESAMPLE_PLAN_H
 
@@ -15,19 +15,19 @@ typedef struct shmt__resample_plan {
   double scale; /* input elements per output element */
   int64_t* first;
   int64_t* count;
-  double* weights; /* floats once they are narrowed */
-  int16_t* fixed; /* for bytes only */
+  double* weights; /* float after shmt__resample_plan_to_float() */
+  int16_t* fixed;  /* fixed-point weights, for uint8 only */
 } shmt__resample_plan;
 
-/* The fields of p and s for resizing `in` lines to `out` in mode linear or cubic; a scale of 0 is the quotient of the
- * sizes. bytes: weights in fixed point too. p, whose options are set, owns the tables, which the caller releases by
- * _fini() whatever is returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
+/* Fill p and s for resizing `in` slices to `out` in mode linear or cubic; a scale of 0 means the quotient of the sizes.
+ * bytes: make fixed-point weights too. The options of p are set before. p owns the tables; the caller frees them with
+ * _fini(), whatever is returned. Errors: SHMT_E_RUNTIME, SHMT_E_NOMEM. */
 shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      bool bytes, shmt__resample_args* s);
-/* The same for the way back: from a gradient of `out` lines to one of `in`. Errors: the same. */
+/* The same for the gradient: from `out` slices to `in`. Errors: the same. */
 shmt_status shmt__resample_plan_backward(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                          shmt__resample_args* s);
-/* The weights in float, which p->weights then holds; no more may be made of p. */
+/* Convert p->weights to float in place; p may not be used to make other plans afterwards. */
 void shmt__resample_plan_to_float(shmt__resample_plan* p, const shmt__resample_args* s);
 void shmt__resample_plan_fini(shmt__resample_plan* p);
 

@@ -1,4 +1,4 @@
-/* ops/matmul/composite.c -- products made of mm, bmm, mv and dot: matmul, linear, outer, inner, chains. */
+/* ops/matmul/composite.c -- operators made of mm, bmm, mv and dot: matmul, linear, outer, inner, chain_matmul. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -25,7 +25,7 @@ shmt_status shmt__adjoint(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op_conj_physical(swapped, out);
 }
 
-/* self times a number, self itself when that is 1. */
+/* self * scale; self itself where the scale is 1. */
 static shmt_status scale(shmt_tensor* self, shmt_scalar factor, shmt_tensor** out) {
   if (!is_one(factor)) return shmt_op_mul_Scalar(self, factor, out);
   *out = shmt__tensor_ref(self);
@@ -93,7 +93,7 @@ shmt_status shmt__outer(shmt_tensor* self, shmt_tensor* vec2, shmt_tensor** out)
   return shmt_op_mul_Tensor(column, vec2, out);
 }
 
-/* A factor is of no higher kind than what it scales; of truth values it is one itself. */
+/* A scale must not have a higher kind of dtype than what it scales; for bool it must be bool. */
 static shmt_status check_factor(shmt_dtype dtype, const char* which, shmt_scalar* factor) {
   SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2 || factor->tag == SHMT_SCALAR_INT || factor->tag == SHMT_SCALAR_BOOL,
                SHMT_E_RUNTIME, "For integral input tensors, argument %s must not be a floating point number.", which);
@@ -128,7 +128,7 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
   SHMT_TRY(shmt_op_reshape(same, SHMT_INTS(same->sizes[0], 1), &column));
   shmt__scalar_to_complex(beta, z);
   const bool adds = z[0] != 0 || z[1] != 0;
-  /* One pass, whose result lies as self does; two are faster where that is row after row. */
+  /* One pass, whose result has the layout of self; two passes are faster where self is row-major. */
   if (adds && common != SHMT_BOOL && !shmt__tensor_is_contiguous(scaled))
     return shmt_op_addcmul(whole, column, vec2, alpha, out);
   SHMT_TRY(shmt_op_mul_Tensor(column, vec2, &product));
@@ -139,10 +139,10 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
   return SHMT_OK;
 }
 
-enum { WORTH_ALONE = 1024 }; /* elements of a matrix from which a product of its own costs no more than a copy */
+enum { WORTH_ALONE = 1024 }; /* elements of a matrix from which on a product of its own is no slower than a copy */
 
-/* Is big, whose rows do not follow each other in memory, better multiplied matrix by matrix than copied into one? The
- * gradient of small would then be one for each. */
+/* Is `big`, whose rows do not follow each other in memory, better multiplied matrix by matrix than copied into one matrix?
+ * The gradient of `small` would then be made for each matrix. */
 static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
   const int n = big->n_dims;
   int64_t strides[2];
@@ -154,8 +154,8 @@ static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
 
 static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out);
 
-/* A product that nobody else has, in its final shape: unmarked as a view, so that it can be changed in place at no
- * more cost than any other result. */
+/* Reshape a product that nobody else refers to. It is not marked as a view, so that changing it in place costs no more than
+ * for any other result. */
 static shmt_status in_shape(shmt_tensor* product, shmt_ints sizes, shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
 
@@ -163,7 +163,7 @@ static shmt_status in_shape(shmt_tensor* product, shmt_ints sizes, shmt_tensor**
   return shmt_op__unsafe_view(product, sizes, out);
 }
 
-/* Both with dimensions; the last one of a meets the last but one of b (or the only one). */
+/* Neither is a scalar. The last dim of a is multiplied by the last but one of b, or by its only one. */
 static shmt_status matmul_folded(shmt_tensor* big, shmt_tensor* small, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) folded = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
@@ -253,7 +253,7 @@ shmt_status shmt__linear(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* b
 
   SHMT_REQUIRE(n > 0 && weight->n_dims > 0, SHMT_E_RUNTIME,
                "both arguments to linear need to be at least 1D, but they are %dD and %dD", n, weight->n_dims);
-  /* As addmm says it, whose arguments these become. */
+  /* The error is the one of addmm, which gets these arguments. */
   SHMT_REQUIRE(!bias || bias->dtype == weight->dtype, SHMT_E_RUNTIME,
                "self and mat2 must have the same dtype, but got %s and %s", shmt__dtype_title(bias->dtype),
                shmt__dtype_title(weight->dtype));

@@ -1,8 +1,8 @@
-/* ops/matmul/einsum.c -- sums of products named by letters, as batched matrix products.
+/* ops/matmul/einsum.c -- einsum, tensordot and kron as batched matrix products.
  *
- * Every operand is brought to one order of dims: the letters of the result, then those that are summed over; a letter an
- * operand does not have is a dim of size 1. Operands are then multiplied from left to right, and a letter is summed
- * over with the last operand that has it.
+ * Every operand is permuted to one order of dims: the letters of the result, then those that are summed over; a letter that
+ * an operand does not have becomes a dim of size 1. Operands are multiplied from left to right, and a letter is summed over
+ * with the last operand that has it.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -109,7 +109,7 @@ static shmt_status place_output(equation* e, const char* arrow) {
   return SHMT_OK;
 }
 
-/* Without an arrow: the ellipsis, then the letters that occur once, in alphabetical order. */
+/* The output without an arrow: the ellipsis, then the letters that occur once, in alphabetical order. */
 static void place_implicit(equation* e) {
   e->ellipsis_place = 0;
   e->n_out = e->n_ellipsis;
@@ -147,7 +147,7 @@ static shmt_status parse(equation* e, shmt_tensors operands) {
   return SHMT_OK;
 }
 
-/* Adds what operand i, in order, has at each place to seen: sizes other than 1 must agree. */
+/* Add the sizes of permuted operand i to `seen`: sizes other than 1 must agree. */
 static shmt_status check_sizes(const equation* e, int64_t i, const shmt_tensor* t, int64_t* seen) {
   for (int p = 0; p < e->n_total; p++) {
     const int64_t size = t->sizes[p];
@@ -215,7 +215,7 @@ static shmt_status bring_in_order(equation* e, int64_t i, shmt_tensor* t, shmt_t
   return SHMT_OK;
 }
 
-/* The kinds of dims of a product, each in order: in both and kept, only left, only right, summed over. */
+/* The kinds of dims of a product, each in order: batch dims (in both and kept), only left, only right, summed over. */
 typedef struct split {
   int64_t both[SHMT_MAX_DIMS], left[SHMT_MAX_DIMS], right[SHMT_MAX_DIMS], sum[SHMT_MAX_DIMS];
   int n_both, n_left, n_right, n_sum;
@@ -233,7 +233,7 @@ static shmt_status three_parts(shmt_tensor* t, const int64_t* a, int na, const i
   SHMT_AUTO(shmt_tensor) transposed = NULL;
   int64_t order[SHMT_MAX_DIMS];
 
-  /* A part of no dims may be NULL, which memcpy does not take. */
+  /* A list of no dims may be NULL, which memcpy does not take. */
   const int64_t* parts[4] = {a, b, c, rest};
   const int lengths[4] = {na, nb, nc, n_rest};
   for (int i = 0, at = 0; i < 4; at += lengths[i++])
@@ -260,7 +260,7 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
     if (is_summed && a != 1 && b != 1) {
       s.sum[s.n_sum++] = d;
     } else if (is_summed && (a != 1 || b != 1)) {
-      /* In one operand only: summed before. */
+      /* A dim of one operand only is summed first. */
       shmt_tensor** one = a != 1 ? &l : &r;
       SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*one);
       SHMT_TRY(shmt_op_sum_dim_IntList(old, SHMT_INTS(d), true, SHMT_DTYPE_NONE, one));
@@ -273,13 +273,13 @@ static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summ
       s.left[s.n_left++] = d;
     }
   }
-  /* Nothing is summed: no product of matrices. */
+  /* Nothing is summed: an elementwise product. */
   if (s.n_sum == 0) return shmt_op_mul_Tensor(l, r, out);
   /* Dims of one operand have size 1 in the other; they stand at its end. */
   SHMT_TRY(three_parts(l, s.both, s.n_both, s.left, s.n_left, s.sum, s.n_sum, s.right, s.n_right, &l3));
   SHMT_TRY(three_parts(r, s.both, s.n_both, s.sum, s.n_sum, s.right, s.n_right, s.left, s.n_left, &r3));
   if (l3->dtype != r3->dtype) {
-    /* A sum of narrow integers is int64. */
+    /* sum() of narrow integers gives int64. */
     shmt_tensor** const narrow = l3->dtype == SHMT_INT64 ? &r3 : &l3;
     SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*narrow);
     SHMT_TRY(shmt__tensor_cast(old, SHMT_INT64, narrow));
@@ -339,7 +339,7 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t seen[SHMT_MAX_DIMS];
 
-  (void)path; /* an order of work: the value is the same */
+  (void)path; /* it only changes the order of the products */
   SHMT_TRY(check_equation(text, operands));
   SHMT_TRY(parse(&e, operands));
   SHMT_TRY(shmt__tensor_vec_alloc(operands.len, &ordered));
@@ -369,7 +369,7 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
   return SHMT_OK;
 }
 
-/* --- products over chosen dims -------------------------------------------------------------------- */
+/* --- tensordot and kron ---------------------------------------------------------------------------- */
 
 shmt_status shmt__tensordot(shmt_tensor* self, shmt_tensor* other, shmt_ints dims_self, shmt_ints dims_other,
                             shmt_tensor** out) {
@@ -419,7 +419,7 @@ shmt_status shmt__tensordot(shmt_tensor* self, shmt_tensor* other, shmt_ints dim
   return shmt_op_reshape(product, (shmt_ints){sizes, n}, out);
 }
 
-/* Blocks of other, each times an element of self: dims interleaved and joined. */
+/* Each element of self times all of other: multiply with interleaved dims, then join the pairs. */
 shmt_status shmt__kron(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a = NULL;
   SHMT_AUTO(shmt_tensor) b = NULL;

@@ -1,4 +1,4 @@
-/* ops/matmul/gemm.c -- products of matrices: library or built-in loop, split over the pool. */
+/* ops/matmul/gemm.c -- matrix products: chooses the kernel, and splits the work over the threads. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/loops.h"
@@ -15,10 +15,9 @@
 #include <limits.h>
 #include <math.h>
 
-/* A piece of work for one thread below this many multiplications costs more to hand over than to do: products of a batch,
- * a slice of one. */
+/* Multiplications that are worth a thread: of some products of a batch, of a slice of one product. */
 enum { MIN_PIECE_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
-/* What a multiplication in tiles takes, in those of float32. */
+/* The time of a multiplication on AMX tiles, in multiplications of float32. */
 #define AMX_COST 0.125
 
 typedef union gemm_scalar {
@@ -29,14 +28,14 @@ typedef union gemm_scalar {
   uint64_t i;
 } gemm_scalar;
 
-/* One product, all of it decided: what the pool's pieces share. */
+/* One product with all decisions taken; all slices of it share this. */
 typedef struct product {
   shmt_dtype dtype;
   bool on_library;
-  bool has_panels; /* the dtype, and c's rows lie dense */
-  bool is_half;    /* and c's rows lie dense */
-  bool is_widening; /* c is of float32 */
-  double cost;     /* of a multiplication, in those of float32 */
+  bool has_panels;  /* gemm_panels takes the dtype and c */
+  bool is_half;     /* gemm_half takes the dtype and c */
+  bool is_widening; /* bfloat16 factors, and c has float32 */
+  double cost;      /* of a multiplication, in multiplications of float32 */
   bool swapped;    /* c^T = b^T a^T is computed, for a column-major c: a and b changed places */
   shmt__matrix a, b, c;
   gemm_scalar alpha, beta;
@@ -49,7 +48,7 @@ typedef struct product {
 
 bool shmt__gemm_has(shmt_dtype dtype) { return shmt__loops[SHMT_LOOP_gemm][dtype] != NULL; }
 
-/* The leading stride and whether the library must transpose a row-major read; false: not readable. */
+/* The leading dimension, and whether the library must transpose what it reads as row-major; false: not readable. */
 static bool blas_layout(shmt__matrix a, int64_t* ld, int* trans) {
   if ((a.column_stride == 1 || a.columns <= 1) && (a.row_stride >= (a.columns > 1 ? a.columns : 1) || a.rows <= 1)) {
     *trans = SHMT_BLAS_NO_TRANS;
@@ -136,8 +135,9 @@ static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64
 }
 
 /* Note [Few rows]
- * The library packs a transposed second factor, which few rows do not pay for, unless c is small: then, on processors with
- * AVX-512, it multiplies the factors as they lie. So c is made in pieces that it takes for small. Returns their columns. */
+ * The library packs a transposed second factor, which does not pay where c has few rows. Only small products it multiplies
+ * without packing, on processors with AVX-512. So c is made in pieces of columns that the library takes for small products.
+ * Returns their columns. */
 static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t k) {
   enum { FEW_BYTES = 64, ELEMENTS = 1024, OPS = 1000 * 1000, STEP = 16 };
   const int64_t by_elements = ELEMENTS / c.rows, by_ops = OPS / c.rows / k;
@@ -148,7 +148,7 @@ static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t
   return n;
 }
 
-/* The same where c is small but the sums are long: the terms that make it a small product. */
+/* The same where c is small but k is long: the length of the pieces of k that make small products. */
 static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
   enum { FEW = 32, ELEMENTS = 1024, OPS = 1000 * 1000, LEAST = 256, STEP = 16 };
   const int64_t elements = c.rows * c.columns;
@@ -168,7 +168,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
   (void)blas_layout(b, &ldb, &tb);
   const int64_t some = columns_at_once(p, tb, c, a.columns), terms = terms_at_once(p, ta, tb, c, a.columns);
   if (some == c.columns && terms < a.columns) {
-    product rest = *p; /* is added to what the first piece made */
+    product rest = *p; /* later pieces are added to the first */
     make_scalar(p->dtype, shmt__scalar_int(1), &rest.beta);
     for (int64_t i = 0; i < a.columns; i += terms) {
       const int64_t end = a.columns - i < terms ? a.columns : i + terms;
@@ -182,7 +182,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
   }
 }
 
-/* A single column of c: the library's matrix-vector product reads a once and needs no packing. */
+/* For a single column of c: the library's matrix-vector product reads a once and packs nothing. */
 static bool run_gemv(const product* p, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   const shmt__blas_table* t = shmt__blas();
   int64_t lda = 1;
@@ -209,7 +209,7 @@ static void run_one(const product* p, shmt__matrix a, shmt__matrix b, shmt__matr
     shmt__gemm_amx(p->alpha.f, a, b, p->beta.f, c, true);
     return;
   }
-  /* With k == 0 only beta acts, and a NaN in c must not survive beta == 0: the loop sees to both. */
+  /* With k == 0 the result is beta * c, and beta == 0 must overwrite a NaN in c: the loop does both. */
   if (a.columns == 0) {
     run_loop(p, a, b, c);
     return;
@@ -247,7 +247,7 @@ static void run_split(product* p) {
 
   p->split_columns = n > m;
   if (grain < even) grain = even;
-  /* The inner kernels work on tiles of 16 or 32. */
+  /* Kernels work on tiles of 16 or 32 rows or columns. */
   grain = (grain + 31) / 32 * 32;
   if (threads == 1 || grain >= longer)
     run_slice(p, 0, longer);
@@ -259,7 +259,7 @@ static bool fits_int(shmt__matrix a) {
   return a.rows <= INT_MAX && a.columns <= INT_MAX && a.row_stride <= INT_MAX && a.column_stride <= INT_MAX;
 }
 
-/* A stride that nothing is reached by may be anything. */
+/* Strides of dims of size 1 may have any value: set them to 1. */
 static shmt__matrix with_unit_strides(shmt__matrix a) {
   if (a.rows == 1) a.row_stride = 1;
   if (a.columns == 1) a.column_stride = 1;
@@ -311,9 +311,10 @@ void shmt__gemm_bfloat16_float32(shmt__matrix a, shmt__matrix b, bool adds, shmt
   run_split(&p);
 }
 
-/* Products [begin, end) of a batch, side by side, where matrices are small and not few. */
+/* Products [begin, end) of a batch, one in each lane of a vector, where the matrices are small and there are several. False:
+ * not done. */
 static bool run_small(const product* p, int64_t begin, int64_t end) {
-  enum { LEAST = 8, MANY_OPS = 400 /* the library is as fast where it does not have to turn b */ };
+  enum { LEAST = 8, MANY_OPS = 400 /* from so many on, the library is as fast where b is not transposed */ };
   const shmt__gemm_small_args shape = {.rows = p->c.rows, .columns = p->c.columns, .terms = p->a.columns,
                                        .a_row = p->a.row_stride, .a_column = p->a.column_stride,
                                        .b_row = p->b.row_stride, .b_column = p->b.column_stride,

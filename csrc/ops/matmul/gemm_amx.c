@@ -1,16 +1,16 @@
-/* ops/matmul/gemm_amx.c -- products of bfloat16 matrices by AMX, which multiplies tiles.
+/* ops/matmul/gemm_amx.c -- products of bfloat16 matrices on AMX tiles.
  *
- * Note [Tiles]
+ * Note [AMX tiles]
  * tdpbf16ps multiplies 16 rows of 16 pairs of a by 16 pairs of rows of 16 columns of b, and adds to 16 x 16 sums. Two tiles
- * of a and two of b make four of sums, which stay in the tile registers for all of k, or for a block of it. Tiles of b come
- * from panels (Note [Pairs] in ops/matmul/gemm_bfloat16_packing.h). Those of a are read where they lie if rows are dense and whole; others
- * are packed in strips of 32 rows. What is missing of a strip or a panel is zeros on both sides, so that no infinity of
- * one meets a zero of the other.
+ * of a and two of b make four tiles of sums, which stay in the tile registers for all of k, or for a block of it. Tiles of b
+ * come from panels (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). Tiles of a are read where they lie if rows are
+ * dense and whole; else they are packed in strips of 32 rows. A strip and a panel are both filled up with zeros, so that an
+ * infinity in one never meets a missing element of the other.
  *
- * A strip and a panel are as deep as both fit the first cache. A longer k is cut: the sums of a block of c wait in memory
- * while blocks of k pass.
+ * k is as long as a strip and a panel both fit the first-level cache. A longer k is cut: then the sums of a block of c stay
+ * in memory while the blocks of k pass by.
  *
- * The registers belong to a thread's state while they are in use: every product leaves them empty, so that switching
+ * Tile registers belong to a thread's state while they are in use. Every product leaves them empty, so that switching
  * threads costs nothing.
  */
 #include "ops/matmul/gemm_amx.h"
@@ -34,9 +34,9 @@ enum {
   ROW = 64,                      /* bytes of a row of a tile: 32 elements, 16 pairs, or 16 sums */
   STEP = SIDE * ROW,             /* bytes of a strip or a panel along a step */
   SUMS = SIDE * SIDE,            /* of a strip with a panel */
-  DEPTH = 320,                   /* the longest k that is not cut: of strips and panels that fit the first cache */
+  DEPTH = 320,                   /* the longest k that is not cut: strips and panels fit the first-level cache */
   PACKED_BYTES = 128 << 10,      /* of strips that are packed together */
-  READ_BYTES = 1 << 20,          /* of rows of a that all panels read: of the second cache */
+  READ_BYTES = 1 << 20,          /* of rows of a that all panels read: they fit the second-level cache */
   ROWS = 512, ROWS_PACKED = 128, /* of a block of sums */
   SUMS_OF_BLOCK = 32 << 10,
 };
@@ -48,17 +48,17 @@ bool shmt__gemm_has_amx(void) {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* n in the fewest even pieces of at most `most`, each a multiple of SIDE (as most is). */
+/* The size of the pieces when n is cut into the fewest pieces of about the same size, at most `most`; a multiple of SIDE. */
 static int64_t piece_of(int64_t n, int64_t most) {
   const int64_t pieces = (n + most - 1) / most;
   return round_up((n + pieces - 1) / pieces, SIDE);
 }
 
-/* How a product is cut, and where its pieces are kept. */
+/* How a product is cut, and where its pieces are. */
 typedef struct plan {
   shmt__matrix a, b, c;
   int64_t item;                 /* of c */
-  shmt__vnni_epilogue to;        /* its factors */
+  shmt__vnni_epilogue to;       /* alpha and beta */
   int64_t rows, columns, depth; /* of a block */
   bool reads_rows;              /* whole strips of a are not packed */
   char* packed;                 /* strips of a block, or only its last */
@@ -82,7 +82,7 @@ AVX512_BF16 void shmt__amx_pack_panel(shmt__matrix b, uint32_t* to) {
   memset(to + pairs * SIDE, 0, (size_t)((whole - pairs) * SIDE) * sizeof *to);
 }
 
-/* At most 32 rows of a: steps of 32 rows of 16 pairs. */
+/* Pack at most 32 rows of a, in steps of 32 rows of 16 pairs. */
 static AVX512_BF16 void pack_strip(shmt__matrix a, char* to) {
   const bool is_dense = a.column_stride == 1 || a.columns == 1;
 
@@ -170,7 +170,7 @@ AMX void shmt__amx_multiply(const shmt__amx_strip* a, const uint32_t* panel, int
   _tile_stored(3, lower + LANES, width);
 }
 
-/* Rows of sums to c. What tile registers sum is never subnormal, so that the processor's own rounding is right. */
+/* Store rows of sums in c. Sums of tile registers are never subnormal, so the processor's own rounding is right. */
 static AVX512_BF16 void store_sums(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
   const int64_t columns = smaller(SIDE, p->c.columns - column);
   const bool is_plain = p->to.alpha == 1 && p->to.beta == 0 && !p->to.is_wide;
@@ -188,7 +188,7 @@ static AVX512_BF16 void store_sums(const plan* p, const float* sums, int64_t row
   }
 }
 
-/* The strips of rows [i, i + rows) and of k from `first` on, packed where they must be. */
+/* Pack the strips of a block of a that cannot be read where they lie. */
 static void pack_block(const plan* p, shmt__matrix a) {
   const int64_t steps = (a.columns + SIDE - 1) / SIDE;
   char* to = p->packed;
@@ -200,7 +200,7 @@ static void pack_block(const plan* p, shmt__matrix a) {
   }
 }
 
-/* A block of rows with the panel of a column; `at`: where the panel stands in its block. */
+/* Multiply a block of rows by a panel of columns; at: the panel's number in its block. */
 static void run_panel(const plan* p, shmt__matrix a, int64_t row, int64_t column, int64_t at, bool adds, bool is_last) {
   const int64_t steps = (a.columns + SIDE - 1) / SIDE, strips = (a.rows + SIDE - 1) / SIDE;
   const char* packed = p->packed;
@@ -237,7 +237,7 @@ static void run_blocks(const plan* p) {
   shmt__amx_end();
 }
 
-/* Set the sizes of blocks. */
+/* Choose the sizes of blocks. */
 static void plan_blocks(plan* p) {
   const int64_t k = p->a.columns, strips = round_up(p->c.rows, SIDE), panels = round_up(p->c.columns, SIDE);
 
@@ -269,7 +269,7 @@ static void run_in(plan* p, char* room) {
   run_blocks(p);
 }
 
-/* Without memory: a strip and a panel at a time. */
+/* Where there is no memory: one strip and one panel at a time. */
 static __attribute__((noinline)) void run_on_stack(plan* p) {
   _Alignas(64) char room[SUMS * sizeof(float) + 2 * SIDE * DEPTH * ITEM];
 

@@ -1,7 +1,7 @@
-/* ops/matmul/gemm_bfloat16.c -- products of bfloat16 matrices by AVX512_BF16, which multiplies and adds pairs.
+/* ops/matmul/gemm_bfloat16.c -- products of bfloat16 matrices with AVX512_BF16, which multiplies and adds pairs.
  *
- * vdpbf16ps takes 16 pairs from each of two registers (Note [Pairs] in ops/matmul/gemm_bfloat16_packing.h). Of a, one pair at a time is
- * broadcast. The sums of 8 rows and 32 columns stay in registers for all of k.
+ * vdpbf16ps takes 16 pairs from each of two registers (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). One pair of
+ * a at a time is broadcast. The sums of 8 rows and 32 columns stay in registers for all of k.
  */
 #include "ops/matmul/gemm_half.h"
 
@@ -24,7 +24,7 @@ bool shmt__gemm_has_bfloat16(void) {
 
 /* --- packing ------------------------------------------------------------------------ */
 
-/* Strips of 8 rows of a, a pair of every row side by side; the last strip may have fewer rows. */
+/* Pack strips of 8 rows of a: for each k, a pair of every row side by side. The last strip may have fewer rows. */
 static void pack_strips(shmt__matrix a, uint32_t* to) {
   const int64_t pairs = (a.columns + 1) / 2;
 

@@ -1,11 +1,11 @@
-/* ops/matmul/gemm_bfloat16_packing.c -- packing of bfloat16 matrices in panels of pairs. */
+/* ops/matmul/gemm_bfloat16_packing.c -- packs bfloat16 matrices into panels in the VNNI layout. */
 #include "ops/matmul/gemm_bfloat16_packing.h"
 
 #if defined(__x86_64__)
 
 enum { LANES = SHMT_VNNI_LANES, WIDTH = SHMT_VNNI_WIDTH, ITEM = SHMT_VNNI_ITEM };
 
-/* Rows of b lie dense: two of them are interleaved. */
+/* Rows of b are dense: interleave two of them. */
 static SHMT_VNNI_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
   const __mmask32 mask = shmt__vnni_mask(b.columns);
   const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
@@ -21,7 +21,7 @@ static SHMT_VNNI_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
   }
 }
 
-/* Columns of b lie dense. */
+/* Columns of b are dense: transpose pairs. */
 static SHMT_VNNI_TARGET void pack_columns(shmt__matrix b, uint32_t* to) {
   for (int64_t k = 0; k < b.rows; k += 2 * LANES) {
     const __mmask32 mask = shmt__vnni_mask(b.rows - k);

@@ -1,9 +1,10 @@
-/* ops/matmul/gemm_bfloat16_packing.h -- what the products of bfloat16 matrices share: panels of pairs, and results of 16 columns.
+/* ops/matmul/gemm_bfloat16_packing.h -- packing and results of bfloat16 products: panels in the VNNI layout, 16 columns of
+ * c.
  *
- * Note [Pairs]
- * The instructions take pairs of neighbours along k from each of two factors, multiply them one by one and add both
- * products of a pair to a float32. So pairs are what is moved: b is packed in panels of 32 columns, where a row holds the
- * pairs (k, k + 1) of its columns. An odd last k is paired with zeros, and missing columns are zeros.
+ * Note [VNNI pairs]
+ * The instructions for bfloat16 take pairs of neighbours along k from each of two factors, multiply them one by one, and add
+ * both products of a pair to a float32. So b is packed in panels of 32 columns, in which a row holds the pairs (k, k + 1) of
+ * its columns: the VNNI layout. An odd last k is paired with zeros, and missing columns are zeros.
  */
 #ifndef SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H
 #define SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H
@@ -35,7 +36,7 @@ SHMT_VNNI_INLINE __mmask32 shmt__vnni_mask(int64_t n) {
   return n >= SHMT_VNNI_WIDTH ? ~(__mmask32)0 : ((__mmask32)1 << n) - 1;
 }
 
-/* Sixteen lines of sixteen pairs change places with their columns. */
+/* Transpose sixteen rows of sixteen pairs. */
 SHMT_VNNI_INLINE void shmt__vnni_transpose(__m512i* r) {
   enum { LANES = SHMT_VNNI_LANES };
   __m512i t[LANES];
@@ -66,7 +67,7 @@ SHMT_VNNI_INLINE void shmt__vnni_transpose(__m512i* r) {
   for (int i = 0; i < LANES; i++) r[i] = t[i];
 }
 
-/* Where sums go: c = alpha * sums + beta * c. */
+/* How sums are stored: c = alpha * sums + beta * c. */
 typedef struct shmt__vnni_epilogue {
   char* data;
   int64_t row_step; /* bytes */
@@ -75,7 +76,7 @@ typedef struct shmt__vnni_epilogue {
   bool is_wide; /* c is of float32, not of bfloat16 */
 } shmt__vnni_epilogue;
 
-/* To bfloat16 as base/half.h rounds. */
+/* Round to bfloat16 as base/half.h does. */
 SHMT_VNNI_INLINE __m256i shmt__vnni_round(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -84,7 +85,7 @@ SHMT_VNNI_INLINE __m256i shmt__vnni_round(__m512 x) {
   return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(_mm512_srli_epi32(up, 16), nan, _mm512_set1_epi32(0x7fc0)));
 }
 
-/* Sixteen columns at `to`, or fewer. */
+/* Store the sums of sixteen columns, or fewer, at `to`. */
 SHMT_VNNI_INLINE void shmt__vnni_store(__m512 sum, const shmt__vnni_epilogue* c, char* to, int64_t columns) {
   const __mmask16 mask = (__mmask16)shmt__vnni_mask(columns);
 

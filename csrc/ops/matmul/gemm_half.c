@@ -1,10 +1,10 @@
-/* ops/matmul/gemm_half.c -- products of 16-bit floats: blocks of them are widened and given to the float32 library.
+/* ops/matmul/gemm_half.c -- products of 16-bit floats: chooses the kernel; without one, widens blocks for sgemm.
  *
  * Note [Widened blocks]
- * Widening whole matrices would take three times the memory of the product. A block of c is summed in float32 over
- * blocks of a and b that fit the second cache together; every element of a and b is widened once for each block of c
- * that needs it, which is little beside the multiplications. The blocks stand on the stack: a product of halves takes
- * no memory at all beside its result.
+ * Widened copies of whole matrices would take three times the memory of the product. So a block of c is summed in float32
+ * over blocks of a and b that fit the second-level cache together. Every element of a and b is widened once for each block
+ * of c that needs it, which is cheap compared with the multiplications. The blocks are on the stack: a product of 16-bit
+ * floats allocates nothing but its result.
  */
 #include "ops/matmul/gemm_half.h"
 
@@ -12,8 +12,14 @@
 #include "ops/matmul/blas_library.h"
 #include "ops/matmul/gemm_amx.h"
 
-/* VECTOR_LENGTH, VECTOR_ROWS: of the matrix beside a vector. ROOM: floats of a block of c and of what it is summed over. */
-enum { BLOCK = 128, ROOM = 40 << 10, VECTOR_LENGTH = 512, VECTOR_ROWS = 16, MIN_NATIVE_ROWS = 4, MIN_NATIVE_COLUMNS = 16 };
+enum {
+  BLOCK = 128,         /* rows and columns of a block of c */
+  ROOM = 40 << 10,     /* floats of a block of c and of its blocks of a and b */
+  VECTOR_LENGTH = 512, /* of a block of a in a matrix-vector product */
+  VECTOR_ROWS = 16,    /* the same */
+  MIN_NATIVE_ROWS = 4, /* smaller products of bfloat16 are widened, */
+  MIN_NATIVE_COLUMNS = 16,
+};
 _Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for blocks of a and b");
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -26,7 +32,7 @@ static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t 
   return m;
 }
 
-/* from in float32, dense at `to` along whichever of its strides is shorter. */
+/* Copy `from` to float32 at `to`, dense along the shorter of its strides. */
 static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
   enum { ITEM = 2, WIDE = sizeof(float) };
   const shmt__cast_loop_fn cast = shmt__cast_loop(SHMT_FLOAT32, dtype);
@@ -77,7 +83,7 @@ static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
   }
 }
 
-/* y = beta * y + alpha * a @ x: a is read once, some of its lines at a time. */
+/* y = beta * y + alpha * a @ x: a is read once, some rows (or columns, where a is transposed) at a time. */
 static void gemv(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
   enum { ITEM = 2, WIDE = sizeof(float) };
   _Alignas(64) float block_of_a[VECTOR_ROWS * VECTOR_LENGTH], x_block[VECTOR_LENGTH], sums[VECTOR_LENGTH];

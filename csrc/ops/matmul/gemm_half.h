@@ -1,4 +1,4 @@
-/* ops/matmul/gemm_half.h -- products of matrices of 16-bit floats, summed in float32, of one thread. */
+/* ops/matmul/gemm_half.h -- products of matrices of 16-bit floats, summed in float32, in one thread. */
 #ifndef SHMT_OPS_MATMUL_GEMM_HALF_H
 #define SHMT_OPS_MATMUL_GEMM_HALF_H
 

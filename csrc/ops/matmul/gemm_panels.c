@@ -1,10 +1,10 @@
-/* ops/matmul/gemm_panels.c -- products of matrices, a panel of columns at a time.
+/* ops/matmul/gemm_panels.c -- matrix products by panels of columns.
  *
- * Note [Panels]
- * The library packs both factors of a product, which pays when all of them are large: a layer of a network multiplies a
- * batch of few rows, or sums over few. Here only some columns of b, over some of its rows, are packed, which the nearest
- * cache then holds while all rows of a go by; and not even they where few rows do. Where b is transposed and a has few rows,
- * a is what is packed, and the transposed result is made.
+ * Note [gemm panels]
+ * A BLAS packs both factors of a product. That pays where rows, columns and k are all large; but a layer of a network often
+ * multiplies a batch of few rows, or has a short k. Here only a panel is packed, some columns of b over some k, which stays
+ * in the first-level cache while all rows of a pass by. Where a has few rows, even that is left out. Where b is transposed
+ * and a has few rows, a is packed instead, and the transposed result is made.
  */
 #include "ops/matmul/gemm_panels.h"
 
@@ -16,15 +16,15 @@
 #include <string.h>
 
 enum {
-  DEPTH = 192,        /* rows of a panel: of the nearest cache, half is for a */
-  STEP = 16,          /* of depths */
-  FEW_ROWS = 128,          /* rows of a that packing does not pay for, where b's rows are dense */
-  SHORT_DEPTH = 64,       /* of such a depth, several panels are packed at once */
-  PACKED_ROWS = 512,         /* rows of them all */
-  RUN = 12,           /* rows of a by several panels */
-  TRANSPOSED_ROWS = 240,       /* rows of results that are turned at once */
-  LEAST_TRANSPOSED = 64,  /* bytes of a row of them that are worth it */
-  /* Multiplications: up to so many, the library takes the factors as they lie; from so many on, its packing pays. */
+  DEPTH = 192,        /* rows of a panel: half of the first-level cache is for a */
+  STEP = 16,          /* depths are multiples of it */
+  FEW_ROWS = 128,          /* rows of a for which packing does not pay where the rows of b are dense */
+  SHORT_DEPTH = 64,       /* up to this depth, several panels are packed at once */
+  PACKED_ROWS = 512,         /* rows of all packed panels */
+  RUN = 12,           /* rows of a that several panels are multiplied by together */
+  TRANSPOSED_ROWS = 240,       /* rows of transposed results at a time */
+  LEAST_TRANSPOSED = 64,  /* bytes of such a row that pay for transposing */
+  /* Multiplications: below SMALL the library does not pack either; from LARGE on its packing pays. */
   SMALL = 1000 * 1000,
   SMALL_TRANSPOSED = 1 << 16,
   LARGE = 100 * SMALL,
@@ -52,7 +52,7 @@ bool shmt__gemm_prefers_panels(shmt__matrix a, shmt__matrix b, int64_t item) {
          (!is_transposed || a.rows * item >= LEAST_TRANSPOSED);
 }
 
-/* Rows of SHMT_GEMM_PANEL_BYTES each; those of a panel that is short of columns end in zeros. */
+/* Pack a panel: rows of SHMT_GEMM_PANEL_BYTES each, filled up with zeros. */
 static void pack(shmt__matrix b, int64_t item, char* to) {
   if (b.columns * item < SHMT_GEMM_PANEL_BYTES) memset(to, 0, (size_t)(b.rows * SHMT_GEMM_PANEL_BYTES));
   if (b.column_stride == 1 || b.columns == 1)
@@ -82,7 +82,7 @@ static void multiply(const scaling* f, shmt__matrix a, const char* panel, int64_
   shmt__loops[SHMT_LOOP_gemm_panels][f->dtype](data, NULL, c.rows, &shape);
 }
 
-/* Of a sum in several parts, the later ones are added to what the first has made. */
+/* Where k is cut, the products of later blocks are added to that of the first. */
 static scaling scaling_of_block(const scaling* f, bool is_first) {
   static const float one_float = 1;
   static const double one = 1;
@@ -91,13 +91,13 @@ static scaling scaling_of_block(const scaling* f, bool is_first) {
   return (scaling){f->dtype, f->item, f->alpha, f->dtype == SHMT_FLOAT32 ? (const void*)&one_float : &one, false};
 }
 
-/* The depth of a sum's parts, all about as deep. */
+/* The depth of blocks of k, all about as deep. */
 static int64_t depth_of(int64_t k) {
   const int64_t parts = (k + DEPTH - 1) / DEPTH;
   return ((k + parts - 1) / parts + STEP - 1) / STEP * STEP;
 }
 
-/* Few rows by a transposed matrix: its rows by a panel of those, and the result is turned. */
+/* Few rows of a by a transposed b: multiply b by a panel of a's rows, and transpose the result. */
 static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   _Alignas(64) char room[DEPTH * SHMT_GEMM_PANEL_BYTES], results[TRANSPOSED_ROWS * SHMT_GEMM_PANEL_BYTES];
   const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, k = a.columns, depth = depth_of(k);
@@ -119,8 +119,7 @@ static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b
   }
 }
 
-/* Rows of a by panels of b, of which there are as many at once as the room holds, so that of shallow ones the results are
- * written in long runs. */
+/* Rows of a by packed panels of b. Several shallow panels are packed at once, so that results are written in long runs. */
 static void multiply_packed(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   _Alignas(64) char room[PACKED_ROWS * SHMT_GEMM_PANEL_BYTES];
   const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, panel_bytes = b.rows * SHMT_GEMM_PANEL_BYTES;

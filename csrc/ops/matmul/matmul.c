@@ -23,8 +23,8 @@ static shmt__matrix vector_of(const shmt_tensor* t) {
   return (shmt__matrix){shmt__tensor_data(t), t->sizes[0], 1, t->strides[0], 1};
 }
 
-/* COPIED_BYTES: of factors that are copied at a time, for each thread. LEAST_SUMMED: columns of the first and rows of the
- * second, at least: each time all of the product is added to. */
+/* COPIED_BYTES: of factors that are copied at a time, for each thread. LEAST_SUMMED: the shortest pieces that k is cut into;
+ * each piece is added to all of the product. */
 enum { COPIED_BYTES = 128 << 10, LEAST_SUMMED = 64 };
 
 static shmt_status check_dim(const char* text, const shmt_tensor* t, int n_dims) {
@@ -40,7 +40,7 @@ static shmt_status check_loop(const char* what, shmt_dtype dtype) {
 /* The dtype that sums of several products are calculated in; shmt__gemm does the same inside for one. */
 static shmt_dtype product_dtype(shmt_dtype dtype) { return shmt__is_half(dtype) ? SHMT_FLOAT32 : dtype; }
 
-/* t in dtype and in a layout that the product reads well; a new reference. */
+/* t in dtype, in a layout that a BLAS reads. New reference. */
 static shmt_status prepare_factor(shmt_tensor* t, shmt_dtype dtype, int row_dim, int column_dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
@@ -52,7 +52,7 @@ static shmt_status prepare_factor(shmt_tensor* t, shmt_dtype dtype, int row_dim,
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Where a product of a and b may be built: the preset output, unless it overlaps a factor. */
+/* Set *work to the tensor to calculate the product of a and b in: the preset output, unless it overlaps a factor. */
 static shmt_status begin_product(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                  shmt_dtype work_dtype, shmt_device device, const shmt_tensor* a,
                                  const shmt_tensor* b, shmt_tensor** work) {
@@ -80,7 +80,7 @@ static shmt_status check_scales(shmt_dtype dtype, shmt_scalar beta, shmt_scalar 
   return shmt__scalar_check(alpha, product_dtype(dtype));
 }
 
-/* Puts into work what a product is added to; beta becomes 0 where nothing is: start NULL, or beta == 0. */
+/* Copy `start`, which a product is added to, to `work`. *beta becomes 0 where nothing is added: start is NULL, or beta == 0. */
 static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor* work) {
   double z[2];
 
@@ -90,8 +90,8 @@ static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor*
   return SHMT_OK;
 }
 
-/* How many columns of a, and rows of b, are best taken at a time: where a factor is copied, copies that are no larger than
- * a quarter of the product, or small. Sums of halves are rounded once. */
+/* The length of the pieces that k is cut into where a factor must be copied, so that copies are small, or no larger than a
+ * quarter of the product. k is not cut where the sums have 16 bits, which are rounded once. */
 static int64_t sum_step(const shmt_tensor* a, const shmt_tensor* b, const shmt_tensor* work) {
   const int64_t item = shmt__dtype_size[work->dtype];
   int64_t most = COPIED_BYTES * shmt__num_threads(), each = 0;
@@ -103,7 +103,7 @@ static int64_t sum_step(const shmt_tensor* a, const shmt_tensor* b, const shmt_t
   return most / each < LEAST_SUMMED ? LEAST_SUMMED : most / each;
 }
 
-/* Places [begin, end) of a matrix' dim `dim`, as a product reads them; a new reference. */
+/* Slices [begin, end) of a matrix along dim, in a layout that a BLAS reads. New reference. */
 static shmt_status prepare_part(shmt_tensor* t, int dim, int64_t begin, int64_t end, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
   int64_t sizes[2] = {t->sizes[0], t->sizes[1]};
@@ -131,7 +131,7 @@ static shmt_status product_2d(shmt_scalar beta, shmt_tensor* start, shmt_scalar 
     shmt__gemm(work->dtype, alpha, matrix_of(left, 0, 1), matrix_of(right, 0, 1), beta, matrix_of(work, 0, 1));
     beta = shmt__scalar_int(1);
     begin = end;
-  } while (begin < count); /* of no columns, once: what is added to remains */
+  } while (begin < count); /* also once for k == 0: beta * start remains */
   return SHMT_OK;
 }
 
@@ -223,7 +223,7 @@ shmt_status shmt__addmm(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
   return end_product("addmm", self->dtype, &work, out);
 }
 
-/* Matrices [begin, begin + n) of a batch, as a product reads them: a new reference. */
+/* Matrices [begin, begin + n) of a batch, in a layout that a BLAS reads. New reference. */
 static shmt_status prepare_some(shmt_tensor* t, int64_t begin, int64_t n, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) some = NULL;
 
@@ -232,7 +232,7 @@ static shmt_status prepare_some(shmt_tensor* t, int64_t begin, int64_t n, shmt_d
   return prepare_factor(some, dtype, 1, 2, out);
 }
 
-/* How many matrices of a batch are copied at a time, where they are. */
+/* How many matrices of a batch are copied at a time, where they must be. */
 static int64_t batch_step(const shmt_tensor* a, const shmt_tensor* b, shmt_dtype dtype) {
   int64_t nbytes = 0;
 
@@ -419,7 +419,7 @@ static shmt_status dot_product(const char* name, bool conjugate, shmt_tensor* se
                "] to have the same number of elements, but got %" PRId64 " and %" PRId64 " elements respectively",
                self->numel, other->numel, self->numel, other->numel);
   SHMT_TRY(check_loop(name, self->dtype));
-  /* Halves as they are: the loop widens them. */
+  /* 16-bit floats stay as they are: the loop widens them. */
   SHMT_TRY(begin_product(name, out, SHMT_INTS_EMPTY, self->dtype, self->dtype,
                          shmt__common_device(self, other, NULL), self, other, &work));
   if (!shmt__tensor_is_meta(work)) {

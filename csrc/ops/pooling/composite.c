@@ -1,4 +1,4 @@
-/* ops/pooling/composite.c -- pooling without indices, and pooling's second derivatives. */
+/* ops/pooling/composite.c -- max pooling without indices, and second derivatives of pooling. */
 #include "dispatch/operator.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -1,4 +1,5 @@
-/* ops/pooling/fractional_max_pool.c -- maxima of windows whose steps are random (Graham, "Fractional max-pooling", 2014). */
+/* ops/pooling/fractional_max_pool.c -- fractional max pooling: pooling windows with random steps (Graham, "Fractional
+ * max-pooling", 2014). */
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
@@ -20,7 +21,7 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* self)
   return SHMT_OK;
 }
 
-/* Fill s and the result's sizes. */
+/* Fill the arguments of the loop, and the sizes of the result. */
 static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, shmt_ints output, shmt__pool_args* s,
                              int64_t* sizes) {
   static const char* const dims[] = {"time", "height", "width"};
@@ -42,7 +43,7 @@ static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, s
     s->out[k] = sizes[self->n_dims - n + d] = output.data[d];
     SHMT_REQUIRE(s->kernel[k] > 0, SHMT_E_RUNTIME, "%s(): kernel_size must be greater than zero, but got %" PRId64, name,
                  s->kernel[k]);
-    /* Of volumes one element more is asked for, as in torch. */
+    /* As in torch, volumes need one element more. */
     const int64_t most = s->in[k] - (n == 3);
     SHMT_REQUIRE(s->kernel[k] <= most && s->out[k] <= most - s->kernel[k] + 1, SHMT_E_RUNTIME,
                  "%s(): pool %s %" PRId64 " too large relative to input %s %" PRId64, name, dims[k], s->kernel[k], dims[k],
@@ -51,7 +52,7 @@ static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, s
   return SHMT_OK;
 }
 
-/* The offsets of the input's planes, dense. *out: a new reference. */
+/* The random samples of the planes of the input, dense. New reference. */
 static shmt_status find_samples(int n, const shmt_tensor* self, shmt_tensor* samples, shmt_tensor** out) {
   const int64_t batch = self->n_dims == n + 1 ? 1 : self->sizes[0], channels = self->sizes[self->n_dims - n - 1];
   SHMT_AUTO(shmt_tensor) used = NULL;
@@ -74,12 +75,12 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
                         shmt_tensor* samples, shmt_tensor** out, shmt_tensor** indices) {
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) where = NULL;
-  SHMT_AUTO(shmt_tensor) offsets = NULL;
+  SHMT_AUTO(shmt_tensor) dense_samples = NULL;
   shmt__pool_args s;
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_TRY(fill_args(n, self, kernel_size, output_size, &s, sizes));
-  SHMT_TRY(find_samples(n, self, samples, &offsets));
+  SHMT_TRY(find_samples(n, self, samples, &dense_samples));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_fractional_max_pool, self->dtype, name);
   const shmt_ints shape = {sizes, self->n_dims};
   const shmt_device device = shmt__common_device(self, samples, NULL);
@@ -87,7 +88,7 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
   SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, device, SHMT_CONTIGUOUS_FORMAT, &where));
   if (device != SHMT_META && values->numel > 0)
     SHMT_TRY(shmt__pool_run_loop(SHMT_CONTIGUOUS_FORMAT, SHMT_LOOP_fractional_max_pool, &s,
-                                 (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, offsets}, IMAGES));
+                                 (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, self, dense_samples}, IMAGES));
   *out = SHMT_TAKE(values);
   *indices = SHMT_TAKE(where);
   return SHMT_OK;

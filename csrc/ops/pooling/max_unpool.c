@@ -1,4 +1,4 @@
-/* ops/pooling/max_unpool.c -- maxima of windows put back where they were. */
+/* ops/pooling/max_unpool.c -- max_unpool: puts the maxima of pooling windows back where they were. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -35,7 +35,8 @@ static shmt_status check(int n, const shmt_tensor* self, const shmt_tensor* indi
   return SHMT_OK;
 }
 
-/* Does a walk in memory order come to the elements of a plane in theirs? Of several with one index the last counts. */
+/* Does a walk in memory order visit the elements of a plane in index order? Where several have one index, the last one
+ * counts. */
 static bool is_in_order(int n, const shmt_tensor* self) {
   int64_t before = INT64_MAX;
 
@@ -47,7 +48,7 @@ static bool is_in_order(int n, const shmt_tensor* self) {
   return true;
 }
 
-/* Into planes of zeros, which lie dense with the last of their elements `step` elements apart. */
+/* Scatter into planes of zeros. Such a plane is dense, with one step between its elements: that of the last dim. */
 static shmt_status put(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints plane, shmt_tensor* to) {
   const int outer = self->n_dims - n;
   shmt__bad_index bad = {0};

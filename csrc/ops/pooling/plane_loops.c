@@ -1,4 +1,4 @@
-/* ops/pooling/plane_loops.c -- the walks of pooling: over planes, and over rows of images whose channels lie side by side. */
+/* ops/pooling/plane_loops.c -- runs pooling loops over planes (NCHW), or over rows of NHWC images. */
 #include "ops/pooling/plane_loops.h"
 
 #include "base/scalar.h"
@@ -14,7 +14,7 @@
 
 enum { GRAIN = 16384, MANY = SHMT_POOL_OPERANDS };
 
-/* --- the walk over planes ---------------------------------------------------------------- */
+/* --- NCHW: planes ------------------------------------------------------------------------ */
 
 typedef struct nchw_job {
   char* data[MANY];
@@ -31,7 +31,7 @@ static void run_nchw_planes(void* ctx, int64_t begin, int64_t end) {
   p->loop(data, NULL, end - begin, p->shape);
 }
 
-/* Images that lie otherwise: laid dense, as many planes at a time as are not much. */
+/* An input with other strides is copied, a few planes at a time. */
 enum { GATHERED_BYTES = 64 << 10 };
 typedef struct strided_job {
   const nchw_job* p;
@@ -80,7 +80,7 @@ static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* cons
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
   const int64_t n = tensors[0]->numel / (is_image[0] ? ins : outs);
   nchw_job p = {.shape = s};
-  int strided = 0; /* the image, if it does not lie dense */
+  int strided = 0; /* the operand that is an image and not dense, if any */
 
   for (int k = 0; k < MANY; k++) {
     if (!tensors[k]) continue;
@@ -89,22 +89,22 @@ static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* cons
     if (is_image[k] && !shmt__tensor_is_contiguous(tensors[k])) strided = k;
   }
   p.loop = shmt__loops[row][tensors[0]->dtype];
-  /* A window may be larger than any image. */
+  /* As double: a window may have more elements than int64 counts. */
   double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
-  if (work < (double)ins) work = (double)ins; /* of adaptive ones, whose windows have no size of their own */
+  if (work < (double)ins) work = (double)ins; /* adaptive pooling has no kernel size */
   const int64_t grain = work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1;
   if (strided) return run_strided(&p, strided, tensors[strided], grain);
   shmt__parallel_for(n, grain, run_nchw_planes, &p);
   return SHMT_OK;
 }
 
-/* --- images whose channels lie side by side ------------------------------------------------ */
+/* --- NHWC: rows of outputs ----------------------------------------------------------------- */
 
 enum { MANY_CHANNELS = 8 };
 
 typedef struct nhwc_job {
-  char* data[MANY]; /* outputs, indices (which may be missing) and the image, in the loop's order */
-  int64_t row[MANY], image[MANY]; /* bytes from row of outputs to row, and from image to image */
+  char* data[MANY]; /* outputs, indices (or NULL) and the image, in the order of the loop */
+  int64_t row[MANY], image[MANY]; /* bytes between rows of outputs, and between images */
   shmt__loop loop;
   const shmt__pool_args* shape;
   int64_t channels;
@@ -125,7 +125,7 @@ static void run_nhwc_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Windows of neighbouring rows overlap: what adds to the image takes all of its rows. */
+/* Windows of neighbouring rows overlap, so a loop that adds to an image gets all rows of it. */
 static void run_nhwc_images(void* ctx, int64_t begin, int64_t end) {
   const int64_t* out = ((const nhwc_job*)ctx)->shape->out;
 
@@ -137,7 +137,7 @@ static bool is_adaptive(int row) {
          row == SHMT_LOOP_adaptive_avg_pool_backward;
 }
 
-/* The loop that does the same for channels side by side. */
+/* The NHWC variant of a loop. */
 static int channels_last_loop(int row) {
   switch (row) {
     case SHMT_LOOP_max_pool:

@@ -1,4 +1,4 @@
-/* ops/pooling/pool.c -- maxima and averages of windows, in one to three dimensions. */
+/* ops/pooling/pool.c -- max, average and adaptive pooling in one to three dimensions, and their gradients. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What a pooling operator is given, for its last n dims. */
+/* Arguments of a pooling operator, for its last n dims. */
 typedef struct params {
   const char* name;
   int n;
@@ -54,14 +54,14 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
-/* As in torch: what does not fit 32 bits is refused, so that sums and products below fit 64. */
+/* As in torch, values must fit 32 bits. So sums and products below fit 64 bits. */
 static shmt_status check_range(const params* p, const char* what, int64_t value) {
   SHMT_REQUIRE(value >= INT32_MIN && value <= INT32_MAX, SHMT_E_RUNTIME,
                "%s(): %s %" PRId64 ": value cannot be converted to type int without overflow", p->name, what, value);
   return SHMT_OK;
 }
 
-/* Fill s and the result's sizes. */
+/* Fill the arguments of the loop, and the sizes of the result. */
 static shmt_status fill_args(const params* p, const shmt_tensor* self, shmt__pool_args* s, int64_t* sizes) {
   SHMT_TRY(check_lengths(p));
   *s = SHMT_POOL_IDENTITY;
@@ -98,7 +98,7 @@ static shmt_status fill_args(const params* p, const shmt_tensor* self, shmt__poo
     const int64_t reach = s->dilation[k] * (s->kernel[k] - 1) + 1;
     const int64_t room = in + 2 * s->padding[k] - reach + (p->ceil_mode ? s->stride[k] - 1 : 0);
     int64_t out = (room >= 0 ? room / s->stride[k] : -1) + 1;
-    /* The last window must begin inside the image or its near padding. */
+    /* The last window must begin inside the image, or in the padding before it. */
     if (p->ceil_mode && (out - 1) * s->stride[k] >= in + s->padding[k]) out--;
     s->in[k] = in;
     s->out[k] = out;
@@ -114,12 +114,13 @@ static shmt_status fill_args(const params* p, const shmt_tensor* self, shmt__poo
   return SHMT_OK;
 }
 
-/* As in torch, averages of volumes are contiguous, and so is all of volumes that adapts. */
+/* As in torch, average pooling and adaptive pooling of volumes give contiguous results. */
 static bool gives_contiguous(int n, int row) {
   return n == 3 && row != SHMT_LOOP_max_pool && row != SHMT_LOOP_max_pool_backward;
 }
 
-/* Other results, but of single volumes only maxima, take the input's memory format. */
+/* Convert *t to the memory format of the result: others take the input's format, but of unbatched inputs only max pooling
+ * does. */
 static shmt_status to_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
   const bool is_plain = gives_contiguous(n, row);
 
@@ -128,7 +129,7 @@ static shmt_status to_format_of(const shmt_tensor* self, int n, int row, shmt_te
   return shmt__tensor_contiguous(dense, is_plain ? SHMT_CONTIGUOUS_FORMAT : shmt__tensor_suggest_format(self), t);
 }
 
-/* A line as an image of one row. New reference. */
+/* A signal as an image of one row. New reference. */
 static shmt_status signal_as_image(shmt_tensor* signal, shmt_tensor** out) {
   const int64_t *size = signal->sizes, *step = signal->strides;
 
@@ -136,8 +137,8 @@ static shmt_status signal_as_image(shmt_tensor* signal, shmt_tensor** out) {
                             SHMT_INTS(step[0], step[1], size[2] * step[2], step[2]), signal->offset, out);
 }
 
-/* Lines whose channels are neighbours, as images of one row, which keep their format, as in torch; *out stays NULL for
- * others. sizes: of the result, changed alike. New reference. */
+/* A channels-last signal as an image of one row, which keeps its format, as in torch; for others *out stays NULL.
+ * image_sizes: those of the result, converted likewise. New reference. */
 static shmt_status channels_last_signal_as_image(shmt_tensor* self, int n, const int64_t* sizes, int64_t* image_sizes,
                                                  shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) image = NULL;
@@ -151,7 +152,7 @@ static shmt_status channels_last_signal_as_image(shmt_tensor* self, int n, const
   return SHMT_OK;
 }
 
-/* An image of one row as a line again, in its place. */
+/* Turn *t, an image of one row, back into a signal. */
 static shmt_status image_as_signal(shmt_tensor** t) {
   SHMT_AUTO(shmt_tensor) image = SHMT_TAKE(*t);
   const int64_t *size = image->sizes, *step = image->strides;
@@ -160,11 +161,11 @@ static shmt_status image_as_signal(shmt_tensor** t) {
                             t);
 }
 
-/* --- maxima --------------------------------------------------------------------------------- */
+/* --- max pooling ---------------------------------------------------------------------------- */
 
-/* Which operands are images: of out, indices and the image. */
+/* Which operands are images: of output, indices, input. */
 static const bool MAX_IMAGES[SHMT_POOL_OPERANDS] = {false, false, true};
-/* Of the image's gradient, the outputs' and indices. */
+/* Of the gradient of the input, the gradient of the output, indices. */
 static const bool GRAD_IMAGES[SHMT_POOL_OPERANDS] = {true};
 
 /* indices may be NULL. */
@@ -225,7 +226,7 @@ MAX_POOL(2)
 MAX_POOL(3)
 #undef MAX_POOL
 
-/* Do the indices, dense and as many as the gradient's elements, lie in their planes? */
+/* Are all indices inside a plane? `where` is dense, with an index for each element of the gradient. */
 static shmt_status check_where(const shmt_tensor* where, int64_t plane) {
   const int64_t* v = shmt__tensor_data(where);
 
@@ -266,7 +267,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
     SHMT_TRY(shmt__max_pool_backward(row, (shmt_ints){image_sizes, 4}, image, 2, out));
     return image_as_signal(out);
   }
-  /* The indices lie as the images did. */
+  /* The indices have the memory format that the input had. */
   const shmt_memory_format format = shmt__pool_format(indices, grad->dtype, SHMT_LOOP_max_pool_backward, &s, (int)n);
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, format, &result));
   if (!shmt__tensor_is_meta(grad)) {
@@ -284,7 +285,7 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
   return SHMT_OK;
 }
 
-/* --- averages ---------------------------------------------------------------------------------- */
+/* --- average pooling --------------------------------------------------------------------------- */
 
 static const bool AVG_IMAGES[SHMT_POOL_OPERANDS] = {false, true};
 
@@ -301,7 +302,7 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_ar
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return image_as_signal(out);
   }
-  /* What adapts is small beside its input: it is read as it lies, and turned afterwards. */
+  /* Results of adaptive pooling are small compared with the input: the input is read as it lies, and the result converted. */
   const shmt_memory_format format =
       n == 3 && row == SHMT_LOOP_avg_pool ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
@@ -314,7 +315,7 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_ar
   return SHMT_OK;
 }
 
-/* like: a Meta tensor that lies as the input does, which has `sizes`. */
+/* like: a Meta tensor with the sizes and strides of the input. */
 static shmt_status average_backward(const char* name, int n, int row, const shmt__pool_args* s, shmt_tensor* like,
                                     shmt_tensor* grad, shmt_ints grad_sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
@@ -360,7 +361,7 @@ static shmt_status set_divisor(shmt__pool_args* s, bool count_include_pad, shmt_
   return SHMT_OK;
 }
 
-/* As in torch, averages of volumes, unlike those of planes, count no padding here. */
+/* As in torch, the input itself must be as large as the kernel; for images, padding counts. */
 static shmt_status check_volume(const shmt__pool_args* s) {
   const int64_t *in = s->in, *kernel = s->kernel;
 
@@ -402,9 +403,9 @@ AVG_POOL(2)
 AVG_POOL(3)
 #undef AVG_POOL
 
-/* --- adaptive -------------------------------------------------------------------------------------- */
+/* --- adaptive pooling ------------------------------------------------------------------------------ */
 
-/* One average of each whole plane. */
+/* Is it one average of each plane, for which mean() is faster? */
 static bool is_global_average(const shmt_tensor* self, const shmt__pool_args* s) {
   bool is_one = shmt__is_floating(self->dtype);
 
@@ -449,7 +450,7 @@ static shmt_status fill_adaptive_args(const char* name, bool is_max, int n, shmt
   return SHMT_OK;
 }
 
-/* Are there channels, and elements in each, but for a batch of nothing? */
+/* Only the batch dim may have size 0. */
 static shmt_status check_channels(const char* name, const shmt_tensor* self) {
   for (int d = 1; d < self->n_dims; d++)
     SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch "

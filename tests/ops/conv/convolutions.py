@@ -1,6 +1,6 @@
 """Convolutions against their definition, at the instruction-set level of this process.
 
-Run by test_conv_direct.py in a process per level; prints the cases that are wrong as JSON.
+test_conv_forward.py runs it in one process for each level; it prints the wrong cases as JSON.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CASES: list[Case] = [
     (2, 40, 8, 1, 7, 3, 1, 1, 1),
     (3, 2, 8, 1, 12, 3, 1, 1, 1),
     (3, 2, 5, 1, 14, 2, 2, 1, 2),
-    # Read where they lie: whole vectors, less than one, several parts, of which the last is short.
+    # Images read in place: whole vectors, less than one, several tiles with a short last one.
     (1, 5, 16, 1, 20, 5, 1, 0, 1),
     (1, 3, 17, 1, 11, 3, 1, 0, 2),
     (1, 16, 8, 1, 9003, 2, 1, 0, 1),
@@ -38,7 +38,7 @@ CASES: list[Case] = [
     (2, 30, 20, 2, 65, 3, 1, 0, 2),
     (2, 3, 16, 1, 7, 1, 1, 0, 1),
     (3, 4, 8, 1, 9, 1, 1, 0, 1),
-    # Small planes for many filters: several images at a time.
+    # im2col panels: small planes and many filters, several images at a time.
     (2, 4, 66, 1, 9, 3, 1, 1, 1),
     (2, 6, 130, 2, 9, 3, 1, 1, 1),
     (2, 2, 64, 1, 19, 3, 2, 1, 2),
@@ -46,22 +46,22 @@ CASES: list[Case] = [
     (2, 140, 64, 1, 9, 5, 1, 2, 1),
     (2, 16, 66, 1, 7, 1, 1, 0, 1),
     (2, 5, 70, 1, 9, 1, 2, 1, 1),
-    # Channels as neighbours: several blocks of filters, whose elements are taken in pieces.
+    # NHWC: several blocks of filters, whose elements are taken in pieces.
     (2, 180, 50, 1, 5, 3, 1, 1, 1),
     (2, 530, 72, 1, 4, 2, 3, 1, 2),
     (2, 70, 97, 1, 11, 1, 1, 0, 1),
     (2, 34, 66, 2, 12, 3, 2, 2, 1),
     (3, 33, 20, 1, 5, 3, 2, 1, 2),
-    # The same with a filter each.
+    # Depthwise.
     (2, 16, 16, 16, 12, 3, 1, 1, 1),
     (2, 35, 35, 35, 9, 5, 2, 2, 1),
     (2, 50, 50, 50, 7, 2, 1, 3, 2),
-    # Groups of a few filters, side by side in vectors: the last one goes over some again.
+    # Groups of a few filters, several in a vector: the last vector makes some again.
     (2, 24, 24, 12, 12, 3, 1, 1, 1),
     (2, 44, 44, 11, 9, 3, 1, 2, 2),
     (2, 40, 40, 5, 11, 5, 2, 2, 1),
     (2, 136, 136, 34, 8, 3, 1, 1, 1),
-    # Groups of more, a chunk of outputs at a time.
+    # Larger groups, a chunk of outputs at a time.
     (2, 64, 64, 4, 14, 3, 1, 1, 1),
     (2, 64, 64, 2, 13, 2, 1, 1, 1),
     (2, 24, 60, 3, 12, 3, 1, 0, 1),

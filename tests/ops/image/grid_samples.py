@@ -30,7 +30,7 @@ ALLOWED = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 4e-2, "float16": 4e-3}
 
 
 def wrong() -> list[str]:
-    """Return the cases whose result is not what it is defined as."""
+    """Return the cases whose result does not match the definition."""
     rng = np.random.default_rng(5)
     found = []
     for (shape, places), mode, padding, align, name in itertools.product(

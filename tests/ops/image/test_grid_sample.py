@@ -13,15 +13,13 @@ from shmtensor.nn import functional as nnf
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_samples_are_what_they_are_defined_as(level: str) -> None:
+def test_samples_match_their_definition(level: str) -> None:
     assert found_at(level, grid_samples) == []
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("format", [st.contiguous_format, st.channels_last])
-def test_what_is_outside_does_not_count_even_where_it_is_no_number(
-    mode: str, format: st.memory_format
-) -> None:
+def test_nan_outside_is_ignored(mode: str, format: st.memory_format) -> None:
     image = st.full((1, 8, 3, 3), float("nan")).contiguous(memory_format=format)
     outside = st.full((1, 4, 5, 2), 3.0)
     assert bool((nnf.grid_sample(image, outside, mode, align_corners=False) == 0).all())
@@ -34,9 +32,7 @@ NOWHERE = [(math.nan, 0.0), (0.0, math.nan), (math.nan,) * 2, (math.inf, 0.0), (
 @pytest.mark.parametrize("dtype", [st.float32, st.float64])
 @pytest.mark.parametrize("format", [st.contiguous_format, st.channels_last])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_images_at_positions_that_are_no_numbers(
-    mode: str, format: st.memory_format, dtype: st.dtype
-) -> None:
+def test_images_at_nan_positions(mode: str, format: st.memory_format, dtype: st.dtype) -> None:
     image = st.arange(1, 10, dtype=dtype).reshape(1, 1, 3, 3).repeat(1, 11, 1, 1)
     image = image.contiguous(memory_format=format)
     grid = st.tensor(NOWHERE, dtype=dtype).reshape(1, 1, -1, 2)
@@ -53,7 +49,7 @@ def test_images_at_positions_that_are_no_numbers(
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-def test_volumes_at_positions_that_are_no_numbers(mode: str) -> None:
+def test_volumes_at_nan_positions(mode: str) -> None:
     volume = st.arange(1.0, 28.0).reshape(1, 1, 3, 3, 3)
     grid = st.tensor([(*place, 0.0) for place in NOWHERE]).reshape(1, 1, 1, -1, 3)
     zeros = nnf.grid_sample(volume, grid, mode, "zeros", align_corners=False)
@@ -63,8 +59,8 @@ def test_volumes_at_positions_that_are_no_numbers(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_images_whose_places_do_not_fit_32_bits(mode: str) -> None:
-    """Only the lines that are looked at are ever touched."""
+def test_images_whose_offsets_do_not_fit_32_bits(mode: str) -> None:
+    """Only the rows that are read are ever touched."""
     wide = st.empty((1 << 31) + 6, dtype=st.float16)
     image = st.randn(1, 2, 2, 3, dtype=st.float16)
     far = wide.as_strided((1, 2, 2, 3), (0, 3, 1 << 31, 1))
@@ -76,7 +72,7 @@ def test_images_whose_places_do_not_fit_32_bits(mode: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_entries_of_a_batch_are_sampled_apart(threads: int) -> None:
+def test_entries_of_a_batch_are_independent(threads: int) -> None:
     before = st.get_num_threads()
     st.set_num_threads(threads)
     try:

@@ -15,12 +15,12 @@ def _random(*shape: int, dtype: str = "float64") -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize("a_turned", [False, True])
-@pytest.mark.parametrize("b_turned", [False, True])
-def test_mm_reads_any_layout(dtype: str, a_turned: bool, b_turned: bool) -> None:
+@pytest.mark.parametrize("a_transposed", [False, True])
+@pytest.mark.parametrize("b_transposed", [False, True])
+def test_mm_reads_any_layout(dtype: str, a_transposed: bool, b_transposed: bool) -> None:
     a, b = _random(7, 5, dtype=dtype), _random(5, 9, dtype=dtype)
-    ta = st.from_numpy(a.T.copy()).t() if a_turned else st.from_numpy(a)
-    tb = st.from_numpy(b.T.copy()).t() if b_turned else st.from_numpy(b)
+    ta = st.from_numpy(a.T.copy()).t() if a_transposed else st.from_numpy(a)
+    tb = st.from_numpy(b.T.copy()).t() if b_transposed else st.from_numpy(b)
     np.testing.assert_allclose(st.mm(ta, tb).numpy(), a @ b, rtol=1e-5, atol=1e-5)
 
 
@@ -42,7 +42,7 @@ _ODD = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int32", "float16"])
 @pytest.mark.parametrize("left", _ODD)
 @pytest.mark.parametrize("right", ["plain", *_ODD])
-def test_products_of_matrices_that_are_copied_in_parts(
+def test_products_of_matrices_that_are_copied_in_pieces(
     threads: int, dtype: str, left: str, right: str
 ) -> None:
     scale = 3 if dtype == "int32" else 1
@@ -66,7 +66,7 @@ def test_products_of_matrices_that_are_copied_in_parts(
 #: Second factors that do not stand in dense rows of whole cache lines, and one that may.
 _LYING = {
     "plain": lambda b: b,
-    "turned": lambda b: b.t().contiguous().t(),
+    "transposed": lambda b: b.t().contiguous().t(),
     "sliced": lambda b: st.cat([b[:, :1], b], 1)[:, 1:],
     "one on": lambda b: st.cat([b.reshape(-1)[:1], b.reshape(-1)])[1:].reshape(b.shape),
 }
@@ -77,7 +77,7 @@ _LYING = {
     "sizes", [(70, 33, 1000), (300, 64, 530), (129, 200, 65), (2000, 300, 3), (64, 40, 64)]
 )
 @pytest.mark.parametrize("lying", _LYING)
-def test_products_of_many_rows_are_made_in_pieces(
+def test_products_of_many_rows_are_made_in_blocks(
     threads: int, dtype: str, sizes: tuple[int, int, int], lying: str
 ) -> None:
     m, k, n = sizes
@@ -89,12 +89,12 @@ def test_products_of_many_rows_are_made_in_pieces(
     bound = 4 * k * np.finfo(dtype).eps * (np.abs(x) @ np.abs(y)).max()
     out = st.full((m, n + 1), np.nan, dtype=a.dtype)
     st.mm(a, lain, out=out[:, :n])
-    turned = st.full((n, m), np.nan, dtype=a.dtype)
-    st.mm(a, lain, out=turned.t())
+    transposed = st.full((n, m), np.nan, dtype=a.dtype)
+    st.mm(a, lain, out=transposed.t())
     for found, wanted in (
         (a @ lain, x @ y),
         (out[:, :n], x @ y),
-        (turned.t(), x @ y),
+        (transposed.t(), x @ y),
         (st.addmm(c, a, lain, beta=0.5, alpha=-2), z / 2 - 2 * (x @ y)),
         (st.bmm(a.expand(3, m, k), lain.expand(3, k, n))[2], x @ y),
     ):
@@ -128,7 +128,7 @@ _HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 def _half(dtype: str, layout: str, *shape: int) -> st.Tensor:
     rows, columns = shape
-    if layout == "turned":
+    if layout == "transposed":
         return st.from_numpy(_random(columns, rows)).to(getattr(st, dtype)).t()
     if layout == "strided":
         return st.from_numpy(_random(rows, 2 * columns)).to(getattr(st, dtype))[:, ::2]
@@ -136,8 +136,8 @@ def _half(dtype: str, layout: str, *shape: int) -> st.Tensor:
 
 
 @pytest.mark.parametrize("dtype", sorted(_HALVES))
-@pytest.mark.parametrize("a_layout", ["dense", "turned", "strided"])
-@pytest.mark.parametrize("b_layout", ["dense", "turned", "strided"])
+@pytest.mark.parametrize("a_layout", ["dense", "transposed", "strided"])
+@pytest.mark.parametrize("b_layout", ["dense", "transposed", "strided"])
 @pytest.mark.parametrize(
     "shape",
     [(1, 5, 40), (4, 1, 16), (9, 33, 33), (40, 65, 1), (300, 67, 70), (133, 260, 40)],
@@ -181,15 +181,15 @@ def test_mm_large_is_split_and_right() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("turned", ["", "left", "right", "both"])
+@pytest.mark.parametrize("transposed", ["", "left", "right", "both"])
 @pytest.mark.parametrize("rows", [2, 8, 31, 33])
 @pytest.mark.parametrize(
     ("k", "columns"), [(300, 700), (2100, 130), (520, 515), (10, 17000), (50000, 10), (40000, 3)]
 )
-def test_mm_of_few_rows(dtype: str, turned: str, rows: int, k: int, columns: int) -> None:
+def test_mm_of_few_rows(dtype: str, transposed: str, rows: int, k: int, columns: int) -> None:
     a, b, c = (_random(*s).astype(dtype) for s in ((rows, k), (k, columns), (rows, columns + 1)))
-    left = st.from_numpy(a.T.copy()).t() if turned in ("left", "both") else st.from_numpy(a)
-    right = st.from_numpy(b.T.copy()).t() if turned in ("right", "both") else st.from_numpy(b)
+    left = st.from_numpy(a.T.copy()).t() if transposed in ("left", "both") else st.from_numpy(a)
+    right = st.from_numpy(b.T.copy()).t() if transposed in ("right", "both") else st.from_numpy(b)
     out = st.from_numpy(c.copy())
     st.addmm(out[:, 1:], left, right, beta=0.5, alpha=2.0, out=out[:, 1:])
     exact = [x.astype(np.float64) for x in (a, b, c)]
@@ -210,7 +210,7 @@ def test_mm_into_out_that_is_a_factor() -> None:
     np.testing.assert_allclose(t.numpy(), a @ a)
 
 
-def test_mm_into_strided_out_writes_nothing_beside_it() -> None:
+def test_mm_into_strided_out_writes_nothing_else() -> None:
     a = _random(3, 3)
     wide = st.zeros(3, 6, dtype=st.float64)
     st.mm(st.from_numpy(a), st.from_numpy(a), out=wide[:, ::2])
@@ -313,7 +313,7 @@ def test_matmul_broadcasts_as_numpy(left: tuple[int, ...], right: tuple[int, ...
     ("left", "right"),
     [((2, 3, 4), (4, 5)), ((2, 3, 4), (4,)), ((3, 1, 2, 4), (5, 4, 2)), ((4,), (2, 4, 3))],
 )
-def test_folded_products_are_no_views(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+def test_folded_products_are_not_views(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     a, b = st.randn(left, requires_grad=True), st.randn(right, requires_grad=True)
     product = a @ b
     assert product._base is None
@@ -517,7 +517,7 @@ def test_empty_factors_of_dtypes_without_products(dtype: st.dtype) -> None:
         st.mm(st.zeros(3, 1, dtype=dtype), st.zeros(1, 3, dtype=dtype))
 
 
-def test_addr_is_calculated_in_the_common_dtype_and_lies_as_its_first_argument() -> None:
+def test_addr_is_calculated_in_the_common_dtype_with_strides_of_its_first_argument() -> None:
     vector = st.tensor([1.0, 2.0])
     third = st.tensor(1 / 3, dtype=st.float64)
     for beta in (1, 0, 3):

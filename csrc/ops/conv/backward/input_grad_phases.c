@@ -1,33 +1,35 @@
-/* ops/conv/backward/input_grad_phases.c -- the way transposed of a convolution with strides: a convolution for each remainder of the stride.
+/* ops/conv/backward/input_grad_phases.c -- input gradient with strides: one convolution for each phase of the stride.
  *
  * Note [Phases]
- * Of a convolution with stride s, the elements of an image at positions of one remainder modulo s belong to windows by the same
- * elements of the kernel: every s-th one, or none. So these elements are a convolution of the windows' side with stride 1, of
- * those elements of the kernel turned around, and lie s apart in the image. No columns are made and added up.
+ * A phase is the positions of the input that have one remainder modulo the stride s. Every output that reads such a position
+ * reads it with the same elements of the kernel: every s-th one, or none. So the input gradient at these positions is a
+ * convolution of the output's gradient with stride 1 and those elements of the kernel, flipped; its results lie s apart in
+ * the image. No column matrix is made and summed.
  */
 #include "ops/conv/backward/input_grad_phases.h"
 
 #include "generated/impls.h"
-#include "ops/conv/depthwise.h"
 #include "ops/conv/nhwc/grouped.h"
 #include "ops/conv/relayout.h"
 #include "ops/conv/nhwc/amx.h"
-#include "ops/conv/backward/input_grad.h"
+#include "ops/conv/backward/input_grad_flipped.h"
 
-/* Few channels leave tiles nearly empty, and windows of a position in an image take as long to copy as of many. */
-enum { MOST_PHASES = 16, FEW_FILTERS = 8 };
+enum {
+  MOST_PHASES = 16,
+  FEW_FILTERS = 8, /* which leave AMX tiles nearly empty, while the im2col copies take as long as for many */
+};
 
 /* A phase along a dim. */
 typedef struct axis {
-  int64_t first, step, n;   /* elements of the kernel */
+  int64_t first, step, n;   /* the elements of the kernel: which, and how many */
   int64_t dilation;         /* of those */
-  int64_t padding, cropped; /* before the outputs' side, one of which is 0 */
-  int64_t in, out;          /* what is left of that; elements of the image */
+  int64_t padding, cropped; /* before the output's gradient; one of the two is 0 */
+  int64_t in, out;          /* elements of the cropped gradient, and of the phase */
 } axis;
 
 static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
-/* Windows that a position has are from one on that it is in with the kernel's element `last`. */
+/* The first output that reads a position of the phase reads it with the last of these elements of the kernel. */
 static axis axis_of(const shmt__conv_shape* s, int d, int64_t phase) {
   const int64_t stride = s->stride[d], dilation = s->dilation[d], at = phase + s->padding[d];
   axis a = {.step = stride / common_divisor(stride, dilation), .out = (s->in[d] - phase + stride - 1) / stride};
@@ -43,7 +45,7 @@ static axis axis_of(const shmt__conv_shape* s, int d, int64_t phase) {
   return a;
 }
 
-/* The convolution from the windows' side, for the dtypes and numbers of channels alone. */
+/* The convolution from the output's side, with its dtypes and channels only. */
 static shmt__conv transposed_of(const shmt__conv* c) {
   shmt__conv transposed = *c;
 
@@ -69,7 +71,7 @@ bool shmt__conv_has_input_grad_phases(const shmt__conv* c, const shmt__image_vie
          shmt__conv_can_pad(c) && shmt__conv_has_relayout_nhwc(&transposed);
 }
 
-/* Elements that no window has: the bias, or 0. */
+/* Positions that no output reads: the bias, or 0. */
 static void fill(const shmt__conv* c, const void* bias, const shmt__image_view* to, const int64_t* n) {
   static const char ZERO[8];
   const shmt__image_view from = {bias ? (char*)(uintptr_t)bias : (char*)(uintptr_t)ZERO, c->dtype,
@@ -78,7 +80,7 @@ static void fill(const shmt__conv* c, const void* bias, const shmt__image_view* 
   shmt__image_view_copy_parallel(to, &from, n);
 }
 
-/* The phase's part of the kernel, turned around. */
+/* The elements of the kernel that belong to a phase, flipped. */
 static shmt_status phase_weight(const shmt__conv* c, shmt_tensor* weight, const axis* axes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
   int64_t sizes[5] = {weight->sizes[0], weight->sizes[1]}, strides[5] = {weight->strides[0], weight->strides[1]};

@@ -1,8 +1,8 @@
-/* ops/conv/backward/weight_grad_nhwc.c -- the gradient of a convolution's weight: boxes of images and outputs, work for the threads.
+/* ops/conv/backward/weight_grad_nhwc.c -- weight gradient in NHWC.
  *
- * All threads work on one box of outputs at a time: it is laid out, and what its windows reach with the padding, so that
- * channels are neighbours; both are widened on the way. Threads share out the elements of filters. The sums of n_elements channels
- * are at hand at a time, those of a block of filters beside each other, and are written to the weight at the end.
+ * All threads work on one tile of outputs at a time. The tile and its padded input are copied as NHWC, and widened on the
+ * way. Threads share out the elements of filters. The sums of some channels are in memory at a time, those of a block of
+ * filters beside each other; they are stored in the weight at the end.
  */
 #include "ops/conv/backward/weight_grad_nhwc.h"
 
@@ -18,11 +18,11 @@
 #include <string.h>
 
 enum {
-  TILE_BYTES = 384 << 10,     /* of what is laid out */
-  SUM_BYTES = 768 << 10,
-  FEW_FILTERS = 8,            /* which leave tiles and vectors half empty */
-  MOST_CHANNELS = 128,        /* at hand, that have a filter each */
-  WORTH_SHARING = 1 << 18,    /* multiplications */
+  TILE_BYTES = 384 << 10,     /* of the input and outputs of a tile */
+  SUM_BYTES = 768 << 10,      /* of the sums in memory */
+  FEW_FILTERS = 8,            /* which leave AMX tiles and vectors half empty */
+  MOST_CHANNELS = 128,        /* at a time, of a depthwise convolution */
+  WORTH_SHARING = 1 << 18,    /* multiplications that are worth a thread */
   LINE = 64,
 };
 
@@ -30,15 +30,15 @@ typedef struct job {
   const shmt__conv* c;
   const shmt__image_view *images, *outputs;
   char* weight;
-  bool is_nhwc, is_grouped;            /* is_grouped: groups lie side by side, in rows of sums for each of their channels */
-  int64_t item, size, k;             /* size: elements of a kernel; k: of a filter */
-  int64_t channels, filters;         /* of a group */
-  int64_t block, n_blocks;           /* filters side by side, of SHMT_NHWC_LANES; blocks of a group, or of what is at hand */
-  int64_t channels_at_once;             /* at hand, at most */
-  int64_t tile[3], n_tiles, images_at_once;    /* outputs at hand, of an image, and images */
-  int64_t first_filter, n_filters, first_channel, n_channels; /* at hand */
-  int64_t n, rows;                   /* elements of filters at hand, where those are apart of a kernel; rows of a block's sums */
-  int64_t positions;                    /* outputs at hand */
+  bool is_nhwc, is_grouped;  /* is_grouped: a row of sums holds several groups, for one channel of each */
+  int64_t item, size, k;     /* size: elements of a kernel; k: of a filter */
+  int64_t channels, filters; /* of a group */
+  int64_t block, n_blocks;   /* filters of a row of sums, a multiple of SHMT_NHWC_LANES; blocks of a group, or of all filters */
+  int64_t channels_at_once;  /* at most */
+  int64_t tile[3], n_tiles, images_at_once;                   /* outputs of a tile; tiles of an image; images of a tile */
+  int64_t first_filter, n_filters, first_channel, n_channels; /* those whose sums are in memory */
+  int64_t n, rows;           /* elements of their filters (is_grouped: of a kernel); rows of sums of a block */
+  int64_t positions;         /* outputs of the tile */
   shmt__weight_grad_args shape;
   int64_t* offset;
   char *image, *output, *sums;
@@ -51,7 +51,7 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
-/* Are vectors of filters of several groups? */
+/* Does a vector hold filters of several groups? */
 static bool is_grouped(const shmt__conv* c) {
   return c->filters == c->channels && (shmt__conv_is_depthwise(c) || shmt__conv_groups_fill_vectors(c));
 }
@@ -65,7 +65,7 @@ bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_
   const bool is_nchw = images->stride[1] != shmt__dtype_size[c->io_dtype];
   if (shmt__conv_is_depthwise(c) || (is_grouped(c) && !is_nchw))
     return is_grouped(c) && reach / (double)filters <= TILE_BYTES / SHMT_NHWC_LANES;
-  /* Few filters leave vectors nearly empty; tiles are faster, but where their columns would have to be made of pixels. */
+  /* Few filters leave vectors nearly empty. AMX products are faster, except where im2col would read NHWC images. */
   if (is_nchw && filters < FEW_FILTERS) return false;
   if (c->io_dtype == SHMT_BFLOAT16 && shmt__gemm_has_amx() && (is_nchw || filters > FEW_FILTERS)) return false;
   return shmt__loops[SHMT_LOOP_conv_weight_grad_nhwc][c->dtype] && volume(s->kernel) > 1 && shmt__conv_can_pad(c) &&
@@ -74,17 +74,17 @@ bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_
 
 /* --- boxes -------------------------------------------------------------------------- */
 
-/* Elements of a pixel that is laid out. */
+/* Elements of a position of the NHWC copy. */
 static int64_t pixel_of(const job* j) {
   return j->is_grouped ? round_up(j->channels_at_once, SHMT_NHWC_LANES) : j->channels_at_once;
 }
 
-/* Rows of sums for n elements. */
+/* Rows of sums for n elements of filters. */
 static int64_t rows_of(const job* j, int64_t n) {
   return round_up(n, j->is_grouped ? SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED : SHMT_WEIGHT_GRAD_ELEMENTS);
 }
 
-/* Lay out what n images from the first on have in the windows of a part. */
+/* Copy the input of a tile of n images from the first on, padded. */
 static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
   const shmt__conv_shape* s = &p->shape;
   const int64_t pixel = pixel_of(j), number[5] = {n, j->n_channels, s->in[0], s->in[1], s->in[2]};
@@ -115,7 +115,7 @@ static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t
   shmt__image_view_copy_parallel(&to, &from, number);
 }
 
-/* Lay out the outputs of a part, block beside block of filters. */
+/* Copy the outputs of a tile, block after block of filters. */
 static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
   const int64_t *out = p->shape.out, *whole = j->c->shape.out;
   const int64_t at[5] = {first, j->first_filter, p->at / (whole[1] * whole[2]), p->at / whole[2] % whole[1], p->at % whole[2]};
@@ -135,7 +135,7 @@ static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_
 
 /* --- sums --------------------------------------------------------------------------- */
 
-/* Tiles of elements, counted through the blocks of filters. */
+/* Groups of SHMT_WEIGHT_GRAD_ELEMENTS elements, counted through the blocks of filters. */
 static void run_elements(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   const int64_t tiles = ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS);
@@ -152,7 +152,7 @@ static void run_elements(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Vectors of channels. */
+/* Vectors of channels [begin, end). */
 static void run_channels(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   const int64_t at = begin * SHMT_NHWC_LANES * j->item;
@@ -163,7 +163,7 @@ static void run_channels(void* ctx, int64_t begin, int64_t end) {
   shmt__loops[SHMT_LOOP_conv_weight_grad_grouped][j->c->dtype](data, NULL, j->n, &s);
 }
 
-/* Sums of the filters at hand, whose groups lie side by side, to the weight. */
+/* Store the sums of some filters, whose groups lie side by side, in the weight. */
 static void store_grouped(const job* j) {
   const int64_t io_item = shmt__dtype_size[j->c->io_dtype], row = j->block * j->item;
   const int64_t channel = j->is_nhwc ? 1 : j->size, place = j->is_nhwc ? j->channels : 1;
@@ -176,7 +176,7 @@ static void store_grouped(const job* j) {
   }
 }
 
-/* Sums of the filters and channels at hand to the weight. */
+/* Store the sums of some filters and channels in the weight. */
 static void store_sums(const job* j) {
   const int64_t io_item = shmt__dtype_size[j->c->io_dtype];
   const int64_t pieces = j->is_nhwc && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
@@ -195,7 +195,7 @@ static void store_sums(const job* j) {
   }
 }
 
-/* The gradient of the filters and channels at hand. */
+/* The weight gradient of j->n_filters filters and j->n_channels channels. */
 static void weight_grad(job* j) {
   const shmt__conv* c = j->c;
 

@@ -1,8 +1,8 @@
-/* ops/conv/backward/weight_grad_nhwc_amx.c -- the gradient of a convolution's weight by tiles, of bfloat16 images whose channels are neighbours.
+/* ops/conv/backward/weight_grad_nhwc_amx.c -- weight gradient of bfloat16 NHWC images on AMX tiles.
  *
- * The im2col of some outputs are copied side by side (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). That of
- * (filters, outputs) is read where it lies. Their product is added to the sums of some filters, in float32, whose elements
- * come in the order of im2col: that of a weight whose channels are neighbours.
+ * im2col copies the patches of some outputs (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). The
+ * matrix of (filters, outputs) is read where it lies. Their product is added to the sums of some filters in float32, whose
+ * elements are in the order of a patch: that of an NHWC weight.
  */
 #include "ops/conv/backward/weight_grad_nhwc_amx.h"
 
@@ -19,16 +19,16 @@
 enum {
   ITEM = SHMT_VNNI_ITEM,
   SIDE = SHMT_VNNI_WIDTH,
-  IM2COL_BYTES = 448 << 10, /* of im2col that are copied together */
-  MOST_OUTPUTS = 320,       /* the same: strips of so many fit the first cache */
-  SUM_BYTES = 2 << 20,
+  IM2COL_BYTES = 448 << 10, /* of patches that are copied together */
+  MOST_OUTPUTS = 320,       /* the same: strips of so many fit the first-level cache */
+  SUM_BYTES = 2 << 20,      /* of the sums in memory */
   WORTH_SHARING = 1 << 15,  /* bytes that are copied */
 };
 
 typedef struct job {
   shmt__amx_im2col im2col;
   const char* images;       /* of a group */
-  int64_t first, n;         /* outputs at hand */
+  int64_t first, n;         /* the outputs whose patches are copied */
   char* room;
 } job;
 
@@ -46,7 +46,7 @@ bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_
          shmt__image_view_is_matrix(outputs, n, c->io_dtype, &m);
 }
 
-/* Strips of the outputs at hand. */
+/* Copy strips [begin, end) of the patches of j->n outputs. */
 static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
@@ -55,7 +55,7 @@ static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
                                  j->room + i * SIDE * j->im2col.width);
 }
 
-/* Sums of n filters from the first on to the weight; transposed: the elements of a filter are not neighbours, filters are. */
+/* Store the sums of n filters from the first on in the weight; transposed: in `sums`, filters are neighbours. */
 static void store_sums(const shmt__conv* c, float* sums, bool transposed, int64_t first, int64_t n, bool is_nhwc,
                        char* weight) {
   const int64_t* kernel = c->shape.kernel;
@@ -102,7 +102,7 @@ shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__ima
       const shmt__matrix a = {all.data + (f + j.first * all.column_stride) * ITEM, n, j.n, 1, all.column_stride};
       const shmt__matrix b = {j.room, j.n, k, width / ITEM, 1}, to = {(char*)sums, n, k, k, 1};
       const shmt__matrix transposed = {(char*)sums, k, n, n, 1};
-      /* Rows of the first factor are transposed around for tiles: the fewer, the better. */
+      /* The rows of the first factor are transposed for AMX: the fewer, the better. */
       if (k < n)
         shmt__gemm_bfloat16_float32(shmt__matrix_transposed(b), shmt__matrix_transposed(a), j.first > 0, transposed);
       else

@@ -1,11 +1,11 @@
-/* ops/conv/nhwc/amx.c -- convolution of bfloat16 images whose channels are neighbours, by tiles.
+/* ops/conv/nhwc/amx.c -- NHWC convolution of bfloat16 images on AMX tiles.
  *
- * Note [Windows and panels]
- * Strips of windows (ops/conv/nhwc/amx_im2col.h) stay in the near caches while all panels of weights pass. Sums get the bias, are
- * rounded and written to where they belong.
+ * Note [im2col strips and weight panels]
+ * Strips of im2col patches (ops/conv/nhwc/amx_im2col.h) stay in the near caches while all panels of weights pass by. The
+ * bias is added to the sums, which are rounded and stored in the output.
  *
- * Threads share out strips, or where there are few of them, the panels as well. The panels are packed once, as many at a time
- * as fit the second cache.
+ * Threads share out strips and, where there are few strips, the panels as well. The panels are packed once, as many at a
+ * time as fit the second-level cache.
  */
 #include "ops/conv/nhwc/amx.h"
 
@@ -29,17 +29,17 @@ bool shmt__conv_is_nhwc_amx(const shmt__conv* c) {
 
 enum {
   ITEM = SHMT_VNNI_ITEM,
-  SIDE = SHMT_VNNI_WIDTH,   /* rows of a strip, columns of a panel, elements of a step */
+  SIDE = SHMT_VNNI_WIDTH,   /* rows of a strip, columns of a panel, elements of a step along k */
   LANES = SHMT_VNNI_LANES,
   ROW = SIDE * ITEM,
   STEP = SIDE * ROW,         /* bytes of a strip or panel along a step */
   SUMS = SIDE * SIDE,
-  DEPTH = 16,                /* steps of a strip and a panel that fit the first cache */
-  TOGETHER = 4,              /* strips that are copied, and then multiplied: what was stored just now is not read at once */
-  MOST_STEPS = 256,             /* steps of a filter whose strips and panels fit the second */
-  PANEL_BYTES = 1 << 20,     /* of panels at hand */
-  FEW_CHANNELS = 8,                 /* channels whose copies take longer than their products */
-  WORTH_SHARING = 1 << 18,   /* multiplications */
+  DEPTH = 16,                /* steps of a strip and a panel that fit the first-level cache */
+  TOGETHER = 4,              /* strips that are copied before they are multiplied, so that stores are not read back at once */
+  MOST_STEPS = 256,          /* steps of a filter whose strips and panels fit the second-level cache */
+  PANEL_BYTES = 1 << 20,     /* of packed panels */
+  FEW_CHANNELS = 8,          /* whose copies take longer than their products */
+  WORTH_SHARING = 1 << 18,   /* multiplications that are worth a thread */
 };
 
 typedef struct job {
@@ -50,10 +50,10 @@ typedef struct job {
   int64_t channels, filters, k, steps; /* of a group; of a filter: elements, and steps of those */
   shmt__amx_im2col im2col;
   int64_t n_outputs;                   /* of all images */
-  int64_t together;                    /* strips */
+  int64_t together;                    /* strips at a time */
   int64_t depth;                       /* steps at a time */
-  int64_t group, first, n_panels;      /* at hand */
-  int64_t n_pieces;                    /* that those are shared out in */
+  int64_t group, first, n_panels;      /* the panels that are packed: their group, first filter and number */
+  int64_t n_pieces;                    /* that the threads share the panels out in */
   char* panels;
   atomic_bool failed;                  /* out of memory */
 } job;
@@ -72,7 +72,7 @@ bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
 
 /* --- panels ------------------------------------------------------------------------- */
 
-/* n filters from the one at `at` on, of a weight that is to be turned around: those are channels there. */
+/* Flip n filters from `at` on. In a weight that is to be flipped they are the channels. */
 static shmt__image_view flip_filters(const job* j, int64_t at, int64_t n, char* room) {
   const int64_t* kernel = j->c->shape.kernel;
   const shmt__image_view* w = j->weight;
@@ -85,7 +85,7 @@ static shmt__image_view flip_filters(const job* j, int64_t at, int64_t n, char* 
   return (shmt__image_view){room, SHMT_BFLOAT16, {j->channels * channel, channel, plane, row, ITEM}};
 }
 
-/* Panels [begin, end) of those at hand. */
+/* Pack panels [begin, end). */
 static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t *kernel = j->c->shape.kernel, each = SIDE * j->k * ITEM;
@@ -100,7 +100,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
   for (int64_t p = begin; p < end; p++) {
     const int64_t at = j->first + p * SIDE, n = smaller(SIDE, j->filters - at);
     uint32_t* const panel = (uint32_t*)(void*)(j->panels + p * j->steps * STEP);
-    if (j->c->flips_weight && j->k == j->channels) { /* of one place, which lies as a panel wants it */
+    if (j->c->flips_weight && j->k == j->channels) { /* a 1 x 1 kernel lies as a panel needs it */
       const int64_t row = j->weight->stride[0], column = j->weight->stride[1];
       char* const first = j->weight->data + j->group * j->channels * row + at * column;
       shmt__amx_pack_panel((shmt__matrix){first, j->k, n, row / ITEM, column / ITEM}, panel);
@@ -119,8 +119,8 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* --- products ----------------------------------------------------------------------- */
 
-/* Sums of a strip with a panel to the outputs, of n filters. The processor rounds, to which subnormal numbers are 0 as they
- * are to tiles. */
+/* Store the sums of a strip with a panel in the outputs of n filters. The processor's own rounding takes subnormal numbers
+ * for 0, as AMX does. */
 static AVX512 void store_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
                                        int64_t n) {
   const __mmask32 mask = shmt__vnni_mask(n);
@@ -137,7 +137,7 @@ static AVX512 void store_sums(const job* j, const float* sums, int64_t first, in
   }
 }
 
-/* `rows` outputs from the first on, in their strips, with panels [begin, end) of those at hand. */
+/* Multiply the strips of `rows` outputs from the first on by panels [begin, end). */
 static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, float* sums) {
   const int64_t n_strips = ceil_div(rows, SIDE);
@@ -159,7 +159,7 @@ static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t
   }
 }
 
-/* Some strips together, each with all pieces of the panels. */
+/* Units [begin, end): some strips and, of each, pieces of the panels. */
 static void run_strips(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t kept = j->depth < j->steps ? ceil_div(j->n_panels, j->n_pieces) : 1;
@@ -222,7 +222,7 @@ shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const s
   }
   shmt__dealloc(panels, nbytes);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "convolution: no memory for windows of %lld elements", (long long)j.k);
+               "convolution: no memory for patches of %lld elements", (long long)j.k);
   return SHMT_OK;
 }
 

@@ -1,4 +1,4 @@
-/* ops/conv/nhwc/amx_im2col.c -- windows of bfloat16 images whose channels are neighbours, side by side. */
+/* ops/conv/nhwc/amx_im2col.c -- im2col of bfloat16 NHWC images, into the strips that AMX products read. */
 #include "ops/conv/nhwc/amx_im2col.h"
 
 #include "base/overflow.h"
@@ -11,7 +11,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
-/* Do windows of a pixel lie evenly apart? */
+/* Are the patches of a pointwise convolution evenly apart in memory? */
 static bool has_even_positions(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   int64_t apart = c->step[2] * s->in[2];
@@ -38,7 +38,7 @@ void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c) {
   w->has_even_positions = has_even_positions(c);
 }
 
-/* So many times 64 bytes, and the elements of the mask behind them. */
+/* Copy so many vectors of 64 bytes, and the elements of the mask behind them. */
 SHMT_VNNI_INLINE void copy_vectors(char* to, const char* from, int64_t vectors, __mmask32 mask) {
   for (int64_t i = 0; i < vectors; i++) _mm512_storeu_si512(to + i * ROW, _mm512_loadu_si512(from + i * ROW));
   _mm512_mask_storeu_epi16(to + vectors * ROW, mask, _mm512_maskz_loadu_epi16(mask, from + vectors * ROW));
@@ -55,7 +55,8 @@ SHMT_VNNI_INLINE void clear_run(char* to, int64_t nbytes) {
 
 static bool is_inside(const shmt__conv_shape* s, int d, int64_t position) { return (uint64_t)position < (uint64_t)s->in[d]; }
 
-/* n windows of a row, none of which is outside along it, the first at a place: run by run, each of all windows. */
+/* Copy the patches of n outputs of a row, none of which reaches into the padding along the row: run by run, each of all
+ * patches. position: where the first patch begins. */
 static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position, int64_t n,
                                           char* to) {
   const shmt__conv* c = w->c;
@@ -80,7 +81,7 @@ static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char*
   }
 }
 
-/* A window that may be outside. */
+/* Copy one patch, which may reach into the padding. */
 static SHMT_VNNI_TARGET void copy_patch(const shmt__amx_im2col* w, const char* image, const int64_t* position, char* to) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;

@@ -1,14 +1,14 @@
-/* ops/conv/nhwc/amx_im2col.h -- windows of bfloat16 images whose channels are neighbours, side by side.
+/* ops/conv/nhwc/amx_im2col.h -- im2col of bfloat16 NHWC images, into the strips that AMX products read.
  *
- * Note [Windows in strips]
- * Where channels are neighbours, a window is a few runs of memory: of a row of the kernel, or of each of its places. Those of
- * some outputs are copied side by side, which makes strips of them (Note [Tiles] in ops/matmul/gemm_amx.c). A window of one pixel is
- * read where it lies.
+ * Note [im2col strips]
+ * The patch of an output is the part of the input under the kernel. In NHWC it is a few runs of memory: one for each row of
+ * the kernel, or one for each position of a dilated kernel. The patches of some outputs are copied below each other, which
+ * makes strips of them (Note [AMX tiles] in ops/matmul/gemm_amx.c). The patches of a 1 x 1 kernel are read where they lie.
  */
 #ifndef SHMT_OPS_CONV_NHWC_AMX_IM2COL_H
 #define SHMT_OPS_CONV_NHWC_AMX_IM2COL_H
 
-#include "ops/conv/algorithm.h"
+#include "ops/conv/problem.h"
 #include "ops/matmul/gemm_bfloat16_packing.h"
 #include "ops/matmul/gemm_amx.h"
 
@@ -16,20 +16,20 @@
 
 typedef struct shmt__amx_im2col {
   const shmt__conv* c;
-  int64_t pixel;    /* bytes of a pixel's channels of a group */
-  int64_t k, width; /* elements of a window; bytes from one to the next, of whole steps of 32 elements */
-  int64_t row, run; /* bytes of a kernel's row: all together, and those that lie together in an image */
-  int64_t run_step; /* from such a run to the next in the images */
-  int64_t vectors;    /* of a run: whole ones of 64 bytes, */
-  uint32_t mask;    /* and what is left */
-  int64_t last;     /* position along a row that a window inside begins at */
-  bool has_even_positions;     /* windows are pixels evenly apart */
+  int64_t pixel;    /* bytes of the channels of a group at one position */
+  int64_t k, width; /* elements of a patch; bytes from one patch to the next, whole steps of 32 elements */
+  int64_t row, run; /* bytes of a row of the kernel: in a patch, and as many as lie together in an image */
+  int64_t run_step; /* bytes from such a run to the next in the image */
+  int64_t vectors;  /* of a run: whole vectors of 64 bytes, */
+  uint32_t mask;    /* and the elements behind them */
+  int64_t last;     /* the last position along a row where a patch can begin without reaching into the padding */
+  bool has_even_positions; /* patches are pixels, evenly apart */
 } shmt__amx_im2col;
 
-/* Of c, which is borrowed. */
+/* For the convolution c, which is borrowed. */
 void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c);
-/* The windows of `rows` outputs (at most 32), counted through the images, from the first on: where they lie, or copied to room.
- * images: the first element of a group. Room is 0 behind each window, and stays so. */
+/* The patches of `rows` outputs (at most 32) from the first on, counted through the images: where they lie, or copied to
+ * room. images: the first element of a group. room is 0 behind each patch, and stays so. */
 shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first, int64_t rows,
                                        char* room);
 

@@ -1,7 +1,7 @@
-/* ops/conv/nhwc/grouped.c -- convolution of images whose channels are neighbours, in groups of one filter or a few.
+/* ops/conv/nhwc/grouped.c -- NHWC convolution, depthwise or in groups of a few filters.
  *
- * Weights are turned around as a whole: a row for each place of a kernel and channel of a group, of all filters. Threads share
- * out outputs, counted through the images.
+ * All weights are transposed at once: one row, of all filters, for each position of the kernel and channel of a group.
+ * Threads share out outputs, counted through the images.
  */
 #include "ops/conv/nhwc/grouped.h"
 
@@ -10,13 +10,12 @@
 #include "iter/copy/move.h"
 #include "iter/threads.h"
 #include "kernels/conv/nhwc.h"
-#include "ops/conv/depthwise.h"
 #include "ops/conv/nhwc/nhwc.h"
 #include "storage/allocator.h"
 
-enum { GRAIN = 32768 }; /* multiplications below which another thread does not pay */
+enum { GRAIN = 32768 }; /* multiplications that are worth a thread */
 
-/* Do groups of n divide a vector? Of 16 bytes, elements are not moved about fast. */
+/* Does n divide the elements of a vector? Vectors of 16 bytes cannot be shuffled fast. */
 static bool divides_vector(int64_t n, shmt_dtype dtype) {
   const int64_t lanes = (shmt__cpu_level == SHMT_CPU_V4 ? 64 : 32) / shmt__dtype_size[dtype];
 

@@ -1,18 +1,18 @@
-/* ops/conv/nhwc/grouped.h -- convolution of images whose channels are neighbours, in groups of one filter or a few. */
+/* ops/conv/nhwc/grouped.h -- NHWC convolution, depthwise or in groups of a few filters. */
 #ifndef SHMT_OPS_CONV_NHWC_GROUPED_H
 #define SHMT_OPS_CONV_NHWC_GROUPED_H
 
-#include "ops/conv/algorithm.h"
+#include "ops/conv/problem.h"
 
-/* Have groups as many filters as channels, one or so many that they divide a vector, and are there kernels that have them
- * beside each other in one? */
+/* Are there kernels that hold several groups in one vector? Groups must have as many filters as channels: one, or a divisor
+ * of the vector's elements. */
 bool shmt__conv_groups_fill_vectors(const shmt__conv* c);
-/* Have they, and are they too few for the kernel of pixels? */
+/* The same, and has a group too few filters for nhwc/nhwc.c? */
 bool shmt__conv_has_nhwc_grouped(const shmt__conv* c);
-/* Have they, are channels neighbours, and is nothing to be widened? */
+/* The same, and can the kernel read the images where they lie: NHWC, without widening? */
 bool shmt__conv_is_nhwc_grouped(const shmt__conv* c);
-/* output = images * weight + c->bias, with channels as neighbours in both: Note [Groups of pixels] in
- * kernels/conv/filter_vectors.tmpl.h. Of dtype `given` is only the weight. Errors: SHMT_E_NOMEM. */
+/* output = images * weight + c->bias, both NHWC: Note [Grouped NHWC convolution] in kernels/conv/filter_vectors.tmpl.h. Only
+ * the weight has c->io_dtype, all else c->dtype. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_nhwc_grouped(const shmt__conv* c, const void* images, const void* weight, void* output);
 
 #endif

@@ -1,8 +1,8 @@
-/* ops/conv/nhwc/nhwc.c -- convolution of images whose channels are neighbours: weights in rows, work for the threads.
+/* ops/conv/nhwc/nhwc.c -- NHWC convolution: packs weights into rows, and shares out the work.
  *
- * Threads share out outputs, counted through the images, of blocks of filters. What such a block has at hand are rows of
- * its weights (Note [Pixels] in kernels/conv/nhwc.tmpl.h) that fit a near cache: longer filters are taken in pieces, whose
- * products are added to the outputs.
+ * Threads share out outputs, counted through the images, of blocks of filters. A block packs rows of its weights (Note [NHWC
+ * convolution] in kernels/conv/nhwc.tmpl.h) that fit a near cache. Longer filters are taken in pieces, whose products are
+ * added to the outputs.
  */
 #include "ops/conv/nhwc/nhwc.h"
 
@@ -18,32 +18,32 @@
 #include <string.h>
 
 enum {
-  WEIGHT_BYTES = 96 << 10, /* of the rows at hand */
-  FEW_CHANNELS = 64,       /* that are cheap to be put in another order */
-  TILE = 8,                /* outputs that are shared out together */
-  CHUNK = 64,              /* the same, of all groups */
-  CHUNK_BYTES = 512 << 10, /* of all groups' weights */
-  WORTH_SHARING = 1 << 18, /* multiplications */
-  WORTH_SHARING_PACKING = 1 << 15,  /* weights that are laid out */
+  WEIGHT_BYTES = 96 << 10,         /* of packed rows */
+  FEW_CHANNELS = 64,               /* that are cheap to reorder */
+  TILE = 8,                        /* outputs that are shared out together */
+  CHUNK = 64,                      /* the same, of all groups */
+  CHUNK_BYTES = 512 << 10,         /* of the weights of all groups */
+  WORTH_SHARING = 1 << 18,         /* multiplications that are worth a thread */
+  WORTH_SHARING_PACKING = 1 << 15, /* weights to pack that are worth a thread */
   LINE = 64,
 };
 
 typedef struct job {
   const shmt__conv* c;
-  shmt__conv_shape even;             /* of pixels that all lie evenly apart */
+  shmt__conv_shape even;             /* where all positions are evenly apart: one row of them */
   const char* images;
   const char* weight;
   char* output;
-  int64_t item, kernel, wide;        /* kernel, wide: elements of a kernel, of its rows */
+  int64_t item, kernel, wide;        /* kernel, wide: elements of a kernel, of one of its rows */
   int64_t channels, filters;         /* of a group */
   int64_t n_outputs, tiles;          /* in all images */
-  int64_t vectors, n_blocks;         /* of a group's filters: by LANES; parts of those at a time */
-  int64_t block;                     /* the filters of such a part, at most */
+  int64_t vectors, n_blocks;         /* of the filters of a group, in SHMT_NHWC_LANES; blocks of those */
+  int64_t block;                     /* the filters of such a block, at most */
   int64_t rows_at_once, channels_at_once;  /* of a kernel, at a time */
-  bool by_positions;                    /* come rows of weights, those of a place by channels? */
+  bool by_positions;                 /* rows of weights are ordered by (position, channel), else by (channel, position) */
   shmt__conv_nhwc_args shape;
-  const char* zeros;                 /* as a pixel of padding */
-  char* rooms;                       /* for the weights of all blocks; used by chunks alone */
+  const char* zeros;                 /* the channels of a position in the padding */
+  char* rooms;                       /* packed weights of all blocks; only for chunks */
   atomic_bool failed;                /* out of memory */
 } job;
 
@@ -54,7 +54,7 @@ static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least
 
 bool shmt__conv_has_nhwc(const shmt__conv* c) {
   const int64_t filters = c->filters / c->groups, made = round_up(filters, SHMT_NHWC_LANES);
-  /* Half of such a row is a vector where those are of 32 bytes; else it is made beside the result, half of it for nothing. */
+  /* Half a row is one vector of 32 bytes. With vectors of 64 bytes half of the work would be wasted. */
   const bool is_full = shmt__cpu_level == SHMT_CPU_V4 ? filters * 2 > made : filters * 2 >= made;
 
   return is_full && shmt__loops[SHMT_LOOP_conv_nhwc][c->dtype] && !shmt__conv_is_depthwise(c) && shmt__conv_can_pad(c);
@@ -64,7 +64,7 @@ bool shmt__conv_is_nhwc(const shmt__conv* c) {
   return shmt__conv_has_nhwc(c) && c->io_dtype == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
 }
 
-/* Outputs that are products of a pixel each, where pixels of all images are evenly apart, are one row. */
+/* A pointwise convolution of images whose positions are all evenly apart is one row of outputs. */
 static void merge_even_positions(job* j) {
   const shmt__conv* c = j->c;
   const shmt__conv_shape* v = &c->shape;
@@ -80,8 +80,8 @@ static void merge_even_positions(job* j) {
   j->shape.conv = &j->even;
 }
 
-/* Rows [begin, end) of a kernel and channels from the first on of n filters, a row for each element; room: for what is
- * widened. */
+/* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for the
+ * rows before they are widened. */
 static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
                  char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
@@ -104,22 +104,22 @@ static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t
   if (to != made) shmt__cast_loop(dtype, io_dtype)(made, j->item, to, item, positions * channels * row / item);
 }
 
-/* How many are at hand at most: one for each element of a filter. */
+/* The rows of packed weights, at most: one for each element of a filter. */
 static int64_t rows_of_weights(const job* j) { return j->rows_at_once * j->wide * j->channels_at_once; }
 
-/* The first filter of a part. */
+/* The first filter of a block. */
 static int64_t block_at(const job* j, int64_t i) {
   return smaller(j->vectors * i / j->n_blocks * SHMT_NHWC_LANES, j->filters);
 }
 
-/* Bytes of a row of bias, the rows of weights that are at hand, and those as they are io_dtype. */
+/* Bytes of a row of bias, of the packed rows of weights, and of those before they are widened. */
 static int64_t room_bytes(const job* j) {
   const int64_t narrow = j->c->io_dtype == j->c->dtype ? 0 : shmt__dtype_size[j->c->io_dtype];
 
   return j->block * (j->item + rows_of_weights(j) * (j->item + narrow));
 }
 
-/* Of a block, counted through the groups: how many filters, and the first. */
+/* The number of filters of a block, counted through the groups, and its first filter. */
 static int64_t filters_of(const job* j, int64_t block) {
   return block_at(j, block % j->n_blocks + 1) - block_at(j, block % j->n_blocks);
 }
@@ -127,7 +127,7 @@ static int64_t first_filter(const job* j, int64_t block) {
   return block / j->n_blocks * j->filters + block_at(j, block % j->n_blocks);
 }
 
-/* Lay out bias and weights of a block of filters, from a row of a kernel and a channel on. */
+/* Pack bias and weights of a block of filters, from row r of the kernel and channel i on. */
 static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = filters_of(j, block), at = first_filter(j, block);
@@ -139,7 +139,7 @@ static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char
   pack(j, at, filters, r, end, i, smaller(j->channels_at_once, j->channels - i), weights, weights + rows_of_weights(j) * row);
 }
 
-/* n outputs from the first on of what was laid out. */
+/* n outputs from the first on, with the weights that were packed. */
 static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
   const shmt__conv* c = j->c;
   const int64_t group = block / j->n_blocks, filters = filters_of(j, block), at = first_filter(j, block);
@@ -163,7 +163,7 @@ static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64
   shmt__loops[SHMT_LOOP_conv_nhwc][c->dtype](data, NULL, n, &s);
 }
 
-/* Tiles of outputs, counted through the blocks of filters of the groups. */
+/* Tiles of outputs [begin, end), counted through the blocks of filters of all groups. */
 static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t rows = j->kernel / j->wide;
@@ -193,7 +193,7 @@ static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; b++) pack_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
 }
 
-/* Chunks of outputs, of all blocks of filters: what pixels have for the next group is then still in the near caches. */
+/* Chunks of outputs [begin, end), each of all blocks of filters: the input of the next group is then still in a near cache. */
 static void run_chunks(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
@@ -202,13 +202,13 @@ static void run_chunks(void* ctx, int64_t begin, int64_t end) {
       run_outputs(j, b, 0, 0, at, smaller(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
 }
 
-/* Are there groups whose weights are all at hand, and chunks for all threads? */
+/* Are there several groups whose weights can all be packed at once, and chunks for all threads? */
 static bool suits_chunks(const job* j) {
   return j->c->groups > 1 && j->channels_at_once == j->channels && j->rows_at_once == j->kernel / j->wide &&
          j->c->groups * j->n_blocks * room_bytes(j) <= CHUNK_BYTES && j->n_outputs >= CHUNK * shmt__num_threads();
 }
 
-/* One piece for each thread, which lays out weights once; work: multiplications of each of n. */
+/* Give each thread one piece, so that it packs weights once; work: multiplications of each of n. */
 static void share_out(job* j, int64_t n, int64_t work, void (*run)(void* ctx, int64_t begin, int64_t end)) {
   shmt__parallel_for(n, at_least(ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
 }
@@ -228,7 +228,8 @@ shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void*
   j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_NHWC_LANES;
   const int64_t fits = at_least(WEIGHT_BYTES / (j.block * j.item), 1);
   j.by_positions = c->weight_is_nhwc || j.kernel == 1 || j.channels <= FEW_CHANNELS;
-  /* Weights that come by channels stay so, with all positions of each, but for a few: by positions, runs are longer. */
+  /* Weights ordered by channel stay so, with all positions of each channel. Only few channels are reordered: ordered by
+   * position, runs are longer. */
   const int64_t rows = j.kernel / j.wide, least = j.by_positions ? j.wide : j.kernel;
   const int64_t pieces = smaller(ceil_div(least * j.channels, fits), j.channels);
   j.channels_at_once = ceil_div(j.channels, pieces);

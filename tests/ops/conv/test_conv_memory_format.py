@@ -1,7 +1,7 @@
-"""How results of convolutions and their gradients lie in memory: as torch's.
+"""The memory formats of convolutions and their gradients are torch's.
 
-Where that is unusual, values are compared with those of usual layouts, which test_conv_direct.py
-and test_conv_parts.py check.
+Values are compared with those of contiguous tensors, which test_conv_forward.py and
+test_conv_tiles.py check.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from shmtensor.nn import functional as nnf
 Ints = tuple[int, ...]
 
 
-def _laid(x: st.Tensor, is_last: bool) -> st.Tensor:
-    """With channels as neighbours, or apart."""
-    return x.movedim(1, -1).contiguous().movedim(-1, 1) if is_last else x.contiguous()
+def _in_format(x: st.Tensor, channels_last: bool) -> st.Tensor:
+    """Channels last, or contiguous."""
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if channels_last else x.contiguous()
 
 
-def _is_last(x: st.Tensor) -> bool:
+def _is_channels_last(x: st.Tensor) -> bool:
     rows = x.movedim(1, -1)
     assert x.is_contiguous() or rows.is_contiguous()
     return rows.is_contiguous()
 
 
 def _run(name: str, x: st.Tensor, w: st.Tensor, **options: Any) -> list[st.Tensor]:
-    """The result and the gradients of images, weight and bias."""
+    """Return the result and the gradients of images, weight and bias."""
     groups = options.get("groups", 1)
     filters = w.shape[1] * groups if "transpose" in name else w.shape[0]
     b = st.arange(filters, device=x.device).to(x.dtype)
@@ -41,23 +41,23 @@ def _numbers(shape: Ints, dtype: st.dtype) -> st.Tensor:
     return (st.arange(st.Size(shape).numel()).view(shape) * 7 % 5 - 2).to(dtype)
 
 
-#: dtype, dims, images, weight, options: each way to make them, and several parts.
+#: dtype, dims, images, weight, options: every algorithm, and several tiles.
 CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
     "few channels": (st.float32, 2, (2, 3, 9, 8), (4, 3, 3, 3), {"padding": 1}),
     "doubles": (st.float64, 2, (3, 16, 7, 9), (20, 16, 3, 3), {"padding": 1}),
-    "products of doubles": (st.float64, 2, (2, 40, 6, 5), (36, 40, 1, 1), {}),
+    "pointwise, doubles": (st.float64, 2, (2, 40, 6, 5), (36, 40, 1, 1), {}),
     "dilation": (st.float32, 2, (1, 4, 14, 15), (4, 4, 3, 3), {"dilation": 3, "stride": 2}),
     "groups": (st.float32, 2, (2, 6, 8, 7), (4, 3, 2, 3), {"groups": 2, "stride": 2}),
-    "each channel": (st.float64, 2, (2, 5, 9, 7), (5, 1, 3, 3), {"groups": 5, "padding": 2}),
-    "each of many channels": (st.float32, 2, (2, 150, 9, 7), (150, 1, 5, 3), {"groups": 150}),
-    "each channel of halves": (
+    "depthwise": (st.float64, 2, (2, 5, 9, 7), (5, 1, 3, 3), {"groups": 5, "padding": 2}),
+    "depthwise, many channels": (st.float32, 2, (2, 150, 9, 7), (150, 1, 5, 3), {"groups": 150}),
+    "depthwise, bfloat16": (
         st.bfloat16,
         2,
         (3, 35, 9, 7),
         (35, 1, 3, 3),
         {"groups": 35, "padding": 2, "stride": 2},
     ),
-    "each channel of float16": (st.float16, 2, (2, 18, 40, 61), (18, 1, 3, 3), {"groups": 18}),
+    "depthwise, float16": (st.float16, 2, (2, 18, 40, 61), (18, 1, 3, 3), {"groups": 18}),
     "many channels": (st.float64, 2, (2, 200, 5, 4), (200, 200, 3, 3), {"padding": 1}),
     "strides": (st.float32, 2, (2, 20, 13, 16), (24, 20, 5, 4), {"stride": (2, 3), "padding": 1}),
     "strides beyond the kernel": (st.float64, 2, (2, 18, 13, 16), (16, 18, 1, 2), {"stride": 4}),
@@ -183,8 +183,8 @@ CASES: dict[str, tuple[st.dtype, int, Ints, Ints, dict[str, Any]]] = {
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("case", CASES)
-def test_channels_stay_neighbours(case: str, transposed: bool, threads: int) -> None:
-    """Where images or weight have them so: results, gradients, and what Meta predicts."""
+def test_channels_last_is_kept(case: str, transposed: bool, threads: int) -> None:
+    """If images or weight are channels last, so are results, gradients and what Meta predicts."""
     dtype, dims, shape, kernel, options = CASES[case]
     name = f"conv_transpose{dims}d" if transposed else f"conv{dims}d"
     x, w = _numbers(shape, dtype), _numbers(kernel, dtype)
@@ -194,20 +194,20 @@ def test_channels_stay_neighbours(case: str, transposed: bool, threads: int) -> 
     st.set_num_threads(threads)
     try:
         want = _run(name, x, w, **options)
-        assert not any(_is_last(t) for t in want[:2])
+        assert not any(_is_channels_last(t) for t in want[:2])
         for of_images, of_weight in ((True, False), (False, True), (True, True)):
             if of_weight and not of_images and kernel[1] == 1:
-                continue  # a filter of one channel lies either way
+                continue  # a filter of one channel has both formats
             if of_weight and not of_images and max(kernel[2:]) == 1:
                 continue
-            got = _run(name, _laid(x, of_images), _laid(w, of_weight), **options)
-            assert _is_last(got[0])
-            assert _is_last(got[1])
+            got = _run(name, _in_format(x, of_images), _in_format(w, of_weight), **options)
+            assert _is_channels_last(got[0])
+            assert _is_channels_last(got[1])
             for one, other in zip(got, want, strict=True):
                 assert st.equal(one, other)
             there = [
                 st.empty_strided(t.shape, t.stride(), dtype=dtype, device="meta")
-                for t in (_laid(x, of_images), _laid(w, of_weight))
+                for t in (_in_format(x, of_images), _in_format(w, of_weight))
             ]
             predicted = _run(name, *there, **options)
             assert [t.stride() for t in predicted] == [t.stride() for t in got]
@@ -219,11 +219,11 @@ def _strides(x: st.Tensor, w: st.Tensor, **options: Any) -> list[Ints]:
     return [t.stride() for t in _run(f"conv{x.dim() - 2}d", x, w, **options)]
 
 
-def test_volumes_keep_their_layout_where_torch_does() -> None:
+def test_volumes_keep_channels_last_where_torch_does() -> None:
     def keeps(n: int, size: Ints, kernel: int, groups: int, dtype: st.dtype) -> bool:
-        x = _laid(st.ones(n, 4, *size, dtype=dtype), True)
+        x = _in_format(st.ones(n, 4, *size, dtype=dtype), True)
         w = st.ones(4, 4 // groups, kernel, kernel, kernel, dtype=dtype)
-        return _is_last(nnf.conv3d(x, w, groups=groups, padding=1))
+        return _is_channels_last(nnf.conv3d(x, w, groups=groups, padding=1))
 
     assert keeps(2, (5, 5, 5), 3, 1, st.float32)
     assert keeps(1, (5, 5, 5), 3, 2, st.float32)
@@ -235,40 +235,40 @@ def test_volumes_keep_their_layout_where_torch_does() -> None:
     assert not keeps(2, (5, 5, 5), 3, 1, st.float64)
 
 
-def test_lines_follow_the_weight_alone() -> None:
+def test_format_of_signals_follows_the_weight_alone() -> None:
     x, w = st.ones(2, 4, 7), st.ones(6, 4, 3)
-    assert _strides(_laid(x, True), w)[:3] == [(30, 5, 1), (28, 7, 1), (12, 3, 1)]
-    assert _strides(x, _laid(w, True))[:3] == [(30, 1, 6), (28, 1, 4), (12, 1, 4)]
-    assert st.equal(nnf.conv1d(x, _laid(w, True)), nnf.conv1d(x, w))
+    assert _strides(_in_format(x, True), w)[:3] == [(30, 5, 1), (28, 7, 1), (12, 3, 1)]
+    assert _strides(x, _in_format(w, True))[:3] == [(30, 1, 6), (28, 1, 4), (12, 1, 4)]
+    assert st.equal(nnf.conv1d(x, _in_format(w, True)), nnf.conv1d(x, w))
 
 
-def test_lines_of_bfloat16() -> None:
+def test_signals_of_bfloat16() -> None:
     x, w = _numbers((3, 10, 90), st.bfloat16), _numbers((20, 10, 5), st.bfloat16)
     want = _run("conv1d", x, w, padding=2)
     for last in (False, True):
-        got = _run("conv1d", _laid(x, last), _laid(w, True), padding=2)
-        assert _is_last(got[0])
+        got = _run("conv1d", _in_format(x, last), _in_format(w, True), padding=2)
+        assert _is_channels_last(got[0])
         assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-def test_strides_alone_say_how_one_channel_lies() -> None:
+def test_strides_alone_decide_the_format_of_one_channel() -> None:
     x = st.ones(2, 1, 7, 7).as_strided((2, 1, 7, 7), (49, 1, 7, 1))
     assert nnf.conv2d(x, st.ones(6, 1, 3, 3)).stride() == (150, 1, 30, 6)
     assert nnf.conv_transpose2d(x, st.ones(1, 6, 3, 3)).stride() == (486, 1, 54, 6)
 
 
-def test_no_images_lie_as_usual() -> None:
+def test_empty_batch_is_contiguous() -> None:
     x = st.empty(0, 4, 7, 7).to(memory_format=st.channels_last)
     assert nnf.conv2d(x, st.ones(6, 4, 3, 3)).stride() == (150, 25, 5, 1)
 
 
-def test_complex_gradients_lie_as_usual() -> None:
-    x = _laid(_numbers((2, 3, 5, 6), st.complex64), True)
+def test_complex_gradients_are_contiguous() -> None:
+    x = _in_format(_numbers((2, 3, 5, 6), st.complex64), True)
     got = _run("conv2d", x, _numbers((4, 3, 3, 3), st.complex64))
-    assert [_is_last(t) for t in got[:3]] == [True, False, False]
+    assert [_is_channels_last(t) for t in got[:3]] == [True, False, False]
 
 
-def test_a_kernel_of_one_element_has_a_dense_gradient() -> None:
+def test_gradient_of_a_pointwise_weight_is_contiguous() -> None:
     x, w = st.ones(2, 4, 7, 7).to(memory_format=st.channels_last), st.ones(6, 4, 1, 1)
     assert _strides(x, w)[2] == (4, 1, 1, 1)
     assert _strides(x.bfloat16(), w.bfloat16())[2] == (4, 1, 4, 4)
@@ -276,17 +276,17 @@ def test_a_kernel_of_one_element_has_a_dense_gradient() -> None:
 
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
 @pytest.mark.parametrize("kernel", [1, 2])
-def test_parts_may_be_of_padding_alone(kernel: int, dtype: st.dtype) -> None:
+def test_tiles_of_padding_alone(kernel: int, dtype: st.dtype) -> None:
     x, w = _numbers((1, 2, 3, 4), dtype), _numbers((3, 2, kernel, kernel), dtype)
     for options in ({"padding": 40, "stride": 9}, {"padding": 130}, {"padding": (150, 0)}):
         want = _run("conv2d", x, w, **options)
-        got = _run("conv2d", _laid(x, True), w, **options)
-        assert _is_last(got[0])
+        got = _run("conv2d", _in_format(x, True), w, **options)
+        assert _is_channels_last(got[0])
         assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-#: Sizes of images and weight, options: what is left over is more than a stride.
-LEFT_OVER: dict[str, tuple[Ints, Ints, dict[str, Any]]] = {
+#: Sizes of images and weight, options: the output_padding is larger than a stride.
+OUTPUT_PADDING: dict[str, tuple[Ints, Ints, dict[str, Any]]] = {
     "products": ((1, 72, 3, 3), (72, 20, 1, 1), {"groups": 8, "dilation": 3}),
     "rows": ((2, 8, 8, 13), (8, 20, 3, 1), {"stride": (2, 1), "dilation": 3}),
     "volumes": ((1, 16, 3, 4, 13), (16, 16, 2, 1, 2), {"stride": (1, 2, 1), "dilation": 3}),
@@ -295,15 +295,15 @@ LEFT_OVER: dict[str, tuple[Ints, Ints, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
 @pytest.mark.parametrize("last", [False, True])
-@pytest.mark.parametrize("case", LEFT_OVER)
-def test_what_no_window_reaches_is_left_over(case: str, last: bool, dtype: st.dtype) -> None:
-    """Gradients with an output_padding are those of what is within."""
-    shape, kernel, options = LEFT_OVER[case]
+@pytest.mark.parametrize("case", OUTPUT_PADDING)
+def test_output_padding_does_not_change_gradients(case: str, last: bool, dtype: st.dtype) -> None:
+    """Gradients with an output_padding equal those without it."""
+    shape, kernel, options = OUTPUT_PADDING[case]
     transposed = getattr(nnf, f"conv_transpose{len(shape) - 2}d")
-    x, w = (_laid(_numbers(t, dtype), last).requires_grad_() for t in (shape, kernel))
+    x, w = (_in_format(_numbers(t, dtype), last).requires_grad_() for t in (shape, kernel))
     y, within = transposed(x, w, output_padding=2, **options), transposed(x, w, **options)
-    grad = _laid(_numbers(tuple(y.shape), dtype), last)
+    grad = _in_format(_numbers(tuple(y.shape), dtype), last)
     cut = grad[tuple(slice(n) for n in within.shape)]
     got = st.autograd.grad(y, (x, w), grad)
-    want = st.autograd.grad(within, (x, w), _laid(cut, last))
+    want = st.autograd.grad(within, (x, w), _in_format(cut, last))
     assert all(st.equal(a, b) for a, b in zip(got, want, strict=True))

@@ -1,5 +1,5 @@
-/* ops/conv/depthwise.c -- convolution of every channel with filters of its own. */
-#include "ops/conv/depthwise.h"
+/* ops/conv/nchw/depthwise.c -- depthwise convolution: every channel has filters of its own. */
+#include "ops/conv/nchw/depthwise.h"
 
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
@@ -9,10 +9,11 @@
 
 #include <stdatomic.h>
 
-/* Multiplications below which another thread does not pay; what a thread works in. */
-enum { GRAIN = 32768, TILE_BYTES = 256 << 10 };
-/* Neighbouring channels that are gathered together. */
-enum { CHANNELS = 16 };
+enum {
+  GRAIN = 32768,          /* multiplications that are worth a thread */
+  TILE_BYTES = 256 << 10, /* of a tile's memory */
+  CHANNELS = 16,          /* neighbouring channels that are gathered together */
+};
 
 typedef struct job {
   const shmt__conv* c;
@@ -26,13 +27,7 @@ typedef struct job {
   atomic_bool failed;              /* out of memory */
 } job;
 
-bool shmt__conv_is_depthwise(const shmt__conv* c) {
-  const shmt__conv_shape* s = &c->shape;
-  return c->groups == c->channels && c->groups > 1 && s->in[0] == 1 && s->kernel[0] == 1 && s->out[0] == 1 &&
-         s->padding[0] == 0 && shmt__loops[SHMT_LOOP_conv_depthwise][c->dtype] != NULL && shmt__conv_can_pad(c);
-}
-
-/* The part of a filter's plane; view: the part of its channel. */
+/* One tile of the output plane of one filter; view: the input of that tile. */
 static void filter_plane(const job* j, const shmt__conv_tile* p, const char* view, int64_t image, int64_t filter,
                          char* room) {
   const shmt__conv* c = j->c;
@@ -46,7 +41,7 @@ static void filter_plane(const job* j, const shmt__conv_tile* p, const char* vie
   if (is_narrow) shmt__conv_store_outputs(c, made, p->length, image, filter, 1, p->at, p->length, j->output);
 }
 
-/* Parts of blocks of channels of images. */
+/* Tiles of blocks of channels of images, counted in that order. */
 static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) {
   const shmt__conv* c = j->c;
   const int64_t each = c->filters / c->groups;

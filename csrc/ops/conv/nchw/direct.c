@@ -1,18 +1,25 @@
-/* ops/conv/direct.c -- convolution without columns: layouts, work for the threads. */
-#include "ops/conv/direct.h"
+/* ops/conv/nchw/direct.c -- convolution without a column matrix, on padded images.
+ *
+ * Threads share out tiles of images and groups, or the filters of one tile where there are few tiles.
+ */
+#include "ops/conv/nchw/direct.h"
 
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "kernels/conv/direct.h"
-#include "ops/conv/im2col_panels.h"
+#include "ops/conv/nchw/im2col_panels.h"
+#include "ops/conv/nchw/padded_image.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
 
-/* A product with so many rows and columns is the library's when the kernel has one element. */
-enum { FEW_CHANNELS = 32, WORTH_SHARING = 1 << 18, LANES = 16 };
-/* What a tile takes, at most: more where nothing is gathered first. */
-enum { TILE_BYTES = 512 << 10, TILE_BYTES_IN_PLACE = 640 << 10 };
+enum {
+  FEW_CHANNELS = 32,               /* with more, a 1 x 1 kernel is a matrix product, which a BLAS does better */
+  WORTH_SHARING = 1 << 18,         /* multiplications */
+  LANES = 16,
+  TILE_BYTES = 512 << 10,          /* at most, of a tile's memory, */
+  TILE_BYTES_IN_PLACE = 640 << 10, /* and where nothing is gathered first */
+};
 
 typedef struct job {
   const shmt__conv* c;
@@ -22,9 +29,9 @@ typedef struct job {
   char* output;
   int64_t item, channels, out_plane;
   int64_t size[3], n_tiles; /* of an image */
-  int64_t task;             /* the one at hand, when its filters are shared out; its tile and its channels: */
-  shmt__conv_tile tile;
-  char* image;
+  int64_t task;             /* whose filters the threads share out, */
+  shmt__conv_tile tile;     /* its tile, */
+  char* image;              /* and its input */
   atomic_bool failed; /* out of memory */
 } job;
 
@@ -32,10 +39,7 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
-/* Outputs along padded rows, those between two rows' ends included. */
-static int64_t run_length(const shmt__conv_direct_args* s, const int64_t* out) { return (out[1] - 1) * s->row + out[2]; }
-
-/* Can the kernel read images where they lie: is there nothing to be padded, laid apart or converted? */
+/* Can the kernel read images where they lie, without padding, stride phases or widening? */
 static bool can_read_in_place(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   int64_t step = shmt__dtype_size[c->dtype];
@@ -59,20 +63,6 @@ static void shape_in_place(const shmt__conv* c, shmt__conv_direct_args* s) {
   s->is_in_place = true;
 }
 
-/* The layout of parts with that many outputs. */
-static void shape_init(const shmt__conv* c, const int64_t* out, shmt__conv_direct_args* s) {
-  const shmt__conv_shape* v = &c->shape;
-  int64_t size[3];
-
-  for (int d = 0; d < 3; d++) size[d] = ceil_div(shmt__conv_reach(v, d, out[d]), v->stride[d]);
-  *s = (shmt__conv_direct_args){.conv = v, .filters = c->filters / c->groups};
-  s->k = c->channels / c->groups * v->kernel[0] * v->kernel[1] * v->kernel[2];
-  s->row = size[2];
-  s->rows = size[1];
-  s->volume = size[0] * size[1] * size[2];
-  s->channel = v->stride[0] * v->stride[1] * v->stride[2] * s->volume;
-}
-
 bool shmt__conv_prefers_direct(const shmt__conv* c) {
   const shmt__conv_shape* v = &c->shape;
   const int64_t kernel = v->kernel[0] * v->kernel[1] * v->kernel[2];
@@ -82,45 +72,14 @@ bool shmt__conv_prefers_direct(const shmt__conv* c) {
   if (kernel == 1 && c->channels / c->groups > FEW_CHANNELS) return false;
   if (v->out[0] <= 0 || v->out[1] <= 0 || v->out[2] <= 0) return false;
   if (!shmt__conv_can_pad(c)) return false;
-  shape_init(c, v->out, &s);
+  shmt__conv_padded_layout(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
-  const double made = (double)round_up(run_length(&s, v->out), LANES) *
+  const double made = (double)round_up(shmt__conv_padded_run(&s, v->out), LANES) *
                       (double)round_up(s.filters, SHMT_DIRECT_FILTERS / 2);
   return wanted >= 0.6 * made;
 }
 
-/* A filter's elements come in the order in which the weight has them. */
-static void fill_offsets(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t* offset) {
-  const shmt__conv_shape* v = &c->shape;
-  const int64_t channels = c->channels / c->groups, kernel = s->k / channels;
-
-  for (int64_t p = 0; p < s->k; p++) {
-    const int64_t channel = c->weight_is_nhwc ? p % channels : p / kernel;
-    const int64_t at = c->weight_is_nhwc ? p / channels : p % kernel;
-    const int64_t w = at % v->kernel[2] * v->dilation[2], h = at / v->kernel[2] % v->kernel[1] * v->dilation[1];
-    const int64_t d = at / (v->kernel[2] * v->kernel[1]) * v->dilation[0];
-    const int64_t tile = (d % v->stride[0] * v->stride[1] + h % v->stride[1]) * v->stride[2] + w % v->stride[2];
-    offset[p] = channel * s->channel + tile * s->volume +
-                (d / v->stride[0] * s->rows + h / v->stride[1]) * s->row + w / v->stride[2];
-  }
-}
-
-void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile, const char* images,
-                          int64_t at, char* padded, char* room) {
-  const int64_t channels = c->channels / c->groups, item = shmt__dtype_size[c->dtype];
-  const int64_t n_together = shmt__conv_reads_in_place(c) ? channels : shmt__conv_gathered_channels(c);
-  shmt__conv_direct_args shape = *s;
-
-  shape.conv = &tile->shape;
-  for (int64_t i = 0; i < channels; i += n_together) {
-    const int64_t n = channels - i < n_together ? channels - i : n_together;
-    const char* view = shmt__conv_tile_input(c, tile, images, at / c->groups, at % c->groups * channels + i, n, room);
-    char* data[2] = {padded + i * s->channel * item, (char*)(uintptr_t)view};
-    shmt__loops[SHMT_LOOP_conv_direct_pad][c->dtype](data, NULL, n, &shape);
-  }
-}
-
-/* Padded channels, and behind them room for n_together that are to be padded. */
+/* The padded channels; behind them is memory for the channels that are gathered to be padded. */
 static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
 
 static uint64_t image_bytes(const job* j) {
@@ -128,7 +87,7 @@ static uint64_t image_bytes(const job* j) {
   return (uint64_t)(padded_bytes(j) + shmt__conv_tile_input_bytes(j->c, j->size, shmt__conv_gathered_channels(j->c)));
 }
 
-/* A tile and its image: padded, or where it lies. */
+/* Sets *tile, and returns its input: padded, or where it lies. */
 static char* pad(const job* j, int64_t task, shmt__conv_tile* tile, char* padded) {
   const shmt__conv* c = j->c;
   const int64_t at = task / j->n_tiles;
@@ -141,16 +100,16 @@ static char* pad(const job* j, int64_t task, shmt__conv_tile* tile, char* padded
   return padded;
 }
 
-/* Filters [begin, end) of a tile's group. */
+/* Outputs of filters [begin, end) of a tile's group. */
 static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char* image, int64_t begin, int64_t end) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->io_dtype != c->dtype;
   const int64_t filters = j->shape.filters, entry = task / j->n_tiles / c->groups;
   const int64_t first = task / j->n_tiles % c->groups * filters;
-  const int64_t pitch = round_up(run_length(&j->shape, tile->shape.out), SHMT_DIRECT_BLOCK);
+  const int64_t pitch = round_up(shmt__conv_padded_run(&j->shape, tile->shape.out), SHMT_DIRECT_BLOCK);
   const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
   const int64_t more = is_narrow ? SHMT_DIRECT_FILTERS * (tile->length + j->shape.k) : 0;
-  const int64_t n_together = is_narrow ? SHMT_DIRECT_FILTERS : end - begin; /* at a time */
+  const int64_t filters_at_once = is_narrow ? SHMT_DIRECT_FILTERS : end - begin;
   const uint64_t nbytes = (uint64_t)((own + more) * j->item);
   shmt__conv_direct_args shape = j->shape;
   void* scratch = NULL;
@@ -160,8 +119,8 @@ static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char
   char* const weights = block + SHMT_DIRECT_FILTERS * tile->length * j->item;
   shape.conv = &tile->shape;
   shape.pitch = is_narrow ? tile->length : j->out_plane;
-  for (int64_t f = begin; f < end; f += n_together) {
-    const int64_t n = end - f < n_together ? end - f : n_together;
+  for (int64_t f = begin; f < end; f += filters_at_once) {
+    const int64_t n = end - f < filters_at_once ? end - f : filters_at_once;
     char* to = j->output + ((entry * c->filters + first + f) * j->out_plane + tile->at) * j->item;
     const char* weight = shmt__conv_cast_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
     char* data[4] = {is_narrow ? block : to, image, (char*)(uintptr_t)weight, scratch};
@@ -188,7 +147,7 @@ static void run_tasks(void* ctx, int64_t begin, int64_t end) {
   if (!done) atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
 
-/* Blocks of filters. */
+/* Blocks of filters of j->task. */
 static void run_filters(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t first = begin * SHMT_DIRECT_FILTERS, last = end * SHMT_DIRECT_FILTERS;
@@ -197,6 +156,7 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
 }
 
+/* One task after the other; the threads share out its filters. */
 static shmt_status run_each_task(job* j, int64_t n) {
   const int64_t blocks = ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
   void* padded = NULL;
@@ -214,7 +174,7 @@ static shmt_status run_tiles(job* j) {
   const int64_t n = j->c->n_images * j->c->groups * j->n_tiles, threads = shmt__num_threads();
   const int64_t work = j->out_plane / j->n_tiles * j->shape.k * j->shape.filters;
 
-  /* A few parts of one image are not shared out evenly; of several images they are. */
+  /* A few tiles of one image are not shared out evenly; those of several images are. */
   if (work > WORTH_SHARING && (n < threads || (j->c->n_images * j->c->groups < threads && n < 8 * threads)))
     SHMT_TRY(run_each_task(j, n));
   else
@@ -232,22 +192,22 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   if (c->n_images == 0) return SHMT_OK;
   j.channels = c->channels / c->groups;
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
-  shape_init(c, v->out, &j.shape);
+  shmt__conv_padded_layout(c, v->out, &j.shape);
   const bool is_panel =
-      shmt__conv_prefers_im2col_panels(c, &j.shape, v->out[0] * round_up(run_length(&j.shape, v->out), LANES));
+      shmt__conv_prefers_im2col_panels(c, &j.shape, v->out[0] * round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
   if (!is_panel) {
     const bool is_narrow = c->io_dtype != c->dtype;
     const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
-    /* Weights that fill the caches are worth more outputs, and so are those that are widened, in smaller parts. */
+    /* Tiles are larger where weights fill the caches, and where weights are widened again for each tile. */
     const int64_t factor = block * j.shape.k > TILE_BYTES / 2 ? 4 : is_narrow ? 3 : 2;
     const int64_t most = factor * (shmt__conv_reads_in_place(c) ? TILE_BYTES_IN_PLACE : TILE_BYTES) / 2;
     j.n_tiles = shmt__conv_tile_size(c, per_input, (is_narrow ? 2 : 1) * block, most, j.size);
-    shape_init(c, j.size, &j.shape);
+    shmt__conv_padded_layout(c, j.size, &j.shape);
     if (can_read_in_place(c)) shape_in_place(c, &j.shape);
   }
   const uint64_t nbytes = (uint64_t)j.shape.k * sizeof(int64_t);
   SHMT_TRY(shmt__alloc(nbytes, &offsets));
-  fill_offsets(c, &j.shape, offsets);
+  shmt__conv_padded_offsets(c, &j.shape, offsets);
   j.shape.offset = offsets;
   const shmt_status status = is_panel ? shmt__conv_im2col_panels(c, &j.shape, images, weight, output) : run_tiles(&j);
   shmt__dealloc(offsets, nbytes);

@@ -1,11 +1,11 @@
-/* ops/conv/im2col_panels.h -- convolution by columns of a few outputs at a time: see Note [Panels] in ops/conv/im2col_panels.c. */
-#ifndef SHMT_OPS_CONV_IM2COL_PANELS_H
-#define SHMT_OPS_CONV_IM2COL_PANELS_H
+/* ops/conv/nchw/im2col_panels.h -- direct convolution on im2col panels: Note [im2col panels] in im2col_panels.c. */
+#ifndef SHMT_OPS_CONV_NCHW_IM2COL_PANELS_H
+#define SHMT_OPS_CONV_NCHW_IM2COL_PANELS_H
 
 #include "kernels/conv/direct.h"
-#include "ops/conv/algorithm.h"
+#include "ops/conv/problem.h"
 
-/* Is it better than outputs along padded rows, of which `made` are calculated for an image and a filter? */
+/* Are panels better than outputs along padded rows, of which the kernel would make `made` for an image and a filter? */
 bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t made);
 /* output = images * weight; s: the layout of a padded image, with its offsets. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, const void* images,

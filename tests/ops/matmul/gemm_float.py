@@ -1,6 +1,6 @@
 """Products of float matrices of moderate size in this process: which are wrong, as JSON.
 
-Run by test_products.py once for every instruction-set level. Small whole numbers, of which every
+test_gemm_float.py runs it once for every instruction-set level. Small whole numbers, of which every
 order of addition gives the same sums: they must be exact.
 """
 

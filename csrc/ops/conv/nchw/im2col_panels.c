@@ -1,28 +1,29 @@
-/* ops/conv/im2col_panels.c -- convolution by columns of a few outputs at a time.
+/* ops/conv/nchw/im2col_panels.c -- direct convolution on im2col panels.
  *
- * Note [Panels]
- * Outputs along padded rows (Note [Direct convolution] in kernels/conv/direct.tmpl.h) include those between two rows' ends: of
- * small planes, a quarter of the work is for nothing. There the elements under each filter element are copied side by side
- * for a block of outputs, which may be of several images: a panel of (elements of a filter, outputs), small enough for
- * the second cache, where all filters find it. The kernel is the same; the panel is its image. Weights of another
- * dtype are widened for some filters at a time, and unless those are all, for each panel anew, which is then wider.
+ * Note [im2col panels]
+ * The outputs along padded rows (Note [Direct convolution] in kernels/conv/direct.tmpl.h) include those between the ends of
+ * two rows: in small planes, a quarter of the work is wasted. There im2col copies the elements under each filter element
+ * side by side for a block of outputs, which may belong to several images. This panel of (elements of a filter, outputs)
+ * fits the second-level cache, where all filters read it. The kernel is the same; the panel is its image. Weights of another
+ * dtype are widened for some filters at a time. Unless these are all filters, they are widened again for each panel, and
+ * panels are wider.
  */
-#include "ops/conv/im2col_panels.h"
+#include "ops/conv/nchw/im2col_panels.h"
 
 #include "generated/loops.h"
 #include "iter/threads.h"
-#include "ops/conv/direct.h"
+#include "ops/conv/nchw/padded_image.h"
 #include "storage/allocator.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 enum {
-  LANES = 16,                 /* outputs that blocks begin at a multiple of */
+  LANES = 16,                 /* panels begin at a multiple of so many outputs */
   FEW = 32,                   /* outputs of a panel where filters are long */
   MOST_BYTES = 640 << 10,     /* of a panel */
   MOST_BYTES_FEW = 832 << 10, /* the same, of few outputs */
-  MANY_FILTERS = 64,          /* to which a panel is worth its copies */
+  MANY_FILTERS = 64,          /* for so many a panel is worth its copies */
   CHUNK = 32,                 /* bytes that are copied at once */
   WIDE_BYTES = 192 << 10,     /* of weights that are widened together */
 };
@@ -35,7 +36,7 @@ typedef struct job {
   char* output;
   int64_t item, channels, out_plane;
   int64_t block;              /* outputs of a panel */
-  int64_t n_outputs, vectors; /* of one filter in all images; those by LANES */
+  int64_t n_outputs, vectors; /* of one filter in all images; the same in LANES */
   int64_t filters;            /* whose weights are taken together: all of a group where they are not widened */
   atomic_bool failed;         /* out of memory */
 } job;
@@ -48,7 +49,7 @@ typedef struct room {
   int64_t first;          /* of the filters whose weights are widened; -1: none yet */
 } room;
 
-/* Outputs of a panel, 0 when it would be too large. */
+/* Outputs of a panel, or 0 where it would be too large. */
 static int64_t find_block(const shmt__conv* c, const shmt__conv_direct_args* s) {
   const int64_t column = s->k * shmt__dtype_size[c->dtype];
 
@@ -59,12 +60,12 @@ static int64_t find_block(const shmt__conv* c, const shmt__conv_direct_args* s) 
 bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t made) {
   const int64_t wanted = c->shape.out[0] * c->shape.out[1] * c->shape.out[2];
 
-  if (s->k == c->channels / c->groups) return false; /* one element a channel: the copies cost more than they save */
+  if (s->k == c->channels / c->groups) return false; /* 1 x 1 kernel: the copies cost more than they save */
   return s->filters >= MANY_FILTERS && find_block(c, s) > 0 && c->n_images * wanted >= 4 * SHMT_DIRECT_BLOCK &&
          (double)wanted < 0.84 * (double)made;
 }
 
-/* Outputs [begin, end) of the image that is padded, to the panel's columns from `column` on. */
+/* im2col of outputs [begin, end) of the padded image, to the panel's columns from `column` on. */
 static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
   const int64_t* out = j->c->shape.out;
   const int64_t row_bytes = j->block * j->item;
@@ -76,7 +77,7 @@ static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end
     const char* const from = r->padded + ((d * j->s->rows + h) * j->s->row + w) * j->item;
     char* to = r->panel + at;
     const int64_t chunks = (nbytes + CHUNK - 1) / CHUNK;
-    /* Whole chunks, also beyond the run: what is wrong there is copied later, or nobody's column. */
+    /* Copies whole chunks, also beyond the run: later runs overwrite what is wrong there, or no output uses it. */
     if (at + chunks * CHUNK <= row_bytes) {
       for (int64_t p = 0; p < j->s->k; p++, to += row_bytes)
         for (int64_t i = 0; i < chunks; i++)
@@ -88,7 +89,7 @@ static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end
   }
 }
 
-/* Columns of outputs [begin, end) of a group, counted through the images. */
+/* The panel of outputs [begin, end) of a group, counted through the images. */
 static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
   for (int64_t q = begin, next; q < end; q = next) {
     const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
@@ -102,7 +103,7 @@ static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int6
   }
 }
 
-/* The rows of what was made, `width` outputs of n filters, to their images. */
+/* Store `width` outputs of n filters in their images. */
 static void put_outputs(const job* j, const room* r, int64_t filter, int64_t n, int64_t begin, int64_t width) {
   for (int64_t q = begin, next; q < begin + width; q = next) {
     const int64_t image = q / j->out_plane, first = image * j->out_plane;
@@ -135,7 +136,7 @@ static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64
 
 static uint64_t round_to_cache_line(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
 
-/* Vectors of outputs, counted through the groups. */
+/* Vectors of outputs [begin, end), counted through the groups. */
 static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const shmt__conv_direct_args* s = j->s;
@@ -176,7 +177,7 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(memory, nbytes);
 }
 
-/* Panels and filters where weights are widened; vectors: of outputs that a thread makes one after the other. */
+/* Set the panel and the filters at a time where weights are widened; vectors: of outputs, that one thread makes. */
 static void set_filters_at_once(job* j, int64_t vectors) {
   const int64_t fit = WIDE_BYTES / (j->s->k * j->item) / SHMT_DIRECT_FILTERS * SHMT_DIRECT_FILTERS;
   const int64_t most = (j->block == FEW ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
@@ -184,7 +185,7 @@ static void set_filters_at_once(job* j, int64_t vectors) {
 
   if (fit < j->filters) j->filters = fit > 0 ? fit : SHMT_DIRECT_FILTERS;
   if (j->filters == j->s->filters) return;
-  /* No short last one; a lone vector behind others is slow. */
+  /* Panels are about as wide as each other; a single vector behind others is slow. */
   j->block = ((vectors - 1) / panels + 1) * LANES;
   if (j->block % SHMT_DIRECT_BLOCK == LANES) j->block += LANES;
 }
@@ -207,7 +208,7 @@ shmt_status shmt__conv_im2col_panels(const shmt__conv* c, const shmt__conv_direc
   j.block = find_block(c, s);
   j.filters = s->filters;
   if (c->io_dtype != c->dtype) set_filters_at_once(&j, share < j.vectors ? share : j.vectors);
-  /* One piece for each thread: all blocks but its last are full ones. */
+  /* One piece for each thread: all of its panels but the last are full. */
   shmt__parallel_for(n, share, run_vectors, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for columns of %lld elements", (long long)s->k);

@@ -1,15 +1,15 @@
-/* ops/conv/backward/input_grad.c -- the way transposed of a convolution of stride 1: its shape, its weight. */
-#include "ops/conv/backward/input_grad.h"
+/* ops/conv/backward/input_grad_flipped.c -- input gradient with stride 1: the forward convolution to run, and its weight. */
+#include "ops/conv/backward/input_grad_flipped.h"
 
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
-#include "ops/conv/depthwise.h"
-#include "ops/conv/direct.h"
-#include "ops/conv/strided_images.h"
+#include "ops/conv/image_view.h"
 
-/* Channels whose weights are turned around together: of a filter they are neighbours. Weights that are worth a thread. */
-enum { CHANNELS_TOGETHER = 16, MANY_WEIGHTS = 1 << 15 };
+enum {
+  CHANNELS_TOGETHER = 16, /* whose weights are flipped together: they are neighbours in a filter */
+  MANY_WEIGHTS = 1 << 15, /* worth a thread */
+};
 
 bool shmt__conv_input_grad_as_conv(const shmt__conv* c, shmt__conv* transposed) {
   *transposed = *c;
@@ -35,7 +35,7 @@ typedef struct flip {
   int64_t channels; /* of a group */
 } flip;
 
-/* Channels, counted through the groups. */
+/* Channels [begin, end), counted through the groups. */
 static void run_flip(void* ctx, int64_t begin, int64_t end) {
   const flip* f = ctx;
   const shmt__conv_flip_args* s = &f->shape;
@@ -55,7 +55,7 @@ shmt_status shmt__conv_flip_weight(const shmt__conv* c, shmt_tensor* weight, shm
   const int64_t *kernel = c->shape.kernel, channels = c->channels / c->groups;
   SHMT_AUTO(shmt_tensor) dense = NULL;
   shmt__image_view from = shmt__image_view_of(weight);
-  shmt__matrix m; /* of a filter: its channels, their places */
+  shmt__matrix m; /* of a filter: (channels, positions) */
 
   if (!shmt__image_view_is_matrix(&from, (int64_t[]){1, channels, kernel[0], kernel[1], kernel[2]}, weight->dtype, &m)) {
     SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &dense));

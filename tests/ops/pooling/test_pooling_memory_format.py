@@ -1,4 +1,4 @@
-"""How results of pooling, roll and stack, and gradients of pooling lie in memory: as torch's."""
+"""The memory formats of pooling and its gradients are torch's."""
 
 from __future__ import annotations
 
@@ -27,35 +27,18 @@ POOLS: dict[str, Call] = {
 @pytest.mark.parametrize("channels", [3, 9])
 @pytest.mark.parametrize("size", [(8,), (6, 8), (4, 6, 8)], ids=str)
 @pytest.mark.parametrize("name", POOLS)
-def test_pools_and_their_gradients(name: str, size: tuple[int, ...], channels: int) -> None:
+def test_pooling_and_its_gradients(name: str, size: tuple[int, ...], channels: int) -> None:
     plain = st.rand(2, channels, *size)
     leaves = [x.detach().requires_grad_() for x in (plain, _last(plain))]
     want, got = (POOLS[name](x) for x in leaves)
-    is_last = name == "max" or len(size) < 3
+    is_channels_last = name == "max" or len(size) < 3
     assert st.equal(got, want)
-    assert got.stride() == (_last(want).stride() if is_last else want.stride())
+    assert got.stride() == (_last(want).stride() if is_channels_last else want.stride())
     for grad in (st.rand(want.shape), _last(st.rand(want.shape)), st.ones(()).expand(want.shape)):
         one, other = (
             st.autograd.grad(y, x, grad, retain_graph=True)[0]
             for y, x in zip((want, got), leaves, strict=True)
         )
         assert one.is_contiguous()
-        assert other.stride() == leaves[1 if is_last else 0].stride()
+        assert other.stride() == leaves[1 if is_channels_last else 0].stride()
         assert st.allclose(one, other)
-
-
-def test_roll_keeps_channels_where_it_moves() -> None:
-    x = _last(st.rand(2, 4, 6, 8))
-    for shift, strides in ((1, (192, 1, 32, 4)), (8, (192, 48, 8, 1)), (0, (192, 48, 8, 1))):
-        assert x.roll(shift, 3).stride() == strides
-        assert st.equal(x.roll(shift, 3), x.contiguous().roll(shift, 3))
-
-
-def test_stack_lies_as_what_is_joined() -> None:
-    x = st.rand(2, 4, 6, 8)
-    y = _last(x)
-    for dim, strides in ((0, (384, 192, 1, 32, 4)), (1, (384, 4, 1, 64, 8))):
-        assert st.stack([y, y], dim).stride() == strides
-        assert st.equal(st.stack([y, y], dim), st.stack([x, x], dim))
-    assert st.stack([x, y]).is_contiguous()
-    assert st.stack([y, y], 4).is_contiguous()

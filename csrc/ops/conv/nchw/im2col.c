@@ -1,12 +1,12 @@
-/* ops/conv/im2col.c -- convolution as products of the weight with columns of image elements.
+/* ops/conv/nchw/im2col.c -- convolution as matrix products of the weight with im2col matrices.
  *
- * Note [Columns of parts]
- * A product is fast when it is wide. Small outputs are therefore taken several images at a time: their columns stand side
- * by side, and the product's result, in which an image's rows are apart, is copied to its place. Of large outputs, a part
- * is taken at a time, so that columns take no more memory than a wide product needs.
- * Such blocks are shared out over the pool when there are enough of them; otherwise the products are.
+ * Note [im2col blocks]
+ * A matrix product is fast when it is wide. Images with small outputs are therefore taken several at a time: their columns
+ * stand side by side, and the rows of the product are copied to the images that they belong to. Images with large outputs
+ * are taken one tile at a time, so that the columns take no more memory than a wide product needs.
+ * The threads share out such blocks where there are enough of them; otherwise they share out each product.
  */
-#include "ops/conv/im2col.h"
+#include "ops/conv/nchw/im2col.h"
 
 #include "base/scalar.h"
 #include "generated/loops.h"
@@ -21,11 +21,11 @@
 #include <string.h>
 
 enum {
-  WIDE_ENOUGH = 192,
-  COLUMN_BYTES = 1 << 20,
-  WIDE_ENOUGH_AMX = 64, /* the same where products take tiles, which are fast when narrow */
+  WIDE_ENOUGH = 192,            /* columns of a product */
+  COLUMN_BYTES = 1 << 20,       /* of an im2col matrix */
+  WIDE_ENOUGH_AMX = 64,         /* AMX products are fast when narrower */
   COLUMN_BYTES_AMX = 512 << 10,
-  FEW_FILTERS = 8, /* filters that leave tiles half empty */
+  FEW_FILTERS = 8,              /* which leave AMX tiles half empty */
 };
 
 typedef struct job {
@@ -35,30 +35,22 @@ typedef struct job {
   char* output;
   int64_t item, out_plane, k, channels, filters; /* k: rows of columns; channels and filters of a group */
   int64_t size[3], n_tiles;                      /* of an image */
-  int64_t per_block;                             /* images, of one part */
-  bool is_in_place;                              /* an image is its own columns */
-  uint64_t columns, view, block, weights;        /* bytes of a thread's room */
+  int64_t per_block;                             /* images of a block */
+  bool is_in_place;                              /* an image is its own im2col matrix */
+  uint64_t columns, view, block, weights;        /* bytes of a thread's memory */
   atomic_bool failed;                            /* out of memory */
 } job;
-
-bool shmt__conv_is_pointwise(const shmt__conv* c) {
-  const shmt__conv_shape* s = &c->shape;
-
-  for (int d = 0; d < 3; d++)
-    if (s->kernel[d] != 1 || s->stride[d] != 1 || s->padding[d] != 0 || s->out[d] > s->in[d]) return false;
-  return true;
-}
 
 bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t k = c->channels / c->groups * s->kernel[0] * s->kernel[1] * s->kernel[2];
   const int64_t wide = s->out[2] < WIDE_ENOUGH_AMX ? s->out[2] : WIDE_ENOUGH_AMX;
 
-  /* Columns of a piece of a row that is not cut should not be large. */
+  /* The columns of the shortest piece of a row should not be large. */
   return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_amx();
 }
 
-/* A group's channels of an image as columns, where positions are evenly apart. */
+/* The channels of a group of one image as an im2col matrix, where positions are evenly apart. */
 static shmt__matrix image_matrix(const job* j, int64_t image, int64_t group) {
   const shmt__conv* c = j->c;
   const char* data = j->images + image * c->image_step + group * j->channels * c->channel_step;
@@ -72,7 +64,7 @@ static bool has_even_positions(const shmt__conv* c) {
   return (in[1] == 1 || c->step[1] == in[2] * c->step[2]) && (in[0] == 1 || c->step[0] == in[1] * in[2] * c->step[2]);
 }
 
-/* Is there a block of outputs beside the result, where the product itself cannot write? */
+/* Is the product made in a block of its own, because it cannot write the result where it lies? */
 static bool has_block(const job* j) { return j->per_block > 1 || j->c->io_dtype != j->c->dtype; }
 
 static void job_init(job* j, const shmt__conv* c) {
@@ -85,7 +77,7 @@ static void job_init(job* j, const shmt__conv* c) {
   j->k = j->channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
   if (j->out_plane == 0) return;
   for (int d = 0; d < 3; d++) j->size[d] = s->out[d];
-  /* Of an image, a part may be left over. */
+  /* An input with output_padding is larger than what the outputs read. */
   j->is_in_place = shmt__conv_is_pointwise(c) && memcmp(s->in, s->out, sizeof s->in) == 0 && c->io_dtype == c->dtype &&
                    has_even_positions(c) && shmt__matrix_is_blas(image_matrix(j, 0, 0));
   const bool uses_amx = c->dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c);
@@ -95,7 +87,7 @@ static void job_init(job* j, const shmt__conv* c) {
     const int64_t fits = bytes / (column * j->out_plane), threads = shmt__num_threads();
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
     if (j->per_block > fits) j->per_block = fits;
-    const int64_t share = (c->n_images + threads - 1) / threads; /* every thread should have a block */
+    const int64_t share = (c->n_images + threads - 1) / threads; /* every thread gets a block */
     if (j->per_block > share) j->per_block = share;
     if (j->per_block < 1) j->per_block = 1;
   } else if (!j->is_in_place) {
@@ -110,7 +102,7 @@ static void job_init(job* j, const shmt__conv* c) {
   if (has_block(j)) j->block = (uint64_t)(j->filters * width * item);
 }
 
-/* Columns of a part of one image, in rows of `width`. */
+/* The im2col matrix of a tile of one image, in rows of `width`. */
 static void im2col(const job* j, int64_t image, int64_t group, shmt__conv_tile* p, int64_t width, char* to,
                    char* room) {
   const int64_t n_together = shmt__conv_reads_in_place(j->c) ? j->channels : shmt__conv_gathered_channels(j->c),
@@ -125,7 +117,7 @@ static void im2col(const job* j, int64_t image, int64_t group, shmt__conv_tile* 
   }
 }
 
-/* Rows full of a filter's bias. */
+/* Fill each row with the bias of its filter. */
 static void fill_bias(const job* j, int64_t group, shmt__matrix rows) {
   const char* bias = (const char*)j->c->bias + group * j->filters * j->item;
 
@@ -134,14 +126,14 @@ static void fill_bias(const job* j, int64_t group, shmt__matrix rows) {
                                               rows.columns);
 }
 
-/* Outputs of a part of n images = weight @ columns. */
+/* Outputs of a tile of n images = weight @ im2col matrix. */
 static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shmt__conv_tile* p, char* room) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->io_dtype != c->dtype, is_apart = n > 1 || is_narrow;
   const int64_t width = n * p->length, filter = group * j->filters;
   char *const view = room + j->columns, *const block = view + j->view, *const wide = block + j->block;
   char* const to = j->output + ((first * c->filters + filter) * j->out_plane + p->at) * j->item;
-  /* What is narrowed gets the bias then. */
+  /* Where outputs are rounded, shmt__conv_store_outputs() adds the bias before. */
   const bool has_bias = c->bias && !is_narrow;
   shmt__matrix columns = {room, j->k, width, width, 1};
   const char* weight = shmt__conv_cast_weight(c, j->weight, filter * j->k, j->filters * j->k, wide);
@@ -164,7 +156,7 @@ static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shm
 
 static uint64_t room_bytes(const job* j) { return j->columns + j->view + j->block + j->weights; }
 
-/* Parts of blocks of images. */
+/* Tiles of blocks of images, counted in that order. */
 static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const uint64_t nbytes = room_bytes(j);
@@ -193,7 +185,7 @@ shmt_status shmt__conv_im2col(const shmt__conv* c, const void* images, const voi
   j.output = output;
   const int64_t n_blocks = (c->n_images + j.per_block - 1) / j.per_block, n = n_blocks * j.n_tiles;
   const int64_t threads = shmt__num_threads();
-  /* A few parts of one image are not shared out evenly. */
+  /* A few tiles of one image are not shared out evenly. */
   if (n < threads || (n_blocks < threads && n < 4 * threads))
     run_blocks(&j, 0, n);
   else

@@ -1,4 +1,7 @@
-"""Convolutions of all shapes, strides, dilations and groups, at every instruction-set level."""
+"""Forward convolutions: shapes, strides, dilations and groups at every instruction-set level.
+
+Gradients by definition are in test_conv_backward.py, layouts and memory in test_conv_tiles.py.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from shmtensor.nn import functional as nnf
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_convolutions_are_what_they_are_defined_as(level: str) -> None:
+def test_convolutions_match_their_definition(level: str) -> None:
     assert found_at(level, convolutions) == []
 
 
-def test_a_nan_outside_a_window_stays_outside() -> None:
+def test_nan_reaches_only_outputs_that_read_it() -> None:
     x = st.zeros(1, 2, 20, 20)
     x[0, 1, 10, 10] = float("nan")
     y = nnf.conv2d(x, st.ones(8, 2, 3, 3), padding=1)
@@ -51,7 +54,7 @@ def test_bfloat16_is_summed_in_float32_and_rounded_once(
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kernel", [1, 3])
-def test_views_of_images_are_read_as_their_copies(kernel: int, threads: int) -> None:
+def test_views_equal_their_copies(kernel: int, threads: int) -> None:
     before = st.get_num_threads()
     st.set_num_threads(threads)
     try:
@@ -71,7 +74,7 @@ def test_views_of_images_are_read_as_their_copies(kernel: int, threads: int) -> 
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_images_and_filters_are_shared_out_over_threads(threads: int) -> None:
+def test_threads_share_images_and_filters(threads: int) -> None:
     before = st.get_num_threads()
     st.set_num_threads(threads)
     try:
@@ -110,7 +113,7 @@ def test_results_keep_channels_last(kernel: int, filters: int, threads: int) -> 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("channels", [16, 40, 67])
-def test_a_filter_each_keeps_channels_last(channels: int, threads: int) -> None:
+def test_depthwise_keeps_channels_last(channels: int, threads: int) -> None:
     before = st.get_num_threads()
     st.set_num_threads(threads)
     last = {"memory_format": st.channels_last}
@@ -132,7 +135,7 @@ def test_a_filter_each_keeps_channels_last(channels: int, threads: int) -> None:
         st.set_num_threads(before)
 
 
-def test_results_of_halves_keep_channels_last() -> None:
+def test_16_bit_results_keep_channels_last() -> None:
     last = {"memory_format": st.channels_last}
     x = st.arange(2 * 24 * 30 * 21).reshape(2, 24, 30, 21).fmod(7.0).half()
     w = st.arange(50 * 24 * 9).reshape(50, 24, 3, 3).fmod(5.0).half()
@@ -163,7 +166,7 @@ def test_gradients_keep_channels_last() -> None:
     ],
 )
 @pytest.mark.parametrize("filters", [1, 2])
-def test_gradients_of_one_channel_a_filter_are_those_of_its_plane(
+def test_depthwise_gradients_equal_those_of_single_planes(
     dtype: st.dtype,
     size: tuple[int, int],
     kernel: tuple[int, int],
@@ -188,7 +191,7 @@ def test_gradients_of_one_channel_a_filter_are_those_of_its_plane(
         assert st.allclose(a, b, rtol=near, atol=near * 10)
 
 
-def test_gradient_of_a_filter_sees_no_infinity_beyond_a_row() -> None:
+def test_depthwise_weight_gradient_ignores_infinity_beyond_a_row() -> None:
     x = st.zeros(1, 2, 14, 14)
     x[0, 0, 3, 13] = float("inf")
     w = st.ones(2, 1, 3, 3).requires_grad_()
@@ -201,14 +204,14 @@ def test_gradient_of_a_filter_sees_no_infinity_beyond_a_row() -> None:
 @pytest.mark.parametrize("far", [1000, 2**31 - 16, 2**40])
 @pytest.mark.parametrize("groups", [1, 16])
 @pytest.mark.parametrize("dtype", [st.float32, st.float64, st.bfloat16])
-@pytest.mark.parametrize("is_last", [False, True])
-def test_steps_far_beyond_the_image_take_no_memory(
-    far: int, groups: int, dtype: st.dtype, is_last: bool
+@pytest.mark.parametrize("is_nhwc", [False, True])
+def test_strides_far_larger_than_the_image_take_no_memory(
+    far: int, groups: int, dtype: st.dtype, is_nhwc: bool
 ) -> None:
-    """Each output is made of the first element and the filter element that comes to lie on it."""
+    """Each output is the first element times the one filter element that reads it."""
     x = st.randn(1, 16, 4, 4).to(dtype)
     w = st.randn(16, 16 // groups, 2, 2).to(dtype)
-    if is_last:
+    if is_nhwc:
         x = x.to(memory_format=st.channels_last)
     x, w = x.requires_grad_(), w.requires_grad_()
     y = nnf.conv2d(x, w, stride=far, padding=far, dilation=far, groups=groups)
@@ -223,7 +226,7 @@ def test_steps_far_beyond_the_image_take_no_memory(
     assert st.allclose(w.grad.double(), slopes, rtol=eps, atol=0)
 
 
-def test_rows_far_apart_are_not_laid_out() -> None:
+def test_rows_far_apart_are_not_padded() -> None:
     x, w = st.randn(1, 4, 3, 100), st.randn(16, 4, 3, 3)
     assert st.allclose(nnf.conv2d(x, w, stride=(2**40, 1)), nnf.conv2d(x, w), atol=1e-5)
     image, filters = st.randn(1, 2, 4, 4), st.randn(2, 1, 2, 2)

@@ -1,6 +1,6 @@
 """Products of 16-bit floats in this process: which are wrong, as JSON.
 
-Run by test_half_products.py in a process per way of making them. A product is summed in float32 and
+test_gemm_half.py runs it in one process for each kernel. A product is summed in float32 and
 rounded once; no factor is read beyond its end, and nothing that is missing makes a NaN.
 """
 
@@ -20,7 +20,7 @@ import shmtensor as st
 from shmtensor import Tensor
 
 ULP = {st.float16: 2.0**-11, st.bfloat16: 2.0**-8}
-LAYOUTS = ("dense", "turned", "apart", "strided")
+LAYOUTS = ("dense", "transposed", "apart", "strided")
 #: Rows, length of the sums, columns: around whole tiles of 16 and 32, sums of one block and of
 #: several, more rows or columns than a block.
 SHAPES = (
@@ -44,7 +44,7 @@ class _SignalStack(ctypes.Structure):
     _fields_ = [("start", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 
-def refuse_tiles() -> object:
+def refuse_amx() -> object:
     """Let the kernel refuse tile registers, as it does beside a small stack for signals."""
     memory = ctypes.create_string_buffer(4096)
     stack = _SignalStack(ctypes.addressof(memory), 0, len(memory))
@@ -55,7 +55,7 @@ def refuse_tiles() -> object:
 def _of_layout(x: np.ndarray, dtype: st.dtype, layout: str) -> Tensor:
     t = st.from_numpy(x).to(dtype)
     rows, columns = x.shape
-    if layout == "turned":
+    if layout == "transposed":
         return t.t().contiguous().t()
     if layout == "apart":
         room = st.full((rows, columns + 3), float("nan"), dtype=dtype)
@@ -130,18 +130,19 @@ def specials() -> list[str]:
     found = []
     for m, k, n in ((4, 1, 16), (17, 33, 18), (31, 95, 33), (40, 340, 48)):
         for value in (float("inf"), float("nan")):
-            for turned in (False, True):
+            for transposed in (False, True):
                 a, b = np.ones((m, k), np.float32), np.ones((k, n), np.float32)
                 a[m - 1, k - 1] = b[k - 1, n - 1] = value
                 left, right = (
-                    _of_layout(x, st.bfloat16, "turned" if turned else "dense") for x in (a, b)
+                    _of_layout(x, st.bfloat16, "transposed" if transposed else "dense")
+                    for x in (a, b)
                 )
                 if not np.array_equal(_array(left @ right), a @ b, equal_nan=True):
-                    found.append(f"{(m, k, n)} {value} {turned}")
+                    found.append(f"{(m, k, n)} {value} {transposed}")
     return found
 
 
-def _at_the_end(x: np.ndarray, turned: bool) -> Tensor:
+def _at_the_end(x: np.ndarray, transposed: bool) -> Tensor:
     """A bfloat16 matrix right before a page that may not be touched."""
     page, nbytes = mmap.PAGESIZE, 2 * x.size
     whole = (nbytes + page - 1) // page * page
@@ -152,19 +153,19 @@ def _at_the_end(x: np.ndarray, turned: bool) -> Tensor:
     bits[:] = st.from_numpy(np.ascontiguousarray(x)).to(st.bfloat16).view(st.int16).numpy().ravel()
     t = st.from_numpy(bits).view(st.bfloat16)
     rows, columns = x.shape
-    return t.view(columns, rows).t() if turned else t.view(rows, columns)
+    return t.view(columns, rows).t() if transposed else t.view(rows, columns)
 
 
 def ends() -> list[str]:
     """Nothing behind a factor or the result is read or written."""
     found = []
     for m, k, n in SHAPES[:9]:
-        for turned in (False, True):
+        for transposed in (False, True):
             a, b, out = (
-                _at_the_end(np.ones(s, np.float32), turned) for s in ((m, k), (k, n), (m, n))
+                _at_the_end(np.ones(s, np.float32), transposed) for s in ((m, k), (k, n), (m, n))
             )
             if st.mm(a, b, out=out).float().ne(float(st.tensor(k).to(st.bfloat16))).any():
-                found.append(f"{(m, k, n)} {turned}")
+                found.append(f"{(m, k, n)} {transposed}")
     return found
 
 
@@ -186,7 +187,7 @@ def _in_child(part: Callable[[], list[str]]) -> list[str]:
 
 def main() -> None:
     """Print what is wrong, by part."""
-    kept = refuse_tiles() if os.environ.get("WITHOUT_TILES") else None
+    kept = refuse_amx() if os.environ.get("WITHOUT_AMX") else None
     found = {}
     st.set_num_threads(1)
     found["products"], found["batches"] = products(), batches()

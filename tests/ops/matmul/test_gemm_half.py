@@ -1,18 +1,18 @@
-"""Products of 16-bit floats, in every way that this processor has of making them."""
+"""Matrix products of 16-bit floats, with every kernel that this processor has."""
 
 from __future__ import annotations
 
 import pytest
 from levels import LEVELS, found_at
-from ops.matmul import half_products
+from ops.matmul import gemm_half
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_products_of_16_bit_floats_at_each_level(level: str) -> None:
-    found = found_at(level, half_products)
+    found = found_at(level, gemm_half)
     assert {part: wrong for part, wrong in found.items() if wrong} == {}
 
 
-def test_products_of_16_bit_floats_where_the_kernel_refuses_tiles() -> None:
-    found = found_at("v4", half_products, WITHOUT_TILES="1")
+def test_products_of_16_bit_floats_where_the_system_refuses_amx() -> None:
+    found = found_at("v4", gemm_half, WITHOUT_AMX="1")
     assert {part: wrong for part, wrong in found.items() if wrong} == {}
