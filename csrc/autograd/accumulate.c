@@ -4,7 +4,7 @@
  * refer to it; while that is not zero the node holds one reference of the leaf, so that a graph
  * keeps its leaves.
  */
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
 #include "autograd/pool.h"
@@ -14,11 +14,6 @@
 
 #include <string.h>
 
-typedef struct accumulate_grad {
-  shmt_node node;
-  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
-} accumulate_grad;
-
 static shmt_status accumulate_apply(shmt_node* n, shmt_tensor* const* grads, shmt_tensor** out) {
   (void)out;
   if (!grads[0]) return SHMT_OK;
@@ -26,9 +21,20 @@ static shmt_status accumulate_apply(shmt_node* n, shmt_tensor* const* grads, shm
   return shmt__accumulate(n, &grad);
 }
 
+/* Nobody refers to the node any more: it lets go of its leaf, whose metadata keeps it. */
+static void accumulate_unreferenced(shmt_node* n) { shmt__tensor_release(shmt__accumulator_variable(n)); }
+
+/* The leaf's metadata ends. */
+static void accumulate_destroy(shmt_node* n) {
+  if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
+  shmt__pool_give(n, sizeof(shmt__accumulate_grad) + sizeof(shmt__input_meta));
+}
+
 static const shmt__node_class accumulate_class = {.name = "AccumulateGrad",
-                                                  .size = sizeof(accumulate_grad),
+                                                  .size = sizeof(shmt__accumulate_grad),
                                                   .apply = accumulate_apply,
+                                                  .destroy = accumulate_destroy,
+                                                  .unreferenced = accumulate_unreferenced,
                                                   .is_accumulate = true};
 
 shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
@@ -40,28 +46,17 @@ shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
     shmt_node* fresh = shmt__node_create(&accumulate_class, 0, 1);
     if (!fresh) return NULL;
     atomic_store_explicit(&fresh->refs, 0, memory_order_relaxed);
-    ((accumulate_grad*)fresh)->variable = leaf;
+    ((shmt__accumulate_grad*)fresh)->variable = leaf;
     /* release: publishes the node; acquire: sees the other thread's. */
     if (atomic_compare_exchange_strong_explicit(&m->accumulator, &n, fresh, memory_order_acq_rel,
                                                 memory_order_acquire))
       n = fresh;
     else
-      shmt__accumulator_free(fresh);
+      accumulate_destroy(fresh);
   }
   /* relaxed: the caller holds the leaf, so the node cannot go meanwhile. */
   if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed) == 0) shmt_tensor_retain(leaf);
   return n;
-}
-
-shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
-  return ((const accumulate_grad*)n)->variable;
-}
-
-void shmt__accumulator_unreferenced(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
-
-void shmt__accumulator_free(shmt_node* n) {
-  if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
-  shmt__pool_give(n, sizeof(accumulate_grad) + sizeof(shmt__input_meta));
 }
 
 /* --- adding ------------------------------------------------------------------------- */
@@ -161,7 +156,7 @@ static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, sh
 }
 
 shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
-  shmt_tensor* v = ((accumulate_grad*)n)->variable;
+  shmt_tensor* v = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
   if (SHMT_LIKELY(!shmt__grad_enabled())) {

@@ -83,6 +83,9 @@ void shmt__hook_release(shmt__hook* h);
  * is gone. */
 void shmt__hooks_free(shmt__hook* list);
 
+/* Append a hook to a list. Errors, ownership: as shmt__node_add_hook. */
+shmt_status shmt__hooks_add(shmt__hook** list, shmt__hook_kind kind, uint32_t input_nr, shmt__hook_call call, void* ctx,
+                            void (*free_ctx)(void*), shmt__hook** out);
 /* Run the hooks of one kind in a list. input_nr: TENSOR only. Errors: those of the hooks. */
 shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr,
                             shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
@@ -101,7 +104,6 @@ extern bool shmt__anomaly_check_nan; /* and their results are searched for NaN *
 extern char* (*shmt__anomaly_stack)(void);
 /* Installed by the Python layer: show the stack of a node that failed. */
 extern void (*shmt__anomaly_report)(const char* node_name, const char* trace);
-void shmt__anomaly_record_stack(shmt_node* n);   /* at creation */
 void shmt__anomaly_failed(shmt_node* n); /* its apply returned an error */
 shmt_status shmt__anomaly_search_nan(shmt_node* n, shmt_tensor* const* out);
 /* The node whose apply runs on this thread, for `parent`; NULL outside. */

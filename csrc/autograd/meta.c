@@ -4,30 +4,11 @@
 #include "autograd/hooks.h"
 #include "autograd/pool.h"
 #include "autograd/recording/replay_views.h"
+#include "autograd/recording/version_cell.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 
-#include <pthread.h>
 #include <string.h>
-
-/* --- locks ------------------------------------------------------------------------ */
-
-enum { N_LOCKS = 64 };
-static struct {
-  _Alignas(64) pthread_mutex_t mutex;
-} locks[N_LOCKS];
-
-static pthread_mutex_t* lock_for(const void* what) {
-  uint64_t h = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
-  return &locks[h >> 58].mutex;
-}
-void shmt__grad_lock(const void* what) { pthread_mutex_lock(lock_for(what)); }
-void shmt__grad_unlock(const void* what) { pthread_mutex_unlock(lock_for(what)); }
-
-/* A child is a copy of a moment in which other threads may have held any of them. */
-static void locks_init(void) {
-  for (int i = 0; i < N_LOCKS; i++) pthread_mutex_init(&locks[i].mutex, NULL);
-}
 
 /* --- life ------------------------------------------------------------------------- */
 
@@ -69,15 +50,13 @@ static void meta_free(shmt_autograd_meta* m) {
   }
   /* relaxed: the last reference is gone, nobody else looks. */
   shmt_node* acc = atomic_load_explicit(&m->accumulator, memory_order_relaxed);
-  if (acc) shmt__accumulator_free(acc);
+  if (acc) acc->klass->destroy(acc);
   shmt__tensor_release(m->grad);
   if (SHMT_UNLIKELY(m->hooks != NULL)) shmt__hooks_free(m->hooks);
   shmt__pool_give(m, sizeof *m);
 }
 
 __attribute__((constructor)) static void install(void) {
-  locks_init();
-  (void)pthread_atfork(NULL, NULL, locks_init);
   shmt__autograd_meta_free = meta_free;
 }
 

@@ -15,7 +15,7 @@
 
 #include "autograd/node.h"
 
-typedef struct shmt__version_cell shmt__version_cell; /* saved.c */
+typedef struct shmt__version_cell shmt__version_cell; /* autograd/recording/version_cell.h */
 typedef struct shmt__hook shmt__hook;                 /* autograd/hooks.h */
 
 struct shmt_autograd_meta {
@@ -61,11 +61,15 @@ shmt_status shmt__tensor_detach_inplace(shmt_tensor* t);
 /* The AccumulateGrad of a leaf that requires grad; a new reference. NULL and a record when out of
  * memory. */
 shmt_node* shmt__accumulator_of(shmt_tensor* leaf);
+/* The node itself; node.h says who owns what. */
+typedef struct shmt__accumulate_grad {
+  shmt_node node;
+  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
+} shmt__accumulate_grad;
 /* The leaf of an AccumulateGrad node; borrowed. */
-shmt_tensor* shmt__accumulator_variable(const shmt_node* n);
-/* The last reference of an AccumulateGrad went: it rests, and lets go of its leaf. */
-void shmt__accumulator_unreferenced(shmt_node* n);
-void shmt__accumulator_free(shmt_node* n);
+static inline shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
+  return ((const shmt__accumulate_grad*)n)->variable;
+}
 /* Add a gradient that fits the leaf. *grad is taken over when possible, and then set to NULL.
  * Errors: whatever the operators return. */
 shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
@@ -80,8 +84,6 @@ int64_t shmt__node_count(void);
  * interpreter lock runs under it. */
 void shmt__grad_lock(const void* what);
 void shmt__grad_unlock(const void* what);
-
-void shmt__version_cell_root_destroyed(shmt__version_cell* cell); /* the root is being destroyed */
 
 static inline bool shmt__dtype_differentiable(shmt_dtype d) {
   return shmt__dtype_kind[d] == SHMT_KIND_FLOATING || shmt__dtype_kind[d] == SHMT_KIND_COMPLEX;

@@ -47,6 +47,7 @@ typedef struct shmt__node_class {
   shmt_status (*apply)(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
   void (*release_saved)(shmt_node* node); /* drop saved tensors; may be called twice */
   void (*destroy)(shmt_node* node);       /* NULL: release_saved is all there is */
+  void (*unreferenced)(shmt_node* node);  /* NULL: the node is freed with its last reference; else called instead */
   bool is_accumulate;
   bool takes_undefined; /* apply is called also when all grads are NULL */
 } shmt__node_class;

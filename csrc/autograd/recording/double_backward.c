@@ -1,7 +1,7 @@
 /* autograd/recording/double_backward.c -- second derivatives that are zero, or not there. */
 #include "autograd/recording/double_backward.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/recording/recording.h"
 
 /* Edge 0 of `made` is the gradient's own history, the others are node's. */

@@ -2,7 +2,7 @@
  * mode's stack. */
 #include "python/autograd/graph.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/recording/saved_hooks.h"
 #include "base/promote.h"
 #include "python/autograd/tensor_properties.h"

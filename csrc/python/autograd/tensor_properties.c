@@ -1,7 +1,7 @@
 /* python/autograd/tensor_properties.c -- what the graph adds to tensors and to the module. */
 #include "python/autograd/tensor_properties.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "base/warn.h"
 #include "python/call/convert.h"

@@ -1,4 +1,4 @@
-/* autograd/engine.h -- running a graph backwards, on the calling thread.
+/* autograd/engine/engine.h -- running a graph backwards, on the calling thread.
  *
  * Note [One pass]
  * Nodes run in falling order of their sequence numbers, which is a topological order (node.h), so a
@@ -7,11 +7,11 @@
  * gradients, it is kept in a variable. A leaf is due as soon as all edges to it have delivered;
  * edges from other graphs put it off until the end.
  *
- * Only a run for given inputs walks the graph first (autograd/needed_nodes.c), to leave out what does not lead to
+ * Only a run for given inputs walks the graph first (autograd/engine/needed_nodes.c), to leave out what does not lead to
  * them.
  */
-#ifndef SHMT_AUTOGRAD_ENGINE_H
-#define SHMT_AUTOGRAD_ENGINE_H
+#ifndef SHMT_AUTOGRAD_ENGINE_ENGINE_H
+#define SHMT_AUTOGRAD_ENGINE_ENGINE_H
 
 #include "autograd/node.h"
 
@@ -55,7 +55,7 @@ uint64_t shmt__engine_run_number(void);
  * be alive. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME without a run. */
 shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached);
 
-/* --- what leads to the inputs (autograd/needed_nodes.c) ---------------------------------------------- */
+/* --- what leads to the inputs (autograd/engine/needed_nodes.c) ---------------------------------------------- */
 
 typedef struct shmt__needed_nodes shmt__needed_nodes;
 enum { SHMT_NO_INPUT = UINT32_MAX };
@@ -71,7 +71,7 @@ uint32_t shmt__needed_nodes_next(const shmt__needed_nodes* s, uint32_t input);
 shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
                                bool* reached);
 
-/* --- gradients (autograd/fit_gradients.c) --------------------------------------------------------------- */
+/* --- gradients (autograd/engine/fit_gradients.c) --------------------------------------------------------------- */
 
 /* Make *g (owned) fit what target's input nr expects: sum to its shape, cast to its dtype.
  * fn, index: who delivers, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */

@@ -1,5 +1,5 @@
-/* autograd/engine.c -- running a graph backwards, on the calling thread. */
-#include "autograd/engine.h"
+/* autograd/engine/engine.c -- running a graph backwards, on the calling thread. */
+#include "autograd/engine/engine.h"
 
 #include "autograd/hooks.h"
 #include "autograd/meta.h"

@@ -1,5 +1,5 @@
-/* autograd/needed_nodes.c -- which nodes lead to the tensors that gradients were asked for. */
-#include "autograd/engine.h"
+/* autograd/engine/needed_nodes.c -- which nodes lead to the tensors that gradients were asked for. */
+#include "autograd/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>

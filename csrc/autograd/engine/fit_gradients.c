@@ -1,6 +1,6 @@
-/* autograd/fit_gradients.c -- gradients that do not have the shape or dtype of their tensor; sums of
+/* autograd/engine/fit_gradients.c -- gradients that do not have the shape or dtype of their tensor; sums of
  * gradients. */
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
