@@ -5,7 +5,6 @@
 #include "base/warn.h"
 #include "ipc/session/request.h"
 #include "generated/errors.h"
-#include "python/tensor/tensor_type.h"
 
 static PyObject* classes[SHMT_N_STATUSES]; /* found at the first failure with that code */
 
@@ -117,6 +116,8 @@ PyMethodDef shmt__py_error_functions[] = {
      "Raise what a signal handler raised in a call that returned the status PYTHON."},
     {NULL, NULL, 0, NULL},
 };
+
+void shmt__py_raise_int_overflow(void) { PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"); }
 
 void shmt__py_errors_init(void) {
   shmt__warn_set_hook(warn);

@@ -245,8 +245,8 @@ extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("ini
 
 /* autograd/ frees its metadata through this. */
 extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
-/* Nobody holds a tensor any more that keeps its wrapper (Note [Kept wrappers] in
- * python/tensor/tensor_type.h). True: the wrapper has the last reference again, and the tensor lives. */
+/* Nobody holds a tensor any more that keeps its wrapper (Note [PyObject preservation] in
+ * python/values/tensor_object.h). True: the wrapper has the last reference again, and the tensor lives. */
 extern bool (*shmt__tensor_back_to_wrapper)(shmt_tensor*);
 
 #endif

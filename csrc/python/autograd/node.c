@@ -232,9 +232,22 @@ static PyType_Spec node_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = node_slots};
 
+static PyObject* node_address(PyObject* module, PyObject* o) {
+  (void)module;
+  if (PyObject_TypeCheck(o, shmt__py_node_type)) return PyLong_FromVoidPtr(((shmt__py_node*)o)->n);
+  PyErr_Format(PyExc_TypeError, "expected Node, not %s", Py_TYPE(o)->tp_name);
+  return NULL;
+}
+
+static PyMethodDef node_functions[] = {
+    {"_node_address", node_address, METH_O, "Where a node lies, for _backward_reaches."},
+    {NULL, NULL, 0, NULL},
+};
+
 int shmt__py_node_init(PyObject* module) {
   classes = PyDict_New();
   shmt__py_node_type = (PyTypeObject*)PyType_FromSpec(&node_spec);
   if (!classes || !shmt__py_node_type) return -1;
+  if (PyModule_AddFunctions(module, node_functions) < 0) return -1;
   return PyModule_AddObjectRef(module, "Node", (PyObject*)shmt__py_node_type);
 }

@@ -5,7 +5,7 @@
 #include "python/call/convert.h"
 #include "python/values/default_device.h"
 #include "python/call/overrides.h"
-#include "python/ipc/share.h"
+#include "python/call/sharing.h"
 
 /* The value of out= when it is given and not None. */
 static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kwnames) {

@@ -97,8 +97,6 @@ int shmt__py_as_scalar_or_tensor(PyObject* o, shmt_scalar* out) {
   return read_item(o, out);
 }
 
-void shmt__py_raise_int_overflow(void) { PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"); }
-
 int shmt__py_as_int(PyObject* o, int64_t* out) {
   if (SHMT_LIKELY(PyLong_Check(o))) {
     if (PyBool_Check(o)) return 0;

@@ -7,7 +7,7 @@
 
 #include "dispatch/schema.h"
 #include "dispatch/value.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 /* What kind of NumPy scalar o is, by its type's name; the library need not be loaded. */
 typedef enum shmt__py_numpy_kind {
@@ -26,8 +26,6 @@ shmt__py_numpy_kind shmt__py_numpy_scalar_kind(PyObject* o);
 int shmt__py_as_scalar(PyObject* o, shmt_scalar* out);
 /* Those and 0-d tensors that do not require grad. */
 int shmt__py_as_scalar_or_tensor(PyObject* o, shmt_scalar* out);
-/* Sets torch's ValueError for an int of more than 64 bits. */
-void shmt__py_raise_int_overflow(void);
 /* int (not bool), NumPy integer, 0-d integral tensor. */
 int shmt__py_as_int(PyObject* o, int64_t* out);
 /* float, int, NumPy real, 0-d real tensor. */

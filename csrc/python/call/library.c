@@ -4,7 +4,7 @@
  * empties the context under the interpreter lock; a call that had found the kernel just before then
  * fails with a clear error.
  */
-#include "python/autograd/graph.h"
+#include "python/call/library.h"
 
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"

@@ -4,10 +4,10 @@
  * whose fallback calls the innermost mode's __torch_dispatch__(func, types, args, kwargs). During
  * that call the mode is off the stack, so what it does itself reaches the next mode out.
  */
-#include "python/autograd/graph.h"
+#include "python/call/library.h"
 
 #include "dispatch/registry.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 enum { MAX_MODES = 256 };
 

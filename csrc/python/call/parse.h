@@ -7,7 +7,7 @@
 #define SHMT_PYTHON_CALL_PARSE_H
 
 #include "python/call/prepare.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 enum { SHMT_PY_FRAME_INTS = 160, SHMT_PY_FRAME_TENSORS = 64, SHMT_PY_FRAME_HEAP = 8 };
 

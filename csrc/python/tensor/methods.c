@@ -6,7 +6,7 @@
 #include "generated/ops.h"
 #include "ops/pointwise/conj_neg_views.h"
 #include "python/call/convert.h"
-#include "python/ipc/share.h"
+#include "python/call/sharing.h"
 #include "python/values/types.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))

@@ -17,6 +17,7 @@ extern _Thread_local shmt_device shmt__tls_default_device;
 int shmt__py_enter_device(shmt_device device);
 void shmt__py_leave_device(void);
 
-extern PyMethodDef shmt__py_default_device_functions[];
+/* set_default_device(); SHMT_DEVICE_NONE: no default any more. */
+void shmt__py_set_default_device(shmt_device device);
 
 #endif

@@ -3,7 +3,7 @@
 #include "python/values/types.h"
 
 #include "api/dtypes.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 PyTypeObject* shmt__py_dtype_type;
 PyTypeObject* shmt__py_layout_type;
