@@ -16,13 +16,13 @@ CSRC = ROOT / "csrc"
 
 sys.path.insert(0, str(CSRC))
 
-from codegen.spec.errors import SpecError  # noqa: E402 -- found by the path above
 from codegen.emit.protocol import (  # noqa: E402
     failpoint_table,
     load_failpoints,
     load_wire,
     wire_tables,
 )
+from codegen.spec.errors import SpecError  # noqa: E402 -- found by the path above
 
 _PLACE = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.S)
 

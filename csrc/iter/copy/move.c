@@ -243,7 +243,7 @@ void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src
 }
 
 /* n elements without gaps: a few, doubled until they fill a block, which is copied to the end. */
-static void fill_cache_lines(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
+static void fill_streamed(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
   enum { BLOCK = 4096 };
   const int64_t nbytes = n * item;
   int64_t done = item;
@@ -268,7 +268,7 @@ void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n
     return;
   }
   if (dst_stride == item && n * item >= 256) {
-    fill_cache_lines(dst, value, n, item, streamed);
+    fill_streamed(dst, value, n, item, streamed);
     return;
   }
 #define CALL(TYPE) fill_##TYPE(dst, dst_stride, value, n)
