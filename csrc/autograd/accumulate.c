@@ -1,8 +1,7 @@
 /* autograd/accumulate.c -- AccumulateGrad: where a leaf's gradients end.
  *
- * The node lives as long as its leaf's metadata. Its count is the number of edges and wrappers that
- * refer to it; while that is not zero the node holds one reference of the leaf, so that a graph
- * keeps its leaves.
+ * The node lives as long as its leaf's metadata. Its reference count is the number of edges and Python objects that refer
+ * to it. While that is not zero, the node holds one reference of the leaf, so that a graph keeps its leaves.
  */
 #include "autograd/engine/engine.h"
 #include "autograd/hooks.h"
@@ -61,14 +60,14 @@ shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
 
 /* --- adding ------------------------------------------------------------------------- */
 
-/* A gradient has its leaf's strides when the leaf is dense, and is row-major otherwise. */
+/* Does g have the layout that .grad is to have: the strides of a dense leaf, else row-major? */
 static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
   if (g->flags & v->flags & SHMT_TENSOR_CONTIGUOUS) return true;
   if (!(v->flags & SHMT_TENSOR_DENSE)) return (g->flags & SHMT_TENSOR_CONTIGUOUS) != 0;
   return memcmp(g->strides, v->strides, (size_t)v->n_dims * sizeof *v->strides) == 0;
 }
 
-/* Nobody but us can see g or its bytes, so it may become .grad as it is. */
+/* May g become .grad as it is? Only if no other holder can see it or its bytes. */
 static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
   return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
          !(g->keys & SHMT_KEYBIT_Autograd) &&
@@ -76,7 +75,7 @@ static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
 
-/* Nobody but g holds the tensor that g is a view of, and g shows all of it. */
+/* Is g a view of a whole tensor that only g refers to? */
 static bool is_last_view(const shmt_tensor* g) {
   const shmt_tensor* root = g->base;
   return root && root->numel == g->numel && !root->base && !root->py_object &&
@@ -84,8 +83,8 @@ static bool is_last_view(const shmt_tensor* g) {
          root->storage == g->storage && atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 2;
 }
 
-/* A gradient that came through views, such as a transposed product, is let go of its root, so that
- * it can be kept as it is. */
+/* A gradient that came through views, such as a transposed product, is separated from its root, so that it can be
+ * kept without a copy. */
 static shmt_status leave_root(shmt_tensor* v, shmt_tensor** grad) {
   shmt_tensor* g = *grad;
   shmt_tensor* alone = NULL;
@@ -110,7 +109,7 @@ static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* Not recorded: take over, or add in place. */
+/* Without recording: the gradient becomes .grad, or is added to it in place. */
 static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
 
@@ -121,7 +120,7 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
     shmt__grad_lock(m);
     bool done = true;
     if (m->grad) {
-      /* Straight to the kernel: no mode or hook may run under the lock. */
+      /* The kernel is called directly: no mode or hook may run under the lock. */
       status = shmt__grad_add_inplace(m->grad, *fresh);
       if (status == SHMT_OK) shmt__tensor_bump_version(m->grad);
     } else if (copy || may_keep(*grad, v)) {
@@ -135,7 +134,7 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
   }
 }
 
-/* Recorded (create_graph): a new tensor each time, made outside the lock. */
+/* With recording (create_graph): .grad becomes a new tensor each time, made outside the lock. */
 static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor* grad) {
   for (;;) {
     SHMT_AUTO(shmt_tensor) seen = shmt__tensor_grad(v);
@@ -149,7 +148,7 @@ static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, sh
     bool same = old == seen;
     if (same) m->grad = SHMT_TAKE(sum);
     shmt__grad_unlock(m);
-    if (!same) continue; /* another thread was faster */
+    if (!same) continue; /* another thread has changed .grad meanwhile */
     shmt__tensor_release(old);
     return SHMT_OK;
   }

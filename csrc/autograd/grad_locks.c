@@ -1,4 +1,4 @@
-/* autograd/grad_locks.c -- the locks of .grad and of nodes that are made at their first use. */
+/* autograd/grad_locks.c -- the locks of .grad and of lazily made histories. */
 #include "autograd/meta.h"
 
 #include <pthread.h>
@@ -15,7 +15,7 @@ static pthread_mutex_t* lock_for(const void* what) {
 void shmt__grad_lock(const void* what) { pthread_mutex_lock(lock_for(what)); }
 void shmt__grad_unlock(const void* what) { pthread_mutex_unlock(lock_for(what)); }
 
-/* A child is a copy of a moment in which other threads may have held any of them. */
+/* A forked child gets fresh locks: other threads of its parent may have held any of them. */
 static void locks_init(void) {
   for (int i = 0; i < N_LOCKS; i++) pthread_mutex_init(&locks[i].mutex, NULL);
 }

@@ -4,9 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_RUN = 256 }; /* hooks of one list run at a time; more are run in further rounds */
+enum { MAX_RUN = 256 }; /* hooks of one list that run in one round; the others run in further rounds */
 
-/* Guards all lists: they change rarely and are short. Nothing is called under it. */
+/* Guards all lists, which change rarely and are short. No hook is called under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t last_id;
 
@@ -38,7 +38,7 @@ void shmt__hooks_free(shmt__hook* list) {
   }
 }
 
-/* Take removed hooks out of a list; they are linked to *gone. Under the lock. */
+/* Unlink the removed hooks of a list; they are linked to *gone. Called under the lock. */
 static void unlink_removed(shmt__hook** list, shmt__hook** gone) {
   while (*list) {
     shmt__hook* h = *list;

@@ -30,7 +30,8 @@ shmt_autograd_meta* shmt__meta_create(shmt_tensor* t) {
   return m;
 }
 
-/* That of a view whose base has joined the graph, without a history yet; other threads may make it too. */
+/* Make the metadata of a view whose base has joined the graph; the view has no history yet. Other threads may do the
+ * same at once. */
 static shmt_autograd_meta* meta_of_stale_view(shmt_tensor* view, uint32_t version) {
   shmt_autograd_meta *m = empty_meta(), *found = NULL;
   if (!m) return NULL;
@@ -48,7 +49,7 @@ static void meta_free(shmt_autograd_meta* m) {
     if (SHMT_UNLIKELY(m->retains_grad)) shmt__node_forget_output(m->grad_fn, m);
     shmt__node_release(m->grad_fn);
   }
-  /* relaxed: the last reference is gone, nobody else looks. */
+  /* relaxed: the last reference is gone, no other thread reads it. */
   shmt_node* acc = atomic_load_explicit(&m->accumulator, memory_order_relaxed);
   if (acc) acc->klass->destroy(acc);
   shmt__tensor_release(m->grad);
@@ -105,7 +106,7 @@ static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
 }
 
 shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
-  /* acquire, here and below: who sees the version sees the history that is right for it. */
+  /* acquire, here and below: a thread that sees the version sees the history that belongs to it. */
   shmt_autograd_meta* m = __atomic_load_n(&view->autograd, __ATOMIC_ACQUIRE);
   const uint32_t version = shmt__tensor_version(view);
   if (m) {

@@ -7,18 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers given on this thread, raised by what it connects to; see Note [Sequence numbers]. */
+/* The last sequence number of this thread, raised by what nodes are connected to; see Note [Sequence numbers]. */
 static _Thread_local uint64_t last_sequence __attribute__((tls_model("initial-exec")));
 
-/* Nodes without references that wait to be freed, linked through py_object (nobody wraps them any
- * more). */
+/* Nodes without references that wait to be freed, linked through py_object, which is free then. */
 static _Thread_local struct {
   shmt_node* head;
   bool active;
 } doomed __attribute__((tls_model("initial-exec")));
 
-/* Nodes made minus nodes freed, per thread; a node may end on another thread, so only the sum means
- * something. */
+/* Nodes created minus nodes freed on each thread. A node may be freed on another thread, so that only the sum counts. */
 typedef struct thread_count {
   int64_t n; /* written by its thread, read by any */
   struct thread_count* next;
@@ -127,7 +125,7 @@ shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32
   return n;
 }
 
-/* Sizes of more than a few dims lie outside. */
+/* Sizes of many dims have memory of their own. */
 static void input_metas_fini(shmt_node* n) {
   for (uint32_t i = 0; i < n->n_inputs; i++) {
     shmt__input_meta* m = shmt__node_input_meta(n, i);

@@ -1,4 +1,4 @@
-/* autograd/recording/history.c -- results get their node and say what gradients they take. */
+/* autograd/recording/history.c -- giving outputs their node (set_history). */
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
 
@@ -32,8 +32,8 @@ shmt_status shmt__node_describe_input(shmt_node* n, uint32_t i, const shmt_tenso
   return fill_input_meta(shmt__node_input_meta(n, i), t);
 }
 
-/* t had a history before: an in-place change. Hooks stay with the old node; .grad is now of the new
- * one. */
+/* The tensor had a history before: an in-place change. Hooks stay with the old node; retained gradients move to the
+ * new one. */
 static SHMT_COLD shmt_status replace_history(shmt_autograd_meta* m, shmt_node* old) {
   shmt_status status = SHMT_OK;
   if (m->retains_grad) {

@@ -78,8 +78,8 @@ shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node) {
   return shmt__meta_refresh(self);
 }
 
-/* CopySlices lends its node's first edge to the history of a view's base. A second view of the same base would have it
- * lead back to the first CopySlices, which owns the node: a cycle that is never freed. */
+/* CopySlices takes over the first edge of its node. A second view of the same base would make that edge lead back to
+ * the first CopySlices, which owns the node: a reference cycle that is never freed. */
 shmt_status shmt__rebase_histories(shmt_tensors changed, shmt_node* node) {
   for (int64_t i = 0; i < changed.len; i++) {
     shmt_tensor* t = changed.data[i];

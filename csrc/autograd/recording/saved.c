@@ -1,11 +1,10 @@
 /* autograd/recording/saved.c -- tensors that a node keeps for its backward.
  *
  * Note [Saved outputs]
- * An output that its own node saves is kept as an alias without history, or the two would own each
- * other. The alias must still notice in-place changes of the output, whose version counter lies in
- * the output's root tensor; owning that root would close the same circle. So root and saved alias
- * share a version cell: it points to the root while that lives, and the root's end leaves the last
- * version in it.
+ * An output that its own node saves is kept as an alias without history; otherwise the two would own each other. In-place
+ * changes of the output must still be noticed. Its version counter is in its root tensor, and to own the root would close
+ * the same cycle. So the root and the saved alias share a version cell. The cell points to the root while the root lives;
+ * when the root ends, it leaves its last version there.
  */
 #include "autograd/recording/copy_slices.h"
 #include "autograd/hooks.h"
@@ -18,7 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A tensor as the user's hooks packed it. */
+/* A tensor that the user's hooks have packed. */
 typedef struct packed {
   const shmt__saved_hooks* hooks;
   void* data;
@@ -173,8 +172,8 @@ static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr
   return SHMT_OK;
 }
 
-/* A tensor over the same bytes that is output output_nr of owner again; where owner changed a view in place, the view's
- * history is its base's. */
+/* Make an alias of t that is output output_nr of owner again. Where owner changed a view in place, the history of the
+ * alias is that of the base. */
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(alias_of(t, &again));
@@ -188,7 +187,7 @@ static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, s
   return SHMT_OK;
 }
 
-/* The same for an argument: what the hook gave has the gradient's way of what it was given. */
+/* The same for an argument: the tensor that the hook returned gets the gradient edge of the tensor that was packed. */
 static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   shmt_edge own;

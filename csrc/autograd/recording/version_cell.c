@@ -7,7 +7,7 @@ struct shmt__version_cell {
   atomic_int_least32_t refs;
   uint32_t last;                /* the root's last version, once root is NULL */
   _Atomic(shmt_tensor*) root;   /* borrowed */
-  atomic_int_least32_t readers; /* threads that may look at root just now: its end waits for them */
+  atomic_int_least32_t readers; /* threads that may be reading root: its end waits for them */
 };
 
 shmt__version_cell* shmt__version_cell_create(shmt_tensor* root) {
@@ -43,7 +43,7 @@ uint32_t shmt__version_cell_read(shmt__version_cell* cell) {
   atomic_fetch_add_explicit(&cell->readers, 1, memory_order_seq_cst);
   shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_seq_cst);
   uint32_t v = root ? atomic_load_explicit(&root->version, memory_order_relaxed) : cell->last;
-  /* release: the look at root is over. */
+  /* release: the reading of root is over. */
   atomic_fetch_sub_explicit(&cell->readers, 1, memory_order_release);
   return v;
 }
