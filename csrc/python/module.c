@@ -217,7 +217,7 @@ int shmt_python_install(void) {
     r = module ? fill(module) : -1;
     Py_XDECREF(module);
     done = r == 0;
-    /* The caller sees only an int: let the exception be printed where it happened. */
+    /* The caller sees only an int, so the exception is printed here. */
     if (r < 0 && PyErr_Occurred()) PyErr_Print();
   }
   PyGILState_Release(gil);

@@ -30,7 +30,7 @@ PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, shmt__hook_kind kind, PyObjec
 PyObject* shmt__py_add_node_hook(shmt_node* n, shmt__hook_kind kind, PyObject* fn);
 /* t's own hooks as a new dict of their numbers and functions; None when it never had one. */
 PyObject* shmt__py_tensor_hooks(const shmt_tensor* t);
-/* Put the values of a mapping (None: nothing) in the place of t's hooks: 0, or -1 with an exception. */
+/* Replace the hooks of t by the values of a mapping (None: by none). 0, or -1 with an exception. */
 int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks);
 /* values -> tuple of tensors and None. Borrows. */
 PyObject* shmt__py_tuple_of(shmt_tensor* const* values, Py_ssize_t n);

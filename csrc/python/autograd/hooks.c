@@ -120,7 +120,7 @@ static int check_like(PyObject* fn, const shmt_tensor* was, const shmt_tensor* g
   return -1;
 }
 
-/* Put o (Tensor or None) in *place. */
+/* Store o (Tensor or None) in *place. */
 static int replace_value(PyObject* fn, PyObject* o, shmt_tensor** place) {
   shmt_tensor* t = NULL;
   if (o != Py_None) {
@@ -289,7 +289,7 @@ int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks) {
   uint32_t nr;
   int r = 0;
   PyObject* functions = hooks == Py_None ? PyList_New(0) : PyMapping_Values(hooks);
-  PyObject* gone = functions ? PyList_New(0) : NULL; /* released when the list is no longer walked */
+  PyObject* gone = functions ? PyList_New(0) : NULL; /* released after the loop over the list */
   shmt__hook* const* list = hooks_of(t, &nr);
   for (shmt__hook* h = gone && list ? *list : NULL; h && r == 0; h = h->next) {
     if (!is_python_hook(h, nr) || !h->ctx) continue;

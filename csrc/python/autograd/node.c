@@ -15,7 +15,7 @@ static void node_dealloc(PyObject* self) {
   shmt__py_node* o = (shmt__py_node*)self;
   PyTypeObject* type = Py_TYPE(self);
   shmt_node* n = o->n;
-  /* First: who is told by a weak reference may ask for the node again, which gets another wrapper. */
+  /* Done first: a callback of a weak reference may read the node again, which then gets another wrapper. */
   if (n && n->py_object == self) n->py_object = NULL;
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
   shmt__node_release(n);
@@ -171,7 +171,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     grads[i] = shmt__py_tensor(g);
   }
-  const struct shmt__needed_nodes* scan = SHMT_TAKE(shmt__tls_needed_nodes); /* all edges are asked for here */
+  const struct shmt__needed_nodes* scan = SHMT_TAKE(shmt__tls_needed_nodes); /* all gradients are wanted here */
   shmt_status status = n->klass->apply(n, grads, out);
   shmt__tls_needed_nodes = scan;
   if (status != SHMT_OK)

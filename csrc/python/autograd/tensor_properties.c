@@ -1,4 +1,4 @@
-/* python/autograd/tensor_properties.c -- what the graph adds to tensors and to the module. */
+/* python/autograd/tensor_properties.c -- what autograd adds to tensors and to the module. */
 #include "python/autograd/tensor_properties.h"
 
 #include "autograd/engine/engine.h"

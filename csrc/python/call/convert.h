@@ -52,11 +52,11 @@ static inline PyObject** shmt__py_items(PyObject* o, Py_ssize_t* n) {
   return NULL;
 }
 
-/* What an error adds about an object of another library: that from_dlpack() takes it, or that this
- * package has its own dtypes and devices. Empty for other objects. New reference, or NULL. */
+/* What an error message adds about an object of another library: that from_dlpack() takes it, or that this package
+ * has its own dtypes and devices. Empty for other objects. New reference, or NULL. */
 PyObject* shmt__py_foreign_tensor_note(PyObject* o);
 
-/* Once, when a tensor that requires grad becomes a Python number. 0, or -1 with an exception. */
+/* Warn once in a process when a tensor that requires grad becomes a Python number. 0, or -1 with an exception. */
 int shmt__py_warn_of_history(const shmt_tensor* t);
 
 /* New reference, or NULL with an exception. */

@@ -1,4 +1,4 @@
-/* python/call/overrides.c -- objects that answer calls themselves: __torch_function__. */
+/* python/call/overrides.c -- __torch_function__: arguments whose class overrides calls. */
 #include "python/call/overrides.h"
 
 #include "python/call/convert.h"
@@ -10,7 +10,7 @@ enum { MAX_OVERLOADED = 64 };
 static PyObject* torch_function_name;      /* "__torch_function__" */
 static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
 static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
-static PyObject* function_modules; /* modules whose functions may be asked about */
+static PyObject* function_modules; /* modules in which functions are looked up */
 static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
 
 /* Does the class have a __torch_function__ of its own? */
@@ -32,7 +32,7 @@ static bool has_own_torch_function(PyTypeObject* type) {
   return own != default_torch_function;
 }
 
-/* --- who is asked, in which order ------------------------------------------------------- */
+/* --- overloaded arguments, in the order of their calls ------------------------------------------------------- */
 
 typedef struct overloaded_args {
   PyObject* objects[MAX_OVERLOADED]; /* borrowed; one of each class, subclasses before their bases */
@@ -140,7 +140,7 @@ static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObjec
   return raise_not_implemented(function, a);
 }
 
-/* A call whose arguments are being asked, on the stack of its thread. */
+/* A call that __torch_function__ is handling, on the stack of its thread. */
 typedef struct torch_function_call {
   const shmt__py_function* f;
   const shmt__py_call_args* call;
@@ -149,7 +149,7 @@ typedef struct torch_function_call {
 
 static _Thread_local const torch_function_call* innermost;
 
-/* Has the answer been to call the function again as it was? So do tensors of another library. */
+/* Has __torch_function__ called the function again with the same arguments? Tensors of another library do so. */
 static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* call) {
   const torch_function_call* a = innermost;
   if (a == NULL || a->f != f) return false;
@@ -184,7 +184,7 @@ PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__p
 
 /* --- subclasses that do not override calls -------------------------------------------------- */
 
-/* A function that is called for a __torch_function__, on the stack of its thread. */
+/* A function that runs with __torch_function__ disabled, on the stack of its thread. */
 typedef struct disabled_call {
   PyObject *func, *args, *kwargs; /* borrowed; kwargs may be NULL */
   const struct disabled_call* outer;
@@ -201,8 +201,8 @@ static bool same_keywords(PyObject* a, PyObject* b) {
   return true;
 }
 
-/* Does the function that is being called ask once more, for the same arguments? Ours never do: it is
- * of another library, which takes the tensor for one of its own. */
+/* Does the function call __torch_function__ once more, with the same arguments? Ours never does. It is a function of
+ * another library, which takes the tensor for one of its own. */
 static bool is_foreign_library(const disabled_call* here) {
   const disabled_call* before = here->outer;
   if (before == NULL || before->func != here->func) return false;

@@ -1,5 +1,4 @@
-/* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity.
- */
+/* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity. */
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "base/scalar.h"

@@ -7,7 +7,7 @@ PyTypeObject* shmt__py_base_type;
 PyTypeObject* shmt__py_tensor_type;
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { MAX_FREE = 0 }; /* uses after the end are seen only when objects really end */
+enum { MAX_FREE = 0 }; /* a sanitizer sees a use after free only when objects are really freed */
 #else
 enum { MAX_FREE = 128 };
 #endif
@@ -33,7 +33,7 @@ static shmt__py_object* wrapper_create(void) {
 /* New reference to the wrapper that t has. Consumes t. */
 static PyObject* wrapper_of(shmt_tensor* t) {
   shmt__py_object* o = t->py_object;
-  if (o->is_kept) { /* the two references change places */
+  if (o->is_kept) { /* the two references are exchanged */
     o->is_kept = false;
     return (PyObject*)o;
   }
@@ -42,7 +42,7 @@ static PyObject* wrapper_of(shmt_tensor* t) {
   return (PyObject*)o;
 }
 
-/* Instead of ending, leave o to its tensor when something would be lost. False: it is to end. */
+/* Preserve o, owned by its tensor, instead of freeing it, when something would be lost. False: o is to be freed. */
 static bool give_to_tensor(shmt__py_object* o) {
   shmt_tensor* t = o->t;
   bool is_bare = Py_TYPE(o) == shmt__py_tensor_type && o->dict == NULL && o->weakrefs == NULL;
@@ -51,7 +51,7 @@ static bool give_to_tensor(shmt__py_object* o) {
     return false;
   _Py_NewReference((PyObject*)o);
   o->is_kept = true;
-  shmt__tensor_release(t); /* another thread may have let go meanwhile: then both end here */
+  shmt__tensor_release(t); /* another thread may have released the tensor meanwhile: then both end here */
   return true;
 }
 
@@ -60,7 +60,7 @@ static bool back_to_wrapper(shmt_tensor* t) {
   if (!Py_IsInitialized()) return false;
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* what is being raised is not ours to lose */
+  PyErr_Fetch(&type, &value, &traceback); /* an exception that is being raised must not be lost */
   shmt__py_object* o = t->py_object;
   atomic_store_explicit(&t->refs, 1, memory_order_relaxed); /* nobody else has any */
   o->is_kept = false;

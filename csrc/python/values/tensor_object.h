@@ -1,22 +1,21 @@
 /* python/values/tensor_object.h -- the Python object of a tensor, and how results are wrapped in one.
  *
- * One wrapper per tensor: shmt_tensor.py_object names the live wrapper, so a tensor that C hands
- * out twice is the same Python object. A wrapper owns one reference of its tensor.
+ * A tensor has at most one Python object (its wrapper) at a time, shmt_tensor.py_object, so that C returns the same object
+ * for the same tensor. A wrapper owns one reference of its tensor.
  *
  * Note [Wrappers and the collector]
- * Wrappers are collector objects but start untracked, which makes them cheap; the first attribute
- * that a user sets on one, or the first look at its __dict__, tracks it, since only then can it be
- * part of a cycle.
+ * Wrappers are objects of the garbage collector, but start untracked, which makes them cheap. A wrapper is tracked from
+ * the first attribute that is set on it, or the first access to its __dict__: only then can it be part of a cycle.
  *
  * Note [PyObject preservation]
- * A wrapper that nobody refers to ends, unless something would be lost with it (attributes, a weak
- * reference, its class) while C still holds its tensor: as the gradient of another one, in the graph,
- * as the base of a view. Then the two change places: the tensor keeps the wrapper, which gives up its
- * reference of the tensor. Whoever wraps the tensor next gets that wrapper and they change back. When C
- * lets go of the tensor first, the wrapper gets the last reference, and ends with it.
+ * A wrapper without references is freed, unless something would be lost with it (attributes, a weak reference, its class)
+ * while C still holds its tensor: as the gradient of another tensor, in the graph, as the base of a view. Then ownership is
+ * reversed: the tensor keeps the wrapper, and the wrapper gives up its reference of the tensor. The next wrap of the tensor
+ * returns that wrapper and reverses ownership again. When C releases the tensor first, the wrapper takes the last
+ * reference, and both end together.
  *
- * What C holds is not seen by the collector, so the attributes of a tensor with other holders are not
- * visited: they count as reachable.
+ * The collector does not see what C holds, so the attributes of a tensor with other holders are not visited: they count
+ * as reachable.
  */
 #ifndef SHMT_PYTHON_VALUES_TENSOR_OBJECT_H
 #define SHMT_PYTHON_VALUES_TENSOR_OBJECT_H
@@ -76,12 +75,12 @@ static inline PyObject* shmt__py_wrap_opt(shmt_tensor* t) {
   if (!t) Py_RETURN_NONE;
   return shmt__py_wrap(t);
 }
-/* o, a new leaf, with requires_grad set; NULL with an exception. Consumes o, which may be NULL. */
+/* Set requires_grad of o, a new leaf, when `on`. Returns o, or NULL with an exception. Consumes o, which may be NULL. */
 PyObject* shmt__py_with_grad(PyObject* o, bool on);
-/* Elements in all operands above which dropping the interpreter lock pays. */
+/* Releasing the interpreter lock pays when all operands together have more elements than this. */
 enum { SHMT_PY_GIL_THRESHOLD = 20000 };
 
-/* Evaluate a call that returns shmt_status, without the lock when n elements are worth it. */
+/* Evaluate a call that returns shmt_status, without the interpreter lock when n elements are worth it. */
 #define SHMT_PY_UNLOCKED(n, call)                       \
   ({                                                    \
     shmt_status shmt_unlocked_;                         \
