@@ -1,10 +1,9 @@
 /* autograd/accumulate.c -- AccumulateGrad: where a leaf's gradients end.
  *
- * The node lives as long as its leaf's metadata. Its count is the number of edges and wrappers that
- * refer to it; while that is not zero the node holds one reference of the leaf, so that a graph
- * keeps its leaves.
+ * The node lives as long as its leaf's metadata. Its reference count is the number of edges and Python objects that refer
+ * to it. While that is not zero, the node holds one reference of the leaf, so that a graph keeps its leaves.
  */
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
 #include "autograd/pool.h"
@@ -14,11 +13,6 @@
 
 #include <string.h>
 
-typedef struct accumulate_grad {
-  shmt_node node;
-  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
-} accumulate_grad;
-
 static shmt_status accumulate_apply(shmt_node* n, shmt_tensor* const* grads, shmt_tensor** out) {
   (void)out;
   if (!grads[0]) return SHMT_OK;
@@ -26,9 +20,20 @@ static shmt_status accumulate_apply(shmt_node* n, shmt_tensor* const* grads, shm
   return shmt__accumulate(n, &grad);
 }
 
+/* Nobody refers to the node any more: it lets go of its leaf, whose metadata keeps it. */
+static void accumulate_unreferenced(shmt_node* n) { shmt__tensor_release(shmt__accumulator_variable(n)); }
+
+/* The leaf's metadata ends. */
+static void accumulate_destroy(shmt_node* n) {
+  if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
+  shmt__pool_give(n, sizeof(shmt__accumulate_grad) + sizeof(shmt__input_meta));
+}
+
 static const shmt__node_class accumulate_class = {.name = "AccumulateGrad",
-                                                  .size = sizeof(accumulate_grad),
+                                                  .size = sizeof(shmt__accumulate_grad),
                                                   .apply = accumulate_apply,
+                                                  .destroy = accumulate_destroy,
+                                                  .unreferenced = accumulate_unreferenced,
                                                   .is_accumulate = true};
 
 shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
@@ -40,40 +45,29 @@ shmt_node* shmt__accumulator_of(shmt_tensor* leaf) {
     shmt_node* fresh = shmt__node_create(&accumulate_class, 0, 1);
     if (!fresh) return NULL;
     atomic_store_explicit(&fresh->refs, 0, memory_order_relaxed);
-    ((accumulate_grad*)fresh)->variable = leaf;
+    ((shmt__accumulate_grad*)fresh)->variable = leaf;
     /* release: publishes the node; acquire: sees the other thread's. */
     if (atomic_compare_exchange_strong_explicit(&m->accumulator, &n, fresh, memory_order_acq_rel,
                                                 memory_order_acquire))
       n = fresh;
     else
-      shmt__accumulator_free(fresh);
+      accumulate_destroy(fresh);
   }
   /* relaxed: the caller holds the leaf, so the node cannot go meanwhile. */
   if (atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed) == 0) shmt_tensor_retain(leaf);
   return n;
 }
 
-shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
-  return ((const accumulate_grad*)n)->variable;
-}
-
-void shmt__accumulator_unreferenced(shmt_node* n) { shmt__tensor_release(((accumulate_grad*)n)->variable); }
-
-void shmt__accumulator_free(shmt_node* n) {
-  if (SHMT_UNLIKELY(n->extras != NULL)) shmt__node_extras_free(n);
-  shmt__pool_give(n, sizeof(accumulate_grad) + sizeof(shmt__input_meta));
-}
-
 /* --- adding ------------------------------------------------------------------------- */
 
-/* A gradient has its leaf's strides when the leaf is dense, and is row-major otherwise. */
+/* Does g have the layout that .grad is to have: the strides of a dense leaf, else row-major? */
 static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
   if (g->flags & v->flags & SHMT_TENSOR_CONTIGUOUS) return true;
   if (!(v->flags & SHMT_TENSOR_DENSE)) return (g->flags & SHMT_TENSOR_CONTIGUOUS) != 0;
   return memcmp(g->strides, v->strides, (size_t)v->n_dims * sizeof *v->strides) == 0;
 }
 
-/* Nobody but us can see g or its bytes, so it may become .grad as it is. */
+/* May g become .grad as it is? Only if no other holder can see it or its bytes. */
 static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
   return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
          !(g->keys & SHMT_KEYBIT_Autograd) &&
@@ -81,7 +75,7 @@ static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
 
-/* Nobody but g holds the tensor that g is a view of, and g shows all of it. */
+/* Is g a view of a whole tensor that only g refers to? */
 static bool is_last_view(const shmt_tensor* g) {
   const shmt_tensor* root = g->base;
   return root && root->numel == g->numel && !root->base && !root->py_object &&
@@ -89,8 +83,8 @@ static bool is_last_view(const shmt_tensor* g) {
          root->storage == g->storage && atomic_load_explicit(&g->storage->refs, memory_order_acquire) == 2;
 }
 
-/* A gradient that came through views, such as a transposed product, is let go of its root, so that
- * it can be kept as it is. */
+/* A gradient that came through views, such as a transposed product, is separated from its root, so that it can be
+ * kept without a copy. */
 static shmt_status leave_root(shmt_tensor* v, shmt_tensor** grad) {
   shmt_tensor* g = *grad;
   shmt_tensor* alone = NULL;
@@ -115,7 +109,7 @@ static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* Not recorded: take over, or add in place. */
+/* Without recording: the gradient becomes .grad, or is added to it in place. */
 static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
 
@@ -126,7 +120,7 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
     shmt__grad_lock(m);
     bool done = true;
     if (m->grad) {
-      /* Straight to the kernel: no mode or hook may run under the lock. */
+      /* The kernel is called directly: no mode or hook may run under the lock. */
       status = shmt__grad_add_inplace(m->grad, *fresh);
       if (status == SHMT_OK) shmt__tensor_bump_version(m->grad);
     } else if (copy || may_keep(*grad, v)) {
@@ -140,7 +134,7 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
   }
 }
 
-/* Recorded (create_graph): a new tensor each time, made outside the lock. */
+/* With recording (create_graph): .grad becomes a new tensor each time, made outside the lock. */
 static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor* grad) {
   for (;;) {
     SHMT_AUTO(shmt_tensor) seen = shmt__tensor_grad(v);
@@ -154,14 +148,14 @@ static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, sh
     bool same = old == seen;
     if (same) m->grad = SHMT_TAKE(sum);
     shmt__grad_unlock(m);
-    if (!same) continue; /* another thread was faster */
+    if (!same) continue; /* another thread has changed .grad meanwhile */
     shmt__tensor_release(old);
     return SHMT_OK;
   }
 }
 
 shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
-  shmt_tensor* v = ((accumulate_grad*)n)->variable;
+  shmt_tensor* v = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
   if (SHMT_LIKELY(!shmt__grad_enabled())) {

@@ -1,4 +1,4 @@
-/* autograd/api.c -- the state of recording, as C programs and tests see it. */
+/* autograd/api.c -- the functions of api/autograd.h. */
 #include "api/autograd.h"
 
 #include "autograd/meta.h"

@@ -4,30 +4,11 @@
 #include "autograd/hooks.h"
 #include "autograd/pool.h"
 #include "autograd/recording/replay_views.h"
+#include "autograd/recording/version_cell.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 
-#include <pthread.h>
 #include <string.h>
-
-/* --- locks ------------------------------------------------------------------------ */
-
-enum { N_LOCKS = 64 };
-static struct {
-  _Alignas(64) pthread_mutex_t mutex;
-} locks[N_LOCKS];
-
-static pthread_mutex_t* lock_for(const void* what) {
-  uint64_t h = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
-  return &locks[h >> 58].mutex;
-}
-void shmt__grad_lock(const void* what) { pthread_mutex_lock(lock_for(what)); }
-void shmt__grad_unlock(const void* what) { pthread_mutex_unlock(lock_for(what)); }
-
-/* A child is a copy of a moment in which other threads may have held any of them. */
-static void locks_init(void) {
-  for (int i = 0; i < N_LOCKS; i++) pthread_mutex_init(&locks[i].mutex, NULL);
-}
 
 /* --- life ------------------------------------------------------------------------- */
 
@@ -49,7 +30,8 @@ shmt_autograd_meta* shmt__meta_create(shmt_tensor* t) {
   return m;
 }
 
-/* That of a view whose base has joined the graph, without a history yet; other threads may make it too. */
+/* Make the metadata of a view whose base has joined the graph; the view has no history yet. Other threads may do the
+ * same at once. */
 static shmt_autograd_meta* meta_of_stale_view(shmt_tensor* view, uint32_t version) {
   shmt_autograd_meta *m = empty_meta(), *found = NULL;
   if (!m) return NULL;
@@ -67,17 +49,15 @@ static void meta_free(shmt_autograd_meta* m) {
     if (SHMT_UNLIKELY(m->retains_grad)) shmt__node_forget_output(m->grad_fn, m);
     shmt__node_release(m->grad_fn);
   }
-  /* relaxed: the last reference is gone, nobody else looks. */
+  /* relaxed: the last reference is gone, no other thread reads it. */
   shmt_node* acc = atomic_load_explicit(&m->accumulator, memory_order_relaxed);
-  if (acc) shmt__accumulator_free(acc);
+  if (acc) acc->klass->destroy(acc);
   shmt__tensor_release(m->grad);
   if (SHMT_UNLIKELY(m->hooks != NULL)) shmt__hooks_free(m->hooks);
   shmt__pool_give(m, sizeof *m);
 }
 
 __attribute__((constructor)) static void install(void) {
-  locks_init();
-  (void)pthread_atfork(NULL, NULL, locks_init);
   shmt__autograd_meta_free = meta_free;
 }
 
@@ -126,7 +106,7 @@ static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
 }
 
 shmt_status shmt__meta_refresh_slow(shmt_tensor* view) {
-  /* acquire, here and below: who sees the version sees the history that is right for it. */
+  /* acquire, here and below: a thread that sees the version sees the history that belongs to it. */
   shmt_autograd_meta* m = __atomic_load_n(&view->autograd, __ATOMIC_ACQUIRE);
   const uint32_t version = shmt__tensor_version(view);
   if (m) {

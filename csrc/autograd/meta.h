@@ -1,21 +1,20 @@
-/* autograd/meta.h -- what a tensor knows of the graph, made when it first takes part in it.
+/* autograd/meta.h -- a tensor's autograd metadata, made when the tensor first takes part in a graph.
  *
- * A leaf that requires grad has `accumulator`; any other tensor in the graph has `grad_fn`. The
- * tensor's Autograd key bit is set exactly when one of the two says that it requires grad.
+ * A leaf that requires grad has `accumulator`; any other tensor in the graph has `grad_fn`. The tensor's Autograd key bit
+ * is set exactly when it requires grad by one of the two.
  *
  * Note [Views in the graph]
- * A view whose base was changed in place has a stale history: attr_version is not the version any
- * more. Its grad_fn is then made anew, an AsStridedBackward0 of the base, by shmt__meta_refresh,
- * which everybody calls who reads the grad_fn of a view; threads that use one view may do so at once.
- * A view without metadata was plain when it
- * was made; it joins the graph when its base has got a grad_fn.
+ * When the base of a view is changed in place, the view's history is stale: attr_version is no longer the version.
+ * shmt__meta_refresh then makes a new grad_fn, an AsStridedBackward0 of the base. Every function that reads the grad_fn of a
+ * view calls it first; several threads may do so at once. A view without metadata did not require grad when it was made;
+ * it joins the graph when its base has a grad_fn.
  */
 #ifndef SHMT_AUTOGRAD_META_H
 #define SHMT_AUTOGRAD_META_H
 
 #include "autograd/node.h"
 
-typedef struct shmt__version_cell shmt__version_cell; /* saved.c */
+typedef struct shmt__version_cell shmt__version_cell; /* autograd/recording/version_cell.h */
 typedef struct shmt__hook shmt__hook;                 /* autograd/hooks.h */
 
 struct shmt_autograd_meta {
@@ -61,11 +60,15 @@ shmt_status shmt__tensor_detach_inplace(shmt_tensor* t);
 /* The AccumulateGrad of a leaf that requires grad; a new reference. NULL and a record when out of
  * memory. */
 shmt_node* shmt__accumulator_of(shmt_tensor* leaf);
+/* An AccumulateGrad node; node.h says who owns what. */
+typedef struct shmt__accumulate_grad {
+  shmt_node node;
+  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
+} shmt__accumulate_grad;
 /* The leaf of an AccumulateGrad node; borrowed. */
-shmt_tensor* shmt__accumulator_variable(const shmt_node* n);
-/* The last reference of an AccumulateGrad went: it rests, and lets go of its leaf. */
-void shmt__accumulator_unreferenced(shmt_node* n);
-void shmt__accumulator_free(shmt_node* n);
+static inline shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
+  return ((const shmt__accumulate_grad*)n)->variable;
+}
 /* Add a gradient that fits the leaf. *grad is taken over when possible, and then set to NULL.
  * Errors: whatever the operators return. */
 shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
@@ -76,12 +79,10 @@ shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out);
 /* Nodes alive in this process, without those of leaves. */
 int64_t shmt__node_count(void);
 
-/* One of a few locks, by address: for .grad and lazily made nodes. Nothing that may wait for the
- * interpreter lock runs under it. */
+/* Lock .grad or a lazily made history: one of a few locks, chosen by the address. Code that may wait for the
+ * interpreter lock must not run under it. */
 void shmt__grad_lock(const void* what);
 void shmt__grad_unlock(const void* what);
-
-void shmt__version_cell_root_destroyed(shmt__version_cell* cell); /* the root is being destroyed */
 
 static inline bool shmt__dtype_differentiable(shmt_dtype d) {
   return shmt__dtype_kind[d] == SHMT_KIND_FLOATING || shmt__dtype_kind[d] == SHMT_KIND_COMPLEX;

@@ -1,25 +1,22 @@
-/* autograd/node.c -- making nodes, connecting them, and freeing long chains without recursion. */
+/* autograd/node.c -- making nodes, what only some of them carry, and freeing long chains without recursion. */
 #include "autograd/node.h"
 
 #include "autograd/hooks.h"
-#include "autograd/meta.h"
 #include "autograd/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers given on this thread, raised by what it connects to; see Note [Sequence numbers]. */
+/* The last sequence number of this thread, raised by what nodes are connected to; see Note [Sequence numbers]. */
 static _Thread_local uint64_t last_sequence __attribute__((tls_model("initial-exec")));
 
-/* Nodes without references that wait to be freed, linked through py_object (nobody wraps them any
- * more). */
+/* Nodes without references that wait to be freed, linked through py_object, which is free then. */
 static _Thread_local struct {
   shmt_node* head;
   bool active;
 } doomed __attribute__((tls_model("initial-exec")));
 
-/* Nodes made minus nodes freed, per thread; a node may end on another thread, so only the sum means
- * something. */
+/* Nodes created minus nodes freed on each thread. A node may be freed on another thread, so that only the sum counts. */
 typedef struct thread_count {
   int64_t n; /* written by its thread, read by any */
   struct thread_count* next;
@@ -58,6 +55,54 @@ static size_t node_bytes(const shmt__node_class* k, uint32_t n_edges, uint32_t n
          (size_t)n_inputs * sizeof(shmt__input_meta);
 }
 
+/* --- what only some nodes carry ------------------------------------------------------- */
+
+bool shmt__anomaly_on;
+char* (*shmt__anomaly_stack)(void);
+_Thread_local shmt_node* shmt__tls_current_node __attribute__((tls_model("initial-exec")));
+
+shmt__node_extras* shmt__node_extras_of(shmt_node* n) {
+  shmt__node_extras* there = __atomic_load_n(&n->extras, __ATOMIC_ACQUIRE);
+  if (there) return there;
+  shmt__node_extras* fresh = calloc(1, sizeof *fresh);
+  if (!fresh) {
+    (void)shmt__fail(SHMT_E_NOMEM, "%s: out of memory for hooks", n->klass->name);
+    return NULL;
+  }
+  shmt__node_extras* found = NULL;
+  /* release: publishes them zeroed; acquire: sees the other thread's. */
+  if (__atomic_compare_exchange_n(&n->extras, &found, fresh, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) return fresh;
+  free(fresh);
+  return found;
+}
+
+void shmt__node_extras_free(shmt_node* n) {
+  shmt__node_extras* x = n->extras;
+  n->extras = NULL;
+  shmt__hooks_free(x->hooks);
+  while (x->retains) {
+    shmt__retain* next = x->retains->next;
+    free(x->retains);
+    x->retains = next;
+  }
+  free(x->trace);
+  shmt__node_release(x->parent);
+  if (x->metadata) x->metadata_free(x->metadata);
+  free(x);
+}
+
+/* Anomaly mode: remember where the forward call stood. */
+static SHMT_COLD void record_stack(shmt_node* n) {
+  if (!shmt__anomaly_stack) return;
+  shmt__node_extras* x = shmt__node_extras_of(n);
+  if (!x) return;
+  x->trace = shmt__anomaly_stack();
+  x->parent = shmt__tls_current_node;
+  if (x->parent) shmt__node_retain(x->parent);
+}
+
+/* --- making ------------------------------------------------------------------------------ */
+
 shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32_t n_inputs) {
   size_t nbytes = node_bytes(k, n_edges, n_inputs);
   shmt_node* n = shmt__pool_take(nbytes);
@@ -76,11 +121,11 @@ shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32
   for (uint32_t i = 0; i < n_inputs; i++) shmt__node_input_meta(n, i)->dtype = SHMT_DTYPE_NONE;
   n->sequence_nr = k->is_accumulate ? UINT64_MAX : ++last_sequence;
   if (!k->is_accumulate) count_nodes(1);
-  if (SHMT_UNLIKELY(shmt__anomaly_on) && !k->is_accumulate) shmt__anomaly_record_stack(n);
+  if (SHMT_UNLIKELY(shmt__anomaly_on) && !k->is_accumulate) record_stack(n);
   return n;
 }
 
-/* Sizes of more than a few dims lie outside. */
+/* Sizes of many dims have memory of their own. */
 static void input_metas_fini(shmt_node* n) {
   for (uint32_t i = 0; i < n->n_inputs; i++) {
     shmt__input_meta* m = shmt__node_input_meta(n, i);
@@ -115,6 +160,8 @@ shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shm
                             out);
 }
 
+/* --- freeing ----------------------------------------------------------------------------- */
+
 static void node_free(shmt_node* n) {
   const shmt__node_class* k = n->klass;
   if (k->release_saved) k->release_saved(n);
@@ -128,8 +175,8 @@ static void node_free(shmt_node* n) {
 }
 
 static void node_unreferenced(shmt_node* n) {
-  if (SHMT_UNLIKELY(n->klass->is_accumulate)) {
-    shmt__accumulator_unreferenced(n);
+  if (SHMT_UNLIKELY(n->klass->unreferenced != NULL)) {
+    n->klass->unreferenced(n);
     return;
   }
   if (doomed.active) {
@@ -159,32 +206,6 @@ void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge) {
     n->sequence_nr = edge.node->sequence_nr + 1;
     if (last_sequence < n->sequence_nr) last_sequence = n->sequence_nr;
   }
-}
-
-shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out) {
-  *out = (shmt_edge){NULL, 0};
-  if (!t) return SHMT_OK;
-  SHMT_TRY(shmt__meta_refresh(t));
-  if (!(t->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
-  shmt_autograd_meta* m = t->autograd;
-  if (m->grad_fn) {
-    shmt__node_retain(m->grad_fn);
-    *out = (shmt_edge){m->grad_fn, m->output_nr};
-    return SHMT_OK;
-  }
-  shmt_node* acc = shmt__accumulator_of(t);
-  if (SHMT_UNLIKELY(!acc)) return SHMT_E_NOMEM;
-  *out = (shmt_edge){acc, 0};
-  return SHMT_OK;
-}
-
-shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t) {
-  if (!t || (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW)) && !(t->keys & SHMT_KEYBIT_Autograd)))
-    return SHMT_OK;
-  shmt_edge edge;
-  SHMT_TRY(shmt__gradient_edge(t, &edge));
-  if (edge.node) shmt__node_set_edge(n, i, edge);
-  return SHMT_OK;
 }
 
 const char* shmt__node_operator_name(const shmt_node* n, char* buf, size_t cap) {

@@ -1,32 +1,30 @@
 /* autograd/node.h -- the graph: nodes, edges, saved tensors.
  *
- * Generated derivative nodes (generated/autograd/), Python functions, AccumulateGrad,
- * CopySlices and the like all begin with a shmt_node and differ by their class.
+ * All nodes begin with a shmt_node and differ by their class: generated nodes (generated/autograd/), those of Python's
+ * Function, AccumulateGrad, CopySlices.
  *
  *   tensor --autograd->grad_fn--> node --edges[i]--> (node, input number)
  *
- * Ownership. A non-leaf tensor owns its grad_fn; a node owns the nodes its edges lead to; an
- * AccumulateGrad owns its leaf, and the leaf remembers its AccumulateGrad weakly. A node never owns
- * a tensor that owns the node: an output saved by its own node is kept without history
- * (SavedOutput) and gets it back when unpacked. An AccumulateGrad's memory belongs to its leaf's
- * metadata; while anyone refers to the node it keeps the leaf alive in turn.
+ * Ownership. A non-leaf tensor owns its grad_fn. A node owns the nodes to which its edges lead. A node never owns a tensor
+ * that owns the node: an output saved by its own node is kept without history and gets it back when it is unpacked (Note
+ * [Saved outputs] in recording/saved.c). The memory of an AccumulateGrad belongs to its leaf's metadata; while anything
+ * refers to the node, the node owns a reference of the leaf in turn.
  *
  * Note [Sequence numbers]
- * A node's number is higher than those of all nodes that its edges lead to, on whatever threads
- * they were made: shmt__node_connect raises it where needed. So running nodes in falling order is
- * running them in topological order, and the engine needs no counting pass over the graph.
- * AccumulateGrad nodes have UINT64_MAX.
+ * A node's number is higher than those of all nodes to which its edges lead, whichever threads made them:
+ * shmt__node_connect raises it where needed. Descending order is therefore a topological order, and the engine need not
+ * count dependencies first. AccumulateGrad nodes have UINT64_MAX.
  *
  * Note [What an Autograd kernel does], in this order, when shmt__grad_enabled() and an argument
  * shmt__wants_grad:
  *   1. in place: shmt__check_inplace(self, true) (with false when nothing is recorded)
  *   2. shmt__node_create, then shmt__node_connect for each differentiable argument. An in-place
  * operator's edge 0 is always self, also when self gets no gradient
- *   3. shmt__saved_init of the arguments its formulas use; an in-place operator that needs the old
+ *   3. shmt__saved_init of the arguments that its derivatives use; an in-place operator that needs the old
  * self saves a clone
  *   4. the kernels below, with Autograd and ADInplaceOrView excluded for whatever they call inside
  *   5. shmt__set_history for each output, or shmt__rebase_history
- *   6. shmt__saved_init(.., true) of the outputs its formulas use
+ *   6. shmt__saved_init(.., true) of the outputs that its derivatives use
  */
 #ifndef SHMT_AUTOGRAD_NODE_H
 #define SHMT_AUTOGRAD_NODE_H
@@ -47,6 +45,7 @@ typedef struct shmt__node_class {
   shmt_status (*apply)(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
   void (*release_saved)(shmt_node* node); /* drop saved tensors; may be called twice */
   void (*destroy)(shmt_node* node);       /* NULL: release_saved is all there is */
+  void (*unreferenced)(shmt_node* node);  /* NULL: the node is freed with its last reference; else called instead */
   bool is_accumulate;
   bool takes_undefined; /* apply is called also when all grads are NULL */
 } shmt__node_class;
@@ -64,7 +63,7 @@ struct shmt_node {
   void* py_object;                      /* live Python wrapper, borrowed */
 };
 
-/* What is known of one forward output, so that the engine can fit a gradient to it. Kept behind the
+/* What is known of one forward output, so that the engine can check and fit its gradient. It is stored behind the
  * edges. */
 enum { SHMT_INPUT_META_DIMS = 5 };
 typedef struct shmt__input_meta {
@@ -97,8 +96,8 @@ shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32
 /* Edge i leads to where t's gradient goes (grad_fn, or its AccumulateGrad); empty when t is NULL or
  * needs none. */
 shmt_status shmt__node_connect(shmt_node* n, uint32_t i, shmt_tensor* t);
-/* The number of forward outputs was not known at creation (an operator that returns a list).
- * Before any set_history. Errors: SHMT_E_NOMEM. */
+/* Set the number of forward outputs when it was not known at creation (an operator that returns a list). Call it
+ * before any set_history. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__node_set_n_inputs(shmt_node* n, uint32_t n_inputs);
 /* Forward output i looks like t; set_history does this too. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__node_describe_input(shmt_node* n, uint32_t i, const shmt_tensor* t);
@@ -110,12 +109,12 @@ void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge);
 /* "Mul" for "MulBackward0", as torch's messages name forward functions; into buf, returned. */
 const char* shmt__node_operator_name(const shmt_node* n, char* buf, size_t cap);
 
-/* While a run for given inputs applies a node on this thread: which nodes lead to those; else NULL. */
+/* While a backward for given inputs applies a node on this thread: the nodes that lead to those inputs; else NULL. */
 struct shmt__needed_nodes;
 extern _Thread_local const struct shmt__needed_nodes* shmt__tls_needed_nodes __attribute__((tls_model("initial-exec")));
 /* Does n lead to an input, or is it one? */
 bool shmt__needed_nodes_wants(const struct shmt__needed_nodes* needed, const shmt_node* n);
-/* Is the gradient along edge i asked for? */
+/* Is the gradient along edge i needed? */
 static inline bool shmt__node_needs(const shmt_node* n, uint32_t i) {
   const shmt_node* to = n->edges[i].node;
   return to && (SHMT_LIKELY(!shmt__tls_needed_nodes) || shmt__needed_nodes_wants(shmt__tls_needed_nodes, to));
@@ -134,15 +133,15 @@ typedef struct shmt__saved {
 
 /* t may be NULL. */
 shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output);
-/* The same for another argument of an in-place operator: a clone when t shares memory with `changed`. As it is,
- * it would be changed, and own the node that it is saved in. */
+/* The same for another argument of an in-place operator. It saves a clone when t shares memory with `changed`: t
+ * itself would be changed, and would own the node that saves it. */
 shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed);
 /* New reference (NULL when none was saved). owner: the node, needed for outputs.
  * Errors: SHMT_E_RUNTIME "Trying to backward through the graph a second time ...",
  * "one of the variables needed for gradient computation has been modified by an inplace operation
  * ...". */
 shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out);
-/* Returns SHMT_E_RUNTIME: what was saved went with its node's last backward pass. */
+/* Record that the saved tensors were freed by the node's last backward pass; returns SHMT_E_RUNTIME. */
 shmt_status shmt__saved_freed(void) SHMT_COLD;
 void shmt__saved_fini(shmt__saved* s);
 
@@ -153,7 +152,7 @@ void shmt__saved_fini(shmt__saved* s);
 static inline bool shmt__tensor_requires_grad(const shmt_tensor* t) {
   return (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) != 0;
 }
-/* Generated kernels: is any of these wanted? */
+/* For generated kernels: does t require grad? t may be NULL. */
 static inline bool shmt__wants_grad(const shmt_tensor* t) {
   return t && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
 }
@@ -165,16 +164,16 @@ shmt_status shmt__set_history(shmt_tensor* out, shmt_node* node, uint32_t nr);
  * itself). several: the operator returns more than one view, which forbids changing them in place.
  */
 shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several);
-/* May t be changed in place here? What was made in inference mode has no version by which a later use
- * would notice, so that it changes in that mode only. Errors: SHMT_E_RUNTIME. */
+/* May t be changed in place here? A tensor made in inference mode has no version by which a later use would notice
+ * the change, so that it may change in that mode only. Errors: SHMT_E_RUNTIME. */
 SHMT_COLD shmt_status shmt__fail_inference_write(void);
 static inline shmt_status shmt__check_tracked(const shmt_tensor* t) {
   if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference_mode)) return SHMT_OK;
   return shmt__fail_inference_write();
 }
-/* Before an in-place operator that will be recorded: leaf and view checks with torch's wording. */
+/* Call before an in-place operator that will be recorded: checks leaves and views, with torch's messages. */
 shmt_status shmt__check_inplace(shmt_tensor* self, bool will_record);
-/* After it: self (and, for a view, its base through CopySlices) gets node as history. */
+/* Call after it: node becomes the history of self and, for a view, of its base, through CopySlices. */
 shmt_status shmt__rebase_history(shmt_tensor* self, shmt_node* node);
 /* The same for several tensors that one operator wrote to: output i of node is changed.data[i]. A view among them
  * other than the first is refused (RUNTIME); see there. */

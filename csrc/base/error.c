@@ -1,8 +1,8 @@
 /* base/error.c -- the thread's error record.
  *
- * A fixed buffer for each thread, allocated at its first failure: thread-local space itself is scarce in
- * a library that is loaded late, since its hot variables are in the static block. When memory is out,
- * threads share one emergency buffer. Longer messages are cut at the end, on a whole UTF-8 character.
+ * Each thread has a fixed buffer, which is allocated at its first failure. It is not thread-local itself: a library
+ * that is loaded late has little static thread-local space, and the hot variables need it. When no memory is left,
+ * threads share one emergency buffer. Longer messages are cut at the end of a whole UTF-8 character.
  */
 #include "base/error.h"
 
@@ -57,7 +57,7 @@ static void trim_partial_character(error_record* r) {
   if (len - (start - 1) < need) r->message[start - 1] = '\0';
 }
 
-/* Formats aside first: an argument may be the message recorded before. */
+/* The text is formatted into a local buffer first, since an argument may be the message recorded before. */
 static void record_message(shmt_status code, int os_errno, const char* fmt, va_list args) {
   char text[MESSAGE_BYTES];
   error_record* r = obtain();

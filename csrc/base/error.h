@@ -1,12 +1,11 @@
 /* base/error.h -- status codes, the thread's error record, and ownership macros.
  *
- * A function that can fail returns shmt_status and, when it is not SHMT_OK, has
- * filled the thread-local record with a message that states the values: what was
- * got, what was expected; operators begin it with "name(): ". Nobody logs what
- * it returns. Python turns the code into an exception by a generated table.
+ * A function that can fail returns shmt_status. When that is not SHMT_OK, the function has filled the thread-local
+ * record with a message that states the values: what it got and what it expected. Messages of operators begin with
+ * "name(): ". C code never logs a failure; Python turns the code into an exception by a generated table.
  *
- * Ownership words used everywhere: "borrows" (the caller keeps it), "new
- * reference" (the receiver releases it), "consumes" (it is gone).
+ * Comments use three words for ownership: "borrows" (the caller keeps it), "new reference" (the receiver releases
+ * it), "consumes" (the caller has it no longer).
  */
 #ifndef SHMT_BASE_ERROR_H
 #define SHMT_BASE_ERROR_H
@@ -37,7 +36,7 @@ SHMT_COLD shmt_status shmt__fail_errno(int err, const char* fmt, ...) SHMT_PRINT
       return shmt_try_status_;                           \
   } while (0)
 
-/* Originate a failure: SHMT_REQUIRE(n >= 0, SHMT_E_VALUE, "narrow(): length must be >= 0, got %" PRId64, n); */
+/* Fail with a message: SHMT_REQUIRE(n >= 0, SHMT_E_VALUE, "narrow(): length must be >= 0, got %" PRId64, n); */
 #define SHMT_FAIL(code, ...) return shmt__fail((code), __VA_ARGS__)
 #define SHMT_REQUIRE(cond, code, ...)                    \
   do {                                                   \
@@ -45,8 +44,8 @@ SHMT_COLD shmt_status shmt__fail_errno(int err, const char* fmt, ...) SHMT_PRINT
       return shmt__fail((code), __VA_ARGS__);            \
   } while (0)
 
-/* Own invariants. assert() is not used: CPython's flags carry -DNDEBUG.
- * SHMT_DEBUG 0: nothing; 1: SHMT_ASSERT; 2: also SHMT_ASSERT_FULL. */
+/* Assertions of our own invariants. assert() is not used, because CPython's flags carry -DNDEBUG. SHMT_DEBUG 0: none;
+ * 1: SHMT_ASSERT; 2: also SHMT_ASSERT_FULL. */
 #ifndef SHMT_DEBUG
 #define SHMT_DEBUG 0
 #endif
@@ -62,9 +61,9 @@ _Noreturn SHMT_COLD void shmt__assert_failed(const char* what, const char* file,
 #define SHMT_ASSERT_FULL(cond) ((void)0)
 #endif
 
-/* SHMT_AUTO(shmt_tensor) t = NULL; is released when it goes out of scope;
- * *out = SHMT_TAKE(t); hands it on instead. A type T takes part by defining
- * static inline void shmt__auto_T(T** p) next to its release function. */
+/* SHMT_AUTO(shmt_tensor) t = NULL; declares a variable that is released at the end of its scope. *out = SHMT_TAKE(t);
+ * hands it on instead. A type T takes part by defining static inline void shmt__auto_T(T** p) next to its release
+ * function. */
 #define SHMT_AUTO(type) __attribute__((cleanup(shmt__auto_##type))) type*
 #define SHMT_TAKE(var)                                   \
   ({                                                     \

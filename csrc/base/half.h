@@ -1,4 +1,4 @@
-/* base/half.h -- the two 16-bit floating-point types, the complex number of two halves, and their conversions.
+/* base/half.h -- float16, bfloat16 and complex32 (two float16), and their conversions.
  *
  * Kernels calculate in float (complex32: in complex64) and convert at loads and stores. bfloat16 is the upper half of
  * a float, rounded to nearest even.
@@ -21,16 +21,16 @@ typedef struct shmt_complex32 {
   shmt_float16 re, im;
 } shmt_complex32;
 
-/* In integer steps without branches: the compiler makes vectors of them, at every instruction set. Of those of
- * _Float16 it makes none, and without F16C each is a call. */
+/* The steps are integer operations without branches, which the compiler vectorises at every instruction set. It does
+ * not vectorise conversions of _Float16, and without F16C each of those is a call. */
 static inline float shmt__float16_to_float(shmt_float16 x) {
   union {
     uint32_t u;
     float f;
   } v, small;
   const uint32_t a = (x.bits & 0x7fffu) << 13;
-  /* The exponent's bias changes by 112. A subnormal loses the leading one again that its new exponent stands for: no
-   * subnormal float occurs, which a thread may have been told to take for zero. */
+  /* The exponent's bias changes by 112. For a subnormal, a leading one is added with the new exponent and subtracted
+   * again. No subnormal float occurs on the way: a thread may flush those to zero. */
   small.u = a + (113u << 23);
   small.f -= 0x1p-14f;
   v.u = a < 1u << 23 ? small.u : a + (112u << 23);
@@ -46,11 +46,12 @@ static inline shmt_float16 shmt__float16_from_float(float x) {
     uint32_t u;
   } v = {.f = x}, small;
   const uint32_t sign = (v.u >> 16) & 0x8000u, a = v.u & 0x7fffffffu;
-  /* Below 2^-14 an addition rounds to the smallest steps; its result's low bits are the number's. */
+  /* Below 2^-14 the addition rounds to float16's smallest step; the low bits of its sum are those of the result. */
   small.u = a;
   small.f += 0.5f;
   const uint32_t subnormal = small.u - 0x3f000000u;
-  /* The exponent's bias less 112, and half a step to round, less when that were to an odd number. */
+  /* Subtract 112 from the exponent's bias and add half a step to round, a little less when a tie would go to an odd
+   * number. */
   const uint32_t normal = (a + 0xc8000fffu + ((a >> 13) & 1u)) >> 13;
   const uint32_t large = a > 0x7f800000u ? 0x7e00u : 0x7c00u;
   const uint32_t finite = a < 0x38800000u ? subnormal : normal;

@@ -27,7 +27,7 @@ shmt_status shmt__set_default_dtype(shmt_dtype dtype);
 int shmt__dtype_category(shmt_dtype dtype);
 /* complex32 for float16, complex128 for float64, complex64 for the rest; complex stays. */
 shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype);
-/* The dtype of a complex one's parts; others stay. */
+/* The dtype of a complex dtype's real part; other dtypes stay. */
 shmt_dtype shmt__to_real_dtype(shmt_dtype dtype);
 /* "Float", "Long", ...: how torch's messages call a dtype. */
 const char* shmt__dtype_title(shmt_dtype dtype);
@@ -36,7 +36,7 @@ const char* shmt__dtype_title(shmt_dtype dtype);
 shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b);
 /* Errors: SHMT_E_RUNTIME "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote A and B". */
 shmt_status shmt__promote_types(shmt_dtype a, shmt_dtype b, shmt_dtype* out);
-/* torch's rule: complex does not go to real, floating not to integral, numbers not to bool. */
+/* Does torch allow this cast? Not from complex to real, from floating to integral, or from a number to bool. */
 bool shmt__can_cast(shmt_dtype from, shmt_dtype to);
 
 /* The running result type of a list of operands; start from SHMT_RESULT_TYPE_INIT. */

@@ -1,9 +1,10 @@
-/* base/refs.h -- giving up references to counted things of this process.
+/* base/refs.h -- giving up references to reference-counted objects of this process.
  *
  * Note [The last holder]
- * A new reference comes only from an existing one. Who finds the count at 1 while holding a reference is therefore
- * alone, nobody can come meanwhile, and the end of most things costs no locked instruction. Where references also come
- * from elsewhere (a weak one of a storage, the table of blocks that a process holds), the count itself must fall.
+ * A new reference is made only from an existing one. A holder that reads a count of 1 therefore holds the only
+ * reference, and no other thread can make one. So most objects end without a locked instruction. Where references also
+ * come from elsewhere (a weak reference of a storage, the table of blocks that a process holds), the count itself must
+ * be decremented.
  */
 #ifndef SHMT_BASE_REFS_H
 #define SHMT_BASE_REFS_H

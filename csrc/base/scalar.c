@@ -1,4 +1,4 @@
-/* base/scalar.c -- numbers that stand alone: conversions between shmt_scalar and elements. */
+/* base/scalar.c -- Python numbers as shmt_scalar: what fits a dtype, loading and storing an element. */
 #include "base/scalar.h"
 
 #include "base/half.h"
@@ -21,7 +21,7 @@ double shmt__scalar_to_double(shmt_scalar s) {
   return 0.0;
 }
 
-/* C leaves out-of-range casts undefined; saturate, and send NaN where x86 sends it. */
+/* C leaves out-of-range casts undefined. Here they saturate, and NaN becomes what x86 makes of it. */
 static int64_t double_to_int64(double d) {
   if (d >= -0x1p63 && d < 0x1p63) return (int64_t)d;
   return d >= 0x1p63 ? INT64_MAX : INT64_MIN;
@@ -87,11 +87,11 @@ static bool fits_integer(shmt_scalar s, shmt_dtype dtype) {
   if (s.tag == SHMT_SCALAR_UINT) return (uint64_t)s.v.i <= highest;
   if (s.tag == SHMT_SCALAR_INT) {
     if (s.v.i >= 0) return (uint64_t)s.v.i <= highest;
-    /* Unsigned: a negative number wraps, as long as its magnitude fits. */
+    /* A negative number wraps into an unsigned dtype, as long as its magnitude fits. */
     return is_signed ? s.v.i >= -(int64_t)highest - 1 : (uint64_t)0 - (uint64_t)s.v.i <= highest;
   }
   double d = shmt__scalar_to_double(s), above = ldexp(1.0, bits);
-  /* What would be rounded to fit does not. The last: 64 bits have no highest number in double. */
+  /* A number that only rounding would make fit does not fit. The last test: double has no largest 64-bit integer. */
   return d >= (is_signed ? -above : 0) && d <= (double)highest && d < above;
 }
 
@@ -223,7 +223,7 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
     memcpy(parts, p, sizeof parts);
     return shmt__scalar_complex(parts[0], parts[1]);
   }
-  /* Of known sizes: of others it is a call of the C library. */
+  /* The sizes are constants: a copy of unknown size is a call of the C library. */
   if (size == 8)
     bits = LOAD(uint64_t);
   else if (size == 4)
@@ -231,6 +231,6 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
   else
     bits = size == 2 ? LOAD(uint16_t) : LOAD(uint8_t);
   if (shmt__dtype_kind[dtype] == SHMT_KIND_UNSIGNED) return shmt__scalar_uint(bits);
-  /* Sign-extend: the shift right of a negative number is arithmetic with every compiler we take. */
+  /* Sign-extend: with every compiler we support, shifting a negative number right is arithmetic. */
   return shmt__scalar_int((int64_t)(bits << unused_bits) >> unused_bits);
 }

@@ -1,4 +1,4 @@
-/* base/scalar.h -- numbers that stand alone: conversions between shmt_scalar and elements. */
+/* base/scalar.h -- Python numbers as shmt_scalar: what fits a dtype, loading and storing an element. */
 #ifndef SHMT_BASE_SCALAR_H
 #define SHMT_BASE_SCALAR_H
 
@@ -21,7 +21,7 @@ bool shmt__scalar_to_bool(shmt_scalar s);
 void shmt__scalar_to_complex(shmt_scalar s, double out[2]);
 bool shmt__scalar_is_integral(shmt_scalar s, bool include_bool);
 
-/* The dtype a lone number of this kind has: bool, int64, the default dtype or its complex twin. */
+/* The dtype of a Python number of this kind: bool, int64, the default dtype or its complex counterpart. */
 shmt_dtype shmt__scalar_dtype(shmt_scalar s);
 
 /* Write value as one element of dtype at p.

@@ -35,7 +35,7 @@ shmt_status shmt__warn(const char* fmt, ...) {
 shmt_status shmt__warn_once(_Atomic(bool)* warned, const char* fmt, ...) {
   va_list args;
 
-  /* relaxed: nothing else is read by it, and of two threads one tells. */
+  /* relaxed: no other memory depends on it, and exactly one of two threads warns. */
   if (atomic_exchange_explicit(warned, true, memory_order_relaxed) &&
       !atomic_load_explicit(&always, memory_order_relaxed))
     return SHMT_OK;

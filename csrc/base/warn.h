@@ -1,7 +1,7 @@
-/* base/warn.h -- one channel for warnings; whoever faces the user installs the hook.
+/* base/warn.h -- how C code warns the user.
  *
- * Layers below Python never print. They call shmt__warn; the Python door installs a hook that raises
- * the warning through `warnings.warn`. Without a hook the warning is dropped.
+ * Layers below Python never print. They call shmt__warn; the Python layer installs a hook that passes the warning to
+ * `warnings.warn`. Without a hook the warning is dropped.
  */
 #ifndef SHMT_BASE_WARN_H
 #define SHMT_BASE_WARN_H
@@ -27,7 +27,7 @@ SHMT_COLD shmt_status shmt__warn_once(_Atomic(bool)* warned, const char* fmt, ..
 /* Whether shmt__warn_once repeats itself; false at first. */
 void shmt__warn_set_always(bool always);
 
-/* Install the hook (NULL removes it); called once by the door. */
+/* Install the hook (NULL removes it); the Python layer calls this once. */
 void shmt__warn_set_hook(shmt__warn_hook hook);
 
 #endif

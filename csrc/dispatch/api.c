@@ -1,4 +1,4 @@
-/* dispatch/api.c -- looking at the dispatcher from Python. */
+/* dispatch/api.c -- the functions of api/dispatch.h: inspecting the dispatcher. */
 #include "api/dispatch.h"
 
 #include "dispatch/registry.h"

@@ -1,11 +1,11 @@
-/* dispatch/boxed.c -- calls through a stack of values. */
+/* dispatch/boxed.c -- calls with boxed arguments and results. */
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
 #include "storage/allocator.h"
 #include "tensor/tensor.h"
 
-/* A call without tensors: BackendSelect looks at it when the operator has that row, else the device
- * argument decides. */
+/* The keys of a call without tensors. BackendSelect decides when the operator has a kernel there, else the device
+ * argument. */
 static shmt_keyset factory_keys(const shmt_operator* op, const shmt_value* args) {
   if (atomic_load_explicit(&op->mask, memory_order_relaxed) & SHMT_KEYBIT_BackendSelect)
     return SHMT_KEYBIT_BackendSelect;

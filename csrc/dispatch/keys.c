@@ -1,4 +1,4 @@
-/* dispatch/keys.c -- names of keys and operators, and the thread's key sets. */
+/* dispatch/keys.c -- names of keys and operators, the thread's key sets and its recording state. */
 #include "dispatch/registry.h"
 #include "generated/key_names.h"
 

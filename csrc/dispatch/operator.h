@@ -1,9 +1,9 @@
-/* dispatch/operator.h -- an operator: a schema and a row of kernels, one per dispatch key.
+/* dispatch/operator.h -- an operator: a schema and a table with one kernel per dispatch key.
  *
- * A call takes the key set of its tensors, adds the thread's included keys, removes its
- * excluded ones and those this operator has nothing for (`mask`), and calls the kernel of
- * the highest bit left. The generated caller of each operator, shmt_op_<name>[_<overload>](),
- * does that inline; nothing is looked up by name after start-up.
+ * A call takes the key set of its tensors, adds the thread's included keys, and removes the thread's excluded keys and
+ * those for which this operator has no kernel (`mask`). It calls the kernel of the highest key that is left. The
+ * generated caller of each operator, shmt_op_<name>[_<overload>](), does that inline; nothing is looked up by name after
+ * start-up.
  *
  * Note [Kernel conventions]
  * unboxed  shmt_status f(shmt_keyset ks, <arguments as in base/types.h>, <results>)
@@ -17,15 +17,14 @@
  * signatures) convert. A run-time operator has no unboxed signature and uses boxed kernels only.
  *
  * Note [Results of a kernel that fails]
- * A kernel finds its results empty (NULL tensors, empty lists, values without tag) and may store into them
- * before it can still fail. Who calls it (shmt__invoke_X, shmt__box_X, shmt__unbox_X and
- * shmt__operator_call) releases what is there after a failure and leaves the results empty, so neither a
- * kernel nor a caller of an operator does it.
+ * A kernel's results are empty when it begins (NULL tensors, empty lists, values without a tag). It may store some of
+ * them and fail afterwards. Its caller (shmt__invoke_X, shmt__box_X, shmt__unbox_X and shmt__operator_call) then releases
+ * what is there and leaves the results empty, so that neither kernels nor callers of operators clean up.
  *
  * Note [Table updates]
- * Readers load one row entry with acquire order and never lock. Registration takes the registry's
- * lock, builds the new shmt__kernel, and stores its pointer with release order; a replaced kernel is
- * kept until the process ends (a reader may still be inside it).
+ * A call loads one entry of the table with acquire order and never locks. Registration takes the registry's lock, builds
+ * the new shmt__kernel, and stores its pointer with release order. A replaced kernel is kept until the process ends,
+ * since a call may still be running it.
  */
 #ifndef SHMT_DISPATCH_OPERATOR_H
 #define SHMT_DISPATCH_OPERATOR_H
@@ -63,8 +62,7 @@ struct shmt_operator {
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
   uint32_t id;
-  bool passes_conj_neg; /* nothing at Conjugate and Negative but what is registered: the operator takes
-                       such tensors as they are */
+  bool passes_conj_neg; /* no fallback at Conjugate and Negative: the operator takes conj and neg views as they are */
 };
 
 /* The thread's included and excluded keys. */
@@ -89,8 +87,8 @@ static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzl
 static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
   return (tensors | shmt__tls_keys.included) & ~shmt__tls_keys.excluded;
 }
-/* Would nobody see the operators of a composite: not recorded, not watched by a mode or a backend of its own? keys: the
- * arguments'. */
+/* Does nothing observe the operators that a composite calls? That is: they are not recorded, and neither a mode nor a
+ * backend of another kind sees them. keys: the keys of the arguments. */
 static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
   const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
   return (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
@@ -111,7 +109,7 @@ static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, s
   return shmt__operator_missing(op, ks);
 }
 
-/* Release what a failed kernel has left in a result, or in n boxed ones, and make it empty. */
+/* Release a result that a failed kernel has stored, or n boxed ones, and make it empty. */
 SHMT_COLD void shmt__result_drop(shmt_tensor** result);
 SHMT_COLD void shmt__results_drop(shmt_value* results, int n);
 

@@ -1,4 +1,4 @@
-/* dispatch/registry.c -- the operators by name, and tables made from registrations. */
+/* dispatch/registry.c -- operators by name, and their tables of kernels, computed from registrations. */
 #include "dispatch/registry.h"
 
 #include "generated/key_names.h"
@@ -46,7 +46,7 @@ typedef struct known_fallback {
   const shmt__kernel* kernel;
 } known_fallback;
 static known_fallback*
-    ever_fallback[SHMT_N_KEYS]; /* also dropped ones: what is in a row of an untouched operator */
+    ever_fallback[SHMT_N_KEYS]; /* also dropped ones: a kernel that is in this list is no kernel of an operator itself */
 
 /* --- names ------------------------------------------------------------------------ */
 
@@ -61,7 +61,7 @@ static uint64_t hash_part(uint64_t h, const char* s, size_t n) {
   return h;
 }
 
-/* name and overload of "name.overload", where "::" may hold dots of no interest. */
+/* Split "name.overload"; a namespace before "::" may have dots, which do not count. */
 static void split_name(const char* full, size_t* name_len, const char** overload) {
   const char* after = strstr(full, "::");
   const char* dot = strchr(after ? after : full, '.');
@@ -211,7 +211,7 @@ static bool returns_view(const shmt_schema* s) {
   return false;
 }
 
-/* See Note [What fills a row]. */
+/* See Note [Which kernel a key has]. */
 static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
@@ -237,20 +237,20 @@ static void refresh_locked(shmt_operator* op) {
     rows[key] = dead ? NULL : computed_kernel(op, key);
     if (rows[key]) mask |= (shmt_keyset)1 << key;
   }
-  /* Bits that go leave the mask before their rows empty, bits that come enter it after. A reader in
-   * between finds NULL and asks shmt__operator_missing, which waits for the lock. */
+  /* A bit is cleared from the mask before its entry becomes NULL, and set after its entry is filled. A call in between
+   * finds NULL and calls shmt__operator_missing, which waits for the lock. */
   shmt_keyset old = atomic_load_explicit(&op->mask, memory_order_relaxed);
   atomic_store_explicit(&op->mask, old & mask, memory_order_relaxed);
   for (int key = 0; key < SHMT_N_KEYS; key++)
     /* release: readers of the pointer see the kernel record filled. */
     if (rows[key] != current_kernel(op, key))
       atomic_store_explicit(&op->table[key], rows[key], memory_order_release);
-  /* release: who sees the bit sees the row. */
+  /* release: a call that sees the bit sees the entry. */
   atomic_store_explicit(&op->mask, mask, memory_order_release);
 }
 
-/* The rows of an operator that never had a registration become registrations themselves, so that
- * they come back when later ones are dropped. */
+/* The kernels of an operator that never had a registration become registrations, so that they are found again when
+ * later ones are dropped. */
 static bool adopt_kernels_locked(shmt_operator* op) {
   if (op->registrations) return true;
   shmt__registration* list = NULL;
@@ -462,8 +462,7 @@ void shmt__registration_drop(shmt__registration* r) {
   if (!r) return;
   enter();
   switch (r->kind) {
-    case REGISTRATION_DEFINE: /* stays linked: it names the place, and the operator's memory stays
-                               */
+    case REGISTRATION_DEFINE: /* it stays linked, since it names the place, and the memory of the operator stays */
       all[r->op->id] = NULL;
       refresh_locked(r->op);
       break;
@@ -516,7 +515,7 @@ static void keys_text(shmt_keyset ks, char* buf, size_t cap) {
 const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset ks) {
   char name[256], wanted[256], there[256];
   enter();
-  /* An update may just have passed by. */
+  /* A registration may just have added the kernel. */
   shmt_keyset mask = atomic_load_explicit(&op->mask, memory_order_relaxed);
   const shmt__kernel* k = (ks & mask) ? current_kernel(op, shmt__highest_key(ks & mask)) : NULL;
   bool alive = op->id < n_all && all[op->id] == op;

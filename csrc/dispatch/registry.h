@@ -1,6 +1,6 @@
-/* dispatch/registry.h -- every operator by name, and who registered what.
+/* dispatch/registry.h -- operators by name; defining operators and registering kernels at run time.
  *
- * Note [What fills a row]
+ * Note [Which kernel a key has]
  * An operator's table is computed from its registrations. For each run-time key, in this order:
  *   1. the newest kernel registered for exactly that key;
  *   2. CPU, Meta:                the newest CompositeExplicitAutograd kernel;
@@ -8,10 +8,9 @@
  *   4. CPU, Meta, BackendSelect: the newest CatchAll kernel;
  *   5. the newest fallback of that key;
  *   6. Conjugate, Negative:      shmt__conj_neg_fallback, unless the operator is a view.
- * Else the row is empty, its bit is not in the operator's mask, and a call passes to the key below.
- * The composite kinds leave the Autograd row empty on purpose: the operators they call record
- * themselves. What a generated operator's table holds at start-up counts as registered first, for
- * exactly that key.
+ * Otherwise the key has no kernel: its bit is not in the operator's mask, and a call passes to the key below. Composite
+ * kernels leave Autograd without a kernel on purpose: the operators that they call are recorded. The kernels that a
+ * generated operator has at start-up count as registered first, for exactly their keys.
  *
  * Note [Names]
  * A name is [namespace::]name[.overload]. The built-in operators have no namespace of their own in
@@ -52,9 +51,8 @@ shmt_status shmt__operator_define(const char* text, const char* where, shmt__reg
 shmt_status shmt__operator_impl(const char* name, int key, const shmt__kernel* kernel,
                                 void (*free_ctx)(void*), shmt__registration** out);
 
-/* A boxed kernel for every operator that has nothing at key. boxed == NULL: pass on to the key
- * below (the row stays empty even where an older fallback stands). Errors, ownership: as
- * shmt__operator_impl. */
+/* Register a boxed kernel at key for every operator that has none there. boxed == NULL: fall through to the key
+ * below, even where an older fallback stands. Errors, ownership: as shmt__operator_impl. */
 shmt_status shmt__key_fallback(int key, const shmt__kernel* kernel, void (*free_ctx)(void*),
                                shmt__registration** out);
 

@@ -4,7 +4,7 @@
 #include "base/overflow.h"
 #include "iter/copy/move.h"
 
-enum { CROSSED = 8 /* rows and columns from which squares pay */ };
+enum { CROSSED = 8 /* a transpose of at least so many rows and columns goes by tiles */ };
 
 void shmt__blocks_init(shmt__blocks* b, const shmt_tensor* t, shmt_dtype dtype) {
   shmt__loop_nest* const w = &b->dims;
@@ -19,7 +19,7 @@ void shmt__blocks_init(shmt__blocks* b, const shmt_tensor* t, shmt_dtype dtype) 
   w->n_dims = 0;
   for (int d = t->n_dims - 1; d >= 0; d--) {
     const int last = w->n_dims - 1;
-    const int64_t step = shmt__wrap_mul_i64(t->strides[d], b->item); /* of an empty tensor it may be anything */
+    const int64_t step = shmt__wrap_mul_i64(t->strides[d], b->item); /* an empty tensor may have any stride */
     if (t->sizes[d] == 1) continue;
     if (last >= 0 && step == shmt__wrap_mul_i64(w->from[last], w->sizes[last])) {
       w->sizes[last] *= t->sizes[d];

@@ -1,4 +1,4 @@
-/* iter/build.c -- the general way to build an iterator: dtypes, casts, given outputs and new ones. */
+/* iter/build.c -- building an iterator in general: dtypes, casts, given outputs and new ones. */
 #include "iter/build.h"
 
 #include "base/promote.h"
@@ -39,7 +39,7 @@ static shmt_status find_common_dtype(shmt_iter* it) {
     SHMT_TRY(shmt__result_type_get(&result, &it->common_dtype));
   } else if (it->promote != SHMT_PROMOTE_SAME &&
              it->operands[it->n_outputs].tensor->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
-    bool all = true; /* numbers only: a float counts as the default dtype */
+    bool all = true; /* Python numbers only: a float counts as the default dtype */
     for (int k = it->n_outputs; k < it->n_operands; k++)
       all &= (it->operands[k].tensor->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0;
     if (all && it->common_dtype == SHMT_FLOAT64) it->common_dtype = shmt__default_dtype();
@@ -98,7 +98,7 @@ static shmt_status set_temporary(shmt_iter* it, shmt__operand* op) {
   shmt_tensor* work = NULL;
 
   if (dtype == op->tensor->dtype || it->is_meta) return SHMT_OK;
-  /* A comparison in place of such a tensor reads what it has written: shmt__iter_run converts. */
+  /* An in-place comparison of such a tensor reads what it has written; shmt__iter_run converts each element. */
   if (op->read && dtype == SHMT_BOOL && shmt__may_overlap_itself(op->tensor)) return SHMT_OK;
   SHMT_TRY(shmt__tensor_empty_like(op->tensor, dtype, &work));
   op->original = op->tensor;
@@ -108,7 +108,8 @@ static shmt_status set_temporary(shmt_iter* it, shmt__operand* op) {
   return SHMT_OK;
 }
 
-/* Given outputs: check the cast; those of another shape are laid aside until it is known how new ones lie. */
+/* Check that the result can be cast to a given output. An output of another shape is resized later, when the layout
+ * of new outputs is known. */
 static shmt_status prepare_given_output(build_state* b, int k) {
   shmt_iter* it = b->it;
   shmt__operand* op = &it->operands[k];
@@ -133,8 +134,7 @@ static shmt_status prepare_given_output(build_state* b, int k) {
 
 /* --- memory order ----------------------------------------------------------------------- */
 
-/* Strides of a new output: those of the inputs when they all agree, else dense in the walk's order.
- */
+/* A new output takes the inputs' strides when they all agree; otherwise it is dense, in the order of the loops. */
 static shmt_status allocate_output(build_state* b, int k, const shmt_tensor* layout) {
   shmt_iter* it = b->it;
   shmt__operand* op = &it->operands[k];

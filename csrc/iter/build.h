@@ -1,4 +1,4 @@
-/* iter/build.h -- the general way to build an iterator (iter.c has the short cuts). */
+/* iter/build.h -- building an iterator in general; iter.c has the short cuts for common operands. */
 #ifndef SHMT_ITER_BUILD_H
 #define SHMT_ITER_BUILD_H
 

@@ -1,16 +1,16 @@
-/* iter/cursor.h -- positions in some dims of a source and a target, one after the other: for operators whose step is a
- * line or a row, not an element.
+/* iter/cursor.h -- stepping through some dims of a source and a target at once, for operators that work on a row at a
+ * time.
  *
  *   shmt__cursor c;
- *   shmt__cursor_init(&c, &walk, begin);
- *   for (int64_t i = begin; i < end; i++, shmt__cursor_next(&c, &walk)) use(c.from, c.to);
+ *   shmt__cursor_init(&c, &nest, begin);
+ *   for (int64_t i = begin; i < end; i++, shmt__cursor_next(&c, &nest)) use(c.from, c.to);
  */
 #ifndef SHMT_ITER_CURSOR_H
 #define SHMT_ITER_CURSOR_H
 
 #include "base/types.h"
 
-/* The dims in the order in which they are walked through, the one that runs fastest first. */
+/* Nested loops over some dims, the innermost first. */
 typedef struct shmt__loop_nest {
   int n_dims;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -32,7 +32,7 @@ static inline void shmt__cursor_init(shmt__cursor* c, const shmt__loop_nest* w, 
   }
 }
 
-/* Behind the last position comes the first. */
+/* After the last position comes the first. */
 static inline void shmt__cursor_next(shmt__cursor* c, const shmt__loop_nest* w) {
   for (int d = 0; d < w->n_dims; d++) {
     c->from += w->from[d];

@@ -105,7 +105,7 @@ shmt_status shmt__iter_check_overlap(const shmt_iter* it, const shmt_tensor* out
   return SHMT_OK;
 }
 
-/* Not when each dim steps over all that the smaller steps reach. */
+/* It may not overlap itself when the stride of each dim is larger than all that the dims with smaller strides span. */
 bool shmt__may_overlap_itself(const shmt_tensor* t) {
   if (t->flags & SHMT_TENSOR_DENSE) return false;
   for (int d = 0; d < t->n_dims; d++) {
@@ -133,13 +133,12 @@ void shmt__iter_fill_strides(const shmt__iter_dims* dims, shmt__operand* op) {
   }
   for (int d = 0; d < dims->n_dims; d++) {
     bool own = d >= missing && (t->sizes[d - missing] != 1 || dims->sizes[d] == 1);
-    /* Unsigned: a dim of one element may have any stride, which nobody steps by. */
+    /* Unsigned, since a dim of one element may have any stride; nothing steps by it. */
     op->strides[d] = own ? (int64_t)((uint64_t)t->strides[d - missing] * (uint64_t)item) : 0;
   }
 }
 
-/* Positive: dim `slow` should run inside `fast`; negative: they are right; 0: no operand can tell.
- */
+/* Positive: dim `slow` should be the inner one; negative: the order is right; 0: no operand decides. */
 static int compare_dims(const shmt_iter* it, const shmt__iter_dims* dims, int fast, int slow) {
   for (int k = 0; k < it->n_operands; k++) {
     const shmt__operand* op = &it->operands[k];

@@ -10,7 +10,7 @@
 
 /* --- short cuts --------------------------------------------------------------- */
 
-/* May every input be read as it is when the common dtype is that of `lead`? */
+/* Is the common dtype that of `lead`, so that inputs of its dtype need no cast? */
 static inline bool dtype_is_settled(const shmt_iter* it, const shmt_tensor* lead) {
   switch (it->promote) {
     case SHMT_PROMOTE_INT_TO_FLOAT:
@@ -36,7 +36,7 @@ static inline bool take_scalar(shmt_iter* it, int k, const shmt_tensor* lead) {
   }
   if (it->promote == SHMT_PROMOTE_SAME) return false;
   if (shmt__dtype_category(t->dtype) > shmt__dtype_category(lead->dtype)) return false;
-  /* Two 0-d tensors promote like any two; only a number gives way to one. */
+  /* Two 0-d tensors promote like any two tensors; only a Python number yields to one. */
   if (lead->n_dims == 0 && !(t->flags & SHMT_TENSOR_WRAPPED_NUMBER)) return false;
   shmt__scalar_store_unsafe(shmt__scalar_load(p, t->dtype), lead->dtype, it->scalars[k]);
   op->data = it->scalars[k];
@@ -48,9 +48,8 @@ static inline shmt_dtype result_dtype(const shmt_iter* it, shmt_dtype common) {
   return it->promote == SHMT_PROMOTE_COMPARE ? SHMT_BOOL : common;
 }
 
-/* One output, inputs that are contiguous and of one shape, or 0-d, and of one dtype unless they are
- * read as they are: a single run over memory. False: not that case, nothing was changed but
- * operands' data. */
+/* One output, and inputs that are contiguous, of one shape and of one dtype (any dtypes without promotion), or 0-d:
+ * one loop over memory. False: another case, in which nothing but the operands' data pointers was changed. */
 static bool build_contiguous(shmt_iter* it, shmt_status* status) {
   const int n = it->n_operands;
   shmt__operand* const ops = it->operands;
@@ -105,7 +104,7 @@ static bool build_contiguous(shmt_iter* it, shmt_status* status) {
   return true;
 }
 
-/* The last step of build_broadcast: sizes of the user's, n_dims of the walk's. */
+/* The last step of build_broadcast. sizes: of the new output; n_dims: of the loops. */
 static bool take_new_output(shmt_iter* it, shmt_ints sizes, int n_dims, shmt_status* status) {
   shmt__operand* const ops = it->operands;
   int64_t numel = 1, step;
@@ -141,12 +140,13 @@ static bool may_broadcast(const shmt_iter* it) {
   return true;
 }
 
-/* One new output, inputs that are contiguous, of one dtype unless they are read as they are, and broadcast: no order of
- * dims is to be found, and dims merge as they are met. False: not that case, nothing was changed but operands' strides. */
+/* One new output, and contiguous inputs of one dtype (any dtypes without promotion) that broadcast: the order of the
+ * dims is known, and they are merged on the way. False: another case, in which nothing but the operands' strides was
+ * changed. */
 static __attribute__((noinline)) bool build_broadcast(shmt_iter* it, shmt_status* status) {
   const int n = it->n_operands;
   shmt__operand* const ops = it->operands;
-  int64_t sizes[SHMT_MAX_DIMS], steps[SHMT_ITER_MAX_OPERANDS]; /* in bytes, of the dim that comes next */
+  int64_t sizes[SHMT_MAX_DIMS], steps[SHMT_ITER_MAX_OPERANDS]; /* byte strides of the next dim */
   int n_dims = 0, last = -1;
 
   if (!may_broadcast(it)) return false;

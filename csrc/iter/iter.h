@@ -1,4 +1,4 @@
-/* iter/iter.h -- one strided walk for every operator that is a loop over elements.
+/* iter/iter.h -- the iterator of operators that are a loop over elements (torch's TensorIterator).
  *
  * Fill a shmt_iter on the stack, add outputs and inputs, build, run:
  *
@@ -42,12 +42,12 @@ typedef enum shmt__promote {
   SHMT_PROMOTE_BOOL_TO_INT,  /* then bool -> int64 (sums) */
 } shmt__promote;
 
-/* n elements along one run; data[k] and strides[k] (bytes) in the order outputs, inputs. */
+/* A loop over n elements of a row. data[k] and strides[k] (bytes): outputs first, then inputs. */
 typedef void (*shmt__loop)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
 
 typedef struct shmt__operand {
-  shmt_tensor** slot;    /* outputs: where the caller wants it */
-  shmt_tensor* tensor;   /* what the walk uses; owned when `owned` */
+  shmt_tensor** slot;    /* outputs: the caller's variable */
+  shmt_tensor* tensor;   /* what the loop uses; owned when `owned` */
   shmt_tensor* original; /* outputs computed in a temporary: the tensor to copy back to */
   shmt_dtype want;       /* outputs: fixed dtype or SHMT_DTYPE_NONE */
   bool owned;
@@ -70,13 +70,13 @@ typedef struct shmt_iter {
   int n_dims; /* after coalescing; innermost first */
   int64_t numel;
   int64_t sizes[SHMT_MAX_DIMS];
-  int elsewhere; /* operands cast, allocated or copied back: what finish has to do */
+  int elsewhere; /* operands that finish must copy back, hand over or release */
   shmt__operand operands[SHMT_ITER_MAX_OPERANDS];
   /* 0-d inputs of another dtype are cast into here instead of a tensor. */
   _Alignas(16) char scalars[SHMT_ITER_MAX_OPERANDS][16];
 } shmt_iter;
 
-/* Field by field: the struct has kilobytes of strides that nothing reads before they are written. */
+/* Each field is set by itself, since the struct has kilobytes of strides that are written before they are read. */
 static inline void shmt__iter_init(shmt_iter* it, const char* name) {
   it->name = name;
   it->promote = SHMT_PROMOTE_NONE;
@@ -120,20 +120,20 @@ static inline void shmt__iter_input(shmt_iter* it, shmt_tensor* t) { (void)shmt_
 
 /* On failure the iterator is already finished: just return the status. */
 shmt_status shmt__iter_build(shmt_iter* it);
-/* Walk all elements, over several threads when large. Loops cannot fail. */
+/* Run the loop over all elements, on several threads when there are many. Loops cannot fail. */
 shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx);
-/* The same for loops that do as much for an element as others for `cost` of them. */
+/* The same for expensive loops: an element costs as much as `cost` elements of a plain loop. */
 shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ctx, int64_t cost);
-/* The same on the calling thread only, in memory order of the first operand as torch's fills are
- * (random numbers). */
+/* The same on the calling thread only, in the memory order of the first operand. Random numbers are drawn so, as in
+ * torch. */
 shmt_status shmt__iter_run_serial(shmt_iter* it, shmt__loop loop, const void* ctx);
-/* As _serial, over several threads when large, where the walk may come to one element of the output several times: from
- * each of them the elements come in the same order as there. The dims in which the output has a stride lead to
- * different elements; without one the calling thread does it all. */
+/* As _serial, but on several threads when large, for iterators that visit an element of the output several times
+ * (index_add). Threads share out a dim in which the output has a stride, so that no two of them write to one element,
+ * and each element is visited in the order of _serial. Without such a dim the calling thread runs all of it. */
 shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* ctx);
 /* May two elements of t share memory? */
 bool shmt__may_overlap_itself(const shmt_tensor* t);
-/* Copy back, store new outputs in their slots when status is SHMT_OK, release temporaries; returns
+/* Finish: copy temporaries back, give new outputs to the caller when status is SHMT_OK, release temporaries. Returns
  * status. */
 shmt_status shmt__iter_finish_all(shmt_iter* it, shmt_status status);
 static inline shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status) {
@@ -149,8 +149,8 @@ static inline shmt_status shmt__iter_finish(shmt_iter* it, shmt_status status) {
 
 /* --- threads (iter/threads.h has the rest) ----------------------------------- */
 
-/* fn(ctx, begin, end) over pieces of [0, n) of at least grain elements; nested calls run inline;
- * pieces never wait for each other. Kernels cannot fail. */
+/* Call fn(ctx, begin, end) on pieces of [0, n) of at least `grain` elements, on several threads. Nested calls run
+ * inline. Pieces never wait for each other. Kernels cannot fail. */
 void shmt__parallel_for(int64_t n, int64_t grain, void (*fn)(void* ctx, int64_t begin, int64_t end),
                         void* ctx);
 

@@ -1,4 +1,4 @@
-/* iter/reduce.c -- the walk of reductions. */
+/* iter/reduce.c -- the driver of reductions: the order of the loops, tiles of results, threads. */
 #include "iter/reduce.h"
 
 #include "base/overflow.h"
@@ -9,9 +9,9 @@
 enum {
   GRAIN = 32768, /* elements below which another thread does not pay */
   MAX_PARTS = 32,
-  ROWS_IN_PART = 128,    /* at least: a merge of states costs as much as many elements */
+  ROWS_IN_PART = 128,    /* of a part at least: a merge of states costs as much as many elements */
   STATES_BYTES = 1 << 17, /* of all parts of rows, at most */
-  ROWS_IN_RUN = 64, /* results per run when elements of one result lie together */
+  ROWS_IN_RUN = 64, /* results in a tile when elements of one result lie together */
 };
 
 typedef struct axis {
@@ -38,7 +38,7 @@ typedef struct plan {
   int split;
   int64_t parts;
   char* states;
-  /* Innermost first, at least one each. Kilobytes: only those in use are ever written. */
+  /* Innermost first, at least one of each. Only those in use are written: the whole is kilobytes. */
   axis keep[SHMT_MAX_DIMS], reduce[SHMT_MAX_DIMS];
 } plan;
 
@@ -53,7 +53,7 @@ static void sort_by_stride(axis* a, int n) {
     }
 }
 
-/* Does a step of hi come after all steps of lo? Products wrap where there are no elements. */
+/* Does dim hi step further than all steps of dim lo? The products may wrap where there are no elements. */
 static bool follows(const axis* lo, const axis* hi) {
   return shmt__wrap_mul_i64(lo->in, lo->size) == hi->in && shmt__wrap_mul_i64(lo->out[0], lo->size) == hi->out[0] &&
          shmt__wrap_mul_i64(lo->out[1], lo->size) == hi->out[1] && shmt__wrap_mul_i64(lo->index, lo->size) == hi->index;
@@ -105,7 +105,7 @@ static void make_plan(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor
   p->n_keep = p->n_reduce = 0;
   p->kept = p->reduced = 1;
   add_axes(p, in, mask, outs);
-  if (p->kept == 0) return; /* nothing to walk, and sizes may be beyond counting */
+  if (p->kept == 0) return; /* there is no element, and the product of the sizes may overflow */
   sort_by_stride(p->keep, p->n_keep);
   if (!ordered) {
     sort_by_stride(p->reduce, p->n_reduce);
@@ -126,7 +126,7 @@ static void make_plan(plan* p, const shmt_tensor* in, uint64_t mask, shmt_tensor
 
 /* --- walking ------------------------------------------------------------------------ */
 
-/* The run of one unit: its place in `in` and `out`, and how many results it has. */
+/* Where the unit begins in `in` and `out`, and how many results it has. */
 static shmt__reduce_run locate_unit(const plan* p, int64_t unit) {
   const int64_t tile = unit % p->tiles;
   shmt__reduce_run run = {.in = p->in,
@@ -154,7 +154,7 @@ static shmt__reduce_run locate_unit(const plan* p, int64_t unit) {
   return run;
 }
 
-/* Accumulate everything of the run's results, with reduce[split] only from begin to end. */
+/* Accumulate all elements of the unit's results, with reduce[split] from begin to end only. */
 static void accumulate(const plan* p, shmt__reduce_run* run, int split, int64_t begin,
                        int64_t end) {
   int64_t at[SHMT_MAX_DIMS], from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS];
@@ -225,8 +225,8 @@ static void merge_parts(const plan* p) {
   }
 }
 
-/* Rows of neighbouring results are better shared out whole than in stretches of a tile: each thread then reads memory in
- * order, and the next operator finds most of it in the same cores' caches. */
+/* Rows of neighbouring results are shared out whole and not by tiles: each thread then reads memory in order, and the
+ * next operator finds most of it in the caches of the same cores. */
 static int64_t parts_of_rows(const plan* p, int threads) {
   const int64_t enough = p->reduce[p->split].size / ROWS_IN_PART;
   const int64_t parts = enough < 2 * threads ? enough : 2 * threads;
@@ -235,7 +235,7 @@ static int64_t parts_of_rows(const plan* p, int threads) {
   return parts;
 }
 
-/* Where few results are made of many elements. */
+/* For few results of many elements each. */
 static int64_t parts_of_few(const plan* p, int threads) {
   const int64_t work = p->kept * p->reduced, size = p->reduce[p->split].size;
   const int64_t parts = work / GRAIN < MAX_PARTS ? work / GRAIN : MAX_PARTS;
@@ -256,7 +256,7 @@ static shmt_status reduce_split(plan* p) {
   return SHMT_OK;
 }
 
-/* One result from memory without gaps: nothing to plan. */
+/* One result of contiguous memory: there is nothing to plan. */
 static bool reduce_whole(shmt_tensor* in, uint64_t mask, shmt_tensor* const* outs, int n_outs,
                          shmt__reduce_loop loop, const void* ctx) {
   _Alignas(16) char state[SHMT_REDUCE_STATE_BYTES];

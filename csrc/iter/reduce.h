@@ -1,14 +1,13 @@
-/* iter/reduce.h -- the walk of reductions: many elements into few.
+/* iter/reduce.h -- the driver of reductions: many elements into few.
  *
- * A reduction keeps a state per result (a sum, the best value and its index). Its loop, one
- * function per dtype, knows five phases; the driver decides the order of the walk, the tiles and
- * the split over threads:
+ * A reduction keeps a state for each result (a sum, or the best value and its index). Its loop, one function per dtype,
+ * has five phases. The driver chooses the order of the loops, the tiles, and how threads share the work:
  *
  *   per tile of results:   INIT -> ACCUMULATE, ACCUMULATE, ... -> STORE
  *   split over threads:    INIT -> ACCUMULATE ... per part, then MERGE the parts in order -> STORE
  *
- * Parts depend on the number of threads that is set, not on how many happen to help, so a result is
- * the same each time.
+ * The parts depend on the number of threads that is set and not on how many take part, so that a result is the same each
+ * time.
  */
 #ifndef SHMT_ITER_REDUCE_H
 #define SHMT_ITER_REDUCE_H
@@ -26,7 +25,7 @@ typedef enum shmt__reduce_phase {
   SHMT_REDUCE_ACCUMULATE, /* n_keep x n_reduce elements of in into the states */
   SHMT_REDUCE_MERGE,      /* states in `other`, which come after, into the states */
   SHMT_REDUCE_STORE,      /* states to out */
-  SHMT_REDUCE_WHOLE,      /* INIT, ACCUMULATE and STORE at once: returns 0 to be called for these instead */
+  SHMT_REDUCE_WHOLE,      /* INIT, ACCUMULATE, STORE in one call; a loop that returns 0 wants the three calls */
 } shmt__reduce_phase;
 
 typedef struct shmt__reduce_run {
@@ -36,10 +35,10 @@ typedef struct shmt__reduce_run {
   int64_t n_keep, n_reduce;
   int64_t keep_stride, reduce_stride; /* bytes, of in */
   int64_t index,
-      index_stride; /* of the first element among those reduced, row-major; step along n_reduce */
+      index_stride; /* the index (row-major) of the first element among those of its result; and the step along n_reduce */
   char* out[2];
   int64_t out_stride[2]; /* bytes */
-  int64_t count;         /* elements that a result is made of */
+  int64_t count;         /* elements of each result */
   const void* ctx;
 } shmt__reduce_run;
 

@@ -1,5 +1,4 @@
-/* iter/run.c -- walking an iterator: runs along the innermost dim, split over threads when large.
- */
+/* iter/run.c -- running a loop over an iterator: row by row, on several threads when there are many elements. */
 #include "iter/iter.h"
 
 #include "base/scalar.h"
@@ -9,20 +8,21 @@
 #include "os/futex.h"
 
 enum {
-  GRAIN = 32768,          /* elements below which another thread does not pay */
-  COSTLY_GRAIN = 2500,    /* the same where each costs much and helpers are awake */
-  NEAR_NS = 10000,        /* calls this close keep helpers awake */
+  GRAIN = 32768,          /* fewer elements are not worth another thread */
+  COSTLY_GRAIN = 2500,    /* the same where each is expensive and workers are awake */
+  NEAR_NS = 10000,        /* calls as close together as this keep workers awake */
 };
 
 typedef struct loop_args {
   const shmt_iter* it;
   shmt__loop loop;
   const void* ctx;
-  int64_t streamed; /* bytes of an element of the result when it goes past the caches, else 0 */
-  shmt__stage* stage; /* of the piece that is walked, when it does */
+  int64_t streamed; /* bytes of an element of the output when it is written with streaming stores, else 0 */
+  shmt__stage* stage; /* of this thread's piece, when stores are streaming */
 } loop_args;
 
-/* One large result that is no input, written in long runs without gaps. */
+/* The element size of an output that is worth streaming stores, else 0: the only output, large, no input, with long
+ * dense rows. */
 static int64_t find_streamed(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
 
@@ -81,7 +81,7 @@ static void run_nd(const loop_args* w, int64_t begin, int64_t end) {
   int64_t at[SHMT_MAX_DIMS];
   int64_t rest = begin;
 
-  for (int d = 0; d < it->n_dims; d++) { /* most walks begin at 0: no division */
+  for (int d = 0; d < it->n_dims; d++) { /* most loops begin at 0: no division */
     at[d] = rest != 0 ? rest % it->sizes[d] : 0;
     rest = rest != 0 ? rest / it->sizes[d] : 0;
   }
@@ -98,7 +98,7 @@ static void run_nd(const loop_args* w, int64_t begin, int64_t end) {
     begin += run;
     if (begin >= end) break;
     for (int k = 0; k < n; k++) data[k] += row[k];
-    if (SHMT_UNLIKELY(at[0] != 0)) { /* only the first run can start inside a row */
+    if (SHMT_UNLIKELY(at[0] != 0)) { /* only the first row can begin in its middle */
       for (int k = 0; k < n; k++) row[k] = it->operands[k].strides[1];
       at[0] = 0;
     }
@@ -132,7 +132,7 @@ static void run_range_streamed(void* arg, int64_t begin, int64_t end) {
   shmt__stage_end(&s);
 }
 
-/* A loop over a loop: each element goes into the output, as its dtype, before the next is read. */
+/* A loop around a loop: each element is converted and stored in the output before the next is read. */
 static void convert_elementwise(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const loop_args* inner = ctx;
   const shmt_iter* it = inner->it;
@@ -148,7 +148,7 @@ static void convert_elementwise(char* const* data, const int64_t* strides, int64
   }
 }
 
-/* Is the output written as another dtype than the loop's, with no temporary between? */
+/* Must the output be written in another dtype than the loop's, without a temporary? */
 static bool must_convert_elementwise(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
   const bool to_bool =
@@ -157,8 +157,8 @@ static bool must_convert_elementwise(const shmt_iter* it) {
   return to_bool && !out->original && out->tensor->dtype != SHMT_BOOL;
 }
 
-/* Some microseconds of work: shared where helpers are awake, in one piece for each thread. They are woken only when such
- * calls follow each other. */
+/* Some microseconds of work: one piece for each thread where workers are awake. They are woken only when such calls
+ * follow each other. */
 static void run_costly(loop_args* w) {
   static _Thread_local uint64_t last_ns;
   const int64_t n = w->it->numel, most = n / COSTLY_GRAIN;
@@ -205,8 +205,8 @@ shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ct
 
 typedef struct split_loop {
   const loop_args* w;
-  int dim;       /* that is split */
-  int64_t block; /* its elements in a unit */
+  int dim;       /* the dim that threads share */
+  int64_t block; /* how many of its elements a unit has */
 } split_loop;
 
 static void run_along_dim(void* arg, int64_t begin, int64_t end) {
@@ -228,7 +228,7 @@ shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* 
   const int threads = it->numel > GRAIN ? shmt__num_threads() : 1;
   split_loop a = {&w, -1, 1};
 
-  /* The outermost is best, unless it is too short: long runs, and no line of a cache that two write to. */
+  /* The outermost dim is best, unless it is too short: rows stay long, and no two threads write to one cache line. */
   for (int d = it->n_dims - 1; d >= 0 && threads > 1; d--) {
     if (it->operands[0].strides[d] == 0 || (a.dim >= 0 && it->sizes[a.dim] >= threads)) continue;
     if (a.dim < 0 || it->sizes[d] > it->sizes[a.dim]) a.dim = d;

@@ -1,17 +1,17 @@
-/* iter/short_rows.c -- walking an iterator whose innermost dim is short: (n, 3) points, 3x3 planes with one number each.
+/* iter/short_rows.c -- running a loop over an iterator whose innermost dim is short: (n, 3) points, 3x3 planes.
  *
- * Runs go along the second dim. Of that a block is taken at a time, and the innermost dim is stepped through within it,
- * so that the block's lines are still in the cache for the next run.
+ * The loop is called along the second dim, a block of it at a time. Within a block all elements of the innermost dim
+ * follow, so that its cache lines are still there for the next call.
  */
 #include "iter/short_rows.h"
 
 #include "iter/threads.h"
 
 enum {
-  NARROW = 16,  /* elements of a dim that are too few for a run */
-  LONG = 32,    /* elements of the next that make a run worth while */
-  BLOCK = 256,  /* elements of a run */
-  GRAIN = 8192, /* rows below which another thread does not pay */
+  NARROW = 16,  /* elements of a dim that are too few for a call */
+  LONG = 32,    /* elements of the next dim that make a call worth while */
+  BLOCK = 256,  /* elements of a call */
+  GRAIN = 8192, /* fewer rows are not worth another thread */
 };
 
 typedef struct short_rows_args {
@@ -24,7 +24,7 @@ bool shmt__iter_has_short_rows(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
 
   if (it->n_dims < 2 || it->sizes[0] >= NARROW || it->sizes[1] < LONG || it->is_meta) return false;
-  /* An in-place result that is converted is written as it is read: one by one. */
+  /* An in-place output that is converted is read and written one element after the other. */
   return !out->read || out->tensor->dtype == it->common_dtype;
 }
 

@@ -1,4 +1,4 @@
-/* iter/threads.c -- a small fork-safe pool of helper threads. */
+/* iter/threads.c -- a small fork-safe pool of worker threads ("helpers"). */
 #include "iter/threads.h"
 
 #include "generated/options.h"
@@ -10,20 +10,20 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* To wake a thread takes 5 to 50 us, most on virtual machines, of which the caller pays a third: more than the work of
- * many an operator. A loop that calls operators one after the other leaves gaps of 1 to 100 us between the large ones. */
+/* Waking a thread takes 5 to 50 us, most on virtual machines, and the caller pays a third of that: more than many an
+ * operator takes. A loop that calls operators leaves gaps of 1 to 100 us between the large ones. */
 enum {
-  SPIN_NS = 200 * 1000,       /* that a helper waits awake after its last job */
-  LATE_NS = 50 * 1000,        /* and the time of two pieces: who is then still at its last one has lost its processor */
-  PREEMPTED_NS = 50 * 1000,   /* between two looks at the clock: somebody else wants the processor */
-  PAUSES = 32,                /* from one look at the clock to the next: about a microsecond */
-  WORTH_WAKING_NS = 50 * 1000, /* work left below which the caller is sooner done alone */
+  SPIN_NS = 200 * 1000,       /* how long a helper stays awake after its last job */
+  LATE_NS = 50 * 1000,        /* and twice the time of a piece: a helper still at its last piece has lost its processor */
+  PREEMPTED_NS = 50 * 1000,   /* between two readings of the clock: another thread wants the processor */
+  PAUSES = 32,                /* spins from one reading of the clock to the next: about a microsecond */
+  WORTH_WAKING_NS = 50 * 1000, /* with less work left, the caller is sooner done alone */
   PIECES_PER_THREAD = 4,      /* so that a late or slow helper costs little */
   ENOUGH_PIECES = 8,          /* so that the first is little of the work */
   OPEN = 1 << 16,             /* of gate; the bits below count the helpers inside */
 };
 
-/* A piece in pool.taken. Who finds none left counts one too many, once a job. */
+/* One piece in pool.taken. Whoever finds none left counts one too many, once per job. */
 static const uint_least64_t FRONT = 1, BACK = (uint_least64_t)1 << 32;
 
 typedef struct pool_job {
@@ -40,8 +40,8 @@ static struct {
   pthread_cond_t work;  /* a job was published */
   pthread_cond_t left;  /* the last helper left a closed job */
   int started;
-  uint64_t alone_ns; /* when the last job ended that woke nobody; the owner's */
-  /* Looked at by those who wait; apart from what those who work write. */
+  uint64_t alone_ns; /* when the last job ended that woke no helper; the owner's */
+  /* Read by threads that wait; on another cache line than what working threads write. */
   _Alignas(64) atomic_bool busy; /* somebody owns the job */
   atomic_int awake;              /* helpers that would see a job without being woken */
   atomic_uint_least32_t epoch;   /* counts jobs */
@@ -80,7 +80,7 @@ static int default_threads(void) {
 }
 
 int shmt__num_threads(void) {
-  /* relaxed: a number on its own; two threads that ask first get the same answer. */
+  /* relaxed: a value by itself; two threads that ask first get the same answer. */
   int n = atomic_load_explicit(&n_threads, memory_order_relaxed);
 
   if (SHMT_UNLIKELY(n == 0)) {
@@ -100,7 +100,8 @@ bool shmt__in_parallel(void) { return in_piece; }
 /* relaxed: a hint. */
 bool shmt__workers_awake(void) { return atomic_load_explicit(&pool.awake, memory_order_relaxed) > 0; }
 
-/* False when none was left. The next operator on the same memory then finds most of it in the same cores' caches. */
+/* Take one piece; false when none was left. Helpers take theirs from the back, so that the next operator on the same
+ * memory finds most of it in the caches of the same cores. */
 static bool take_piece(const pool_job* job, uint_least64_t end) {
   /* relaxed: the job itself was published by the gate; pieces touch disjoint elements. */
   const uint_least64_t taken = atomic_fetch_add_explicit(&pool.taken, end, memory_order_relaxed);
@@ -114,7 +115,7 @@ static bool take_piece(const pool_job* job, uint_least64_t end) {
   return true;
 }
 
-/* All that are left; how long others may take to finish theirs. */
+/* Take all pieces that are left. Returns how long others may take to finish theirs. */
 static uint64_t take_pieces(const pool_job* job, uint_least64_t end) {
   const uint64_t begin = shmt__os_now_ns();
   uint64_t n = 0;
@@ -123,15 +124,15 @@ static uint64_t take_pieces(const pool_job* job, uint_least64_t end) {
   return n == 0 ? SPIN_NS : LATE_NS + 2 * (shmt__os_now_ns() - begin) / n;
 }
 
-/* Not to be on the owner's processor, where it would work no more: there a thread is often put that is woken while all
- * processors are busy. Before the gate, so that nobody waits for the move. relaxed: hints. */
+/* Move away from the owner's processor, where this helper would keep it from working: a woken thread is often put
+ * there while all processors are busy. This comes before the gate, so that nobody waits for the move. relaxed: hints. */
 static void leave_owner_alone(void) {
   if (!(atomic_load_explicit(&pool.gate, memory_order_relaxed) & OPEN)) return;
   const int cpu = atomic_load_explicit(&pool.owner_cpu, memory_order_relaxed);
   if (shmt__os_current_cpu() == cpu) shmt__os_leave_cpu(cpu);
 }
 
-/* *late_ns: how long others may take to finish their pieces; untouched when this helper came too late. */
+/* *late_ns: how long others may take to finish their pieces; not set when this helper came too late. */
 static void help(uint64_t* late_ns) {
   /* acquire: the job was filled before its gate opened. */
   uint_least32_t gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
@@ -192,7 +193,7 @@ static void* helper_main(void* arg) {
   return NULL;
 }
 
-/* Called with pool.lock held. A thread that cannot be started is done without. */
+/* Called with pool.lock held. If a thread cannot be started, the pool has one less. */
 static void start_helpers_locked(int wanted) {
   sigset_t all, old;
   pthread_attr_t attr;
@@ -240,10 +241,10 @@ static void call_helpers(int wanted) {
   /* relaxed: under the lock. */
   const bool any = atomic_load_explicit(&pool.awake, memory_order_relaxed) < pool.started;
   pthread_mutex_unlock(&pool.lock);
-  if (any) pthread_cond_broadcast(&pool.work); /* unlocked: who wakes needs the lock */
+  if (any) pthread_cond_broadcast(&pool.work); /* unlocked first: a woken helper needs the lock */
 }
 
-/* Show the job to the helpers that are awake; true when these are enough. */
+/* Publish the job to the helpers that are awake; true when they are enough. */
 static bool publish(int wanted) {
   pthread_mutex_lock(&pool.lock);
   atomic_fetch_add_explicit(&pool.epoch, 1, memory_order_release);
@@ -253,8 +254,9 @@ static bool publish(int wanted) {
   return awake;
 }
 
-/* With helpers that sleep: the caller does a piece, when that is little of the work, and then knows whether it pays to
- * wake them. It does too when such a job comes soon after another, so that a loop over small ones has them awake. */
+/* When helpers sleep, the caller does a piece first, if that is little of the work, and then knows whether waking
+ * them pays. It also wakes them when such a job follows another one soon, so that a loop over small jobs has them
+ * awake. */
 static void begin_inline(const pool_job* job, int64_t pieces, int wanted) {
   const uint64_t begin = shmt__os_now_ns();
   uint64_t now = begin;

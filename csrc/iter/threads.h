@@ -1,17 +1,17 @@
-/* iter/threads.h -- the pool that kernels split their work over.
+/* iter/threads.h -- the thread pool that kernels share their work over.
  *
- * One job at a time. The caller publishes it, takes pieces itself until none are left, closes the
- * job and waits only for helpers that are inside a piece; a helper that did not wake in time finds
- * the job closed. A call from inside a piece, or while another thread owns the pool, runs inline.
+ * There is one job at a time. The caller publishes it, takes pieces itself until none are left, closes the job, and waits
+ * only for helpers (worker threads) that are inside a piece. A helper that did not wake in time finds the job closed. A
+ * call from inside a piece, or while another thread owns the pool, runs inline.
  *
  *   caller   publish -> take pieces ... -> close -> wait for `inside` to be 0
  *   helper   awake or asleep -> enter (only while open) -> take pieces -> leave
  *
  * Note [Waking]
- * A helper stays awake for a fraction of a millisecond after a job, so that the next one of a loop finds it; it goes to
- * sleep at once when somebody else wants its processor. Where helpers sleep, the caller does a piece first and wakes
- * them if the rest is worth it, or if such jobs follow each other. Who waits for a last piece longer than pieces take
- * sleeps, since the thread that has it lost its processor; and helpers leave the caller's processor to the caller.
+ * A helper stays awake for a fraction of a millisecond after a job, so that the next job of a loop finds it. It sleeps at
+ * once when another thread wants its processor. When helpers sleep, the caller does a piece first. It wakes them if the
+ * rest is worth it, or if such jobs follow each other. A caller that waits for the last piece longer than a piece takes
+ * goes to sleep, since the thread that has the piece has lost its processor. Helpers never stay on the caller's processor.
  *
  * Note [Fork]
  * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers
@@ -31,8 +31,8 @@ int shmt__num_threads(void);
 void shmt__set_num_threads(int n);
 /* True while the calling thread runs a piece (nested calls run inline). */
 bool shmt__in_parallel(void);
-/* True while a helper waits for work without sleeping: it takes part at once, where one that sleeps is woken in
- * some 15 microseconds. */
+/* True while a helper waits for work without sleeping. Such a helper takes part at once; waking one takes about 15
+ * microseconds. */
 bool shmt__workers_awake(void);
 
 #endif

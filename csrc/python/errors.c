@@ -5,7 +5,6 @@
 #include "base/warn.h"
 #include "ipc/session/request.h"
 #include "generated/errors.h"
-#include "python/tensor/tensor_type.h"
 
 static PyObject* classes[SHMT_N_STATUSES]; /* found at the first failure with that code */
 
@@ -35,8 +34,8 @@ static PyObject* exception_class(shmt_status status) {
   return cls;
 }
 
-/* What a signal handler raised while the main thread waited for a manager, until its call is over;
- * under the interpreter's lock. */
+/* The exception that a signal handler raised while the main thread waited for a manager, kept until its call ends;
+ * under the interpreter lock. */
 static PyObject *interrupt_type, *interrupt_value, *interrupt_trace;
 
 PyObject* shmt__py_raise(shmt_status status) {
@@ -49,7 +48,7 @@ PyObject* shmt__py_raise(shmt_status status) {
       PyErr_SetString(PyExc_SystemError, "a Python callback failed without an exception");
     return NULL;
   }
-  if (PyErr_Occurred()) return NULL; /* raised by a callback below; it says more */
+  if (PyErr_Occurred()) return NULL; /* a Python callback below has raised it, and it says more */
   if (status <= SHMT_OK || status >= SHMT_N_STATUSES) {
     PyErr_Format(PyExc_SystemError, "unknown status %d", status);
     return NULL;
@@ -89,7 +88,7 @@ static bool end_wait(void* begun) {
     gil = PyGILState_Ensure();
   bool go_on = PyErr_CheckSignals() == 0;
   if (!go_on) {
-    /* Kept aside: the C functions between here and Python know of no exception. */
+    /* The exception is set aside: the C functions between here and Python know nothing of exceptions. */
     Py_CLEAR(interrupt_type);
     Py_CLEAR(interrupt_value);
     Py_CLEAR(interrupt_trace);
@@ -117,6 +116,8 @@ PyMethodDef shmt__py_error_functions[] = {
      "Raise what a signal handler raised in a call that returned the status PYTHON."},
     {NULL, NULL, 0, NULL},
 };
+
+void shmt__py_raise_int_overflow(void) { PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"); }
 
 void shmt__py_errors_init(void) {
   shmt__warn_set_hook(warn);

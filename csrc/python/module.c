@@ -10,8 +10,10 @@
 #include "python/autograd/tensor_properties.h"
 #include "python/call/call.h"
 #include "python/tensor/construct.h"
+#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
-#include "python/values/default_device.h"
+#include "python/call/library.h"
+#include "python/call/overrides.h"
 #include "python/tensor/dlpack.h"
 #include "python/ipc/dumps.h"
 #include "python/errors.h"
@@ -177,11 +179,14 @@ static int fill(PyObject* module) {
       shmt__py_size_functions,
       shmt__py_error_functions,
       shmt__py_construct_functions,
-      shmt__py_default_device_functions,
+      shmt__py_device_functions,
       shmt__py_construct_legacy_functions,
       shmt__py_numpy_functions,
       shmt__py_dlpack_functions,
       shmt__py_functions,
+      shmt__py_library_functions,
+      shmt__py_mode_functions,
+      shmt__py_override_functions,
       shmt__py_autograd_functions,
       shmt__py_share_functions,
       shmt__py_message_functions,
@@ -192,6 +197,7 @@ static int fill(PyObject* module) {
   if (shmt__py_dtypes_init(module) < 0 || shmt__py_device_init(module) < 0 ||
       shmt__py_size_init(module) < 0 || shmt__py_generator_init(module) < 0 ||
       shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0 ||
+      shmt__py_add_tensor_methods(shmt__py_methods, NULL) < 0 || shmt__py_mode_init() < 0 ||
       shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0)
     return -1;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
@@ -211,7 +217,7 @@ int shmt_python_install(void) {
     r = module ? fill(module) : -1;
     Py_XDECREF(module);
     done = r == 0;
-    /* The caller sees only an int: let the exception be printed where it happened. */
+    /* The caller sees only an int, so the exception is printed here. */
     if (r < 0 && PyErr_Occurred()) PyErr_Print();
   }
   PyGILState_Release(gil);

@@ -1,4 +1,4 @@
-/* tensor/api.c -- what api/tensor.h promises, over the inner functions. */
+/* tensor/api.c -- the functions of api/tensor.h. */
 #include "api/tensor.h"
 
 #include "tensor/tensor.h"

@@ -1,4 +1,4 @@
-/* tensor/change.c -- changing a tensor's geometry or storage, and reading its one element. */
+/* tensor/change.c -- resize_, set_ and .data =, and reading the value of a 1-element tensor. */
 #include "tensor/tensor.h"
 
 #include "base/overflow.h"
@@ -12,7 +12,7 @@ enum {
   GEOMETRY_FLAGS = SHMT_TENSOR_CONTIGUOUS | SHMT_TENSOR_CHANNELS_LAST | SHMT_TENSOR_CHANNELS_LAST_3D | SHMT_TENSOR_DENSE,
 };
 
-/* Make room for n_dims; the old values are gone afterwards. */
+/* Make room for n_dims sizes and strides; the old values are lost. */
 static shmt_status reserve_dims(shmt_tensor* t, int64_t n_dims) {
   if (n_dims == t->n_dims) return SHMT_OK;
   SHMT_REQUIRE(n_dims <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,

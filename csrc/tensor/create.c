@@ -90,7 +90,7 @@ static SHMT_COLD shmt_status fail_overflow(shmt_ints sizes) {
             shmt__ints_text(sizes, (char[256]){0}, 256));
 }
 
-/* Sizes that are too large for strides or bytes: fine only where a size of 0 comes in time. */
+/* The product of sizes or strides overflows: that is allowed only where a size of 0 follows. */
 static SHMT_COLD shmt_status check_products(shmt_ints sizes, int64_t item_bytes) {
   int64_t numel = 1, stride = 1;
   bool overflow = false, stride_overflow = false;
@@ -169,7 +169,7 @@ shmt_status shmt__tensor_zeros(shmt_ints sizes, shmt_dtype dtype, shmt_device de
   return create_contiguous(sizes, dtype, device, true, out);
 }
 
-/* Copy a checked geometry into t and cache what follows from it. */
+/* Copy checked sizes and strides into t, and set the flags that follow from them. */
 static void fill_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset) {
   int64_t numel = 1;
   for (int64_t d = 0; d < sizes.len; d++) {
@@ -209,7 +209,7 @@ shmt_status shmt__tensor_empty_like(shmt_tensor* like, shmt_dtype dtype, shmt_te
     shmt__dense_strides_like(sizes, shmt__tensor_strides(like), dense);
     return shmt__tensor_empty_strided(sizes, (shmt_ints){dense, sizes.len}, dtype, like->device, out);
   }
-  /* Dense: the same geometry needs exactly numel elements. */
+  /* A dense tensor needs exactly numel elements. */
   shmt_tensor* t = NULL;
   uint64_t nbytes;
   if (!shmt__mul_u64((uint64_t)like->numel, shmt__dtype_size[dtype], &nbytes)) return fail_overflow(sizes);
@@ -232,7 +232,7 @@ shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool w
   SHMT_AUTO(shmt_tensor) t = NULL;
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__scalar_dtype(value);
   SHMT_TRY(create_contiguous(SHMT_INTS_EMPTY, dtype, SHMT_CPU, false, &t));
-  /* A lone number of 16 bits may become infinite. */
+  /* A 16-bit number that stands alone may become infinite. */
   const bool is_half = shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING && shmt__dtype_size[dtype] == 2;
   SHMT_TRY(shmt__scalar_check(value, is_half ? SHMT_FLOAT64 : dtype));
   shmt__scalar_store_unsafe(value, dtype, t->storage->data);
@@ -280,7 +280,7 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
   shmt__storage_retain(src->storage);
   t->storage = src->storage;
   fill_geometry(t, sizes, strides, offset);
-  /* No element is there, and bytes up to it could not be counted. */
+  /* There is no element, and the number of bytes could overflow. */
   if (SHMT_UNLIKELY(offset > INT64_MAX / 16) && t->numel == 0) t->offset = 0;
   *out = t;
   return SHMT_OK;

@@ -94,7 +94,7 @@ shmt_status shmt__infer_sizes(shmt_ints sizes, int64_t numel, int64_t* out) {
 shmt_status shmt__broadcast_sizes(shmt_ints a, shmt_ints b, int64_t* out, int64_t* out_n_dims) {
   int64_t n = a.len > b.len ? a.len : b.len;
   SHMT_REQUIRE(n <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS, n);
-  /* From the last dim, so that out may be a's own array. */
+  /* From the last dim to the first, so that out may be the array of a. */
   for (int64_t d = n - 1; d >= 0; d--) {
     int64_t in_a = d - (n - a.len), in_b = d - (n - b.len);
     int64_t size_a = in_a < 0 ? 1 : a.data[in_a], size_b = in_b < 0 ? 1 : b.data[in_b];

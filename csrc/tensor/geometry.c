@@ -1,4 +1,4 @@
-/* tensor/geometry.c -- what follows from sizes and strides: contiguity flags, memory formats, view strides. */
+/* tensor/geometry.c -- strides: contiguity flags, memory formats, and the strides of views. */
 #include "tensor/tensor.h"
 
 #include "base/overflow.h"
@@ -30,7 +30,7 @@ static bool is_contiguous_in_order(const int64_t* sizes, const int64_t* strides,
   return true;
 }
 
-/* Every dim of size 2 or more, by stride, begins where the ones inside it end. */
+/* Ordered by stride, each dim of size 2 or more begins where the dims inside it end. */
 static bool is_dense(const int64_t* sizes, const int64_t* strides, int n_dims) {
   uint8_t order[SHMT_MAX_DIMS];
   int n = 0;
@@ -79,7 +79,7 @@ static bool is_ordered(const shmt_tensor* t, const uint8_t* order, int n_dims) {
     if (t->sizes[d] == 0 || t->strides[d] < least) return false;
     /* N,1,1,1: all strides equal says nothing about the format. */
     if (d == 0 && least == t->strides[1]) return false;
-    /* The size takes part so that N,1,H,1 and a transposed 1,C,1,W are told apart. */
+    /* The size is compared too, so that N,1,H,1 and a transposed 1,C,1,W differ. */
     least = t->strides[d];
     if (t->sizes[d] > 1) least *= t->sizes[d];
   }
@@ -107,7 +107,7 @@ void shmt__dense_strides_like(shmt_ints sizes, shmt_ints strides, int64_t* strid
   uint8_t order[SHMT_MAX_DIMS]; /* innermost first */
   int n = (int)sizes.len;
   for (int i = 0; i < n; i++) order[i] = (uint8_t)(n - 1 - i);
-  /* Insertion sort in which a stride of 0 compares equal to everything and is passed over. */
+  /* An insertion sort. A stride of 0 compares equal to every other and is skipped. */
   for (int i = 1; i < n; i++) {
     int at = i;
     for (int j = i - 1; j >= 0; j--) {

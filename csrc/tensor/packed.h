@@ -5,8 +5,8 @@
  *   | handle | check |dtype| n_dims | bits | offset | sizes       | strides       |
  *   +--------+-------+-----+--------+------+--------+-------------+---------------+
  *
- * `check` covers what follows it, keyed as the handle's; `bits` says whether the tensor is
- * the conjugate or the negative of what lies in memory.
+ * `check` is a keyed checksum of what follows it, with the handle's key. `bits` says whether the tensor is a conj or a
+ * neg view.
  */
 #ifndef SHMT_TENSOR_PACKED_H
 #define SHMT_TENSOR_PACKED_H
@@ -27,7 +27,7 @@ _Static_assert(offsetof(shmt__packed_tensor, dims) == 72, "packed tensors travel
 /* The bytes of a tensor whose storage is shared, with a lease on its block.
  * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */
 shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* out_nbytes);
-/* The tensor of such bytes, over the same memory; ends the lease. The bytes may be anybody's.
+/* The tensor of such bytes, over the same memory; ends the lease. The bytes may come from an untrusted process.
  * Errors: SHMT_E_HANDLE with the values. New reference. */
 shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** out);
 

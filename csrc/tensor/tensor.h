@@ -6,16 +6,15 @@
  * between tensors and between processes.
  *
  * Note [Views and versions]
- * `base` is the root tensor whose version counter this tensor uses; NULL means its
- * own. SHMT_TENSOR_VIEW says that autograd regards it as a view (`_base`); a detached
- * tensor has a base for its version but not the flag. Chains are flat: a view of a
- * view has the root as its base. The one exception: the base of a view of a detached tensor is
- * the detached tensor, whose own base still keeps the version; no chain is longer.
+ * `base` is the root tensor whose version counter this tensor uses; NULL: it uses its own. The flag SHMT_TENSOR_VIEW
+ * says that autograd regards the tensor as a view (`_base`). A detached tensor has a base for its version, but not the
+ * flag. The base of a view of a view is the root, so that chains have one step. There is one exception: the base of a
+ * view of a detached tensor is the detached tensor, whose own base has the version. No chain is longer than that.
  *
  * Note [Autograd bit]
- * `keys` carries SHMT_KEYBIT_Autograd exactly when the tensor itself requires grad, so
- * that calls on plain tensors never enter the Autograd row. A view must also ask its
- * base (an in-place write may have given the base a history): use shmt__tensor_keys().
+ * `keys` has SHMT_KEYBIT_Autograd exactly when the tensor itself requires grad, so that calls on plain tensors never
+ * reach an Autograd kernel. For a view the base counts too (an in-place write may have given it a history), so read the
+ * keys with shmt__tensor_keys().
  */
 #ifndef SHMT_TENSOR_TENSOR_H
 #define SHMT_TENSOR_TENSOR_H
@@ -43,7 +42,7 @@ enum {
   SHMT_TENSOR_CONJ = 1 << 7,             /* the conjugate of what lies in memory; complex only */
   SHMT_TENSOR_NEG = 1 << 8,              /* the negative of what lies in memory; floating or complex */
   SHMT_TENSOR_CONJ_NEG = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Conj and neg views] in ops/pointwise/conj_neg_views.h */
-  /* How a view came about, where that forbids recording in-place changes of it; autograd's. */
+  /* How autograd made a view, where that forbids recording in-place changes of it. */
   SHMT_TENSOR_VIEW_NO_GRAD = 1 << 9,
   SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
   SHMT_TENSOR_VIEW_MULTI = 1 << 11,      /* one of several results of one operator */
@@ -101,11 +100,11 @@ shmt_status shmt__tensor_from_scalar(shmt_scalar value, shmt_dtype dtype, bool w
 /* Tensor over an existing storage (retained); bounds are checked against its size. */
 shmt_status shmt__tensor_from_storage(shmt_storage* s, shmt_ints sizes, shmt_ints strides, int64_t offset,
                                       shmt_dtype dtype, shmt_tensor** out);
-/* Another geometry over src's storage; not yet a view (ADInplaceOrView makes it one).
- * Sizes, strides and offset must be right; full assertions check them. */
+/* A tensor with other sizes and strides over the storage of src. It is not a view to autograd yet: the
+ * ADInplaceOrView kernel makes it one. Sizes, strides and offset must be right; full assertions check them. */
 shmt_status shmt__tensor_alias(shmt_tensor* src, shmt_ints sizes, shmt_ints strides, int64_t offset,
                                shmt_tensor** out);
-/* The same read as another dtype; the numbers count in elements of that dtype. */
+/* The same with the memory read as another dtype; strides and offset count in elements of that dtype. */
 shmt_status shmt__tensor_alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints sizes, shmt_ints strides,
                                   int64_t offset, shmt_tensor** out);
 /* Make `view` share base's version, and be a view to autograd when `differentiable`. */
@@ -116,7 +115,7 @@ void shmt__tensor_set_base(shmt_tensor* view, shmt_tensor* base, bool differenti
 static inline shmt_ints shmt__tensor_sizes(const shmt_tensor* t) { return (shmt_ints){t->sizes, t->n_dims}; }
 static inline shmt_ints shmt__tensor_strides(const shmt_tensor* t) { return (shmt_ints){t->strides, t->n_dims}; }
 static inline int64_t shmt__tensor_item_bytes(const shmt_tensor* t) { return shmt__dtype_size[t->dtype]; }
-/* Lists as short as these are compared faster here than by memcmp. */
+/* A loop compares such short lists faster than memcmp. */
 static inline bool shmt__same_ints(shmt_ints a, shmt_ints b) {
   if (a.len != b.len) return false;
   for (int64_t i = 0; i < a.len; i++)
@@ -129,7 +128,7 @@ static inline bool shmt__same_sizes(const shmt_tensor* a, const shmt_tensor* b) 
 static inline bool shmt__same_strides(const shmt_tensor* a, const shmt_tensor* b) {
   return shmt__same_ints(shmt__tensor_strides(a), shmt__tensor_strides(b));
 }
-/* Elements of dims begin to end - 1 taken together. */
+/* The product of the sizes of dims begin to end - 1. */
 static inline int64_t shmt__tensor_extent(const shmt_tensor* t, int64_t begin, int64_t end) {
   int64_t n = 1;
   for (int64_t d = begin; d < end; d++) n *= t->sizes[d];
@@ -165,8 +164,8 @@ static inline bool shmt__conj_neg_bits_fit(shmt_dtype dtype, uint32_t bits) {
          (!(bits & SHMT_TENSOR_NEG) || shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX ||
           shmt__dtype_kind[dtype] == SHMT_KIND_FLOATING);
 }
-/* May the elements be written? Operators ask before they write; a store to memory that was attached
- * read-only is a fault. t may be NULL. Errors: SHMT_E_RUNTIME. */
+/* May the elements be written? Operators check before they write: a store to memory that is mapped read-only would be
+ * a fault. t may be NULL. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__fail_read_only(const char* name, const shmt_tensor* t);
 static inline shmt_status shmt__check_writable(const char* name, const shmt_tensor* t) {
   if (SHMT_LIKELY(t == NULL || !(t->storage->flags & SHMT_STORAGE_READ_ONLY))) return SHMT_OK;
@@ -186,7 +185,7 @@ static inline uint32_t shmt__tensor_version(const shmt_tensor* t) {
   return atomic_load_explicit(&shmt__tensor_version_root(t)->version, memory_order_relaxed);
 }
 static inline void shmt__tensor_bump_version(shmt_tensor* t) {
-  /* relaxed: the counter orders nothing; torch's rule is that racing writers are the user's. */
+  /* relaxed: the counter orders no other memory; as in torch, racing writers are the user's concern. */
   atomic_fetch_add_explicit(&((shmt_tensor*)shmt__tensor_version_root(t))->version, 1, memory_order_relaxed);
 }
 /* The one element of a 1-element tensor as a scalar. Errors: SHMT_E_RUNTIME for any other numel, Meta. */
@@ -232,7 +231,7 @@ shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
 /* Set or clear requires-grad in keys only (autograd owns the meaning). */
 static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
-  /* relaxed, here and where keys are read: threads that use a view may find that its base has joined the graph. */
+  /* relaxed, here and where keys are read: a thread that uses a view may see late that its base has joined the graph. */
   __atomic_store_n(&t->keys, on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd),
                    __ATOMIC_RELAXED);
 }
@@ -245,8 +244,8 @@ extern _Thread_local bool shmt__tls_inference_mode __attribute__((tls_model("ini
 
 /* autograd/ frees its metadata through this. */
 extern void (*shmt__autograd_meta_free)(shmt_autograd_meta*);
-/* Nobody holds a tensor any more that keeps its wrapper (Note [Kept wrappers] in
- * python/tensor/tensor_type.h). True: the wrapper has the last reference again, and the tensor lives. */
+/* Called when the last reference of a tensor goes that keeps its Python object (Note [PyObject preservation] in
+ * python/values/tensor_object.h). True: the object has taken the last reference, and the tensor lives on. */
 extern bool (*shmt__tensor_back_to_wrapper)(shmt_tensor*);
 
 #endif

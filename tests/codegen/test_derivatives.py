@@ -144,7 +144,7 @@ def test_expression_is_lowered(
         ("missing aten::g", 'shmt__double_backward_missing(base, "aten::g", &grad_self)'),
     ],
 )
-def test_second_derivative_by_decree(
+def test_double_backward_without_expression(
     lowered: Callable[[str], str], second: str, expected: str
 ) -> None:
     assert expected in lowered(f"-grad\n  double_backward: {second}")

@@ -37,7 +37,7 @@ static shmt_status geometry_init(geometry* g, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
-/* The gradient of the base, in the base's layout, writable by us alone. */
+/* A copy of the gradient of the base, in the layout of the base, that no other holder can see. */
 static shmt_status copy_of_gradient(const copy_slices* n, shmt_tensor* grad, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_TRY(shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base), grad->dtype,
@@ -129,7 +129,7 @@ bool shmt__copy_slices_runs(const shmt_node* node, const shmt_node* fn) {
   return node && node->klass == &copy_slices_class && ((const copy_slices*)node)->fn == fn;
 }
 
-/* The region's gradient in a base of zeros. */
+/* The gradient of the region, inside zeros of the shape of the base. */
 static shmt_status region_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out) {
   const copy_slices* n = (const copy_slices*)node->edges[0].node;
   if (!grads[0]) return SHMT_OK;

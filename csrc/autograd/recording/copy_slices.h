@@ -2,7 +2,7 @@
  *
  *   base = base_before with one region replaced by f(that region)
  *
- * Backward of the base: outside the region the gradient passes, inside it goes through f's node.
+ * Backward: outside the region the gradient of base passes unchanged; inside it goes through the node of f.
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_COPY_SLICES_H
 #define SHMT_AUTOGRAD_RECORDING_COPY_SLICES_H
@@ -13,10 +13,10 @@
  * is base before it. Errors: SHMT_E_NOMEM. Ownership: retains fn; *out is a new reference. */
 shmt_status shmt__copy_slices_create(shmt_tensor* base, shmt_tensor* view, shmt_node* fn,
                                      shmt_node** out);
-/* Is node such a node, around fn? */
+/* Is node a CopySlices node around fn? */
 bool shmt__copy_slices_runs(const shmt_node* node, const shmt_node* fn);
-/* t, over the bytes of the view after the change, gets the history of that view: a region of what
- * node is the history of. For results that fn saved. Errors: SHMT_E_NOMEM. */
+/* Give t, which has the memory of the view after the change, the history of that view: a region of node's output. For
+ * results that fn saved. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__copy_slices_region(shmt_node* node, shmt_tensor* t);
 
 #endif

@@ -1,10 +1,10 @@
-/* autograd/recording/double_backward.c -- second derivatives that are zero, or not there. */
+/* autograd/recording/double_backward.c -- second derivatives that no expression gives: zero, or an error. */
 #include "autograd/recording/double_backward.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/recording/recording.h"
 
-/* Edge 0 of `made` is the gradient's own history, the others are node's. */
+/* Connect `made`: edge 0 leads to the gradient's own history, the others lead where node's edges lead. */
 static shmt_status lead(shmt_node* made, const shmt_node* node, shmt_tensor* gradient) {
   SHMT_TRY(shmt__node_connect(made, 0, gradient));
   for (uint32_t i = 0; i < node->n_edges; i++) {
@@ -15,7 +15,7 @@ static shmt_status lead(shmt_node* made, const shmt_node* node, shmt_tensor* gra
   return SHMT_OK;
 }
 
-/* The gradient may be seen elsewhere, or be an input of the run itself: another tensor over its bytes gets the node. */
+/* The gradient may have other holders, or be an input of this run, so an alias of it gets the node. */
 static shmt_status give_history(shmt_node* made, const shmt_node* node, shmt_tensor** gradient) {
   shmt_tensor* g = *gradient;
   SHMT_AUTO(shmt_tensor) again = NULL;

@@ -1,10 +1,10 @@
-/* autograd/recording/double_backward.h -- gradients that depend on the forward operator's inputs in a way their formula does not show.
+/* autograd/recording/double_backward.h -- second derivatives that no expression gives: zero, or an error.
  *
  * Note [Double backward without an expression]
- * `second: zero` in the specification: a gradient is constant piece by piece (where a maximum lies, say), so that its
- * formula does not look at the input. With create_graph it requires grad all the same, and the derivative is zeros, not
- * an error. `second: missing NAME`: going through the gradient again raises. Neither keeps a tensor: the new node leads
- * where the forward node's edges lead.
+ * `double_backward: zero` in the specification: the gradient is piecewise constant in the input (that of max, for example),
+ * so that its expression does not use the input. With create_graph it still requires grad, as in torch, and its derivative
+ * is zeros. `double_backward: missing NAME`: backward through the gradient raises. Neither saves a tensor: the edges of
+ * the new node lead where those of the forward node lead.
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_DOUBLE_BACKWARD_H
 #define SHMT_AUTOGRAD_RECORDING_DOUBLE_BACKWARD_H

@@ -1,4 +1,4 @@
-/* autograd/recording/recording.c -- copies that nodes keep, and nodes of operators without derivatives. */
+/* autograd/recording/recording.c -- saved lists and shapes, and nodes of operators without derivatives. */
 #include "autograd/recording/recording.h"
 
 #include <inttypes.h>

@@ -1,14 +1,14 @@
 /* autograd/recording/recording.h -- what the generated Autograd kernels and nodes share.
  *
- * A node keeps copies of the arguments its formulas use: tensors as shmt__saved (autograd/node.h), lists
- * and texts as the structs below, and of tensors of which only the shape is asked, only the shape.
+ * A node keeps the arguments that its derivatives use: tensors as shmt__saved (autograd/node.h), lists and strings in the
+ * structs below. When a derivative uses only the shape of a tensor, only the shape is kept.
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_RECORDING_H
 #define SHMT_AUTOGRAD_RECORDING_RECORDING_H
 
 #include "autograd/node.h"
 
-/* Shape, strides and dtype of a tensor that is not kept itself. */
+/* Shape, strides and dtype of a tensor that itself is not saved. */
 typedef struct shmt__saved_shape {
   int64_t* sizes; /* n_dims sizes, then n_dims strides; = dims when there are few */
   int64_t numel;
@@ -58,8 +58,8 @@ void shmt__saved_list_fini(shmt__saved_list* s);
 /* All gradients of a node's n outputs, undefined ones as zeros, into *out. */
 shmt_status shmt__materialize_grads(shmt_node* node, shmt_tensor* const* grads, uint32_t n, shmt_tensor_vec* out);
 
-/* Give list's tensors to out[0..n): new references, for the edges of a Tensor[] argument. Errors: SHMT_E_RUNTIME when the
- * list has another length. */
+/* Store new references of the list's tensors in out[0..n), for the edges of a Tensor[] argument. Errors:
+ * SHMT_E_RUNTIME when the list has another length. */
 shmt_status shmt__return_list(const char* name, shmt_tensors list, shmt_tensor** out, int64_t n);
 
 /* Is any of the edges first, ..., first + n - 1 wanted? */
@@ -79,7 +79,8 @@ shmt_status shmt__not_implemented_create(const char* op, shmt_tensors inputs, ui
 /* The same with edges that are still empty. */
 shmt_status shmt__not_implemented_alone(const char* op, uint32_t n_edges, uint32_t n_outputs, shmt_node** out);
 
-/* Of nodes whose input's gradient is zero, because the operator overwrote it: no state, one edge. */
+/* apply and release_saved of nodes whose input has a zero gradient, because the operator overwrote it: no state, one
+ * edge. */
 shmt_status shmt__zeros_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out);
 void shmt__zeros_release(shmt_node* node);
 

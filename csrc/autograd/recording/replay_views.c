@@ -1,4 +1,4 @@
-/* autograd/recording/replay_views.c -- a view made again, of another tensor that is laid out as its base. */
+/* autograd/recording/replay_views.c -- making a view again, from another tensor with the layout of its base. */
 #include "autograd/recording/replay_views.h"
 
 #include "base/promote.h"

@@ -1,31 +1,23 @@
 /* autograd/recording/saved.c -- tensors that a node keeps for its backward.
  *
  * Note [Saved outputs]
- * An output that its own node saves is kept as an alias without history, or the two would own each
- * other. The alias must still notice in-place changes of the output, whose version counter lies in
- * the output's root tensor; owning that root would close the same circle. So root and saved alias
- * share a version cell: it points to the root while that lives, and the root's end leaves the last
- * version in it.
+ * An output that its own node saves is kept as an alias without history; otherwise the two would own each other. In-place
+ * changes of the output must still be noticed. Its version counter is in its root tensor, and to own the root would close
+ * the same cycle. So the root and the saved alias share a version cell. The cell points to the root while the root lives;
+ * when the root ends, it leaves its last version there.
  */
 #include "autograd/recording/copy_slices.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
-#include "autograd/pool.h"
 #include "autograd/recording/saved_hooks.h"
+#include "autograd/recording/version_cell.h"
 #include "base/promote.h"
 #include "generated/ops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-struct shmt__version_cell {
-  atomic_int_least32_t refs;
-  uint32_t last;                /* the root's last version, once root is NULL */
-  _Atomic(shmt_tensor*) root;   /* borrowed */
-  atomic_int_least32_t readers; /* threads that may look at root just now: its end waits for them */
-};
-
-/* A tensor as the user's hooks packed it. */
+/* A tensor that the user's hooks have packed. */
 typedef struct packed {
   const shmt__saved_hooks* hooks;
   void* data;
@@ -42,12 +34,7 @@ static packed* packed_of(const shmt__saved* s) {
 _Thread_local const shmt__saved_hooks* shmt__tls_saved_hooks
     __attribute__((tls_model("initial-exec")));
 
-/* --- version cells ------------------------------------------------------------------- */
-
-static void cell_release(shmt__version_cell* cell) {
-  if (cell && atomic_fetch_sub_explicit(&cell->refs, 1, memory_order_acq_rel) == 1)
-    shmt__pool_give(cell, sizeof *cell);
-}
+/* --- saving -------------------------------------------------------------------------- */
 
 /* The cell of t's version root; a new reference. */
 static shmt__version_cell* cell_of(shmt_tensor* t) {
@@ -57,42 +44,17 @@ static shmt__version_cell* cell_of(shmt_tensor* t) {
   /* acquire: the cell was filled before its pointer was stored. */
   shmt__version_cell* cell = atomic_load_explicit(&m->cell, memory_order_acquire);
   if (!cell) {
-    shmt__version_cell* fresh = shmt__pool_take(sizeof *fresh);
+    shmt__version_cell* fresh = shmt__version_cell_create(root);
     if (!fresh) return NULL;
-    atomic_init(&fresh->refs, 1);
-    atomic_init(&fresh->root, root);
-    atomic_init(&fresh->readers, 0);
-    fresh->last = 0;
     if (atomic_compare_exchange_strong_explicit(&m->cell, &cell, fresh, memory_order_acq_rel,
                                                 memory_order_acquire))
       cell = fresh;
     else
-      shmt__pool_give(fresh, sizeof *fresh);
+      shmt__version_cell_release(fresh);
   }
-  atomic_fetch_add_explicit(&cell->refs, 1, memory_order_relaxed);
+  shmt__version_cell_retain(cell);
   return cell;
 }
-
-void shmt__version_cell_root_destroyed(shmt__version_cell* cell) {
-  shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_relaxed);
-  cell->last = atomic_load_explicit(&root->version, memory_order_relaxed);
-  /* seq_cst, here and in cell_version: either the reader sees NULL, or we see the reader. */
-  atomic_store_explicit(&cell->root, NULL, memory_order_seq_cst);
-  while (atomic_load_explicit(&cell->readers, memory_order_seq_cst) != 0) {
-  }
-  cell_release(cell);
-}
-
-static uint32_t cell_version(shmt__version_cell* cell) {
-  atomic_fetch_add_explicit(&cell->readers, 1, memory_order_seq_cst);
-  shmt_tensor* root = atomic_load_explicit(&cell->root, memory_order_seq_cst);
-  uint32_t v = root ? atomic_load_explicit(&root->version, memory_order_relaxed) : cell->last;
-  /* release: the look at root is over. */
-  atomic_fetch_sub_explicit(&cell->readers, 1, memory_order_release);
-  return v;
-}
-
-/* --- saving -------------------------------------------------------------------------- */
 
 static SHMT_COLD shmt_status out_of_memory(void) {
   return shmt__fail(SHMT_E_NOMEM, "out of memory while saving a tensor for backward");
@@ -161,7 +123,7 @@ void shmt__saved_fini(shmt__saved* s) {
   s->tensor = NULL;
   s->hook_data = NULL;
   shmt__tensor_release(t);
-  cell_release(cell);
+  shmt__version_cell_release(cell);
   if (!p) return;
   p->hooks->drop(p->hooks->ctx, p->data);
   p->hooks->release(p->hooks->ctx);
@@ -210,8 +172,8 @@ static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr
   return SHMT_OK;
 }
 
-/* A tensor over the same bytes that is output output_nr of owner again; where owner changed a view in place, the view's
- * history is its base's. */
+/* Make an alias of t that is output output_nr of owner again. Where owner changed a view in place, the history of the
+ * alias is that of the base. */
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(alias_of(t, &again));
@@ -225,7 +187,7 @@ static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, s
   return SHMT_OK;
 }
 
-/* The same for an argument: what the hook gave has the gradient's way of what it was given. */
+/* The same for an argument: the tensor that the hook returned gets the gradient edge of the tensor that was packed. */
 static shmt_status with_edge(shmt_tensor* t, shmt_edge edge, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   shmt_edge own;
@@ -258,7 +220,7 @@ shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tens
   if (SHMT_UNLIKELY((uintptr_t)s->hook_data & IS_PACKED)) return unpack_hooked(s, owner, out);
   shmt_tensor* t = s->tensor;
   if (SHMT_UNLIKELY(!t)) return s->released ? shmt__saved_freed() : SHMT_OK;
-  uint32_t now = s->hook_data ? cell_version(s->hook_data) : shmt__tensor_version(t);
+  uint32_t now = s->hook_data ? shmt__version_cell_read(s->hook_data) : shmt__tensor_version(t);
   if (SHMT_UNLIKELY(now != s->version)) return changed(s, owner, now);
   if (s->is_output && shmt__grad_enabled() && shmt__dtype_differentiable(t->dtype))
     return with_history(t, owner, s->output_nr, out);

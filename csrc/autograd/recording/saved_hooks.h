@@ -1,11 +1,10 @@
-/* autograd/recording/saved_hooks.h -- packing of saved tensors by the user's functions. */
+/* autograd/recording/saved_hooks.h -- saved_tensors_hooks: the user's functions pack what nodes save. */
 #ifndef SHMT_AUTOGRAD_RECORDING_SAVED_HOOKS_H
 #define SHMT_AUTOGRAD_RECORDING_SAVED_HOOKS_H
 
 #include "autograd/node.h"
 
-/* One pair of functions; on the calling thread's stack while active, and referenced by what it
- * packed. */
+/* One pair of functions. It is on the stack of its thread while active, and what it packed refers to it. */
 typedef struct shmt__saved_hooks {
   shmt_status (*pack)(void* ctx, shmt_tensor* t,
                       void** data); /* borrows t; data is owned by the node */

@@ -1,4 +1,4 @@
-"""The Python doors of operators: one function record, trampoline and PyMethodDef row per name."""
+"""Python functions and methods: one record, trampoline and PyMethodDef row per name."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ def _call_lines(entry: OperatorEntry) -> list[str]:
             is_shown = op.form == "functional" or not op.derived
             if variant in entry.variants and (is_shown or "inplace_function" in entry.variants):
                 in_module = "." in public_name(op)
-                door = "shmtensor." if in_module else prefix
-                lines.append(door + signature_text(op, is_method=False))
+                prefix_text = "shmtensor." if in_module else prefix
+                lines.append(prefix_text + signature_text(op, is_method=False))
         if "method" in entry.variants or op.form == "inplace":
             lines.append("Tensor." + signature_text(op, is_method=True))
     if "out" in entry.variants:

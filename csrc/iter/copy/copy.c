@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-  GRAIN_BYTES = 1 << 17, /* below which another thread does not pay */
+  GRAIN_BYTES = 1 << 17, /* fewer bytes are not worth another thread */
 };
 
 /* --- loops ------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ shmt_status shmt__tensor_fill(shmt_tensor* t, shmt_scalar value) {
   filling f = {{0}, item, t->numel * item >= SHMT_STREAM_BYTES};
   shmt_iter it;
 
-  /* Alone, a number of 16 bits may become infinite; among others it must fit. */
+  /* A 1-element tensor of a 16-bit float may become infinite; otherwise the number must fit. */
   const bool is_half = shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && item == 2;
   SHMT_TRY(shmt__scalar_check(value, is_half && t->numel == 1 ? SHMT_FLOAT64 : t->dtype));
   shmt__scalar_store_unsafe(value, t->dtype, f.element);

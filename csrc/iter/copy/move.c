@@ -1,4 +1,4 @@
-/* iter/copy/move.c -- loops that move elements without looking at them, by element size. */
+/* iter/copy/move.c -- loops that move elements of any dtype, by element size. */
 #include "iter/copy/move.h"
 
 #include "iter/copy/streaming_stores.h"
@@ -9,10 +9,10 @@ typedef struct pair {
   uint64_t lo, hi;
 } pair;
 
-/* Squares of elements. Row j of the source, whose i-th element goes to column j of row i, is at from + columns[j]; row i of
- * the result at to + rows[i]. */
+/* Transposed tiles. Row j of the source is at from + columns[j], and row i of the result at to + rows[i]; element i
+ * of the former is element j of the latter. */
 
-/* One element after the other, of any rectangle. */
+/* A tile of any size, one element after the other. */
 #define EACH(TYPE)                                                                                                  \
   static void squares_##TYPE##_1(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
                                  int64_t many) {                                                                    \
@@ -26,9 +26,9 @@ EACH(uint32_t)
 EACH(uint64_t)
 EACH(pair)
 
-/* In squares of SIDE x SIDE: rows i and i + SIDE / 2 of vectors are merged, element by element, as often as SIDE is halved
- * until it is 1. LOW and HIGH: how the first and the second halves of two vectors are merged. What is left over at two
- * edges is for squares of REST. */
+/* Tiles of SIDE x SIDE elements: vectors i and i + SIDE / 2 are interleaved, as often as SIDE can be halved. LOW and
+ * HIGH interleave the first and the second halves of two vectors. The remainder at two edges is done with tiles of
+ * REST. */
 #define BY_SHUFFLES(TYPE, SIDE, REST, LOW, HIGH)                                                                          \
   typedef TYPE line_##TYPE##_##SIDE __attribute__((vector_size(SIDE * sizeof(TYPE))));                                    \
   static void squares_##TYPE##_##SIDE(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
@@ -66,7 +66,7 @@ BY_SHUFFLES(uint16_t, 8, 4, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 8, 1, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
 
-/* Elements of a and b in turn. */
+/* Elements of a and b, alternating. */
 #define INTERLEAVE(TYPE, SIDE, LOW, HIGH)                                                        \
   static void interleave_##TYPE(char* to, const char* a, const char* b, int64_t n) {             \
     enum { ITEM = sizeof(TYPE), LINE = SIDE * ITEM };                                         \
@@ -198,7 +198,7 @@ void shmt__interleave(char* dst, const char* a, const char* b, int64_t n, int64_
   }
 }
 
-/* In squares of TILE, so that each line of cache of either side is used whole. */
+/* In tiles of TILE x TILE elements, so that every cache line of either side is used whole. */
 void shmt__move_transposed(char* dst, int64_t dst_row, const char* src, int64_t src_row,
                            int64_t rows, int64_t columns, int64_t item) {
   enum { TILE = 16 };
@@ -242,8 +242,8 @@ void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src
   }
 }
 
-/* n elements without gaps: a few, doubled until they fill a block, which is copied to the end. */
-static void fill_cache_lines(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
+/* n dense elements: a few are doubled until they fill a block, and the block is copied to the end. */
+static void fill_streamed(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
   enum { BLOCK = 4096 };
   const int64_t nbytes = n * item;
   int64_t done = item;
@@ -268,7 +268,7 @@ void shmt__move_fill(char* dst, int64_t dst_stride, const char* value, int64_t n
     return;
   }
   if (dst_stride == item && n * item >= 256) {
-    fill_cache_lines(dst, value, n, item, streamed);
+    fill_streamed(dst, value, n, item, streamed);
     return;
   }
 #define CALL(TYPE) fill_##TYPE(dst, dst_stride, value, n)

@@ -1,4 +1,4 @@
-/* iter/copy/pack.c -- parts of tensors laid dense: neighbouring dims joined, crossed ones moved in squares. */
+/* iter/copy/pack.c -- copying a part of a tensor dense: dims are merged, transposed ones are moved by tiles. */
 #include "iter/copy/pack.h"
 
 #include "base/overflow.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { SQUARE = 4 }; /* rows and columns from which moving in squares pays */
+enum { SQUARE = 4 }; /* a transpose of at least so many rows and columns goes by tiles */
 
 void shmt__part_init(shmt__part* p, const shmt_tensor* t, shmt_memory_format format) {
   const bool last = format != SHMT_CONTIGUOUS_FORMAT;
@@ -54,7 +54,7 @@ bool shmt__part_is_dense(const shmt__part* p) {
   return true;
 }
 
-/* The dims, the last first, without those of size 1; two that are walked as one are one. */
+/* The dims without those of size 1, the innermost first, merged where they can be. */
 static void join(const shmt__part* p, shmt__loop_nest* w) {
   w->n_dims = 0;
   for (int d = p->n_dims - 1; d >= 0; d--) {

@@ -1,15 +1,17 @@
 /* iter/copy/permute.c -- moving elements of one dtype between any two orders of dims.
  *
- * What follows each other in the source seldom does so in the result. Five ways, from the best:
+ * Elements that are neighbours in the source seldom are in the result. There are five algorithms; the first that fits is
+ * taken:
  *
- * - Short rows that are whole in both are moved as rows, not by a call each; those as long as a larger element as such.
- * - Where dims that lie dense in the result are others than those that lie dense in the source, both are taken a few
- *   elements at a time: squares that are transposed, so that either side is read and written by vectors and whole lines of
- *   the cache. Several short dims make such a side together: the two of a square of pixels, for example. Large planes of
- *   two long dims are transposed block by block (iter/copy/transpose.h).
- * - Where the innermost dim is short, runs go along the next one (iter/short_rows.h).
- * - Other short runs are moved two dims at a time, the longer of which is the inner one.
- * - Run by run.
+ * - Short rows that are dense in both are moved as rows, many in one call. A row as long as a larger element is moved as
+ *   one such element.
+ * - When other dims are dense in the result than in the source, tiles are transposed: a few elements along both, so that
+ *   either side is read and written by vectors and whole cache lines. Several short dims form a side together, such as
+ *   height and width of a small image. Large planes of two long dims are transposed with streaming stores
+ *   (iter/copy/transpose.h).
+ * - When the innermost dim is short, the loop runs along the next one (iter/short_rows.h).
+ * - Other short rows are moved two dims at a time; the longer dim is the inner one.
+ * - Row by row.
  */
 #include "iter/copy/permute.h"
 
@@ -19,10 +21,10 @@
 #include "iter/copy/transpose.h"
 
 enum {
-  GRAIN_BYTES = 1 << 17,   /* below which another thread does not pay */
-  ROW_BYTES = 512,         /* below which a call for each row costs more than its bytes */
-  SHORT = 64,              /* elements of a run whose call costs as much as they do */
-  SIDE = 16,               /* elements of a square's side: a line of a cache, mostly */
+  GRAIN_BYTES = 1 << 17,   /* fewer bytes are not worth another thread */
+  ROW_BYTES = 512,         /* in shorter rows a call for each row costs more than its bytes */
+  SHORT = 64,              /* elements of a row that cost as much as its call */
+  SIDE = 16,               /* elements of the side of a tile: mostly a cache line */
 };
 
 typedef struct plane {
@@ -58,7 +60,7 @@ static void exchange_dims(shmt_iter* it, int a, int b) {
   for (int k = 0; k < it->n_operands; k++) exchange(it->operands[k].strides, a, b);
 }
 
-/* Leaves out dim 0, which the loop walks itself. */
+/* Remove dim 0, over which the loop itself runs. */
 static void drop_innermost(shmt_iter* it) {
   it->numel /= it->sizes[0];
   it->n_dims--;
@@ -74,12 +76,12 @@ static bool is_item(int64_t nbytes) {
 
 /* --- tiles ----------------------------------------------------------------------------- */
 
-/* Dims that lie dense in one of the operands, the last of which is taken a block at a time. */
+/* Dims that are dense in one of the operands; of the last of them a block is taken at a time. */
 typedef struct side {
   int64_t inner;                /* elements of the dims before the last */
   int last;                     /* the last of them; -1: there is none */
-  int64_t block;                /* how many of its places are taken at a time */
-  int64_t along[4 * SIDE];      /* where the elements of a block lie in the other operand */
+  int64_t block;                /* how many of its indices are taken at a time */
+  int64_t along[4 * SIDE];      /* byte offsets of the elements of a block in the other operand */
 } side;
 
 typedef struct tiling {
@@ -89,7 +91,7 @@ typedef struct tiling {
   shmt__loop_nest blocks;
 } tiling;
 
-/* Adds dims until there are enough elements; `taken` has a bit for each dim of a side. */
+/* Add dims until there are enough elements; `taken` has a bit for each dim of a side. */
 static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* taken, side* s) {
   const int64_t *steps = it->operands[k].strides, *others = it->operands[1 - k].strides;
 
@@ -98,7 +100,7 @@ static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* 
   s->along[0] = 0;
   for (int d = first; d >= 0;) {
     *taken |= (uint64_t)1 << d;
-    if (s->last >= 0) { /* another behind it: all of its places */
+    if (s->last >= 0) { /* another dim follows: take all of its indices */
       const int64_t n = s->inner * it->sizes[s->last];
       for (int64_t i = s->inner; i < n; i++) s->along[i] = s->along[i - s->inner] + others[s->last];
       s->inner = n;
@@ -108,13 +110,13 @@ static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* 
     for (int e = 0; e < it->n_dims && s->inner * it->sizes[s->last] < SIDE; e++)
       if (!(*taken >> e & 1) && steps[e] == item * s->inner * it->sizes[s->last]) d = e;
   }
-  /* Squares of four by four elements fit whole blocks of four. */
+  /* Tiles of 4 x 4 elements need blocks of a multiple of four. */
   s->block = ((SIDE + s->inner - 1) / s->inner + 3) / 4 * 4;
   if (s->block > it->sizes[s->last]) s->block = it->sizes[s->last];
   for (int64_t i = s->inner; i < s->inner * s->block; i++) s->along[i] = s->along[i - s->inner] + others[s->last];
 }
 
-/* Is either side long enough for squares? */
+/* Are both sides long enough for tiles? */
 static bool find_tiles(const shmt_iter* it, int64_t item, tiling* q) {
   const int64_t least = item == 1 ? 8 : 4;
   int dense[2] = {-1, -1};
@@ -130,7 +132,7 @@ static bool find_tiles(const shmt_iter* it, int64_t item, tiling* q) {
     grow(it, item, k, dense[k], &taken, &q->sides[k]);
     if (q->sides[k].inner * q->sides[k].block < least) return false;
   }
-  /* Along the result first, whose lines are then written one after the other. */
+  /* Along the result first, so that its cache lines are written one after the other. */
   shmt__loop_nest* const w = &q->blocks;
   w->n_dims = 0;
   for (int k = 0; k < 2; k++) {

@@ -4,8 +4,8 @@
 
 #include "iter/iter.h"
 
-/* Operand 0 = operand 1 of an iterator that has been built, whose dtypes are one of `item` bytes. The iterator's dims are
- * no longer what they were; it has still to be finished. Cannot fail. */
+/* Operand 0 = operand 1, for a built iterator whose operands have dtypes of `item` bytes. It changes the dims of the
+ * iterator. Cannot fail. */
 void shmt__permute(shmt_iter* it, int64_t item);
 
 #endif

@@ -1,4 +1,4 @@
-/* iter/copy/streaming_stores.c -- stores past the caches. */
+/* iter/copy/streaming_stores.c -- streaming (non-temporal) stores. */
 #include "iter/copy/streaming_stores.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ void shmt__move_streamed(char* dst, const char* src, int64_t nbytes) {
   const int64_t head = -(int64_t)(uintptr_t)dst & (SHMT_STAGE_LINE - 1);
 
   if (nbytes >= head + SHMT_STAGE_LINE) {
-    memmove(dst, src, (size_t)head); /* up to a line's begin: only whole lines are streamed */
+    memmove(dst, src, (size_t)head); /* up to the begin of a cache line: only whole lines are streamed */
     dst += head;
     src += head;
     nbytes -= head;

@@ -1,8 +1,8 @@
-/* iter/copy/streaming_stores.h -- large results on their way past the caches.
+/* iter/copy/streaming_stores.h -- streaming (non-temporal) stores for results that are larger than the caches.
  *
- * Lines of a cache that are written without being read first save a third of the traffic, but only as a whole: one that two
- * runs share would be written to memory twice. So bytes are put into a block near by, which is streamed when it ends with
- * a line; runs that follow each other in memory share blocks.
+ * Writing a cache line without reading it first saves a third of the memory traffic, but only if the whole line is written
+ * at once: a line that two rows share would be written to memory twice. So results are staged in a small buffer, which
+ * is streamed at line ends; rows that follow each other in memory share it.
  *
  *   shmt__stage s;
  *   shmt__stage_init(&s);
@@ -22,21 +22,21 @@
 #include <stdint.h>
 
 enum {
-  SHMT_STREAM_BYTES = 16 << 20, /* results from here on are streamed */
-  SHMT_STREAM_RUN_BYTES = 256,  /* unless their runs are shorter */
-  SHMT_STAGE_BYTES = 1 << 10,   /* of a block: reads and writes overlap best when it is short */
+  SHMT_STREAM_BYTES = 16 << 20, /* results of at least this size are streamed */
+  SHMT_STREAM_RUN_BYTES = 256,  /* unless their rows are shorter than this */
+  SHMT_STAGE_BYTES = 1 << 10,   /* of the buffer: reads and writes overlap best when it is small */
   SHMT_STAGE_LINE = 64,
 };
 
 typedef struct shmt__stage {
-  char* line; /* where the block's first byte goes: a line begins there */
-  char* next; /* where the byte at `end` goes; NULL: nothing was put yet */
+  char* line; /* the address of the first byte of block: the begin of a cache line */
+  char* next; /* the address of the byte at `end`; NULL: block is still empty */
   int64_t begin, end;
   _Alignas(SHMT_STAGE_LINE) char block[SHMT_STAGE_BYTES];
 } shmt__stage;
 
-/* nbytes past the caches to dst. Ranges that overlap end with some mixture of old and new bytes. Other threads see it
- * as any other store only after _end. */
+/* Copy nbytes to dst with streaming stores. Where ranges overlap, the result is some mixture of old and new bytes.
+ * Other threads see it like any other store only after _end. */
 void shmt__move_streamed(char* dst, const char* src, int64_t nbytes);
 void shmt__move_streamed_end(void);
 
@@ -52,7 +52,7 @@ static inline void shmt__stage_flush(shmt__stage* s) {
   s->begin = s->end = 0;
 }
 
-/* Where the bytes that go to `to` are put: room for *room of them, of one item at least (16 bytes at most). */
+/* Where to put the bytes for `to`: *room bytes, at least one item (at most 16 bytes). Then call _commit. */
 static inline char* shmt__stage_reserve(shmt__stage* s, char* to, int64_t item, int64_t* room) {
   if (to != s->next) {
     shmt__stage_flush(s);
@@ -71,7 +71,7 @@ static inline void shmt__stage_commit(shmt__stage* s, int64_t nbytes) {
   s->next += nbytes;
 }
 
-/* Bytes that lie ready, or zeros when from is NULL. */
+/* Copy bytes, or write zeros when from is NULL. */
 void shmt__stage_copy(shmt__stage* s, char* to, const char* from, int64_t nbytes);
 
 static inline void shmt__stage_end(shmt__stage* s) {

@@ -1,9 +1,9 @@
-/* iter/copy/transpose.c -- planes of large results, transposed.
+/* iter/copy/transpose.c -- transposing planes of large tensors, with streaming stores.
  *
  * A row of the result is a column of the source. A block of the source is read row by row, so that memory is read in bursts
- * and rows that lie a power of two apart do not drive each other out of the cache. It is transposed into a tile, whose rows
- * begin within a line of the cache as those of the result do. Its whole lines are streamed past the caches; what is left of
- * a row is carried to the row's begin, where its next part goes on.
+ * and rows that lie a power of two apart do not evict each other from the cache. It is transposed into a tile whose rows are
+ * aligned to cache lines like those of the result. Whole lines are streamed. The rest of a row moves to the begin of the
+ * tile's row, where the next part of the row continues.
  */
 #include "iter/copy/transpose.h"
 
@@ -15,10 +15,10 @@
 
 enum {
   LINE = SHMT_STAGE_LINE,
-  PART_BYTES = 2 * LINE,      /* of a row of the result, made at a time */
-  WIDE_BYTES = 8 * LINE,      /* of a row of the source, read at a time */
+  PART_BYTES = 2 * LINE,      /* of a row of the result, per tile */
+  WIDE_BYTES = 8 * LINE,      /* of a row of the source, per tile */
   WIDE = 128,                 /* elements of it at most */
-  PIECE_PARTS = 64,           /* of a row, that one thread does: lines that two threads share cost little */
+  PIECE_PARTS = 64,           /* parts of a row per thread: a cache line that two threads share costs little */
 };
 
 typedef struct transposition {
@@ -27,17 +27,17 @@ typedef struct transposition {
   int64_t wide, part;                /* rows and columns of a tile */
   char* to;
   const char* from;
-  shmt__loop_nest pieces; /* along rows, from rows to rows, the other dims */
+  shmt__loop_nest pieces; /* pieces along rows, across rows, and the other dims */
 } transposition;
 
-/* Some rows of the result, that are made part by part. */
+/* Some rows of the result, which are made part by part. */
 typedef struct tile {
   int64_t n_rows;
-  int64_t foreign[WIDE];       /* bytes of a row's first line that belong to others, until it is written */
+  int64_t foreign[WIDE];       /* bytes of the first cache line of a row that belong to others, until it is written */
   int64_t rows[WIDE];          /* where a row's next part begins in `out` */
   int64_t columns[PART_BYTES]; /* where a column begins in `in` */
   _Alignas(LINE) char in[PART_BYTES * (WIDE + LINE)];
-  _Alignas(LINE) char out[WIDE * (PART_BYTES + LINE)]; /* rows: what is carried and a part */
+  _Alignas(LINE) char out[WIDE * (PART_BYTES + LINE)]; /* each row: the rest of the part before, and a part */
 } tile;
 
 static int64_t out_row(int64_t i) { return i * (PART_BYTES + LINE); }
@@ -61,7 +61,7 @@ static void transpose(tile* s, const transposition* t, const char* from, int64_t
   shmt__transpose_tile(s->out, s->rows, s->in, s->columns, s->n_rows, n, t->item);
 }
 
-/* Write the lines of row i that are whole; the next of its bytes is the one that goes to `end`. */
+/* Write the whole cache lines of row i; the byte after the last one goes to `end`. */
 static void flush_row(tile* s, int64_t i, char* end, int64_t nbytes) {
   char* const row = s->out + out_row(i);
   const int64_t held = s->rows[i] - out_row(i) + nbytes, whole = held / LINE * LINE;
@@ -112,7 +112,7 @@ static void move_pieces(void* arg, int64_t begin, int64_t end) {
   shmt__move_streamed_end();
 }
 
-/* The pieces' walk; how many there are. */
+/* Set the loop nest over pieces; returns how many there are. */
 static int64_t cut(transposition* t, const shmt_iter* it, int row, int column) {
   const int64_t length = t->part * PIECE_PARTS;
   shmt__loop_nest* const w = &t->pieces;

@@ -30,7 +30,7 @@ PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, shmt__hook_kind kind, PyObjec
 PyObject* shmt__py_add_node_hook(shmt_node* n, shmt__hook_kind kind, PyObject* fn);
 /* t's own hooks as a new dict of their numbers and functions; None when it never had one. */
 PyObject* shmt__py_tensor_hooks(const shmt_tensor* t);
-/* Put the values of a mapping (None: nothing) in the place of t's hooks: 0, or -1 with an exception. */
+/* Replace the hooks of t by the values of a mapping (None: by none). 0, or -1 with an exception. */
 int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks);
 /* values -> tuple of tensors and None. Borrows. */
 PyObject* shmt__py_tuple_of(shmt_tensor* const* values, Py_ssize_t n);
@@ -43,22 +43,5 @@ extern PyMethodDef shmt__py_hook_functions[];
 PyObject* shmt__py_function_context(const shmt_node* n);
 int shmt__py_function_init(PyObject* module);
 extern PyMethodDef shmt__py_function_functions[];
-
-/* --- the dispatcher from Python (library.c, mode.c) --------------------------------------- */
-
-extern PyMethodDef shmt__py_library_functions[];
-extern PyMethodDef shmt__py_mode_functions[];
-int shmt__py_mode_init(void);
-
-/* Python's view of values, for kernels and modes: positional arguments and keyword-only ones. New
- * references. */
-struct shmt_operator;
-int shmt__py_values_to_args(const struct shmt_operator* op, const void* values, PyObject** args,
-                            PyObject** kwargs);
-/* What a Python kernel returned, as results of the schema. */
-shmt_status shmt__py_results_from(const struct shmt_operator* op, PyObject* returned,
-                                  void* results);
-/* The OpOverload object of an operator; new reference. */
-PyObject* shmt__py_operator_object(const struct shmt_operator* op);
 
 #endif

@@ -2,7 +2,7 @@
  * mode's stack. */
 #include "python/autograd/graph.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/recording/saved_hooks.h"
 #include "base/promote.h"
 #include "python/autograd/tensor_properties.h"
@@ -120,7 +120,7 @@ static int check_like(PyObject* fn, const shmt_tensor* was, const shmt_tensor* g
   return -1;
 }
 
-/* Put o (Tensor or None) in *place. */
+/* Store o (Tensor or None) in *place. */
 static int replace_value(PyObject* fn, PyObject* o, shmt_tensor** place) {
   shmt_tensor* t = NULL;
   if (o != Py_None) {
@@ -289,7 +289,7 @@ int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks) {
   uint32_t nr;
   int r = 0;
   PyObject* functions = hooks == Py_None ? PyList_New(0) : PyMapping_Values(hooks);
-  PyObject* gone = functions ? PyList_New(0) : NULL; /* released when the list is no longer walked */
+  PyObject* gone = functions ? PyList_New(0) : NULL; /* released after the loop over the list */
   shmt__hook* const* list = hooks_of(t, &nr);
   for (shmt__hook* h = gone && list ? *list : NULL; h && r == 0; h = h->next) {
     if (!is_python_hook(h, nr) || !h->ctx) continue;
@@ -318,14 +318,14 @@ static shmt__hook* own_hooks(shmt_tensor* t) {
   return t->autograd->hooks;
 }
 
-int shmt__py_visit_hooks(shmt_tensor* t, visitproc visit, void* arg) {
+static int visit_hooks(shmt_tensor* t, visitproc visit, void* arg) {
   for (shmt__hook* h = own_hooks(t); h; h = h->next)
     /* With one reference, its list's, the hook is the only holder of its function. */
     if (atomic_load_explicit(&h->refs, memory_order_acquire) == 1) Py_VISIT((PyObject*)h->ctx);
   return 0;
 }
 
-void shmt__py_clear_hooks(shmt_tensor* t) {
+static void clear_hooks(shmt_tensor* t) {
   for (shmt__hook* h = own_hooks(t); h; h = h->next) {
     PyObject* fn = h->ctx;
     shmt__hook_remove(h);
@@ -490,13 +490,6 @@ static PyObject* run_number(PyObject* module, PyObject* unused) {
   return PyLong_FromUnsignedLongLong(shmt__engine_run_number());
 }
 
-static PyObject* node_address(PyObject* module, PyObject* o) {
-  (void)module;
-  if (PyObject_TypeCheck(o, shmt__py_node_type)) return PyLong_FromVoidPtr(((shmt__py_node*)o)->n);
-  PyErr_Format(PyExc_TypeError, "expected Node, not %s", Py_TYPE(o)->tp_name);
-  return NULL;
-}
-
 static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   PyObject* list = NULL;
   (void)module;
@@ -522,7 +515,6 @@ PyMethodDef shmt__py_hook_functions[] = {
      "What this thread's run of the engine has and no other; 0 outside of one."},
     {"_backward_reaches", (PyCFunction)(void (*)(void))nodes_reached, METH_FASTCALL,
      "For each address of a node, whether this thread's run of the engine comes by it."},
-    {"_node_address", node_address, METH_O, "Where a node lies, for _backward_reaches."},
     {"_push_saved_tensors_hooks", (PyCFunction)(void (*)(void))push_saved_hooks, METH_FASTCALL,
      "Pack what nodes save with these functions, on this thread."},
     {"_pop_saved_tensors_hooks", pop_saved_hooks, METH_NOARGS,
@@ -535,6 +527,7 @@ PyMethodDef shmt__py_hook_functions[] = {
 
 int shmt__py_hooks_init(PyObject* module) {
   shmt__anomaly_stack = python_stack;
+  shmt__py_tensor_hooks_gc = (shmt__py_hooks_gc){visit_hooks, clear_hooks};
   shmt__anomaly_report = report_anomaly;
   handle_type = (PyTypeObject*)PyType_FromSpec(&handle_spec);
   return handle_type ? PyModule_AddObjectRef(module, "_HookHandle", (PyObject*)handle_type) : -1;

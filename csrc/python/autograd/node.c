@@ -15,7 +15,7 @@ static void node_dealloc(PyObject* self) {
   shmt__py_node* o = (shmt__py_node*)self;
   PyTypeObject* type = Py_TYPE(self);
   shmt_node* n = o->n;
-  /* First: who is told by a weak reference may ask for the node again, which gets another wrapper. */
+  /* Done first: a callback of a weak reference may read the node again, which then gets another wrapper. */
   if (n && n->py_object == self) n->py_object = NULL;
   if (o->weakrefs) PyObject_ClearWeakRefs(self);
   shmt__node_release(n);
@@ -171,7 +171,7 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     }
     grads[i] = shmt__py_tensor(g);
   }
-  const struct shmt__needed_nodes* scan = SHMT_TAKE(shmt__tls_needed_nodes); /* all edges are asked for here */
+  const struct shmt__needed_nodes* scan = SHMT_TAKE(shmt__tls_needed_nodes); /* all gradients are wanted here */
   shmt_status status = n->klass->apply(n, grads, out);
   shmt__tls_needed_nodes = scan;
   if (status != SHMT_OK)
@@ -232,9 +232,22 @@ static PyType_Spec node_spec = {
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
     .slots = node_slots};
 
+static PyObject* node_address(PyObject* module, PyObject* o) {
+  (void)module;
+  if (PyObject_TypeCheck(o, shmt__py_node_type)) return PyLong_FromVoidPtr(((shmt__py_node*)o)->n);
+  PyErr_Format(PyExc_TypeError, "expected Node, not %s", Py_TYPE(o)->tp_name);
+  return NULL;
+}
+
+static PyMethodDef node_functions[] = {
+    {"_node_address", node_address, METH_O, "Where a node lies, for _backward_reaches."},
+    {NULL, NULL, 0, NULL},
+};
+
 int shmt__py_node_init(PyObject* module) {
   classes = PyDict_New();
   shmt__py_node_type = (PyTypeObject*)PyType_FromSpec(&node_spec);
   if (!classes || !shmt__py_node_type) return -1;
+  if (PyModule_AddFunctions(module, node_functions) < 0) return -1;
   return PyModule_AddObjectRef(module, "Node", (PyObject*)shmt__py_node_type);
 }

@@ -1,12 +1,11 @@
-/* python/autograd/tensor_properties.c -- what the graph adds to tensors and to the module. */
+/* python/autograd/tensor_properties.c -- what autograd adds to tensors and to the module. */
 #include "python/autograd/tensor_properties.h"
 
-#include "autograd/engine.h"
+#include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "base/warn.h"
 #include "python/call/convert.h"
 #include "python/autograd/graph.h"
-#include "python/call/overrides.h"
 #include "python/tensor/tensor_type.h"
 
 /* --- properties ------------------------------------------------------------------------- */
@@ -146,7 +145,7 @@ static int set_backward_hooks(PyObject* self, PyObject* value, void* closure) {
   return -1;
 }
 
-PyGetSetDef shmt__py_autograd_getset[] = {
+static PyGetSetDef tensor_getset[] = {
     {"grad", get_grad, set_grad, "The gradient that backward() has added up, or None.", NULL},
     {"_grad", get_grad, set_grad, "grad, also where a subclass has a grad of its own.", NULL},
     {"grad_fn", get_grad_fn, NULL, "The node that made this tensor; None for leaves.", NULL},
@@ -403,7 +402,7 @@ static PyObject* increment_version(PyObject* module, PyObject* o) {
   Py_RETURN_NONE;
 }
 
-PyMethodDef shmt__py_autograd_methods[] = {
+static PyMethodDef tensor_methods[] = {
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
      "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
      "Add the gradient of this tensor to the .grad of the graph's leaves."},
@@ -468,13 +467,11 @@ PyMethodDef shmt__py_autograd_functions[] = {
 };
 
 int shmt__py_autograd_init(PyObject* module) {
-  PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions,
-                                 shmt__py_library_functions, shmt__py_mode_functions,
-                                 shmt__py_override_functions};
+  PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions};
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
   if (shmt__py_node_init(module) < 0 || shmt__py_hooks_init(module) < 0 ||
       shmt__py_function_init(module) < 0)
     return -1;
-  return shmt__py_mode_init();
+  return shmt__py_add_tensor_methods(tensor_methods, tensor_getset);
 }

@@ -1,11 +1,11 @@
-/* python/call/call.c -- one generic path from a Python call to an operator and back. */
+/* python/call/call.c -- the path of every generated function, from a Python call to an operator and back. */
 #include "python/call/call.h"
 
 #include "ipc/handle/share.h"
 #include "python/call/convert.h"
 #include "python/values/default_device.h"
 #include "python/call/overrides.h"
-#include "python/ipc/share.h"
+#include "python/call/sharing.h"
 
 /* The value of out= when it is given and not None. */
 static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kwnames) {
@@ -19,7 +19,7 @@ static PyObject* find_out(PyObject* const* args, Py_ssize_t n_args, PyObject* kw
   return NULL;
 }
 
-/* Return r as a Python object; takes over what results[r] owns. */
+/* Result r as a Python object; takes over what results[r] owns. */
 static PyObject* wrap_return(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr,
                              shmt_value* results, int r) {
   int slot = sig->returned_slot[r];
@@ -47,7 +47,7 @@ static PyObject* wrap_returns(const shmt__py_prepared_signature* sig, const shmt
   return whole;
 }
 
-/* Elements that the call will touch, as far as its arguments tell. */
+/* How many elements the call will process, as far as its arguments say. */
 static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_frame* fr) {
   if (SHMT_LIKELY(!sig->from->is_factory || fr->values[0].tag != SHMT_VALUE_INTS))
     return fr->numel;
@@ -75,7 +75,7 @@ static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr)
   return o;
 }
 
-/* A factory with shared=True: what it makes lies in shared memory from the start. */
+/* A factory with shared=True: its result is in shared memory from the start. */
 static SHMT_COLD PyObject* run_shared(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
   const char* name = sig->schema->name;
   if (sig->n_out > 0)
@@ -102,7 +102,7 @@ static SHMT_COLD PyObject* refuse_devices(void) {
   return NULL;
 }
 
-/* A factory that has neither a device nor a tensor to follow takes the thread's default device. */
+/* A factory without a device argument and without a tensor uses the default device of the thread. */
 static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
   if (fr->devices || sig->n_out) return;
   for (int i = 0; i < sig->schema->n_args; i++) {
@@ -129,10 +129,10 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     if (PyTuple_GET_SIZE(kwnames) == 0) call.kwnames = NULL;
   }
   shmt__py_frame fr;
-  const shmt__py_prepared_signature* only = NULL; /* the one signature that was tried */
+  const shmt__py_prepared_signature* only = NULL; /* the only signature that was tried */
   int tried = 0;
   bool with_out = call.out != NULL && p->n_without_out < p->n_signatures;
-  /* Twice: tensors and bools stand for ints only where no signature takes them as they are. */
+  /* Two rounds: tensors and bools may stand for ints only when no signature takes them as they are. */
   for (int i = 0; i < 2 * p->n_signatures; i++) {
     bool again = i >= p->n_signatures;
     const shmt__py_prepared_signature* sig = &p->signatures[again ? i - p->n_signatures : i];

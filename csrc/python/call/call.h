@@ -1,8 +1,8 @@
-/* python/call/call.h -- one generic path from a Python call to an operator and back.
+/* python/call/call.h -- the path of every generated function, from a Python call to an operator and back.
  *
- * The generator emits, per Python name, a shmt__py_function and a METH_FASTCALL trampoline that
- * calls shmt__py_call. Parsing fills an array of shmt_value, the operator runs through
- * its boxed entry (dispatch from the highest key on), results are wrapped by the schema's returns.
+ * For each Python name the generator emits a shmt__py_function and a METH_FASTCALL trampoline that calls shmt__py_call.
+ * Parsing fills an array of shmt_value. The operator is called with boxed arguments, from the highest key on. Results are
+ * wrapped as the schema says.
  */
 #ifndef SHMT_PYTHON_CALL_CALL_H
 #define SHMT_PYTHON_CALL_CALL_H
@@ -15,7 +15,7 @@
 
 enum { SHMT_PY_MAX_ARGS = 20 };
 
-/* What the first call in a process warns of (`warns` of the spec). */
+/* What the first call in a process warns about (`warns` of the spec). */
 typedef struct shmt__py_warning {
   const char* text;
   _Atomic(bool) warned;

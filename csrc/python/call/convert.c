@@ -77,7 +77,7 @@ int shmt__py_as_scalar(PyObject* o, shmt_scalar* out) {
   return z.real == -1.0 && PyErr_Occurred() ? -1 : 1;
 }
 
-/* A 0-d tensor that may stand for a number. */
+/* Is o a 0-d tensor that may stand for a number? */
 static bool is_number_tensor(PyObject* o) {
   if (!shmt__py_is_tensor(o)) return false;
   shmt_tensor* t = shmt__py_tensor(o);
@@ -96,8 +96,6 @@ int shmt__py_as_scalar_or_tensor(PyObject* o, shmt_scalar* out) {
   if (r != 0 || !is_number_tensor(o)) return r;
   return read_item(o, out);
 }
-
-void shmt__py_raise_int_overflow(void) { PyErr_SetString(PyExc_ValueError, "Overflow when unpacking long long"); }
 
 int shmt__py_as_int(PyObject* o, int64_t* out) {
   if (SHMT_LIKELY(PyLong_Check(o))) {
@@ -209,7 +207,7 @@ int shmt__py_check_storage_dtype(PyObject* o, shmt_dtype dtype) {
 
 /* --- to Python ------------------------------------------------------------------- */
 
-/* By reference: a copy of what has just been written in parts waits for them. */
+/* Passed by reference: a copy would have to wait for values that were just written in parts. */
 static inline PyObject* from_number(const shmt_scalar* s) {
   if (s->tag == SHMT_SCALAR_FLOAT) return PyFloat_FromDouble(s->v.d);
   if (s->tag == SHMT_SCALAR_INT) return PyLong_FromLongLong(s->v.i);

@@ -7,7 +7,7 @@
 
 #include "dispatch/schema.h"
 #include "dispatch/value.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 /* What kind of NumPy scalar o is, by its type's name; the library need not be loaded. */
 typedef enum shmt__py_numpy_kind {
@@ -26,8 +26,6 @@ shmt__py_numpy_kind shmt__py_numpy_scalar_kind(PyObject* o);
 int shmt__py_as_scalar(PyObject* o, shmt_scalar* out);
 /* Those and 0-d tensors that do not require grad. */
 int shmt__py_as_scalar_or_tensor(PyObject* o, shmt_scalar* out);
-/* Sets torch's ValueError for an int of more than 64 bits. */
-void shmt__py_raise_int_overflow(void);
 /* int (not bool), NumPy integer, 0-d integral tensor. */
 int shmt__py_as_int(PyObject* o, int64_t* out);
 /* float, int, NumPy real, 0-d real tensor. */
@@ -54,11 +52,11 @@ static inline PyObject** shmt__py_items(PyObject* o, Py_ssize_t* n) {
   return NULL;
 }
 
-/* What an error adds about an object of another library: that from_dlpack() takes it, or that this
- * package has its own dtypes and devices. Empty for other objects. New reference, or NULL. */
+/* What an error message adds about an object of another library: that from_dlpack() takes it, or that this package
+ * has its own dtypes and devices. Empty for other objects. New reference, or NULL. */
 PyObject* shmt__py_foreign_tensor_note(PyObject* o);
 
-/* Once, when a tensor that requires grad becomes a Python number. 0, or -1 with an exception. */
+/* Warn once in a process when a tensor that requires grad becomes a Python number. 0, or -1 with an exception. */
 int shmt__py_warn_of_history(const shmt_tensor* t);
 
 /* New reference, or NULL with an exception. */

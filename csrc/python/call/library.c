@@ -4,7 +4,7 @@
  * empties the context under the interpreter lock; a call that had found the kernel just before then
  * fails with a clear error.
  */
-#include "python/autograd/graph.h"
+#include "python/call/library.h"
 
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
@@ -180,7 +180,7 @@ static shmt_status run_python_kernel(void* ctx, const shmt_operator* op, shmt_ke
   return status;
 }
 
-/* The struct itself stays: a call may still look at it. */
+/* The struct stays: a call may still read it. */
 static void drop_python_kernel(void* ctx) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE gil = PyGILState_Ensure();
@@ -332,7 +332,7 @@ static const shmt_operator* operator_of(PyObject* capsule) {
   return PyCapsule_GetPointer(capsule, operator_name);
 }
 
-/* The parser's view of each operator called by object; never freed, since the parser keeps what it
+/* The function record of each operator that is called as an object; never freed, since the parser keeps what it
  * prepared. */
 typedef struct call_record {
   shmt__py_signature signature;

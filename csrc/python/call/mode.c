@@ -1,13 +1,13 @@
-/* python/call/mode.c -- Python objects that see every operator call of their thread.
+/* python/call/mode.c -- dispatch modes: Python objects that see every operator call of their thread (__torch_dispatch__).
  *
  * Modes are a stack per thread. While it is not empty the thread's calls include the Python key,
  * whose fallback calls the innermost mode's __torch_dispatch__(func, types, args, kwargs). During
  * that call the mode is off the stack, so what it does itself reaches the next mode out.
  */
-#include "python/autograd/graph.h"
+#include "python/call/library.h"
 
 #include "dispatch/registry.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 enum { MAX_MODES = 256 };
 
@@ -57,7 +57,7 @@ static shmt_status call_mode(PyObject* mode, const shmt_operator* op, const shmt
 static shmt_status python_fallback(void* ctx, const shmt_operator* op, shmt_keyset ks,
                                    const shmt_value* args, shmt_value* results) {
   (void)ctx;
-  if (stack.n == 0) /* the key was included by hand: nobody to ask */
+  if (stack.n == 0) /* the key was included by hand, and there is no mode */
     return shmt__operator_call(op, true, shmt__keys_below(ks, SHMT_KEY_Python), args, results);
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject* mode = stack.modes[--stack.n]; /* the reference is ours for now */

@@ -1,4 +1,4 @@
-/* python/call/overrides.c -- objects that answer calls themselves: __torch_function__. */
+/* python/call/overrides.c -- __torch_function__: arguments whose class overrides calls. */
 #include "python/call/overrides.h"
 
 #include "python/call/convert.h"
@@ -10,12 +10,8 @@ enum { MAX_OVERLOADED = 64 };
 static PyObject* torch_function_name;      /* "__torch_function__" */
 static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
 static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
-static PyObject* function_modules; /* modules whose functions may be asked about */
+static PyObject* function_modules; /* modules in which functions are looked up */
 static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
-
-bool shmt__py_torch_function_disabled(void) { return n_disabled > 0; }
-
-void shmt__py_set_torch_function_disabled(int by) { n_disabled += by; }
 
 /* Does the class have a __torch_function__ of its own? */
 static bool has_own_torch_function(PyTypeObject* type) {
@@ -36,7 +32,7 @@ static bool has_own_torch_function(PyTypeObject* type) {
   return own != default_torch_function;
 }
 
-/* --- who is asked, in which order ------------------------------------------------------- */
+/* --- overloaded arguments, in the order of their calls ------------------------------------------------------- */
 
 typedef struct overloaded_args {
   PyObject* objects[MAX_OVERLOADED]; /* borrowed; one of each class, subclasses before their bases */
@@ -144,7 +140,7 @@ static PyObject* call_each(const overloaded_args* a, PyObject* function, PyObjec
   return raise_not_implemented(function, a);
 }
 
-/* A call whose arguments are being asked, on the stack of its thread. */
+/* A call that __torch_function__ is handling, on the stack of its thread. */
 typedef struct torch_function_call {
   const shmt__py_function* f;
   const shmt__py_call_args* call;
@@ -153,7 +149,7 @@ typedef struct torch_function_call {
 
 static _Thread_local const torch_function_call* innermost;
 
-/* Has the answer been to call the function again as it was? So do tensors of another library. */
+/* Has __torch_function__ called the function again with the same arguments? Tensors of another library do so. */
 static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* call) {
   const torch_function_call* a = innermost;
   if (a == NULL || a->f != f) return false;
@@ -186,6 +182,90 @@ PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__p
   return r;
 }
 
+/* --- subclasses that do not override calls -------------------------------------------------- */
+
+/* A function that runs with __torch_function__ disabled, on the stack of its thread. */
+typedef struct disabled_call {
+  PyObject *func, *args, *kwargs; /* borrowed; kwargs may be NULL */
+  const struct disabled_call* outer;
+} disabled_call;
+
+static _Thread_local const disabled_call* innermost_disabled;
+
+static bool same_keywords(PyObject* a, PyObject* b) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  if ((a ? PyDict_GET_SIZE(a) : 0) != (b ? PyDict_GET_SIZE(b) : 0)) return false;
+  while (a && PyDict_Next(a, &at, &key, &value))
+    if (PyDict_GetItem(b, key) != value) return false;
+  return true;
+}
+
+/* Does the function call __torch_function__ once more, with the same arguments? Ours never does. It is a function of
+ * another library, which takes the tensor for one of its own. */
+static bool is_foreign_library(const disabled_call* here) {
+  const disabled_call* before = here->outer;
+  if (before == NULL || before->func != here->func) return false;
+  Py_ssize_t n = PyTuple_GET_SIZE(here->args);
+  if (n != PyTuple_GET_SIZE(before->args)) return false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (PyTuple_GET_ITEM(here->args, i) != PyTuple_GET_ITEM(before->args, i)) return false;
+  return same_keywords(here->kwargs, before->kwargs);
+}
+
+static PyObject* raise_foreign_library(PyObject* func) {
+  PyObject* name = PyObject_GetAttrString(func, "__name__");
+  if (name == NULL) PyErr_Clear();
+  PyErr_Format(PyExc_TypeError,
+               "%S() of another library got a tensor of shmtensor: give it what its from_dlpack() "
+               "makes of the tensor, which shares the memory",
+               name ? name : func);
+  Py_XDECREF(name);
+  return NULL;
+}
+
+/* _disabled_torch_function_impl(func, types, args, kwargs): call func as if its arguments were
+ * plain. */
+static PyObject* disabled_impl(PyObject* module, PyObject* args) {
+  PyObject *func, *types, *call_args = NULL, *kwargs = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OO|OO:_disabled_torch_function_impl", &func, &types, &call_args,
+                        &kwargs))
+    return NULL;
+  if (kwargs == Py_None) kwargs = NULL;
+  if (kwargs != NULL && !PyDict_Check(kwargs))
+    return PyErr_Format(PyExc_TypeError, "kwargs must be dict, not %s", Py_TYPE(kwargs)->tp_name);
+  PyObject* positional = call_args ? PySequence_Tuple(call_args) : PyTuple_New(0);
+  if (positional == NULL) return NULL;
+  disabled_call here = {func, positional, kwargs, innermost_disabled};
+  PyObject* r;
+  if (is_foreign_library(&here)) {
+    r = raise_foreign_library(func);
+  } else {
+    innermost_disabled = &here;
+    n_disabled++;
+    r = PyObject_Call(func, positional, here.kwargs);
+    n_disabled--;
+    innermost_disabled = here.outer;
+  }
+  Py_DECREF(positional);
+  return r;
+}
+
+PyTypeObject* shmt__py_result_type(PyTypeObject* operand) {
+  static PyTypeObject* plain_before; /* the last class with plain results; owned */
+  if (operand == plain_before || operand == shmt__py_tensor_type || operand == shmt__py_base_type)
+    return shmt__py_tensor_type;
+  if (n_disabled > 0) return shmt__py_tensor_type;
+  PyObject* impl = PyObject_GetAttrString((PyObject*)operand, "__torch_function__");
+  if (impl == NULL) PyErr_Clear();
+  Py_XDECREF(impl);
+  if (impl == NULL || impl != disabled_torch_function) return operand;
+  Py_INCREF(operand);
+  Py_XSETREF(plain_before, operand);
+  return shmt__py_tensor_type;
+}
+
 /* --- module functions -------------------------------------------------------------------- */
 
 /* _set_torch_function(default function, disabled function, modules) */
@@ -205,7 +285,7 @@ static PyObject* change_disabled_depth(PyObject* module, PyObject* by) {
   (void)module;
   long change = PyLong_AsLong(by);
   if (change == -1 && PyErr_Occurred()) return NULL;
-  shmt__py_set_torch_function_disabled((int)change);
+  n_disabled += (int)change;
   return PyLong_FromLong(n_disabled);
 }
 
@@ -217,6 +297,8 @@ static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_
 }
 
 PyMethodDef shmt__py_override_functions[] = {
+    {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
+     "As a class's __torch_function__: results of operators on it are plain tensors."},
     {"_set_torch_function", set_torch_function, METH_VARARGS,
      "Name the default and the disabled __torch_function__, and the modules of functions."},
     {"_change_overrides_off", change_disabled_depth, METH_O,

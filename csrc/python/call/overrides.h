@@ -1,9 +1,8 @@
-/* python/call/overrides.h -- objects that answer calls themselves: __torch_function__.
+/* python/call/overrides.h -- __torch_function__: arguments whose class overrides calls.
  *
- * Subclasses of Tensor that override it catch methods, properties and operators by wrappers that
- * shmtensor/overrides.py puts in the class, so those cost plain tensors nothing. Free functions are
- * caught here: after parsing, when an operand was of such a class, and when parsing failed, since an
- * argument may be no tensor at all and answer all the same.
+ * For methods, properties and operators, shmtensor/overrides.py puts wrappers into subclasses of Tensor that override
+ * __torch_function__, so that they cost plain tensors nothing. Functions are handled here: after parsing, when an operand
+ * was of such a class, and when parsing failed, since any object, not only a tensor, may have a __torch_function__.
  */
 #ifndef SHMT_PYTHON_CALL_OVERRIDES_H
 #define SHMT_PYTHON_CALL_OVERRIDES_H
@@ -11,7 +10,7 @@
 #include "python/call/call.h"
 #include "python/call/parse.h"
 
-/* Ask the arguments' __torch_function__. NULL without an exception: nobody wants to answer. */
+/* Call the __torch_function__ of the arguments in turn. NULL without an exception: no argument has one. */
 SHMT_COLD PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call);
 
 extern PyMethodDef shmt__py_override_functions[];

@@ -42,7 +42,7 @@ static shmt_tensor** frame_tensors(shmt__py_frame* fr, Py_ssize_t n) {
   return frame_alloc(fr, n, sizeof(shmt_tensor*));
 }
 
-/* Count t in; 0-d tensors of the CPU mix with all others. */
+/* Count the elements and the device of t; 0-d CPU tensors mix with all devices. */
 static inline void count_tensor(shmt__py_frame* fr, const shmt_tensor* t) {
   fr->numel += t->numel < INT64_C(1) << 48 ? t->numel : INT64_C(1) << 48; /* a sum that cannot overflow */
   fr->devices |= t->device != SHMT_CPU || t->n_dims > 0 ? 1u << t->device : 0;
@@ -69,7 +69,7 @@ static int mismatched_element(shmt__py_frame* fr, PyObject* what, Py_ssize_t i) 
   return 0;
 }
 
-/* The exception that is set tells what is wrong with an element: say of which. */
+/* Add to the exception that is set which element is wrong. */
 static SHMT_COLD int raise_element(const shmt__py_arg* a, Py_ssize_t i) {
   PyObject *type, *value, *traceback;
 
@@ -222,7 +222,7 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
     v->tag = SHMT_VALUE_NONE;
     return 1;
   }
-  if (o == Py_None && a->none_is_default) return 1; /* the default is there already */
+  if (o == Py_None && a->none_is_default) return 1; /* the default is already stored */
   int r = 0, constant = 0;
   switch (a->arg->type) {
     case SHMT_TYPE_TENSOR:

@@ -7,7 +7,7 @@
 #define SHMT_PYTHON_CALL_PARSE_H
 
 #include "python/call/prepare.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 enum { SHMT_PY_FRAME_INTS = 160, SHMT_PY_FRAME_TENSORS = 64, SHMT_PY_FRAME_HEAP = 8 };
 
@@ -39,7 +39,7 @@ typedef struct shmt__py_frame {
   PyTypeObject* type; /* of new results */
   bool requires_grad, shared; /* of a factory */
   bool loose;        /* tensors of one element and bools may stand for ints */
-  bool has_subclass; /* an operand whose class results keep: it may answer the call itself */
+  bool has_subclass; /* an operand of a subclass, which results keep and which may have a __torch_function__ */
   int n_ints, n_tensors, n_owned, n_heap;
   shmt__py_mismatch mismatch;
   const shmt__py_arg* arg;

@@ -206,7 +206,7 @@ static void report_one(text* t, const char* name, const shmt__py_prepared_signat
   add(t, " must be %s, not %s", shmt__py_type_name(fr->arg->arg->type), Py_TYPE(fr->what)->tp_name);
 }
 
-/* What to do about the first argument that is of another library. */
+/* A note on the first argument that is of another library. */
 static void add_note(text* t, const shmt__py_call_args* call) {
   Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
   bool has_note = false;

@@ -1,5 +1,4 @@
-/* python/call/prepare.h -- what a Python call needs to know about an operator, worked out at its first
- * call.
+/* python/call/prepare.h -- what a Python call needs to know about an operator, computed at its first call.
  *
  * shmt__py_function is static data; here its names are interned, its defaults parsed, its out=
  * arguments found. Prepared functions live until the process ends.

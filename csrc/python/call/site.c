@@ -45,7 +45,7 @@ void shmt__py_append_call_site(char* out, size_t capacity) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback); /* what is being raised is not ours to lose */
+  PyErr_Fetch(&type, &value, &traceback); /* an exception that is being raised must not be lost */
   PyFrameObject* frame = outer_frame();
   if (frame != NULL) write_end(frame, out, capacity);
   Py_XDECREF(frame);

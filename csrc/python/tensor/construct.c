@@ -10,7 +10,7 @@
 #include "python/call/convert.h"
 #include "python/tensor/dlpack.h"
 #include "python/values/default_device.h"
-#include "python/ipc/share.h"
+#include "python/call/sharing.h"
 #include "python/values/types.h"
 
 typedef struct shape {
@@ -329,8 +329,7 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
   return 0;
 }
 
-/* A copy of t in dtype, without history. */
-static int copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
+int shmt__py_copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   shmt_tensor* copy = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
   shmt_status resolved = shmt__resolve_conj_neg(given, &t);
@@ -352,9 +351,23 @@ static int copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_tenso
   return -1;
 }
 
-/* An array, or anything that NumPy can look at without copying. New reference, or NULL (maybe with
- * an exception). */
-static PyObject* as_numpy_array(PyObject* data) {
+int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out) {
+  shmt_storage* storage;
+  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
+      !PyObject_HasAttrString(o, "_storage_address"))
+    return 0;
+  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
+  int r = shmt__py_as_storage(o, &storage);
+  if (r != 1) return r;
+  if (shmt__py_check_storage_dtype(o, dtype) < 0) return -1;
+  const int64_t n = (int64_t)(storage->nbytes / shmt__dtype_size[dtype]);
+  shmt_status s = shmt__tensor_from_storage(storage, SHMT_INTS(n), SHMT_INTS(1), 0, dtype, out);
+  if (s == SHMT_OK) return 1;
+  shmt__py_raise(s);
+  return -1;
+}
+
+PyObject* shmt__py_as_numpy_array(PyObject* data) {
   if (shmt__py_is_numpy_array(data)) return Py_NewRef(data);
   if (PyList_Check(data) || PyTuple_Check(data) || PyLong_Check(data) || PyFloat_Check(data))
     return NULL;
@@ -367,9 +380,7 @@ static PyObject* as_numpy_array(PyObject* data) {
   return array;
 }
 
-/* What another library shows through DLPack, as a tensor over its memory. New reference, or NULL
- * (maybe with an exception). */
-static PyObject* as_exchanged(PyObject* data) {
+PyObject* shmt__py_as_dlpack_tensor(PyObject* data) {
   if (is_nested(data) || PyFloat_Check(data) || PyLong_Check(data) || PyComplex_Check(data) ||
       shmt__py_numpy_scalar_kind(data) != SHMT_NUMPY_NONE ||
       !PyObject_HasAttrString((PyObject*)Py_TYPE(data), "__dlpack__"))
@@ -383,8 +394,8 @@ int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** ou
 
 int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out) {
   if (shared && shmt__py_prepare_sharing() < 0) return -1;
-  if (shmt__py_is_tensor(data)) return copy_of(shmt__py_tensor(data), dtype, shared, out);
-  PyObject* array = as_numpy_array(data);
+  if (shmt__py_is_tensor(data)) return shmt__py_copy_of(shmt__py_tensor(data), dtype, shared, out);
+  PyObject* array = shmt__py_as_numpy_array(data);
   if (array == NULL) {
     if (PyErr_Occurred()) return -1;
     if (PyUnicode_Check(data)) {
@@ -393,18 +404,18 @@ int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, 
     }
     SHMT_AUTO(shmt_tensor) stored = NULL;
     int is_storage = shmt__py_over_storage(data, dtype, &stored);
-    if (is_storage != 0) return is_storage < 0 ? -1 : copy_of(stored, dtype, shared, out);
-    PyObject* exchanged = as_exchanged(data);
+    if (is_storage != 0) return is_storage < 0 ? -1 : shmt__py_copy_of(stored, dtype, shared, out);
+    PyObject* exchanged = shmt__py_as_dlpack_tensor(data);
     if (exchanged == NULL)
       return PyErr_Occurred() ? -1 : from_sequence(data, dtype, shared, out);
-    int copied = copy_of(shmt__py_tensor(exchanged), dtype, shared, out);
+    int copied = shmt__py_copy_of(shmt__py_tensor(exchanged), dtype, shared, out);
     Py_DECREF(exchanged);
     return copied;
   }
   shmt_tensor* over = NULL;
   int r = shmt__py_from_numpy(array, true, &over);
   if (r == 0) {
-    r = copy_of(over, dtype, shared, out);
+    r = shmt__py_copy_of(over, dtype, shared, out);
     shmt__tensor_release(over);
   }
   Py_DECREF(array);
@@ -418,175 +429,3 @@ int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out) {
   if (infer(sequence, 0, &dtype) < 0) return -1;
   return from_sequence(sequence, dtype == SHMT_BOOL ? SHMT_BOOL : SHMT_INT64, false, out);
 }
-
-/* --- tensor() and as_tensor() ----------------------------------------------------------- */
-
-typedef struct options {
-  PyObject* data;
-  shmt_dtype dtype;
-  shmt_device device;
-  bool requires_grad, shared;
-} options;
-
-static int wrong_type(const char* name, const char* arg, const char* expected, PyObject* got) {
-  PyObject* note = shmt__py_foreign_tensor_note(got);
-  if (note != NULL)
-    PyErr_Format(PyExc_TypeError, "%s(): argument '%s' must be %s, not %s%U", name, arg, expected,
-                 Py_TYPE(got)->tp_name, note);
-  Py_XDECREF(note);
-  return -1;
-}
-
-/* One option by name: 0 or -1. */
-static int set_option(options* o, const char* name, const char* key, PyObject* v) {
-  if (strcmp(key, "data") == 0) {
-    if (o->data != NULL) {
-      PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument 'data'", name);
-      return -1;
-    }
-    o->data = v;
-  } else if (strcmp(key, "dtype") == 0) {
-    if (v != Py_None && !shmt__py_as_dtype(v, &o->dtype))
-      return wrong_type(name, key, "torch.dtype", v);
-  } else if (strcmp(key, "device") == 0) {
-    int r = v == Py_None ? 1 : shmt__py_as_device(v, &o->device);
-    if (r < 1) return r < 0 ? -1 : wrong_type(name, key, "torch.device", v);
-  } else if (strcmp(key, "requires_grad") == 0 || strcmp(key, "shared") == 0) {
-    if (!PyBool_Check(v)) return wrong_type(name, key, "bool", v);
-    *(*key == 'r' ? &o->requires_grad : &o->shared) = v == Py_True;
-  } else if (strcmp(key, "pin_memory") == 0) {
-    if (v != Py_False && v != Py_None) {
-      PyErr_SetString(PyExc_RuntimeError,
-                      "Need to provide pin_memory allocator to use pin memory.");
-      return -1;
-    }
-  } else {
-    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%s'", name, key);
-    return -1;
-  }
-  return 0;
-}
-
-static int parse_options(const char* name, int n_positional, PyObject* const* args, Py_ssize_t n,
-                         PyObject* kwnames, options* o) {
-  static const char* const order[] = {"data", "dtype", "device"};
-  *o = (options){NULL, SHMT_DTYPE_NONE, SHMT_DEVICE_NONE, false, false};
-  if (n > n_positional) {
-    PyErr_Format(PyExc_TypeError, "%s() takes %d positional argument%s but %zd were given", name,
-                 n_positional, n_positional == 1 ? "" : "s", n);
-    return -1;
-  }
-  for (Py_ssize_t i = 0; i < n; i++)
-    if (set_option(o, name, order[i], args[i]) < 0) return -1;
-  for (Py_ssize_t i = 0; kwnames && i < PyTuple_GET_SIZE(kwnames); i++) {
-    const char* key = PyUnicode_AsUTF8(PyTuple_GET_ITEM(kwnames, i));
-    if (key == NULL || set_option(o, name, key, args[n + i]) < 0) return -1;
-  }
-  if (o->data == NULL) {
-    PyErr_Format(PyExc_TypeError, "%s() missing 1 required positional arguments: \"data\"", name);
-    return -1;
-  }
-  if (o->device == SHMT_DEVICE_NONE) o->device = shmt__tls_default_device;
-  if (o->shared && o->device == SHMT_META) {
-    PyErr_Format(PyExc_NotImplementedError,
-                 "%s(): shared=True on a meta device, there is no data to share", name);
-    return -1;
-  }
-  return 0;
-}
-
-/* Move t to the device and grad mode asked for, and wrap it. Consumes t. */
-static PyObject* finish(shmt_tensor* t, const options* o) {
-  if (o->device == SHMT_META) {
-    shmt_tensor* meta = NULL;
-    shmt_status s = shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, SHMT_META,
-                                       SHMT_CONTIGUOUS_FORMAT, &meta);
-    shmt__tensor_release(t);
-    if (s != SHMT_OK) return shmt__py_raise(s);
-    t = meta;
-  }
-  return shmt__py_with_grad(shmt__py_wrap(t), o->requires_grad);
-}
-
-static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
-                           PyObject* kwnames) {
-  options o;
-  shmt_tensor* t = NULL;
-  (void)module;
-  if (parse_options("tensor", 1, args, n, kwnames, &o) < 0) return NULL;
-  if (shmt__py_is_tensor(o.data)) {
-    if (PyErr_WarnEx(PyExc_UserWarning,
-                     "To copy construct from a tensor, it is recommended to use "
-                     "sourceTensor.detach().clone() or "
-                     "sourceTensor.detach().clone().requires_grad_(True), rather than "
-                     "torch.tensor(sourceTensor).",
-                     1) < 0)
-      return NULL;
-    if (o.device == SHMT_DEVICE_NONE && !o.shared) o.device = shmt__py_tensor(o.data)->device;
-  }
-  if (shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0) return NULL;
-  return finish(t, &o);
-}
-
-/* A tensor as the options say; itself where that changes nothing. */
-static PyObject* convert_tensor(PyObject* tensor, const options* o) {
-  shmt_tensor* from = shmt__py_tensor(tensor);
-  if (o->shared && !shmt__storage_is_shared(from->storage)) {
-    shmt_tensor* t = NULL;
-    if (shmt__py_tensor_from_data_in(tensor, o->dtype, true, &t) < 0) return NULL;
-    return finish(t, o);
-  }
-  if ((o->dtype == SHMT_DTYPE_NONE || o->dtype == from->dtype) &&
-      (o->device == SHMT_DEVICE_NONE || o->device == from->device))
-    return Py_NewRef(tensor);
-  PyObject* d = shmt__py_from_dtype(o->dtype == SHMT_DTYPE_NONE ? from->dtype : o->dtype);
-  PyObject* device =
-      shmt__py_from_device(o->device == SHMT_DEVICE_NONE ? from->device : o->device);
-  PyObject* r = d && device ? PyObject_CallMethod(tensor, "to", "OO", device, d) : NULL;
-  Py_XDECREF(d);
-  Py_XDECREF(device);
-  return r;
-}
-
-/* Without a copy where the data is a tensor or an array of the wanted dtype already. */
-static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n,
-                              PyObject* kwnames) {
-  options o;
-  shmt_tensor* t = NULL;
-  (void)module;
-  if (parse_options("as_tensor", 3, args, n, kwnames, &o) < 0) return NULL;
-  if (shmt__py_is_tensor(o.data)) return convert_tensor(o.data, &o);
-  PyObject* array = o.shared ? NULL : as_numpy_array(o.data);
-  if (array == NULL) {
-    PyObject* exchanged = PyErr_Occurred() ? NULL : as_exchanged(o.data);
-    if (exchanged != NULL) {
-      PyObject* r = convert_tensor(exchanged, &o);
-      Py_DECREF(exchanged);
-      return r;
-    }
-    if (PyErr_Occurred() || shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0)
-      return NULL;
-    return finish(t, &o);
-  }
-  int r = shmt__py_from_numpy(array, false, &t);
-  Py_DECREF(array);
-  if (r < 0) return NULL;
-  if (o.dtype != SHMT_DTYPE_NONE && o.dtype != t->dtype) {
-    shmt_tensor* cast = NULL;
-    r = copy_of(t, o.dtype, false, &cast);
-    shmt__tensor_release(t);
-    if (r < 0) return NULL;
-    t = cast;
-  }
-  return finish(t, &o);
-}
-
-PyMethodDef shmt__py_construct_functions[] = {
-    {"tensor", (PyCFunction)(void (*)(void))py_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False, shared=False)\n--\n\nCopy data "
-     "into a new tensor, in shared memory when asked."},
-    {"as_tensor", (PyCFunction)(void (*)(void))py_as_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "as_tensor(data, dtype=None, device=None, *, shared=False)\n--\n\nA tensor of data, sharing its "
-     "memory where that is possible; shared=True copies what is not in shared memory."},
-    {NULL, NULL, 0, NULL},
-};

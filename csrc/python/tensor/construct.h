@@ -11,6 +11,8 @@
 int shmt__py_tensor_from_data(PyObject* data, shmt_dtype dtype, shmt_tensor** out);
 /* The same into shared memory, when `shared`. */
 int shmt__py_tensor_from_data_in(PyObject* data, shmt_dtype dtype, bool shared, shmt_tensor** out);
+/* A copy of t in dtype (SHMT_DTYPE_NONE: its own), without history; in shared memory when `shared`. */
+int shmt__py_copy_of(shmt_tensor* t, shmt_dtype dtype, bool shared, shmt_tensor** out);
 /* A sequence used as an index: bool when all elements are, else integers. */
 int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
 
@@ -22,11 +24,17 @@ bool shmt__py_is_numpy_array(PyObject* o);
 /* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */
 shmt_dtype shmt__py_numpy_scalar_dtype(PyObject* o);
 
-extern PyMethodDef shmt__py_construct_functions[];        /* tensor, as_tensor */
+/* An array, or anything that NumPy can look at without copying. New reference, or NULL (maybe with
+ * an exception). */
+PyObject* shmt__py_as_numpy_array(PyObject* data);
+/* What another library shows through DLPack, as a tensor over its memory. New reference, or NULL
+ * (maybe with an exception). */
+PyObject* shmt__py_as_dlpack_tensor(PyObject* data);
 /* 1: *out is a new tensor over all whole elements of the storage o, of the default dtype when dtype is NONE; 0: o is no
  * storage; -1 with an exception: it is closed, or of another dtype. */
 int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out);
+extern PyMethodDef shmt__py_construct_functions[];        /* constructors.c: tensor, as_tensor, from_numpy */
 extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
-extern PyMethodDef shmt__py_numpy_functions[];            /* from_numpy, frombuffer */
+extern PyMethodDef shmt__py_numpy_functions[];            /* frombuffer */
 
 #endif

@@ -40,20 +40,6 @@ static int from_sizes(PyObject* const* items, Py_ssize_t n, shmt_dtype dtype, sh
   return s == SHMT_OK ? 0 : failed(s);
 }
 
-int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out) {
-  shmt_storage* storage;
-  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o) ||
-      !PyObject_HasAttrString(o, "_storage_address"))
-    return 0;
-  if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
-  int r = shmt__py_as_storage(o, &storage);
-  if (r != 1) return r;
-  if (shmt__py_check_storage_dtype(o, dtype) < 0) return -1;
-  const int64_t n = (int64_t)(storage->nbytes / shmt__dtype_size[dtype]);
-  shmt_status s = shmt__tensor_from_storage(storage, SHMT_INTS(n), SHMT_INTS(1), 0, dtype, out);
-  return s == SHMT_OK ? 1 : failed(s);
-}
-
 /* Several arguments that are no sizes. */
 static void refuse_several(PyObject* args) {
   PyObject* types = PyList_New(0);

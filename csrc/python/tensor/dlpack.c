@@ -1,7 +1,7 @@
 /* python/tensor/dlpack.c -- tensors to other array libraries and back, over the same memory.
  *
- * An exported tensor holds its storage and pins its address, without Python objects, so its deleter
- * may run on any thread and after Python has ended. */
+ * An exported tensor holds its storage and pins its address. It has no Python objects, so that its deleter may run on any
+ * thread, also after Python has ended. */
 #include "python/tensor/dlpack.h"
 
 #include "api/storage.h"
@@ -52,7 +52,7 @@ static void exported_free(exported* e) {
 static void delete_plain(shmt__dl_managed* m) { exported_free((exported*)m); }
 static void delete_versioned(shmt__dl_versioned* m) { exported_free((exported*)m); }
 
-/* A capsule that nobody took over. */
+/* The destructor of a capsule that no consumer took over. */
 static void capsule_destructor(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor")) {
     shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");

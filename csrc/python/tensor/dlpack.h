@@ -1,4 +1,4 @@
-/* python/tensor/dlpack.h -- the exchange format of array libraries, as its specification lays it out.
+/* python/tensor/dlpack.h -- DLPack, the exchange format of array libraries.
  *
  * A capsule called "dltensor" (before version 1) or "dltensor_versioned" carries a managed tensor;
  * who takes it over renames the capsule and calls the deleter when done, on any thread.

@@ -1,12 +1,11 @@
-/* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity.
- */
+/* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity. */
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "ops/pointwise/conj_neg_views.h"
 #include "python/call/convert.h"
-#include "python/ipc/share.h"
+#include "python/call/sharing.h"
 #include "python/values/types.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))

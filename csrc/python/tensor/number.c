@@ -1,4 +1,4 @@
-/* python/tensor/number.c -- the number protocol: operators straight to their C callers.
+/* python/tensor/number.c -- the number protocol: + and the like call the C functions of operators directly.
  *
  * An operand is a tensor, a Python number or a NumPy scalar; numbers become 0-d wrapped tensors.
  * Anything else is NotImplemented, so that Python tries the other operand and then raises

@@ -198,23 +198,6 @@ int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out) {
   return tensor_over(&view, dtype, out);
 }
 
-static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwargs) {
-  static const char* const names[] = {"ndarray", "shared", NULL};
-  shmt_tensor* t = NULL;
-  PyObject* array;
-  int shared = 0;
-  (void)module;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$p:from_numpy", (char**)names, &array, &shared))
-    return NULL;
-  if (!shmt__py_is_numpy_array(array)) {
-    PyErr_Format(PyExc_TypeError, "expected np.ndarray (got %s)", Py_TYPE(array)->tp_name);
-    return NULL;
-  }
-  int r = shared ? shmt__py_tensor_from_data_in(array, SHMT_DTYPE_NONE, true, &t)
-                 : shmt__py_from_numpy(array, false, &t);
-  return r < 0 ? NULL : shmt__py_wrap(t);
-}
-
 /* --- from any buffer ------------------------------------------------------------------------ */
 
 /* Elements to take from a buffer of len bytes; -1 with an exception. */
@@ -370,10 +353,6 @@ void shmt__py_releasebuffer(PyObject* self, Py_buffer* view) {
 }
 
 PyMethodDef shmt__py_numpy_functions[] = {
-    {"from_numpy", (PyCFunction)(void (*)(void))py_from_numpy, METH_VARARGS | METH_KEYWORDS,
-     "from_numpy(ndarray, *, shared=False)\n--\n\nA tensor that shares the array's memory; with "
-     "shared=True, a copy in shared memory. Over an array that is not writable it is read-only: what "
-     "would write to it raises RuntimeError."},
     {"frombuffer", (PyCFunction)(void (*)(void))py_frombuffer, METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-d tensor "
      "over a buffer's memory, read-only as the buffer is."},

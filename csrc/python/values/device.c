@@ -1,5 +1,5 @@
-/* python/values/device.c -- the device type: a kind, of which only cpu and meta have tensors, with an
- * optional index. */
+/* python/values/device.c -- the device type, a kind with an optional index, and the default device. Only cpu and meta have
+ * tensors. */
 #include "python/values/default_device.h"
 #include "python/values/types.h"
 
@@ -190,6 +190,24 @@ static PyObject* device_exit(PyObject* self, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+static PyObject* set_default_device(PyObject* module, PyObject* o) {
+  shmt_device device = SHMT_DEVICE_NONE;
+  (void)module;
+  int r = o == Py_None ? 1 : shmt__py_as_device(o, &device);
+  if (r == 0)
+    PyErr_Format(PyExc_TypeError, "set_default_device(): argument 'device' must be torch.device, not %s",
+                 Py_TYPE(o)->tp_name);
+  if (r != 1) return NULL;
+  shmt__py_set_default_device(device);
+  Py_RETURN_NONE;
+}
+
+static PyObject* get_default_device(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  const shmt_device device = shmt__tls_default_device;
+  return shmt__py_from_device(device == SHMT_DEVICE_NONE ? SHMT_CPU : device);
+}
+
 static PyGetSetDef device_getset[] = {
     {"type", device_type, NULL, "Its kind: \"cpu\", \"meta\", or that of a device that is not here.", NULL},
     {"index", device_index, NULL, "The index given, or None.", NULL},
@@ -201,6 +219,15 @@ static PyMethodDef device_methods[] = {
      "Make new tensors here when their call names no device."},
     {"__exit__", device_exit, METH_VARARGS, "Make them where they were made before."},
     {"__reduce__", device_reduce, METH_NOARGS, "Pickle by name."},
+    {NULL, NULL, 0, NULL},
+};
+
+PyMethodDef shmt__py_device_functions[] = {
+    {"set_default_device", set_default_device, METH_O,
+     "set_default_device(device)\n--\n\nMake new tensors of this thread there when their call names no device; "
+     "None: on the CPU again."},
+    {"get_default_device", get_default_device, METH_NOARGS,
+     "get_default_device()\n--\n\nWhere new tensors of this thread are made when their call names no device."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,7 +3,7 @@
 #include "python/values/types.h"
 
 #include "api/dtypes.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 PyTypeObject* shmt__py_dtype_type;
 PyTypeObject* shmt__py_layout_type;
@@ -50,7 +50,7 @@ static PyObject* get_itemsize(PyObject* self, void* c) {
   (void)c;
   return PyLong_FromLongLong(shmt__dtype_size[((shmt__py_constant*)self)->value]);
 }
-/* Not public: the code that C uses, for calls through cffi. */
+/* Internal: the code of the dtype in C, for calls through cffi. */
 static PyObject* get_code(PyObject* self, void* c) {
   (void)c;
   return PyLong_FromLong(((shmt__py_constant*)self)->value);

@@ -1,7 +1,7 @@
 /* python/values/generator.c -- the Generator type: random states, seeds and streams. */
 #include "api/random.h"
 #include "python/call/convert.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 #include "python/values/types.h"
 
 PyTypeObject* shmt__py_generator_type;

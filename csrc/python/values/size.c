@@ -2,7 +2,7 @@
 #include "python/values/types.h"
 
 #include "base/overflow.h"
-#include "python/tensor/tensor_type.h"
+#include "python/values/tensor_object.h"
 
 PyTypeObject* shmt__py_size_type;
 

@@ -53,6 +53,7 @@ shmt_generator* shmt__py_as_generator(PyObject* o);
 
 int shmt__py_dtypes_init(PyObject* module);
 int shmt__py_device_init(PyObject* module);
+extern PyMethodDef shmt__py_device_functions[]; /* set_default_device, get_default_device */
 extern PyMethodDef shmt__py_size_functions[]; /* _infer_size */
 int shmt__py_size_init(PyObject* module);
 int shmt__py_generator_init(PyObject* module);

@@ -1,6 +1,5 @@
-/* autograd/fit_gradients.c -- gradients that do not have the shape or dtype of their tensor; sums of
- * gradients. */
-#include "autograd/engine.h"
+/* autograd/engine/fit_gradients.c -- fitting gradients to the shape and dtype of their tensor, and adding them. */
+#include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
@@ -9,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Up to here a sum is one call of the loop; the iterator would cost more than it. */
+/* Sums of up to so many elements are one call of the loop; an iterator would cost more than that. */
 enum { DIRECT_NUMEL = 4096 };
 
 typedef struct expected {
@@ -74,7 +73,7 @@ static void replace(shmt_tensor** g, shmt_tensor* by) {
   *g = by;
 }
 
-/* What the target's gradients look like; of an output without gradient (dtype NONE) nothing is known. */
+/* The shape and dtype of gradients for the target; dtype NONE: nothing is known, as for an output without gradient. */
 static expected expected_at(const shmt_edge* target) {
   if (target->node->klass->is_accumulate) {
     const shmt_tensor* v = shmt__accumulator_variable(target->node);
@@ -117,7 +116,7 @@ shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, c
   return SHMT_OK;
 }
 
-/* Nobody else can see this tensor or its bytes. */
+/* Can no other holder see this tensor or its bytes? */
 static bool is_ours(const shmt_tensor* t) {
   return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
          (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & SHMT_KEYBIT_Autograd) &&
@@ -125,8 +124,7 @@ static bool is_ours(const shmt_tensor* t) {
          !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
 }
 
-/* The one stride, in bytes, by which all elements of t follow each other in row-major order; -1:
- * there is none. */
+/* The single byte stride between the elements of t in row-major order; -1: there is none. */
 static int64_t single_step(const shmt_tensor* t) {
   if (SHMT_LIKELY(t->flags & SHMT_TENSOR_CONTIGUOUS)) return shmt__tensor_item_bytes(t);
   for (int i = 0; i < t->n_dims; i++)
@@ -150,7 +148,7 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
     if (sum->numel) loop(data, strides, sum->numel, &one);
     return SHMT_OK;
   }
-  /* Straight to the kernel: no mode sees the engine's own sums. */
+  /* The kernel is called directly: modes do not see the engine's own sums. */
   const shmt_keyset backend = shmt__tensor_is_meta(sum) ? SHMT_KEYBIT_Meta : SHMT_KEYBIT_CPU;
   return shmt_op_add__Tensor_below(backend | conj_neg, sum, other, one);
 }

@@ -1,5 +1,5 @@
-/* autograd/needed_nodes.c -- which nodes lead to the tensors that gradients were asked for. */
-#include "autograd/engine.h"
+/* autograd/engine/needed_nodes.c -- which nodes lead to the tensors that gradients were asked for. */
+#include "autograd/engine/engine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static shmt_status grow(shmt__needed_nodes* s) {
   return SHMT_OK;
 }
 
-/* The entry of n, made when it is new. */
+/* The entry of n; a new one when there is none. */
 static shmt_status visit(shmt__needed_nodes* s, const shmt_node* n, entry** out, bool* fresh) {
   if (2 * (s->n + 1) > s->cap) SHMT_TRY(grow(s));
   entry* e = place(s->table, s->cap, n);
@@ -100,8 +100,8 @@ static shmt_status push(stack* st, const shmt_node* n) {
   return SHMT_OK;
 }
 
-/* Depth first, children before parents. Inputs are in the table from the start but not yet walked,
- * so a set of walked nodes is kept by a second table. */
+/* Depth first, children before parents. The inputs are in the table from the start, unvisited, so a second table has
+ * the set of visited nodes. */
 static shmt_status mark_ancestors(shmt__needed_nodes* s, shmt__needed_nodes* seen, stack* st, const shmt_node* root,
                         uint64_t lowest) {
   entry* e;

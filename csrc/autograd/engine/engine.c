@@ -1,5 +1,5 @@
-/* autograd/engine.c -- running a graph backwards, on the calling thread. */
-#include "autograd/engine.h"
+/* autograd/engine/engine.c -- running a graph backwards, on the calling thread. */
+#include "autograd/engine/engine.h"
 
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
@@ -9,7 +9,7 @@
 
 enum { INLINE_SLOTS = 16, INLINE_TABLE = 32, INLINE_OUTS = 8 };
 
-/* A node that has received gradients and waits for its turn. */
+/* A node that has received gradients and waits to run. */
 typedef struct slot {
   shmt_node* node; /* NULL: a leaf that has already run */
   uint64_t key;    /* the highest runs first; leaves come last, in order of arrival */
@@ -22,8 +22,7 @@ typedef struct slot {
 typedef struct task {
   const shmt__backward* b;
   shmt__needed_nodes* needed; /* NULL: everything runs */
-  /* While nothing else waits, the next node with its single gradient is here instead of in a slot.
-   */
+  /* While no other node waits, the next node and its only gradient are here instead of in a slot. */
   shmt_node* hot;
   shmt_tensor* hot_grad;
   uint64_t leaf_order;
@@ -99,7 +98,7 @@ static void table_insert(task* t, uint32_t index) {
   t->n_table++;
 }
 
-/* Entries after the hole move up where their own start allows it. */
+/* Entries after the hole move into it when their start position allows it. */
 static void table_remove(task* t, const slot* s) {
   const uint32_t wrap = t->cap_table - 1;
   uint32_t hole = table_start(t, s->node);
@@ -237,7 +236,7 @@ static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
   if (SHMT_UNLIKELY(n->extras != NULL))
     SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, &grad, 1, NULL, 0));
   if (t->needed && t->b->captured) return capture(t, n, &grad);
-  SHMT_AUTO(shmt_tensor) shown = NULL; /* what hooks after the fact are shown */
+  SHMT_AUTO(shmt_tensor) shown = NULL; /* what POST hooks are shown */
   if (SHMT_UNLIKELY(n->extras && grad)) shown = shmt__tensor_ref(grad);
   if (grad) SHMT_TRY(shmt__accumulate(n, &grad));
   if (SHMT_UNLIKELY(m->hooks != NULL))
@@ -282,7 +281,7 @@ static inline bool fits(const shmt_tensor* g, const shmt_edge* target) {
          shmt__same_ints(shmt__tensor_sizes(g), (shmt_ints){shmt__input_meta_sizes(m), m->n_dims});
 }
 
-/* Put the node in `hot` where the others wait. */
+/* Move the node in `hot` to a slot, with the others. */
 static shmt_status spill(task* t) {
   slot* s;
   SHMT_TRY(slot_for(t, t->hot, &s));
@@ -347,7 +346,7 @@ static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
   return n->extras->retains ? shmt__node_store_retained(n, grads) : SHMT_OK;
 }
 
-/* Hooks after n see gradients as its edges take them. */
+/* POST hooks of n see gradients in the shape and dtype that its edges expect. */
 static SHMT_COLD shmt_status run_post_hooks(shmt_node* n, shmt_tensor** outs, shmt_tensor** grads) {
   for (uint32_t i = 0; i < n->n_edges; i++)
     if (n->edges[i].node && outs[i] && !fits(outs[i], &n->edges[i]))
@@ -401,7 +400,7 @@ static shmt_status run_node(task* t, shmt_node* n, shmt_tensor** grads) {
   }
   for (uint32_t i = 0; i < n->n_edges; i++) outs[i] = NULL;
   shmt_status status = apply(t, n, grads, outs);
-  /* Before delivering: a result that is the incoming gradient itself must be seen as unshared. */
+  /* Done before delivery: a result that is the incoming gradient itself must not look shared. */
   release_all(grads, n->n_inputs);
   for (uint32_t i = 0; i < n->n_edges; i++) {
     shmt_tensor* g = outs[i];

@@ -1,5 +1,5 @@
-/* autograd/backward.c -- from tensors to the engine: roots, first gradients, unused inputs. */
-#include "autograd/engine.h"
+/* autograd/engine/backward.c -- from tensors to the engine: roots, first gradients, unused inputs. */
+#include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "iter/copy/copy.h"
 

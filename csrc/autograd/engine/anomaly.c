@@ -1,24 +1,11 @@
-/* autograd/anomaly.c -- anomaly mode: nodes note where they were made, results are searched for
- * NaN. */
+/* autograd/engine/anomaly.c -- anomaly mode during backward: failed nodes are reported, results are searched for NaN. */
 #include "autograd/hooks.h"
 #include "generated/ops.h"
 
 #include <stdlib.h>
 
-bool shmt__anomaly_on;
 bool shmt__anomaly_check_nan = true;
-char* (*shmt__anomaly_stack)(void);
 void (*shmt__anomaly_report)(const char* node_name, const char* trace);
-_Thread_local shmt_node* shmt__tls_current_node __attribute__((tls_model("initial-exec")));
-
-SHMT_COLD void shmt__anomaly_record_stack(shmt_node* n) {
-  if (!shmt__anomaly_stack) return;
-  shmt__node_extras* x = shmt__node_extras_of(n);
-  if (!x) return;
-  x->trace = shmt__anomaly_stack();
-  x->parent = shmt__tls_current_node;
-  if (x->parent) shmt__node_retain(x->parent);
-}
 
 SHMT_COLD void shmt__anomaly_failed(shmt_node* n) {
   for (; n; n = n->extras ? n->extras->parent : NULL)

@@ -1,17 +1,15 @@
-/* autograd/engine.h -- running a graph backwards, on the calling thread.
+/* autograd/engine/engine.h -- running a graph backwards, on the calling thread.
  *
  * Note [One pass]
- * Nodes run in falling order of their sequence numbers, which is a topological order (node.h), so a
- * gradient is complete when its node's turn comes and no pass over the graph has to count
- * dependencies first. A chain, the common case, needs no queue either: while only one node has
- * gradients, it is kept in a variable. A leaf is due as soon as all edges to it have delivered;
- * edges from other graphs put it off until the end.
+ * Nodes run in descending order of their sequence numbers, which is a topological order (node.h). A node's gradient is
+ * therefore complete when the node runs, and no pass over the graph counts dependencies first. A chain, the common case,
+ * needs no queue: while only one node has gradients, it is kept in a variable. A leaf runs as soon as all edges to it have
+ * delivered; if other graphs have edges to it, it runs at the end.
  *
- * Only a run for given inputs walks the graph first (autograd/needed_nodes.c), to leave out what does not lead to
- * them.
+ * Only a run for given inputs visits the graph first (needed_nodes.c), to skip nodes that do not lead to them.
  */
-#ifndef SHMT_AUTOGRAD_ENGINE_H
-#define SHMT_AUTOGRAD_ENGINE_H
+#ifndef SHMT_AUTOGRAD_ENGINE_ENGINE_H
+#define SHMT_AUTOGRAD_ENGINE_ENGINE_H
 
 #include "autograd/node.h"
 
@@ -49,13 +47,13 @@ shmt_status shmt__backward_run(const shmt__backward_args* a);
 
 /* --- the run in progress on this thread ---------------------------------------------- */
 
-/* A number above zero that no other run has; 0: none is in progress. */
+/* A number of this run that no other run has, above zero; 0: no run is in progress. */
 uint64_t shmt__engine_run_number(void);
-/* reached[i]: the run in progress comes by the node at nodes[i], which is only compared: it need not
- * be alive. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME without a run. */
+/* reached[i]: does the run in progress visit the node at nodes[i]? The address is only compared: the node need not be
+ * alive. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME without a run. */
 shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached);
 
-/* --- what leads to the inputs (autograd/needed_nodes.c) ---------------------------------------------- */
+/* --- what leads to the inputs (autograd/engine/needed_nodes.c) ---------------------------------------------- */
 
 typedef struct shmt__needed_nodes shmt__needed_nodes;
 enum { SHMT_NO_INPUT = UINT32_MAX };
@@ -71,17 +69,17 @@ uint32_t shmt__needed_nodes_next(const shmt__needed_nodes* s, uint32_t input);
 shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
                                bool* reached);
 
-/* --- gradients (autograd/fit_gradients.c) --------------------------------------------------------------- */
+/* --- gradients (autograd/engine/fit_gradients.c) --------------------------------------------------------------- */
 
-/* Make *g (owned) fit what target's input nr expects: sum to its shape, cast to its dtype.
- * fn, index: who delivers, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
+/* Fit *g (owned) to what target's input nr expects: sum it to the shape, cast it to the dtype. fn, index: the node
+ * that delivers it, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
                                 uint32_t index);
 /* Zeros as target's gradient; NULL where nothing is known of it. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out);
 /* sum += other, of one shape, without dispatch. Borrows both. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
-/* *sum += g, consuming g: in place when nobody else can see the sum. Errors: those of add. */
+/* *sum += g; consumes g. In place when no other holder can see the sum. Errors: those of add. */
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g);
 
 #endif

@@ -1,0 +1,111 @@
+/* autograd/hook_list.c -- lists of hooks: registering, running, removing. */
+#include "autograd/hooks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { MAX_RUN = 256 }; /* hooks of one list that run in one round; the others run in further rounds */
+
+/* Guards all lists, which change rarely and are short. No hook is called under it. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t last_id;
+
+static void reset_lock(void) { pthread_mutex_init(&lock, NULL); }
+__attribute__((constructor)) static void install(void) {
+  (void)pthread_atfork(NULL, NULL, reset_lock);
+}
+
+void shmt__hook_release(shmt__hook* h) {
+  if (!h || atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
+  if (h->free) h->free(h->ctx);
+  free(h);
+}
+
+void shmt__hook_drop(shmt__hook* h) {
+  shmt__hook_remove(h);
+  pthread_mutex_lock(&lock);
+  void* ctx = SHMT_TAKE(h->ctx);
+  pthread_mutex_unlock(&lock);
+  if (ctx && h->free) h->free(ctx);
+}
+
+void shmt__hooks_free(shmt__hook* list) {
+  while (list) {
+    shmt__hook* next = list->next;
+    shmt__hook_drop(list);
+    shmt__hook_release(list);
+    list = next;
+  }
+}
+
+/* Unlink the removed hooks of a list; they are linked to *gone. Called under the lock. */
+static void unlink_removed(shmt__hook** list, shmt__hook** gone) {
+  while (*list) {
+    shmt__hook* h = *list;
+    if (!atomic_load_explicit(&h->removed, memory_order_relaxed)) {
+      list = &h->next;
+      continue;
+    }
+    *list = h->next;
+    h->next = *gone;
+    *gone = h;
+  }
+}
+
+shmt_status shmt__hooks_add(shmt__hook** list, shmt__hook_kind kind, uint32_t input_nr, shmt__hook_call call, void* ctx,
+                            void (*free_ctx)(void*), shmt__hook** out) {
+  shmt__hook* gone = NULL;
+  shmt__hook* h = calloc(1, sizeof *h);
+  SHMT_REQUIRE(h, SHMT_E_NOMEM, "out of memory for a hook");
+  atomic_init(&h->refs, 2); /* the list's and the caller's */
+  h->kind = kind;
+  h->input_nr = input_nr;
+  h->call = call;
+  h->free = free_ctx;
+  h->ctx = ctx;
+  pthread_mutex_lock(&lock);
+  unlink_removed(list, &gone);
+  h->id = ++last_id;
+  while (*list) list = &(*list)->next;
+  *list = h;
+  pthread_mutex_unlock(&lock);
+  shmt__hooks_free(gone);
+  *out = h;
+  return SHMT_OK;
+}
+
+static bool matches(const shmt__hook* h, shmt__hook_kind kind, uint32_t input_nr) {
+  return !atomic_load_explicit(&h->removed, memory_order_relaxed) && h->kind == kind &&
+         (kind != SHMT_HOOK_TENSOR || h->input_nr == input_nr);
+}
+
+shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr,
+                            shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
+                            uint32_t n_grads) {
+  shmt_status status = SHMT_OK;
+  uint64_t done = 0; /* ids rise along a list */
+  for (bool more = true; more && status == SHMT_OK;) {
+    shmt__hook* run[MAX_RUN];
+    int n = 0;
+    more = false;
+    /* Hooks may register or remove hooks while they run, so they run from a copy. */
+    pthread_mutex_lock(&lock);
+    for (shmt__hook* h = *list; h && !more; h = h->next) {
+      if (h->id <= done || !matches(h, kind, input_nr)) continue;
+      if (n == MAX_RUN) {
+        more = true;
+        break;
+      }
+      atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+      run[n++] = h;
+    }
+    pthread_mutex_unlock(&lock);
+    for (int i = 0; i < n; i++) {
+      done = run[i]->id;
+      if (status == SHMT_OK && matches(run[i], kind, input_nr))
+        status = run[i]->call(run[i], values, n_values, grads, n_grads);
+      shmt__hook_release(run[i]);
+    }
+  }
+  return status;
+}

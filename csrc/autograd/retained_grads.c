@@ -1,0 +1,95 @@
+/* autograd/retained_grads.c -- .grad of tensors that are no leaves but keep theirs (retain_grad). */
+#include "autograd/hooks.h"
+#include "generated/ops.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { MAX_RETAINED = 256 }; /* outputs of one node whose gradients are stored */
+
+/* Guards the lists of all nodes: they change rarely and are short. Nothing is called under it but shmt__grad_lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void reset_lock(void) { pthread_mutex_init(&lock, NULL); }
+__attribute__((constructor)) static void install(void) {
+  (void)pthread_atfork(NULL, NULL, reset_lock);
+}
+
+shmt_status shmt__node_retain_output(shmt_node* n, uint32_t nr, shmt_autograd_meta* meta) {
+  shmt__node_extras* x = shmt__node_extras_of(n);
+  if (!x) return SHMT_E_NOMEM;
+  shmt__retain* r = malloc(sizeof *r);
+  SHMT_REQUIRE(r, SHMT_E_NOMEM, "retain_grad(): out of memory");
+  r->meta = meta;
+  r->input_nr = nr;
+  pthread_mutex_lock(&lock);
+  r->next = x->retains;
+  x->retains = r;
+  pthread_mutex_unlock(&lock);
+  return SHMT_OK;
+}
+
+void shmt__node_forget_output(shmt_node* n, const shmt_autograd_meta* meta) {
+  if (!n->extras) return;
+  shmt__retain* found = NULL;
+  pthread_mutex_lock(&lock);
+  for (shmt__retain** at = &n->extras->retains; *at; at = &(*at)->next) {
+    if ((*at)->meta != meta) continue;
+    found = *at;
+    *at = found->next;
+    break;
+  }
+  pthread_mutex_unlock(&lock);
+  free(found);
+}
+
+/* The entry for meta; NULL when its tensor is gone or has moved on. Under the lock. */
+static const shmt__retain* find_retain(const shmt_node* n, const shmt_autograd_meta* meta) {
+  const shmt__retain* r = n->extras->retains;
+  while (r && r->meta != meta) r = r->next;
+  return r;
+}
+
+/* meta may be of a tensor that ends on another thread: it is touched only under the lock, while its
+ * entry stands. */
+static shmt_status store_one(shmt_node* n, shmt_autograd_meta* meta, shmt_tensor* const* grads) {
+  for (;;) {
+    SHMT_AUTO(shmt_tensor) old = NULL;
+    SHMT_AUTO(shmt_tensor) sum = NULL;
+    pthread_mutex_lock(&lock);
+    const shmt__retain* r = find_retain(n, meta);
+    shmt_tensor* g = r ? grads[r->input_nr] : NULL;
+    if (g && meta->grad) old = shmt__tensor_ref(meta->grad);
+    pthread_mutex_unlock(&lock);
+    if (!g) return SHMT_OK;
+    if (old)
+      SHMT_TRY(shmt_op_add_Tensor(old, g, shmt__scalar_int(1), &sum));
+    else
+      SHMT_TRY(shmt_op_clone(g, SHMT_CONTIGUOUS_FORMAT, &sum));
+    shmt_tensor* replaced = NULL;
+    pthread_mutex_lock(&lock);
+    bool stands = find_retain(n, meta) != NULL;
+    if (stands) {
+      shmt__grad_lock(meta);
+      if (meta->grad == old) {
+        replaced = old;
+        meta->grad = SHMT_TAKE(sum);
+      }
+      shmt__grad_unlock(meta);
+    }
+    pthread_mutex_unlock(&lock);
+    shmt__tensor_release(replaced);
+    if (!stands || !sum) return SHMT_OK;
+  }
+}
+
+shmt_status shmt__node_store_retained(shmt_node* n, shmt_tensor* const* grads) {
+  shmt_autograd_meta* metas[MAX_RETAINED];
+  int count = 0;
+  pthread_mutex_lock(&lock);
+  for (shmt__retain* r = n->extras->retains; r && count < MAX_RETAINED; r = r->next)
+    metas[count++] = r->meta;
+  pthread_mutex_unlock(&lock);
+  for (int i = 0; i < count; i++) SHMT_TRY(store_one(n, metas[i], grads));
+  return SHMT_OK;
+}
