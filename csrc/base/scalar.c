@@ -216,9 +216,9 @@ shmt_scalar shmt__scalar_load(const void* p, shmt_dtype dtype) {
       return shmt__scalar_complex(z[0], z[1]);
     }
     if (dtype == SHMT_COMPLEX32) {
-      const shmt_complex32 z = LOAD(shmt_complex32);
-      return shmt__scalar_complex((double)shmt__float16_to_float(z.re),
-                                  (double)shmt__float16_to_float(z.im));
+      const shmt_complex32 half = LOAD(shmt_complex32);
+      return shmt__scalar_complex((double)shmt__float16_to_float(half.re),
+                                  (double)shmt__float16_to_float(half.im));
     }
     memcpy(parts, p, sizeof parts);
     return shmt__scalar_complex(parts[0], parts[1]);

@@ -6,6 +6,7 @@
 #include "ops/pointwise/conj_neg_views.h"
 #include "python/call/convert.h"
 #include "python/call/sharing.h"
+#include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
