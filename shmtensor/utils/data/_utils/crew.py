@@ -8,7 +8,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Iterable
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from shmtensor import _C
@@ -17,6 +17,7 @@ from shmtensor.utils.data._utils import MP_STATUS_CHECK_INTERVAL
 from shmtensor.utils.data._utils.signal_handling import (
     Report,
     describe_exit,
+    interrupts_blocked,
     is_stopped,
     may_die_with_parent,
 )
@@ -60,7 +61,7 @@ class Crew:
             num_workers=len(self.tasks),
             control=self._control,
             parent_pid=0 if is_of_server else os.getpid(),
-            dies_with_parent=is_of_server or may_die_with_parent(),
+            dies_with_parent=not is_of_server and may_die_with_parent(),
             **job,
         )
         try:
@@ -78,8 +79,11 @@ class Crew:
             name=f"DataLoader-worker-{i}",
             daemon=True,
         )
+        # Before it starts: an interrupt may come when it has just done so.
+        self.processes.append(process)
+        self._reports.append(report)
         try:
-            process.start()
+            self._launch(process)
         except (pickle.PicklingError, AttributeError, TypeError):
             warnings.warn(
                 "Got pickle error when attempting to start a worker Process. This might be because "
@@ -90,8 +94,17 @@ class Crew:
                 stacklevel=2,
             )
             raise
-        self.processes.append(process)
-        self._reports.append(report)
+
+    def _launch(self, process: Any) -> None:
+        """Start a process so that an interrupt finds it able to say nothing of it."""
+        method = self._context.get_start_method()
+        if method == "forkserver":
+            process.start()  # a server that is started with it would keep what is blocked
+            return
+        if method == "spawn":
+            resource_tracker.getfd()  # starting that would end the blocking
+        with interrupts_blocked():
+            process.start()
 
     def begin_epoch(self, epoch: int) -> None:
         """Have the workers let go of other epochs' work and begin this one."""

@@ -104,7 +104,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         if self._timeout != 0:
-            raise AssertionError(f"timeout must be 0 without workers, got {self._timeout}")
+            raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             self._dataset_kind,
             self._dataset,

@@ -178,6 +178,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return None
             except Exception as error:  # what is in the message cannot be made here
                 return worker, _Unreadable(error)
+            self._crew.hung.discard(worker)
             if epoch == self._epoch:
                 return worker, data
 
@@ -212,9 +213,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     def _timed_out(self) -> RuntimeError:
         """Return the exception that says who did not answer."""
         waiting = list(dict.fromkeys(self._task_info.values()))
+        self._crew.hung.update(waiting)
         if self._in_order:
             del waiting[1:]
-        self._crew.hung.update(waiting)
         details = "\n".join(self._crew.whereabouts(worker) for worker in waiting)
         return RuntimeError(f"DataLoader timed out after {self._timeout} seconds\n{details}")
 

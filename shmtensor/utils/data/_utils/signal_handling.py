@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import fcntl
 import os
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing import context, process
 from multiprocessing.reduction import DupFd
 from typing import Any
@@ -24,6 +25,7 @@ __all__ = [
     "ParentWatch",
     "Report",
     "describe_exit",
+    "interrupts_blocked",
     "is_stopped",
     "may_die_with_parent",
     "prepare_worker",
@@ -33,6 +35,8 @@ __all__ = [
 _WHERE_ARE_YOU = signal.SIGRTMIN + 5
 _ANSWER_S = 0.5
 _MOST_BYTES = 1 << 16
+#: The function that a worker's process runs.
+_OUTERMOST = "_worker_loop"
 
 
 def _nameless_file() -> int:
@@ -62,8 +66,8 @@ class Report:
             self.fd = -1
 
     def text(self) -> str:
-        """What is written there."""
-        return os.pread(self.fd, _MOST_BYTES, 0).decode("utf-8", "replace").strip()
+        """The traceback that is written there, as far as it is of the worker."""
+        return _of_worker(os.pread(self.fd, _MOST_BYTES, 0).decode("utf-8", "replace"))
 
     def ask(self, pid: int) -> str:
         """Return where process *pid*, whose report this is, is at the moment; empty if unknown."""
@@ -81,6 +85,19 @@ class Report:
         return text
 
 
+def _of_worker(trace: str) -> str:
+    """Leave out what lies below a worker: a forked one has the frames of its parent."""
+    kept = []
+    is_below = False
+    for line in trace.partition("\nExtension modules:")[0].splitlines():
+        if not line.startswith("  "):
+            is_below = False
+        if not is_below:
+            kept.append(line)
+        is_below |= line.endswith(f"in {_OUTERMOST}")
+    return "\n".join(kept).strip()
+
+
 def _open_report(duplicate: Any) -> Report:
     """Return the report of the parent's descriptor; what a starting worker unpickles."""
     return Report(duplicate.detach())
@@ -96,12 +113,25 @@ def prepare_worker(report: Report, dies_with_parent: bool) -> None:
     """
     # What a forked worker has of its parent: handlers, and a descriptor that an event loop reads.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with contextlib.suppress(ValueError):
-        signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(-1)
     faulthandler.enable(report.fd, all_threads=True)
     faulthandler.register(_WHERE_ARE_YOU, report.fd, all_threads=True, chain=False)
     if dies_with_parent:
         set_parent_death_signal(signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextlib.contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """Have a process that is started in the block put SIGINT off until it is prepared.
+
+    In this process too it comes when the block ends.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def may_die_with_parent() -> bool:
@@ -128,6 +158,22 @@ class ParentWatch:
         if os.getppid() != self._parent_pid:
             return False
         return self._parent is None or self._parent.is_alive()
+
+    def arm(self) -> None:
+        """Have the kernel kill this process when nobody has the parent's end of a pipe any more.
+
+        To be called when the parent has written all to that pipe that it ever will. It works where
+        the signal of a parent's death does not: the kernel's parent may be a fork server, or a
+        thread that has ended.
+        """
+        sentinel = getattr(self._parent, "sentinel", None)
+        if sentinel is None:
+            return
+        with contextlib.suppress(OSError):  # some sandboxes have none of this
+            fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(sentinel, fcntl.F_SETSIG, signal.SIGKILL)
+            flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
+            fcntl.fcntl(sentinel, fcntl.F_SETFL, flags | os.O_ASYNC)
 
 
 def is_stopped(pid: int) -> bool:

@@ -162,6 +162,7 @@ class _Worker:
     def run(self, tasks: Any) -> None:
         """Answer tasks until told to end, or the parent is gone."""
         parent = ParentWatch(self.job.parent_pid)
+        is_armed = False
         while self.wanted() != STOP:
             try:
                 task = tasks.get(timeout=_LOOK_S)
@@ -169,6 +170,11 @@ class _Worker:
                 if not parent.is_alive():
                     return
                 continue
+            if not is_armed:  # the parent has written what it had to: it puts tasks behind that
+                parent.arm()
+                is_armed = True
+                if not parent.is_alive():
+                    return
             if task is None:
                 return
             if isinstance(task, int):
