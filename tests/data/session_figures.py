@@ -28,6 +28,11 @@ def granted_bytes() -> int:
     return _look().granted_bytes
 
 
+def resident_bytes() -> int:
+    """Memory that the session occupies."""
+    return _look().resident_bytes
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait for a condition that is sure to come true."""
     deadline = time.monotonic() + HANG_S
