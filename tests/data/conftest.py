@@ -41,8 +41,9 @@ def _descriptors() -> set[str]:
     return set(os.listdir("/proc/self/fd"))
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
+@pytest.fixture
+def nothing_is_left() -> Iterator[None]:
+    """Check that a test leaves nothing; for those that start processes."""
     used = used_bytes()
     gc.collect()
     children, n_descriptors = _children(), len(_descriptors())

@@ -17,6 +17,8 @@ import shmtensor as st
 from shmtensor._utils import ExceptionWrapper
 from shmtensor.utils.data import DataLoader, IterableDataset
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
 METHODS = ["fork", "spawn", "forkserver"]
 SOON_S = 60  # a machine may be busy; without a report there is none at all
 

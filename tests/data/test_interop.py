@@ -21,6 +21,8 @@ from shmtensor.utils.data import (
     default_convert,
 )
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
 METHODS = ["fork", "spawn", "forkserver"]
 
 
@@ -143,19 +145,22 @@ def test_torch_samples_are_collated_from_their_memory(torch: Any) -> None:
         default_collate([torch.ones(2), torch.ones(3)])
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_torch_datasets_go_through_workers(torch: Any, method: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "output"),
+    [("fork", None), ("fork", "numpy"), ("fork", "torch"), ("spawn", "torch")],
+)
+def test_torch_datasets_go_through_workers(torch: Any, method: str, output: Any) -> None:
     dataset = TorchRows(torch.arange(12.0).view(6, 2))
-    for output, kind in ((None, st.Tensor), ("torch", torch.Tensor), ("numpy", np.ndarray)):
-        loader = DataLoader(
-            dataset, batch_size=3, num_workers=1, multiprocessing_context=method, output=output
-        )
-        batches = list(loader)
-        assert [type(batch) for batch in batches] == [kind, kind]
-        assert [batch.tolist() for batch in batches] == [
-            [[0, 1], [2, 3], [4, 5]],
-            [[6, 7], [8, 9], [10, 11]],
-        ]
+    loader = DataLoader(
+        dataset, batch_size=3, num_workers=1, multiprocessing_context=method, output=output
+    )
+    kind = {None: st.Tensor, "numpy": np.ndarray, "torch": torch.Tensor}[output]
+    batches = list(loader)
+    assert [type(batch) for batch in batches] == [kind, kind]
+    assert [batch.tolist() for batch in batches] == [
+        [[0, 1], [2, 3], [4, 5]],
+        [[6, 7], [8, 9], [10, 11]],
+    ]
 
 
 def test_torch_tensors_of_collate_functions_arrive_as_such(torch: Any) -> None:

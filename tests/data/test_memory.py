@@ -18,6 +18,8 @@ from session_figures import granted_bytes, used_bytes, wait_until, wait_until_us
 import shmtensor as st
 from shmtensor.utils.data import DataLoader, Dataset, TensorDataset
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
 BATCH = 8
 BATCH_BYTES = BATCH * 3 * 64 * 64 * 4
 

@@ -31,6 +31,8 @@ from shmtensor.utils.data import (
 from shmtensor.utils.data._utils import crew
 from shmtensor.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
 METHODS = ["fork", "spawn", "forkserver"]
 TEN = list(range(10))
 
