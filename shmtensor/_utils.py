@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
+import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
 __all__ = [
+    "ExceptionWrapper",
     "_element_size",
     "_flatten_dense_tensors",
     "_get_all_device_indices",
@@ -129,3 +133,63 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
     raise ValueError(
         f"Expected a torch.device with a specified index or an integer, but got:{device}"
     )
+
+
+# --- exceptions of other threads and processes ---------------------------------------------------
+
+
+class _PlainText(str):
+    """The text of a KeyError, which shows the representation of what it is given."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception on its way to another thread or process, with its traceback as text.
+
+    Args:
+        exc_info: What `sys.exc_info` gave; by default, of the exception that is being handled.
+        where: Where it was raised, for the text.
+
+    Source:
+        torch._utils.ExceptionWrapper.
+    """
+
+    exc_type: type[BaseException]
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        kind, value, trace = sys.exc_info() if exc_info is None else exc_info
+        if kind is None:
+            raise ValueError("ExceptionWrapper: no exception was given, and none is being handled")
+        self.exc_type = kind
+        self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
+        self.where = where
+        self._name = kind.__name__
+
+    def of_type(self, exc_type: type[BaseException]) -> ExceptionWrapper:
+        """Return the same under another type, for who cannot have the exception's own."""
+        other = copy.copy(self)
+        other.exc_type = exc_type
+        return other
+
+    def reraise(self) -> NoReturn:
+        """Raise an exception of that type whose text has the traceback.
+
+        Raises:
+            RuntimeError: In place of a type that cannot be made of a text alone.
+        """
+        text = f"Caught {self._name} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            text = _PlainText(text)
+        try:
+            if getattr(self.exc_type, "message", None):
+                made = self.exc_type(message=text)  # type: ignore[call-arg] # it has such a field
+            else:
+                made = self.exc_type(text)
+        except Exception:
+            # The exception's class wants other arguments; its name is in the text.
+            raise RuntimeError(text) from None
+        raise made

@@ -1,10 +1,10 @@
-"""Tools around tensors: DLPack, hooks, modes, recomputation, files of the safetensors format."""
+"""Tools around tensors: data loading, DLPack, hooks, modes, recomputation, safetensors files."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-_SUBMODULES = ("_python_dispatch", "checkpoint", "dlpack", "hooks", "safetensors")
+_SUBMODULES = ("_python_dispatch", "checkpoint", "data", "dlpack", "hooks", "safetensors")
 
 
 def __getattr__(name: str) -> object:

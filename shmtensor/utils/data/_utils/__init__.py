@@ -1,0 +1,10 @@
+"""The parts of the loader: fetching, collating, worker processes."""
+
+from __future__ import annotations
+
+from shmtensor._utils import ExceptionWrapper
+
+__all__ = ["MP_STATUS_CHECK_INTERVAL", "ExceptionWrapper"]
+
+#: Seconds that workers have for ending by themselves before they get SIGTERM.
+MP_STATUS_CHECK_INTERVAL = 5.0

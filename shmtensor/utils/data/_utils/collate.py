@@ -1,0 +1,240 @@
+"""From a list of samples to a batch.
+
+In a worker process the tensors of a batch are made in shared memory, so that they need not be
+copied again on their way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+from shmtensor.utils.data._utils.interop import from_torch, is_torch_tensor
+from shmtensor.utils.data._utils.tree import (
+    is_namedtuple,
+    is_sequence,
+    like_mapping,
+    like_sequence,
+)
+from shmtensor.utils.data._utils.worker_info import get_worker_info
+
+__all__ = [
+    "collate",
+    "collate_float_fn",
+    "collate_int_fn",
+    "collate_numpy_array_fn",
+    "collate_numpy_scalar_fn",
+    "collate_str_fn",
+    "collate_tensor_fn",
+    "default_collate",
+    "default_collate_err_msg_format",
+    "default_collate_fn_map",
+    "default_convert",
+    "new_batch",
+    "np_str_obj_array_pattern",
+]
+
+_Functions = dict[Any, Callable[..., Any]]
+
+#: Arrays whose dtype's text has one of these letters are of text or objects.
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
+
+
+def _is_of_text_or_objects(dtype: np.dtype[Any]) -> bool:
+    return np_str_obj_array_pattern.search(dtype.str) is not None
+
+
+def new_batch(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return memory for a batch: shared in a worker process, private elsewhere."""
+    return _C.empty(shape, dtype=dtype, shared=get_worker_info() is not None)
+
+
+def default_convert(data: Any) -> Any:
+    """Make the arrays in a sample tensors.
+
+    Args:
+        data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors,
+            torch's tensors become tensors over the same memory; what else there is stays.
+
+    Returns:
+        Containers like those of *data*; tuples become lists, unless they have names.
+
+    Source:
+        torch.utils.data.default_convert.
+    """
+    if isinstance(data, Tensor):
+        return data
+    if isinstance(data, (np.ndarray, np.generic)):
+        if isinstance(data, np.ndarray) and _is_of_text_or_objects(data.dtype):
+            return data
+        if isinstance(data, (np.str_, np.bytes_)):
+            return data
+        return _C.as_tensor(data)
+    if is_torch_tensor(data):
+        return from_torch(data)
+    if isinstance(data, Mapping):
+        return like_mapping(data, {key: default_convert(value) for key, value in data.items()})
+    if is_namedtuple(data):
+        return type(data)(*(default_convert(value) for value in data))
+    if isinstance(data, tuple):
+        return [default_convert(value) for value in data]
+    if is_sequence(data):
+        return like_sequence(data, [default_convert(value) for value in data])
+    return data
+
+
+def collate(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Merge samples by what the first of them is.
+
+    Args:
+        batch: A sequence of samples of one structure.
+        collate_fn_map: For a type, or a tuple of types, the function that merges values of it;
+            called as ``function(values, collate_fn_map=collate_fn_map)``. An exact type goes
+            before base classes, these in the order of the map.
+
+    Returns:
+        Mappings and sequences of merged values; see `default_collate`.
+
+    Raises:
+        RuntimeError: Sequences of different lengths.
+        TypeError: Nothing is known about a value.
+
+    Source:
+        torch.utils.data._utils.collate.collate.
+    """
+    first = batch[0]
+    kind = type(first)
+    if collate_fn_map is not None:
+        if kind in collate_fn_map:
+            return collate_fn_map[kind](batch, collate_fn_map=collate_fn_map)
+        for known, function in collate_fn_map.items():
+            if isinstance(first, known):
+                return function(batch, collate_fn_map=collate_fn_map)
+    if isinstance(first, Mapping):
+        merged = {
+            key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map)
+            for key in first
+        }
+        return like_mapping(first, merged)
+    if is_namedtuple(first):
+        columns = zip(*batch, strict=False)
+        return kind(*(collate(column, collate_fn_map=collate_fn_map) for column in columns))
+    if is_sequence(first):
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("each element in list of batch should be of equal size")
+        columns = zip(*batch, strict=True)
+        values = [collate(column, collate_fn_map=collate_fn_map) for column in columns]
+        return values if isinstance(first, tuple) else like_sequence(first, values)
+    if is_torch_tensor(first):
+        tensors = [from_torch(t) if is_torch_tensor(t) else t for t in batch]
+        return collate_tensor_fn(tensors, collate_fn_map=collate_fn_map)
+    raise TypeError(default_collate_err_msg_format.format(kind))
+
+
+def collate_tensor_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Stack tensors.
+
+    Raises:
+        RuntimeError: Their shapes differ.
+        TypeError: Not all are tensors.
+    """
+    first = batch[0]
+    is_plain = all(
+        isinstance(t, Tensor) and t.dtype == first.dtype and not t.requires_grad and not t.is_meta
+        for t in batch
+    )
+    if not is_plain:
+        return _C.stack(list(batch), 0)
+    out = new_batch((len(batch), *first.shape), first.dtype)
+    return _C.stack(list(batch), 0, out=out)
+
+
+def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Stack NumPy arrays into a tensor.
+
+    Raises:
+        RuntimeError: Their shapes differ.
+        TypeError: They are of text, objects or another type that tensors have not.
+    """
+    first = batch[0]
+    if _is_of_text_or_objects(first.dtype):
+        raise TypeError(default_collate_err_msg_format.format(first.dtype))
+    is_regular = all(
+        isinstance(array, np.ndarray) and array.dtype == first.dtype and array.shape == first.shape
+        for array in batch
+    )
+    if not is_regular:
+        return collate([_C.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+    dtype = _C.as_tensor(np.empty(0, first.dtype)).dtype
+    out = new_batch((len(batch), *first.shape), dtype)
+    if out.numel():
+        np.stack(batch, out=out.numpy())
+    return out
+
+
+def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Make a tensor of NumPy numbers."""
+    return _of_numbers(_C.as_tensor(batch))
+
+
+def collate_float_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Make a float64 tensor of numbers."""
+    return _of_numbers(_C.tensor(batch, dtype=_C.float64))
+
+
+def collate_int_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Make a tensor of numbers, of the dtype that `tensor` gives them."""
+    return _of_numbers(_C.tensor(batch))
+
+
+def _of_numbers(tensor: Any) -> Any:
+    if get_worker_info() is None:
+        return tensor
+    return new_batch(tuple(tensor.shape), tensor.dtype).copy_(tensor)
+
+
+def collate_str_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
+    """Return the list of texts as it is."""
+    return batch
+
+
+#: For each type, the function that merges values of it; programs add theirs.
+default_collate_fn_map: _Functions = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+
+
+def default_collate(batch: Any) -> Any:
+    """Merge samples into a batch; tensors get a first dimension more.
+
+    Args:
+        batch: Samples of one structure. Tensors, torch's tensors, arrays and numbers are stacked;
+            texts and bytes come as a list; mappings and sequences are merged key by key and place
+            by place.
+
+    Returns:
+        A batch; tuples become lists, unless they have names. In a worker process its tensors are
+        in shared memory.
+
+    Raises:
+        RuntimeError: Tensors of different shapes, or sequences of different lengths.
+        TypeError: A sample that is nothing of this.
+
+    Source:
+        torch.utils.data.default_collate.
+    """
+    return collate(batch, collate_fn_map=default_collate_fn_map)

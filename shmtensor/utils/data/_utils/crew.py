@@ -1,0 +1,206 @@
+"""The worker processes of one loader: starting them, watching them, and ending them for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import time
+import warnings
+from collections.abc import Iterable
+from multiprocessing import connection, resource_tracker
+from typing import Any
+
+from shmtensor import _C
+from shmtensor.multiprocessing.queues import Queue
+from shmtensor.utils.data._utils import MP_STATUS_CHECK_INTERVAL
+from shmtensor.utils.data._utils.signal_handling import (
+    Report,
+    describe_exit,
+    interrupts_blocked,
+    is_stopped,
+    may_die_with_parent,
+)
+from shmtensor.utils.data._utils.worker import STOP, WorkerJob, _worker_loop
+
+__all__ = ["Crew"]
+
+#: After SIGTERM; what has not gone then gets SIGKILL.
+_AFTER_SIGTERM_S = 1.0
+_STEP_S = 0.05
+
+
+class Crew:
+    """Processes, and two queues for each: what it is to do, and what it has done.
+
+    Queues are not shared between workers, so that none waits for another that is stopped.
+
+    Attributes:
+        hung: Workers that are not worth waiting for when all are to end.
+    """
+
+    def __init__(self, context: Any, n_workers: int) -> None:
+        self._context = context
+        self._pid = os.getpid()
+        self._control: Any = _C.zeros(1 + n_workers, dtype=_C.int64, shared=True)
+        self.tasks = [Queue(ctx=context) for _ in range(n_workers)]
+        self.results = [Queue(ctx=context, share_arrays=True) for _ in range(n_workers)]
+        self.processes: list[Any] = []
+        self.hung: set[int] = set()
+        self._reports: list[Report] = []
+        self._is_stopped = False
+
+    def start(self, **job: Any) -> None:
+        """Start all workers, or none.
+
+        Args:
+            **job: What `WorkerJob` has and this does not know.
+        """
+        is_of_server = self._context.get_start_method() == "forkserver"
+        whole = WorkerJob(
+            num_workers=len(self.tasks),
+            control=self._control,
+            parent_pid=0 if is_of_server else os.getpid(),
+            dies_with_parent=not is_of_server and may_die_with_parent(),
+            **job,
+        )
+        try:
+            for i in range(len(self.tasks)):
+                self._start_one(whole, i)
+        except BaseException:
+            self.end()
+            raise
+
+    def _start_one(self, job: WorkerJob, i: int) -> None:
+        report = Report()
+        process = self._context.Process(
+            target=_worker_loop,
+            args=(job, i, self.tasks[i], self.results[i], report),
+            name=f"DataLoader-worker-{i}",
+            daemon=True,
+        )
+        # Before it starts: an interrupt may come when it has just done so.
+        self.processes.append(process)
+        self._reports.append(report)
+        try:
+            self._launch(process)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            warnings.warn(
+                "Got pickle error when attempting to start a worker Process. This might be because "
+                "the worker Process arguments are not picklable. Python 3.14+ changed the "
+                "multiprocessing start method in non-Mac POSIX platforms to 'forkserver', which "
+                "requires the worker Process arguments to be picklable. You can also try "
+                "multiprocessing.set_start_method('fork').",
+                stacklevel=2,
+            )
+            raise
+
+    def _launch(self, process: Any) -> None:
+        """Start a process so that an interrupt finds it able to say nothing of it."""
+        method = self._context.get_start_method()
+        if method == "forkserver":
+            process.start()  # a server that is started with it would keep what is blocked
+            return
+        if method == "spawn":
+            resource_tracker.getfd()  # starting that would end the blocking
+        with interrupts_blocked():
+            process.start()
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Have the workers let go of other epochs' work and begin this one."""
+        self._control[0] = epoch
+        for tasks in self.tasks:
+            tasks.put(epoch)
+
+    # --- watching -----------------------------------------------------------------------------
+
+    def ended(self, workers: Iterable[int]) -> list[int]:
+        """Which of *workers* run no more."""
+        by_sentinel = {self.processes[i].sentinel: i for i in workers}
+        gone = connection.wait(list(by_sentinel), 0)
+        return sorted(by_sentinel[sentinel] for sentinel in gone)  # type: ignore[index]
+
+    def epitaph(self, i: int) -> str:
+        """How worker *i*, which has ended, did so; with its traceback if it left one."""
+        process = self.processes[i]
+        process.join(1.0)
+        text = describe_exit(process.pid, process.exitcode)
+        trace = self._reports[i].text()
+        return f"{text}\n{trace}" if trace else text
+
+    def whereabouts(self, i: int) -> str:
+        """Where worker *i*, which does not answer, is."""
+        pid = self.processes[i].pid
+        if is_stopped(pid):
+            return f"worker {i} (pid {pid}) is stopped by a signal"
+        if not self._control[1 + i].item():  # to be asked would end it
+            return f"worker {i} (pid {pid}) is still starting"
+        trace = self._reports[i].ask(pid)
+        if not trace:
+            return f"worker {i} (pid {pid}) does not say where it is"
+        return f"worker {i} (pid {pid}) is here:\n{trace}"
+
+    # --- ending -------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Tell all workers to end, and do not wait for it."""
+        if self._is_stopped or os.getpid() != self._pid:
+            return
+        self._is_stopped = True
+        self._control[0] = STOP
+        for tasks in self.tasks[: len(self.processes)]:
+            self.dismiss(tasks)
+
+    def dismiss(self, tasks: Any) -> None:
+        """Tell the worker of a queue to end when it has done what is in there."""
+        with contextlib.suppress(OSError):  # it is gone, and with it who could get
+            tasks.put(None)
+        # What found no room is of no use to anybody.
+        tasks.cancel_join_thread()
+
+    def end(self) -> None:
+        """End all workers, by force if need be; nothing happens the second time.
+
+        They have some seconds to finish what they are at, unless they are stopped or known to hang.
+        """
+        if os.getpid() != self._pid:
+            return  # in a forked child, whose siblings these are
+        try:
+            self.stop()
+            self._wait(time.monotonic() + MP_STATUS_CHECK_INTERVAL, self.hung)
+            for process in self._running():
+                process.terminate()
+            self._wait(time.monotonic() + _AFTER_SIGTERM_S, ())
+        finally:
+            # Also when somebody interrupts the waiting.
+            running = self._running()
+            for process in running:
+                process.kill()
+            for process in running:
+                process.join()
+            for tasks in self.tasks:
+                _empty(tasks)
+                tasks.close()
+            for results in self.results:
+                results.close()
+
+    def _running(self) -> list[Any]:
+        return [process for process in self.processes if process.is_alive()]
+
+    def _wait(self, deadline: float, without: Iterable[int]) -> None:
+        """Wait for those that can end by themselves."""
+        patients = [p for i, p in enumerate(self.processes) if i not in without]
+        while True:
+            patients = [p for p in patients if p.is_alive() and not is_stopped(p.pid)]
+            left = deadline - time.monotonic()
+            if not patients or left <= 0:
+                return
+            connection.wait([p.sentinel for p in patients], min(left, _STEP_S))
+
+
+def _empty(tasks: Any) -> None:
+    """Take out what nobody will get: a thread may be waiting for room to put it in."""
+    deadline = time.monotonic() + 1.0
+    while tasks.qsize() and time.monotonic() < deadline:
+        with contextlib.suppress(Exception):  # Empty, or what an index raises
+            tasks.get_many(64, _STEP_S)

@@ -1,0 +1,238 @@
+"""The iterator of a loader with worker processes."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from multiprocessing import connection
+from multiprocessing.util import Finalize
+from queue import Empty
+from typing import Any
+
+from shmtensor import multiprocessing
+from shmtensor._utils import ExceptionWrapper
+from shmtensor.utils.data._utils.crew import Crew
+from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
+from shmtensor.utils.data._utils.transport import packed_index
+from shmtensor.utils.data._utils.worker import _IterableDatasetStopIteration
+
+__all__ = ["_MultiProcessingDataLoaderIter"]
+
+#: While there are workers, it looks so often whether they are all alive.
+_LOOK_S = 0.1
+#: For the crew to be ended before `multiprocessing` ends and joins what daemons there are.
+_EXIT_PRIORITY = 10
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """A pass whose batches worker processes make ahead of time.
+
+    Batches are numbered. Their indices are given out to the workers in turn; each worker answers
+    its own in order, through a queue of its own. So the worker that has the next batch is known,
+    and an answer that cannot be read is known to be that batch.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__(loader)
+        self._prefetch_factor = loader.prefetch_factor
+        self._in_order = loader.in_order
+        self._worker_init_fn = loader.worker_init_fn
+        if self._prefetch_factor is None or self._prefetch_factor <= 0:
+            raise AssertionError(
+                "prefetch_factor must be greater than 0 for MultiProcessingDataLoaderIter"
+            )
+        self._shutdown = False
+        self._epoch = 0
+        self._next_look = 0.0
+        context = loader.multiprocessing_context
+        self._crew = Crew(
+            multiprocessing.get_context() if context is None else context, self._num_workers
+        )
+        # At the end of the program, or when nobody has this any more.
+        self._finalizer = Finalize(self, self._crew.end, exitpriority=_EXIT_PRIORITY)
+        self._crew.start(
+            kind=self._dataset_kind,
+            dataset=self._dataset,
+            auto_collation=self._auto_collation,
+            collate_fn=self._collate_fn,
+            drop_last=self._drop_last,
+            base_seed=self._base_seed,
+            init_fn=self._worker_init_fn,
+        )
+        self._workers = self._crew.processes
+        self._index_queues = self._crew.tasks
+        self._reset(loader, first_iter=True)
+
+    def _reset(self, loader: Any, first_iter: bool = False) -> None:
+        super()._reset(loader, first_iter)
+        self._send_idx = 0
+        #: Batches that were given out: number -> worker, in the order of numbers.
+        self._task_info: dict[int, int] = {}
+        #: The same for each worker.
+        self._given: list[deque[int]] = [deque() for _ in self._workers]
+        self._workers_status = [True] * self._num_workers
+        self._turn = 0
+        self._epoch += 1
+        self._crew.begin_epoch(self._epoch)
+        self._fill()
+
+    # --- giving out ---------------------------------------------------------------------------
+
+    def _fill(self) -> None:
+        """Give out batches until there is enough to do."""
+        while len(self._task_info) < self._prefetch_factor * self._num_workers:
+            if not self._try_put_index():
+                return
+
+    def _try_put_index(self) -> bool:
+        """Give the next batch out; returns whether there was one, and somebody to take it."""
+        worker = self._choose_worker()
+        if worker is None:
+            return False
+        try:
+            index = self._next_index()
+        except StopIteration:
+            return False
+        self._turn = worker + 1
+        self._index_queues[worker].put((self._epoch, self._send_idx, packed_index(index)))
+        self._task_info[self._send_idx] = worker
+        self._given[worker].append(self._send_idx)
+        self._send_idx += 1
+        return True
+
+    def _choose_worker(self) -> int | None:
+        """Return the next worker in turn that may have more to do."""
+        n_active = sum(self._workers_status)
+        if n_active == 0:
+            return None
+        most: int = self._prefetch_factor * self._num_workers // n_active
+        n_workers: int = self._num_workers
+        for step in range(n_workers):
+            worker = (self._turn + step) % n_workers
+            is_free = self._in_order or len(self._given[worker]) < most
+            if self._workers_status[worker] and is_free:
+                return worker
+        return None
+
+    # --- receiving ----------------------------------------------------------------------------
+
+    def _next_data(self) -> Any:
+        while self._task_info:
+            worker, data = self._get_data()
+            number = self._given[worker].popleft()
+            del self._task_info[number]
+            if isinstance(data, _IterableDatasetStopIteration):
+                self._mark_worker_as_unavailable(worker)
+                self._fill()
+                continue
+            self._fill()
+            if isinstance(data, ExceptionWrapper):
+                data.reraise()
+            if isinstance(data, _Unreadable):
+                raise data.error
+            return data
+        if not self._persistent_workers:
+            self._shutdown_workers()
+        raise StopIteration
+
+    def _get_data(self) -> tuple[int, Any]:
+        """Wait for the next answer; returns the worker it is from, and what it is.
+
+        Raises:
+            RuntimeError: It did not come in time, or a worker has ended.
+        """
+        deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
+        while True:
+            self._look_after_workers()
+            wait = _LOOK_S
+            if deadline is not None:
+                wait = max(min(wait, deadline - time.monotonic()), 0.0)
+            answer = self._try_get_data(wait)
+            if answer is not None:
+                return answer
+            if deadline is not None and time.monotonic() >= deadline:
+                raise self._timed_out()
+
+    def _try_get_data(self, timeout: float = _LOOK_S) -> tuple[int, Any] | None:
+        """Wait a moment for the next answer of this epoch; None if there is none."""
+        if self._in_order:
+            return self._take(next(iter(self._task_info.values())), timeout)
+        # Those that wait longest first, so that none is left out.
+        waiting = dict.fromkeys(self._task_info.values())
+        for worker in waiting:
+            answer = self._take(worker, 0.0)
+            if answer is not None:
+                return answer
+        connection.wait([self._crew.results[worker].fileno() for worker in waiting], timeout)
+        return None
+
+    def _take(self, worker: int, timeout: float) -> tuple[int, Any] | None:
+        """Take an answer of *worker*, if there is one in time; those of earlier epochs are void."""
+        while True:
+            try:
+                epoch, _, data = self._crew.results[worker].get(timeout=timeout)
+            except Empty:
+                return None
+            except EOFError:  # it has ended, or has not begun
+                time.sleep(min(timeout, 0.01))
+                return None
+            except Exception as error:  # what is in the message cannot be made here
+                return worker, _Unreadable(error)
+            self._crew.hung.discard(worker)
+            if epoch == self._epoch:
+                return worker, data
+
+    def _mark_worker_as_unavailable(self, worker: int) -> None:
+        """Take note that a worker's stream has ended; it answers no more in this epoch."""
+        self._workers_status[worker] = False
+        for number in self._given[worker]:
+            del self._task_info[number]
+        self._given[worker].clear()
+        if not self._persistent_workers:
+            self._crew.dismiss(self._index_queues[worker])
+
+    # --- failures -----------------------------------------------------------------------------
+
+    def _look_after_workers(self) -> None:
+        """Raise if a worker has ended that should not have; looks only now and then."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_S
+        expected = range(self._num_workers)
+        if not self._persistent_workers:
+            expected = [i for i in expected if self._workers_status[i]]  # type: ignore[assignment]
+        dead = self._crew.ended(expected)
+        if not dead:
+            return
+        pids = ", ".join(str(self._workers[i].pid) for i in dead)
+        details = "\n".join(self._crew.epitaph(i) for i in dead)
+        self._give_up()
+        raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly\n{details}")
+
+    def _timed_out(self) -> RuntimeError:
+        """Return the exception that says who did not answer."""
+        waiting = list(dict.fromkeys(self._task_info.values()))
+        self._crew.hung.update(waiting)
+        if self._in_order:
+            del waiting[1:]
+        details = "\n".join(self._crew.whereabouts(worker) for worker in waiting)
+        return RuntimeError(f"DataLoader timed out after {self._timeout} seconds\n{details}")
+
+    def _give_up(self) -> None:
+        """Expect nothing more; workers that still run end by themselves, or when this does."""
+        self._shutdown = True
+        self._task_info.clear()
+        self._crew.stop()
+
+    def _shutdown_workers(self) -> None:
+        """End all workers and wait for it."""
+        self._give_up()
+        self._finalizer()
+
+
+class _Unreadable:
+    """An answer that could not be unpickled."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error

@@ -1,0 +1,66 @@
+"""What a batch becomes on its way from a worker to the loader.
+
+Its tensors go as handles of shared memory. A tensor in private memory is copied into a block of its
+own, which is used again for the next batches: what the dataset keeps stays where it is, as moving
+it would fill shared memory with the dataset bit by bit, once for each worker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+from shmtensor.utils.data._utils.interop import from_torch, loaded_torch, to_torch
+from shmtensor.utils.data._utils.tree import map_leaves
+
+__all__ = ["packed", "packed_index"]
+
+
+class _TorchTensor:
+    """A torch tensor on its way."""
+
+    def __init__(self, shared: Any, requires_grad: bool) -> None:
+        self.shared = shared
+        self.requires_grad = requires_grad
+
+    def __reduce__(self) -> Any:
+        return _arrived, (self.shared, self.requires_grad)
+
+
+def _arrived(shared: Any, requires_grad: bool) -> Any:
+    """Return the torch tensor over the memory that came."""
+    return to_torch(shared).requires_grad_(requires_grad)
+
+
+def _shared(tensor: Any) -> Any:
+    if tensor.is_shared() or tensor.is_meta or tensor.numel() == 0:
+        return tensor
+    if tensor.requires_grad and not tensor.is_leaf:
+        return tensor  # the queue says why it refuses it
+    copy = _C.empty_like(tensor.detach(), shared=True).copy_(tensor.detach())
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+def _packed_leaf(value: Any) -> Any:
+    if type(value) is Tensor:
+        return _shared(value)
+    torch = loaded_torch()
+    if torch is None or type(value) is not torch.Tensor:
+        return value
+    is_plain = value.device.type == "cpu" and value.layout is torch.strided and value.is_leaf
+    if not is_plain or value.is_conj() or value.is_neg() or value.is_quantized:
+        return value  # goes as torch sends it
+    return _TorchTensor(_shared(from_torch(value.detach())), value.requires_grad)
+
+
+def packed(batch: Any) -> Any:
+    """Return *batch* as it can be put into a queue."""
+    return map_leaves(_packed_leaf, batch)
+
+
+def packed_index(index: Any) -> Any:
+    """Return what a sampler gave as it can be put into a queue."""
+    if type(index) is int or (type(index) is list and all(type(i) is int for i in index)):
+        return index
+    return packed(index)

@@ -1,0 +1,309 @@
+"""`DataLoader`: batches of a dataset, made ahead of time by worker processes.
+
+What worker processes make lies in shared memory, in blocks that are used again; see
+`shmtensor.utils.data._utils.worker` for what they are told and answer.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as _standard
+import multiprocessing.context
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+from shmtensor.multiprocessing import context as _context
+from shmtensor.utils.data._utils.collate import default_collate, default_convert
+from shmtensor.utils.data._utils.fetch import _DatasetKind
+from shmtensor.utils.data._utils.interop import converter
+from shmtensor.utils.data._utils.iterators import (
+    _BaseDataLoaderIter,
+    _SingleProcessDataLoaderIter,
+)
+from shmtensor.utils.data._utils.multiprocess import _MultiProcessingDataLoaderIter
+from shmtensor.utils.data._utils.worker_info import get_worker_info
+from shmtensor.utils.data.dataset import IterableDataset
+from shmtensor.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = [
+    "DataLoader",
+    "_BaseDataLoaderIter",
+    "_DatasetKind",
+    "_InfiniteConstantSampler",
+    "_MultiProcessingDataLoaderIter",
+    "_SingleProcessDataLoaderIter",
+    "default_collate",
+    "default_convert",
+    "get_worker_info",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+#: What cannot change once workers may have been told of it.
+_FIXED = (
+    "batch_size",
+    "batch_sampler",
+    "sampler",
+    "drop_last",
+    "dataset",
+    "persistent_workers",
+)
+
+
+class _InfiniteConstantSampler(Sampler[None]):
+    """None, over and over: a stream has no indices."""
+
+    def __iter__(self) -> Iterator[None]:
+        while True:
+            yield None
+
+
+class DataLoader(Generic[_T_co]):
+    """An iterable over the batches of a dataset.
+
+    Args:
+        dataset: Map-style, or an `IterableDataset`.
+        batch_size: Samples in a batch; None: samples come one by one, as they are.
+        shuffle: Take the samples in random order, another one for each pass.
+        sampler: In which order, instead; any iterable of indices.
+        batch_sampler: The same for whole batches; any iterable of lists of indices.
+        num_workers: Worker processes; 0: this process does it all, when asked for a batch.
+        collate_fn: Makes a batch of a list of samples; `default_collate` by default, and
+            `default_convert` without batches.
+        pin_memory: Accepted; there is no accelerator to pin memory for.
+        drop_last: Leave out a last batch that is shorter.
+        timeout: Seconds to wait for a batch of a worker; 0 waits as long as it takes.
+        worker_init_fn: Called in each worker with its number, after seeding.
+        multiprocessing_context: The start method's name, or a context of this package or the
+            standard one; None: that of the program.
+        generator: Draws the order and the workers' seeds; the default generator otherwise.
+        prefetch_factor: Batches that each worker makes ahead; 2 by default.
+        persistent_workers: Keep the workers for the next passes.
+        pin_memory_device: Accepted and ignored.
+        in_order: Give batches out in their order, rather than as they get ready.
+        output: ``"torch"`` or ``"numpy"``: batches have tensors of torch, or arrays, over the
+            memory of ours; None: they are what *collate_fn* gives.
+
+    Raises:
+        ValueError: Arguments that cannot be, or not together; the text names them.
+        TypeError: *multiprocessing_context* is neither a context nor a name.
+
+    Source:
+        torch.utils.data.DataLoader; the same seed gives torch's batches.
+    """
+
+    dataset: Any
+    batch_size: int | None
+    num_workers: int
+    sampler: Any
+    batch_sampler: Any
+    _iterator: _MultiProcessingDataLoaderIter | None = None
+    __initialized = False
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler[Any] | Iterable[Any] | None = None,
+        batch_sampler: Sampler[list[Any]] | Iterable[list[Any]] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: Any = None,
+        generator: Any = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+        output: str | None = None,
+    ) -> None:
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers > 0 and prefetch_factor is None:
+            prefetch_factor = 2
+        self.dataset = dataset
+        self.num_workers = num_workers
+        self.prefetch_factor = prefetch_factor
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        converter(output)
+        self.output = output
+        if isinstance(dataset, IterableDataset):
+            self._dataset_kind = _DatasetKind.Iterable
+            _check_stream(shuffle, sampler, batch_sampler)
+        else:
+            self._dataset_kind = _DatasetKind.Map
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError(
+                    "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, "
+                    "and drop_last"
+                )
+            batch_size = None
+            drop_last = False
+        elif batch_size is None and drop_last:
+            raise ValueError(
+                "batch_size=None option disables auto-batching and is mutually exclusive with "
+                "drop_last"
+            )
+        if sampler is None:
+            sampler = self._default_sampler(bool(shuffle), generator)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler = sampler
+        self.batch_sampler = batch_sampler
+        self.generator = generator
+        if collate_fn is None:
+            collate_fn = default_collate if self._auto_collation else default_convert
+        self.collate_fn = collate_fn
+        self.persistent_workers = persistent_workers
+        self.__initialized = True
+        self._IterableDataset_len_called: int | None = None
+        self.check_worker_number_rationality()
+
+    def _default_sampler(self, shuffle: bool, generator: Any) -> Sampler[Any]:
+        if self._dataset_kind == _DatasetKind.Iterable:
+            return _InfiniteConstantSampler()
+        if shuffle:
+            return RandomSampler(self.dataset, generator=generator)
+        return SequentialSampler(self.dataset)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """The context that worker processes are started by; None: that of the program."""
+        return self.__multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        if context is not None:
+            context = self._checked_context(context)
+        self.__multiprocessing_context = context
+
+    def _checked_context(self, context: Any) -> Any:
+        if self.num_workers <= 0:
+            raise ValueError(
+                "multiprocessing_context can only be used with multi-process loading "
+                f"(num_workers > 0), but got num_workers={self.num_workers}"
+            )
+        if isinstance(context, str):
+            methods = _standard.get_all_start_methods()
+            if context not in methods:
+                raise ValueError(
+                    "multiprocessing_context option should specify a valid start method in "
+                    f"{methods!r}, but got multiprocessing_context={context!r}"
+                )
+            return _context._default_context.get_context(context)
+        if not isinstance(context, multiprocessing.context.BaseContext):
+            raise TypeError(
+                "multiprocessing_context option should be a valid context object or a string "
+                f"specifying the start method, but got multiprocessing_context={context}"
+            )
+        return context
+
+    def __setattr__(self, attr: str, val: Any) -> None:
+        if self.__initialized and attr in _FIXED:
+            raise ValueError(
+                f"{attr} attribute should not be set after {type(self).__name__} is initialized"
+            )
+        super().__setattr__(attr, val)
+
+    def __iter__(self) -> _BaseDataLoaderIter:
+        if not self.persistent_workers or self.num_workers <= 0:
+            return self._get_iterator()
+        if self._iterator is None or self._iterator._shutdown:
+            made = self._get_iterator()
+            assert isinstance(made, _MultiProcessingDataLoaderIter)
+            self._iterator = made
+        else:
+            self._iterator._reset(self)
+        return self._iterator
+
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        if self.num_workers == 0:
+            return _SingleProcessDataLoaderIter(self)
+        self.check_worker_number_rationality()
+        return _MultiProcessingDataLoaderIter(self)
+
+    @property
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.batch_sampler if self._auto_collation else self.sampler
+
+    def __len__(self) -> int:
+        """Return the number of batches.
+
+        Of a stream it is an estimate from the length that the dataset says it has, if it says so.
+
+        Raises:
+            TypeError: The sampler, or the stream, has no length.
+        """
+        if self._dataset_kind != _DatasetKind.Iterable:
+            return len(self._index_sampler)
+        n = len(self.dataset)
+        self._IterableDataset_len_called = n
+        if self.batch_size is None:
+            return n
+        if self.drop_last:
+            return n // self.batch_size
+        return -(-n // self.batch_size)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn when there are to be more workers than processors that this process may use."""
+        n = len(os.sched_getaffinity(0))
+        if self.num_workers <= n:
+            return
+        warnings.warn(
+            f"This DataLoader will create {self.num_workers} worker processes in total. Our "
+            f"suggested max number of worker in current system is {n}, which is smaller than what "
+            "this DataLoader is going to create. Please be aware that excessive worker creation "
+            "might get DataLoader running slow or even freeze, lower the worker number to avoid "
+            "potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
+
+
+def _check_workers(
+    num_workers: int, timeout: float, prefetch_factor: int | None, persistent_workers: bool
+) -> None:
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; "
+            "use num_workers=0 to disable multiprocessing."
+        )
+    if timeout < 0:
+        raise ValueError("timeout option should be non-negative")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing."
+            "let num_workers > 0 to enable multiprocessing, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def _check_stream(shuffle: object, sampler: object, batch_sampler: object) -> None:
+    kind = "DataLoader with IterableDataset: expected unspecified"
+    if shuffle not in {False, None}:
+        raise ValueError(f"{kind} shuffle option, but got shuffle={shuffle}")
+    if sampler is not None:
+        raise ValueError(f"{kind} sampler option, but got sampler={sampler}")
+    if batch_sampler is not None:
+        raise ValueError(f"{kind} batch_sampler option, but got batch_sampler={batch_sampler}")

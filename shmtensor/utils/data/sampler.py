@@ -1,0 +1,264 @@
+"""Samplers: in which order a loader asks a dataset for its samples.
+
+Draws are torch's: the same seed gives the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = [
+    "BatchSampler",
+    "RandomSampler",
+    "Sampler",
+    "SequentialSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+]
+
+_T_co = TypeVar("_T_co", covariant=True)
+
+#: `RandomSampler` draws so many numbers at once when it draws with replacement, as torch does.
+_AT_ONCE = 32
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value > 0
+
+
+class Sampler(Generic[_T_co]):
+    """An order of indices, or of lists of them; subclasses define ``__iter__``.
+
+    ``__len__`` is only needed by who asks for the length of a loader.
+
+    Source:
+        torch.utils.data.Sampler.
+    """
+
+    def __iter__(self) -> Iterator[_T_co]:
+        raise NotImplementedError
+
+
+class SequentialSampler(Sampler[int]):
+    """The indices of a dataset in their order.
+
+    Args:
+        data_source: Has a length.
+
+    Source:
+        torch.utils.data.SequentialSampler.
+    """
+
+    data_source: Sized
+
+    def __init__(self, data_source: Sized) -> None:
+        self.data_source = data_source
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self.data_source)))
+
+    def __len__(self) -> int:
+        return len(self.data_source)
+
+
+def _seeded() -> Any:
+    """Return a generator of its own with a seed that the default generator draws."""
+    seed: Any = _C.empty((), dtype=_C.int64).random_()
+    return _C.Generator().manual_seed(seed.item())
+
+
+def _permutation(n: int, generator: Any) -> list[int]:
+    drawn: Any = _C.randperm(n, generator=generator)
+    numbers: list[int] = drawn.tolist()
+    return numbers
+
+
+class RandomSampler(Sampler[int]):
+    """The indices of a dataset at random.
+
+    Args:
+        data_source: Has a length.
+        replacement: Draw each index anew; otherwise each comes once before any comes again.
+        num_samples: How many to draw; the dataset's length by default.
+        generator: Draws them; by default one that the default generator seeds for each pass.
+
+    Raises:
+        TypeError: *replacement* is no bool.
+        ValueError: *num_samples*, or the dataset's length in its place, is no positive integer.
+
+    Source:
+        torch.utils.data.RandomSampler.
+    """
+
+    data_source: Sized
+    replacement: bool
+
+    def __init__(
+        self,
+        data_source: Sized,
+        replacement: bool = False,
+        num_samples: int | None = None,
+        generator: Any = None,
+    ) -> None:
+        self.data_source = data_source
+        self.replacement = replacement
+        self._num_samples = num_samples
+        self.generator = generator
+        if not isinstance(replacement, bool):
+            raise TypeError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        if not _is_count(self.num_samples):
+            raise ValueError(
+                "num_samples should be a positive integer value, "
+                f"but got num_samples={self.num_samples}"
+            )
+
+    @property
+    def num_samples(self) -> int:
+        """How many indices a pass has; follows the dataset's length unless it was given."""
+        return len(self.data_source) if self._num_samples is None else self._num_samples
+
+    def __iter__(self) -> Iterator[int]:
+        n = len(self.data_source)
+        generator = _seeded() if self.generator is None else self.generator
+        if self.replacement:
+            for start in range(0, self.num_samples, _AT_ONCE):
+                size = (min(_AT_ONCE, self.num_samples - start),)
+                drawn: Any = _C.randint(high=n, size=size, dtype=_C.int64, generator=generator)
+                yield from drawn.tolist()
+            return
+        for _ in range(self.num_samples // n):
+            yield from _permutation(n, generator)
+        # Drawn even when nothing is left, as torch does: the generator's next pass follows from it.
+        yield from _permutation(n, generator)[: self.num_samples % n]
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class SubsetRandomSampler(Sampler[int]):
+    """Some indices, each once, at random.
+
+    Args:
+        indices: The indices.
+        generator: Draws their order.
+
+    Source:
+        torch.utils.data.SubsetRandomSampler.
+    """
+
+    indices: Sequence[int]
+
+    def __init__(self, indices: Sequence[int], generator: Any = None) -> None:
+        self.indices = indices
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        for i in _permutation(len(self.indices), self.generator):
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """Indices at random, each with a probability of its own.
+
+    Args:
+        weights: One weight for each index; they need not sum up to 1.
+        num_samples: How many to draw.
+        replacement: Whether an index may come again.
+        generator: Draws them.
+
+    Raises:
+        ValueError: *num_samples* is no positive integer, *replacement* no bool, or *weights* not
+            one-dimensional.
+
+    Source:
+        torch.utils.data.WeightedRandomSampler.
+    """
+
+    weights: Tensor
+    num_samples: int
+    replacement: bool
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Any = None,
+    ) -> None:
+        if not _is_count(num_samples) or isinstance(num_samples, bool):
+            raise ValueError(
+                f"num_samples should be a positive integer value, but got num_samples={num_samples}"
+            )
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"replacement should be a boolean value, but got replacement={replacement}"
+            )
+        converted: Any = _C.as_tensor(weights, dtype=_C.float64)
+        if converted.dim() != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(converted.shape)}"
+            )
+        self.weights = converted
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = generator
+
+    def __iter__(self) -> Iterator[int]:
+        drawn: Any = _C.multinomial(
+            self.weights, self.num_samples, self.replacement, generator=self.generator
+        )
+        yield from drawn.tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
+class BatchSampler(Sampler[list[int]]):
+    """What another sampler gives, in lists.
+
+    Args:
+        sampler: Any iterable.
+        batch_size: Length of a list.
+        drop_last: Leave out a last list that is shorter.
+
+    Raises:
+        ValueError: *batch_size* is no positive integer, or *drop_last* no bool.
+
+    Source:
+        torch.utils.data.BatchSampler.
+    """
+
+    def __init__(
+        self, sampler: Sampler[int] | Iterable[int], batch_size: int, drop_last: bool
+    ) -> None:
+        if not _is_count(batch_size) or isinstance(batch_size, bool):
+            raise ValueError(
+                f"batch_size should be a positive integer value, but got batch_size={batch_size}"
+            )
+        if not isinstance(drop_last, bool):
+            raise ValueError(f"drop_last should be a boolean value, but got drop_last={drop_last}")
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+
+    def __iter__(self) -> Iterator[list[int]]:
+        source = iter(self.sampler)
+        while batch := list(islice(source, self.batch_size)):
+            if len(batch) < self.batch_size and self.drop_last:
+                return
+            yield batch
+
+    def __len__(self) -> int:
+        n: int = len(self.sampler)  # type: ignore[arg-type] # any iterable; Python says so if not
+        return n // self.batch_size if self.drop_last else -(-n // self.batch_size)

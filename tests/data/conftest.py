@@ -1,0 +1,70 @@
+"""What the tests of loaders are held to: no process, no descriptor, no shared block stays."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# Scripts and spawned workers import the modules beside this, and a tool of another folder.
+sys.path.insert(0, str(Path(__file__).parents[1] / "multiprocessing"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from mp_scripts import Script
+from session_figures import used_bytes, wait_until_used_bytes
+
+_HELPERS = (b"resource_tracker", b"forkserver", b"shmtensor-manager")
+
+
+def _children() -> set[int]:
+    """Processes that this one has started, but for helpers that stay until it ends."""
+    found = set()
+    for task in os.listdir("/proc/self/task"):
+        pids = Path(f"/proc/self/task/{task}/children").read_text().split()
+        for pid in map(int, pids):
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except FileNotFoundError:
+                continue
+            if not any(
+                name in command for name in (b"resource_tracker", b"forkserver", b"manager")
+            ):
+                found.add(pid)
+    return found
+
+
+def _descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+@pytest.fixture
+def nothing_is_left() -> Iterator[None]:
+    """Check that a test leaves nothing; for those that start processes."""
+    used = used_bytes()
+    gc.collect()
+    children, n_descriptors = _children(), len(_descriptors())
+    yield
+    gc.collect()
+    assert _children() <= children
+    # The resource tracker and the fork server of the standard library stay, with their pipes.
+    assert len(_descriptors()) <= n_descriptors + 6
+    wait_until_used_bytes(used)
+
+
+@pytest.fixture
+def scripts() -> Iterator[type[Script]]:
+    made: list[Script] = []
+
+    class Made(Script):
+        def __init__(self, text: str, *arguments: str) -> None:
+            here = str(Path(__file__).parent)
+            super().__init__(f"import sys\nsys.path.insert(0, {here!r})\n{text}", *arguments)
+            made.append(self)
+
+    yield Made
+    for script in made:
+        script.kill()
