@@ -9,10 +9,11 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
+.PHONY: help demo test check lint types asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
+	@echo "make check   a few cases of every test, in minutes"
 	@echo "make test    the test suite"
 	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
 	@echo "make types   mypy --strict"
@@ -65,6 +66,9 @@ demo: $(STAMP)/built
 
 test: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)
+
+check: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python -m pytest -n $(WORKERS) -q --quick $(PYTEST_ARGS)
 
 lint: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python tools/lint.py
