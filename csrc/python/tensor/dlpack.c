@@ -7,6 +7,7 @@
 #include "api/storage.h"
 #include "base/overflow.h"
 #include "iter/copy/copy.h"
+#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"

@@ -3,6 +3,7 @@
 #include "base/overflow.h"
 #include "base/warn.h"
 #include "generated/ops.h"
+#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
 

@@ -4,6 +4,7 @@
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "ops/pointwise/conj_neg_views.h"
+#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/call/sharing.h"
 #include "python/tensor/tensor_type.h"

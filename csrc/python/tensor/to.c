@@ -1,5 +1,6 @@
 /* python/tensor/to.c -- to() and the dtype conversions: float(), int(), half(), cpu() and the like. */
 #include "generated/ops.h"
+#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
 
