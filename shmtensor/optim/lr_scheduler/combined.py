@@ -47,12 +47,8 @@ def _check_same_optimizer(name: str, i: int, scheduler: LRScheduler, optimizer: 
         raise ValueError(
             f"{name} expects all schedulers to belong to the same optimizer, but got scheduler "
             f"{type(scheduler).__name__} at index {i} has {scheduler.optimizer}, which is "
-            f"different from {_described(optimizer)}."
+            f"different from {type(optimizer).__name__}."
         )
-
-
-def _described(optimizer: object) -> str:
-    return type(optimizer).__name__
 
 
 class SequentialLR(_CombinedLR):
