@@ -171,8 +171,13 @@ def _refuse_foreach_autograd(foreach: bool | None, differentiable: bool, params:
         raise AssertionError("_foreach ops don't support autograd")
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    """``a / b``, rounded as torch rounds a number over a tensor."""
+    return b.reciprocal() * a if isinstance(b, Tensor) and not isinstance(a, Tensor) else a / b
+
+
 def _add_scaled(grad: Tensor, param: Tensor, weight: Any) -> Tensor:
     """``grad + weight * param``; the weight may be a tensor, and may require a gradient."""
     if isinstance(weight, Tensor) and weight.requires_grad:
-        return grad + param * weight
+        return grad + param.clone() * weight  # the parameter changes
     return grad.add(param, alpha=weight)

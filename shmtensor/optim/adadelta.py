@@ -195,8 +195,6 @@ def adadelta(
         square_avg.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         divisor = square_avg.add(eps).sqrt_()
         delta = acc_delta.add(eps).sqrt_()
-        if differentiable:
-            delta = delta.clone()
-        delta.div_(divisor).mul_(grad)
+        delta = delta / divisor * grad if differentiable else delta.div_(divisor).mul_(grad)
         acc_delta.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         param.add_(delta, alpha=-_to_scalar(lr))

@@ -17,6 +17,7 @@ from shmtensor.optim._tools import (
     _device_dtype_check_for_fused,
     _get_value,
     _new_scalar,
+    _quotient,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
@@ -271,7 +272,7 @@ def adam(
     for step, *tensors in zip(state_steps, *lists, strict=True):
         step += 1
         _update(
-            step if differentiable else step.item(),
+            step.clone() if differentiable else step.item(),
             *tensors,
             lr=lr,
             beta1=beta1,
@@ -319,11 +320,12 @@ def _update(
             second = max_exp_avg_sq.copy_(max_exp_avg_sq.clone().maximum(exp_avg_sq)).clone()
         else:
             second = shmtensor.maximum(max_exp_avg_sq, exp_avg_sq, out=max_exp_avg_sq)
-    step_size = lr / (1 - beta1**step)
-    root = (1 - beta2**step) ** 0.5
+    step_size = _quotient(lr, 1 - beta1**step)
+    root = 1 - beta2**step
+    root = root.sqrt() if isinstance(root, Tensor) else root**0.5
     if recorded:
         # The step size goes into the divisor, where a tensor may stand that requires a gradient.
-        divisor = (second.sqrt() / (root * -step_size)).add_(eps / -step_size)
-        param.addcdiv_(exp_avg, divisor)
+        divisor = second.sqrt() / (root * -step_size) + _quotient(eps, -step_size)
+        param.addcdiv_(exp_avg.clone(), divisor)
     else:
         param.addcdiv_(exp_avg, (second.sqrt() / root).add_(eps), value=-_get_value(step_size))

@@ -92,7 +92,7 @@ class ASGD(Optimizer):
         if state:
             return
         state["step"] = _new_scalar()
-        state["eta"] = _new_scalar(float(group["lr"]))
+        state["eta"] = _new_scalar(float(_get_value(group["lr"])))
         state["mu"] = _new_scalar(1.0)
         state["ax"] = shmtensor.zeros_like(param, requires_grad=False)
 
@@ -204,7 +204,7 @@ def asgd(
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
 
-    lr = _get_value(lr)
+    lr = lr.detach() if isinstance(lr, Tensor) else lr
     for step_t, mu, eta, (param, grad, ax) in zip(
         state_steps, mus, etas, zip(*lists, strict=True), strict=True
     ):
@@ -221,5 +221,5 @@ def asgd(
             ax.copy_(param)
         else:
             ax.add_(param.sub(ax).mul_(share))
-        eta.fill_(lr / ((1 + lambd * lr * step) ** alpha))
+        eta.fill_(_get_value(lr / ((1 + lambd * lr * step) ** alpha)))
         mu.fill_(1 / max(1, step - t0))

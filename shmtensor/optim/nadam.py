@@ -14,6 +14,7 @@ from shmtensor.optim._tools import (
     _check_steps,
     _get_value,
     _new_scalar,
+    _quotient,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
@@ -245,8 +246,9 @@ def nadam(
         divisor = (exp_avg_sq / (1 - beta2**step)).sqrt()
         if differentiable:
             divisor = divisor + eps
-            param.addcdiv_(grad, divisor / (-lr * (1.0 - now) / (1.0 - product)))
-            param.addcdiv_(exp_avg, divisor / (-lr * ahead / (1.0 - product * ahead)))
+            param.addcdiv_(grad, divisor / _quotient(-lr * (1.0 - now), 1.0 - product))
+            moment = exp_avg.clone()
+            param.addcdiv_(moment, divisor / _quotient(-lr * ahead, 1.0 - product * ahead))
         else:
             so_far = product.item()
             divisor.add_(eps)
