@@ -10,8 +10,8 @@ from shmtensor.optim._tools import (
     _check_lr,
     _check_not_negative,
     _check_steps,
-    _get_value,
     _new_scalar,
+    _to_scalar,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -201,7 +201,7 @@ def adafactor(
     _check_steps(state_steps)
     if grad_scale is not None or found_inf is not None:
         raise AssertionError("Grad scaling should occur outside of optimizer.step()")
-    largest = _get_value(lr)
+    largest = _to_scalar(lr)
     for param, grad, row_var, col_var, variance, step_t in zip(
         params, grads, row_vars, col_vars, variances, state_steps, strict=True
     ):
@@ -212,7 +212,7 @@ def adafactor(
         least = shmtensor.finfo(param.dtype).eps if eps1 is None else eps1
         share = step**beta2_decay
         size = max(eps2, param.norm(2).item() / param.numel() ** 0.5)
-        size *= min(largest, 1 / step**0.5)
+        size = size * min(largest, 1 / step**0.5)
         if weight_decay != 0:
             param.mul_(1 - largest * weight_decay)
         if row_var is not None and col_var is not None:

@@ -171,6 +171,11 @@ def _refuse_foreach_autograd(foreach: bool | None, differentiable: bool, params:
         raise AssertionError("_foreach ops don't support autograd")
 
 
+def _in_one_call(*options: Any) -> bool:
+    """Whether a step can be one call: nothing is recorded, and all *options* are numbers."""
+    return not shmtensor.is_grad_enabled() and not any(isinstance(o, Tensor) for o in options)
+
+
 def _quotient(a: Any, b: Any) -> Any:
     """``a / b``, rounded as torch rounds a number over a tensor."""
     return b.reciprocal() * a if isinstance(b, Tensor) and not isinstance(a, Tensor) else a / b

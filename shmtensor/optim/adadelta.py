@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
     _check_lr,
     _check_not_negative,
     _check_steps,
+    _in_one_call,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
@@ -184,6 +186,16 @@ def adadelta(
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
 
+    if _in_one_call(lr, rho, eps, weight_decay) and _C._adadelta_step_(
+        *lists,
+        state_steps,
+        lr=lr,
+        rho=rho,
+        eps=eps,
+        weight_decay=weight_decay,
+        maximize=maximize,
+    ):
+        return
     for step_t, (param, grad, square_avg, acc_delta) in zip(
         state_steps, zip(*lists, strict=True), strict=True
     ):

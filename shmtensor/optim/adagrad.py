@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -14,6 +15,7 @@ from shmtensor.optim._tools import (
     _check_scaling,
     _check_steps,
     _device_dtype_check_for_fused,
+    _in_one_call,
     _new_scalar,
     _refuse_foreach_autograd,
     _to_scalar,
@@ -203,9 +205,36 @@ def adagrad(
     _check_scaling(fused, grad_scale, found_inf)
     _refuse_foreach_autograd(foreach, differentiable, params)
     lists = [params, grads, state_sums]
+    if fused:
+        if found_inf is not None and found_inf.item() == 1:
+            return
+        for step_t in state_steps:
+            step_t += 1
+        _C._fused_adagrad_(
+            *lists,
+            state_steps,
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            eps=eps,
+            maximize=maximize,
+            grad_scale=grad_scale,
+            found_inf=found_inf,
+        )
+        return
     if has_complex:
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
+    if _in_one_call(lr, lr_decay, weight_decay, eps) and _C._adagrad_step_(
+        *lists,
+        state_steps,
+        lr=lr,
+        lr_decay=lr_decay,
+        weight_decay=weight_decay,
+        eps=eps,
+        maximize=maximize,
+    ):
+        return
     for step_t, (param, grad, state_sum) in zip(state_steps, zip(*lists, strict=True), strict=True):
         step_t += 1
         if maximize:

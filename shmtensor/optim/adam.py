@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -16,6 +17,7 @@ from shmtensor.optim._tools import (
     _check_steps,
     _device_dtype_check_for_fused,
     _get_value,
+    _in_one_call,
     _new_scalar,
     _quotient,
     _refuse_capturable,
@@ -264,12 +266,45 @@ def adam(
     _check_scaling(fused, grad_scale, found_inf)
     _refuse_capturable(capturable, foreach, params)
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, exp_avgs, exp_avg_sqs, *([max_exp_avg_sqs] if amsgrad else [])]
+    lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else []]
+    if fused:
+        if found_inf is not None and found_inf.item() == 1:
+            return
+        for step in state_steps:
+            step += 1
+        (_C._fused_adamw_ if decoupled_weight_decay else _C._fused_adam_)(
+            *lists,
+            state_steps,
+            lr=lr,
+            beta1=_get_value(beta1),
+            beta2=_get_value(beta2),
+            weight_decay=_get_value(weight_decay),
+            eps=eps,
+            amsgrad=amsgrad,
+            maximize=maximize,
+            grad_scale=grad_scale,
+            found_inf=found_inf,
+        )
+        return
     if has_complex:
         lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
+        _view_as_real(*(tensors for tensors in lists if tensors))
+    if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._adam_step_(
+        *lists,
+        state_steps,
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        weight_decay=weight_decay,
+        eps=eps,
+        amsgrad=amsgrad,
+        decoupled=decoupled_weight_decay,
+        maximize=maximize,
+    ):
+        return
     lr, beta1, beta2 = _to_scalar(lr), _to_scalar(beta1), _to_scalar(beta2)
-    for step, *tensors in zip(state_steps, *lists, strict=True):
+    used = [tensors for tensors in lists if tensors]
+    for step, *tensors in zip(state_steps, *used, strict=True):
         step += 1
         _update(
             step.clone() if differentiable else step.item(),

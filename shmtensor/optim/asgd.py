@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -12,6 +13,7 @@ from shmtensor.optim._tools import (
     _check_not_negative,
     _check_steps,
     _get_value,
+    _in_one_call,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
@@ -204,6 +206,19 @@ def asgd(
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
 
+    if _in_one_call(lr, lambd, t0, alpha, weight_decay) and _C._asgd_step_(
+        *lists,
+        mus,
+        etas,
+        state_steps,
+        lr=lr,
+        lambd=lambd,
+        t0=t0,
+        alpha=alpha,
+        weight_decay=weight_decay,
+        maximize=maximize,
+    ):
+        return
     lr = lr.detach() if isinstance(lr, Tensor) else lr
     for step_t, mu, eta, (param, grad, ax) in zip(
         state_steps, mus, etas, zip(*lists, strict=True), strict=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -13,6 +14,7 @@ from shmtensor.optim._tools import (
     _check_not_negative,
     _check_steps,
     _get_value,
+    _in_one_call,
     _new_scalar,
     _quotient,
     _refuse_capturable,
@@ -224,6 +226,20 @@ def nadam(
     if has_complex:
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
+    if _in_one_call(lr, beta1, beta2, weight_decay, momentum_decay, eps) and _C._nadam_step_(
+        *lists,
+        mu_products,
+        state_steps,
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        weight_decay=weight_decay,
+        momentum_decay=momentum_decay,
+        eps=eps,
+        decoupled=decoupled_weight_decay,
+        maximize=maximize,
+    ):
+        return
     lr = _to_scalar(lr)
     for step_t, product, (param, grad, exp_avg, exp_avg_sq) in zip(
         state_steps, mu_products, zip(*lists, strict=True), strict=True
@@ -252,6 +268,5 @@ def nadam(
         else:
             so_far = product.item()
             divisor.add_(eps)
-            size = _get_value(lr)
-            param.addcdiv_(grad, divisor, value=-size * (1.0 - now) / (1.0 - so_far))
-            param.addcdiv_(exp_avg, divisor, value=-size * ahead / (1.0 - so_far * ahead))
+            param.addcdiv_(grad, divisor, value=-lr * (1.0 - now) / (1.0 - so_far))
+            param.addcdiv_(exp_avg, divisor, value=-lr * ahead / (1.0 - so_far * ahead))

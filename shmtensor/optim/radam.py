@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -13,6 +14,7 @@ from shmtensor.optim._tools import (
     _check_not_negative,
     _check_steps,
     _get_value,
+    _in_one_call,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
@@ -205,6 +207,18 @@ def radam(
     if has_complex:
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
+    if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._radam_step_(
+        *lists,
+        state_steps,
+        lr=lr,
+        beta1=beta1,
+        beta2=beta2,
+        weight_decay=weight_decay,
+        eps=eps,
+        decoupled=decoupled_weight_decay,
+        maximize=maximize,
+    ):
+        return
     lr = _to_scalar(lr)
     for step_t, (param, grad, exp_avg, exp_avg_sq) in zip(
         state_steps, zip(*lists, strict=True), strict=True

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
     _check_lr,
     _check_not_negative,
     _check_steps,
+    _in_one_call,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
@@ -223,15 +225,27 @@ def rmsprop(
         params,
         grads,
         square_avgs,
-        *([grad_avgs] if centered else []),
-        *([momentum_buffer_list] if momentum > 0 else []),
+        grad_avgs if centered else [],
+        momentum_buffer_list if momentum > 0 else [],
     ]
     if has_complex:
         lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
-
+        _view_as_real(*(tensors for tensors in lists if tensors))
+    if _in_one_call(lr, alpha, eps, weight_decay, momentum) and _C._rmsprop_step_(
+        *lists,
+        state_steps,
+        lr=lr,
+        alpha=alpha,
+        eps=eps,
+        weight_decay=weight_decay,
+        momentum=momentum,
+        centered=centered,
+        maximize=maximize,
+    ):
+        return
+    used = [tensors for tensors in lists if tensors]
     for step_t, (param, grad, square_avg, *others) in zip(
-        state_steps, zip(*lists, strict=True), strict=True
+        state_steps, zip(*used, strict=True), strict=True
     ):
         step_t += 1
         if maximize:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _check_lr,
     _check_steps,
+    _in_one_call,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
@@ -181,6 +183,16 @@ def rprop(
         lists = [list(tensors) for tensors in lists]
         _view_as_real(*lists)
 
+    if _in_one_call(step_size_min, step_size_max, etaminus, etaplus) and _C._rprop_step_(
+        *lists,
+        state_steps,
+        step_size_min=step_size_min,
+        step_size_max=step_size_max,
+        etaminus=etaminus,
+        etaplus=etaplus,
+        maximize=maximize,
+    ):
+        return
     for step_t, (param, grad, prev, step_size) in zip(
         state_steps, zip(*lists, strict=True), strict=True
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
@@ -12,6 +13,8 @@ from shmtensor.optim._tools import (
     _check_lr,
     _check_scaling,
     _device_dtype_check_for_fused,
+    _get_value,
+    _in_one_call,
     _use_grad_for_differentiable,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
@@ -189,6 +192,22 @@ def sgd(
         torch.optim.sgd.sgd.
     """
     _check_scaling(fused, grad_scale, found_inf)
+    may_fuse = fused or _in_one_call(lr, weight_decay)
+    if may_fuse and _in_one_step(
+        params,
+        d_p_list,
+        momentum_buffer_list,
+        fused,
+        grad_scale,
+        found_inf,
+        weight_decay=_get_value(weight_decay),
+        momentum=momentum,
+        lr=lr,
+        dampening=dampening,
+        nesterov=nesterov,
+        maximize=maximize,
+    ):
+        return
     for i, param in enumerate(params):
         grad = -d_p_list[i] if maximize else d_p_list[i]
         if isinstance(weight_decay, Tensor) or weight_decay != 0:
@@ -204,3 +223,45 @@ def sgd(
             param.addcmul_(grad, lr, value=-1)
         else:
             param.add_(grad, alpha=-float(lr))
+
+
+def _in_one_step(
+    params: list[Tensor],
+    grads: list[Tensor],
+    buffers: list[Tensor | None],
+    fused: bool | None,
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    **options: Any,
+) -> bool:
+    """Do the step in a call for all tensors, or two where some have no buffer yet.
+
+    Returns:
+        Whether it is done: tensors that do not suit are left to others.
+    """
+    if found_inf is not None and found_inf.item() == 1:
+        return True
+
+    def do(lists: list[list[Any]], is_first: bool) -> bool:
+        if not fused:
+            return _C._sgd_step_(*lists, is_first_step=is_first, **options)
+        _C._fused_sgd_(
+            *lists, is_first_step=is_first, grad_scale=grad_scale, found_inf=found_inf, **options
+        )
+        return True
+
+    if options["momentum"] == 0:
+        return do([params, grads, []], False)
+    new = [i for i, buffer in enumerate(buffers) if buffer is None]
+    if not new:
+        return do([params, grads, buffers], False)
+    made = [shmtensor.empty_like(params[i], requires_grad=False) for i in new]
+    if not do([[params[i] for i in new], [grads[i] for i in new], made], True):
+        return False
+    old = [i for i, buffer in enumerate(buffers) if buffer is not None]
+    lists = [[tensors[i] for i in old] for tensors in (params, grads, buffers)]
+    if old and not do(lists, False):
+        return False
+    for i, buffer in zip(new, made, strict=True):
+        buffers[i] = buffer
+    return True
