@@ -137,3 +137,18 @@ def test_parameters_without_gradient_are_left_out(case: Case) -> None:
             optimizer.step()
         found.append(params)
     assert deviation(*found) < 1e-12
+
+
+@pytest.mark.parametrize("case", [c for c in ONE_OF_EACH if c.name != "Adafactor"], ids=str)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_extreme_gradients_lead_where_torch_goes(case: Case) -> None:
+    values = [float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-320, 1e300, -1e-40]
+    found = []
+    for lib in (shmtensor, torch):
+        param = lib.ones(len(values), dtype=lib.float64).requires_grad_()
+        optimizer = getattr(lib.optim, case.name)([param], **case.options)
+        for sign in (1.0, -1.0, 1.0):
+            param.grad = lib.tensor(values, dtype=lib.float64) * sign
+            optimizer.step()
+        found.append([param, *(v for v in optimizer.state[param].values())])
+    assert deviation(*found) < 1e-12
