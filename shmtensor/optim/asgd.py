@@ -236,5 +236,5 @@ def asgd(
             ax.copy_(param)
         else:
             ax.add_(param.sub(ax).mul_(share))
-        eta.fill_(_get_value(lr / ((1 + lambd * lr * step) ** alpha)))
-        mu.fill_(1 / max(1, step - t0))
+        eta.copy_(shmtensor.as_tensor(lr / ((1 + lambd * lr * step) ** alpha)))
+        mu.copy_(shmtensor.as_tensor(1 / max(1, step - t0)))

@@ -1,5 +1,6 @@
 /* ops/optim/other_steps.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
  * Rprop, ASGD. */
+#include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -292,6 +293,11 @@ static void asgd_numbers(const shmt__step* s, int64_t i, double count, shmt__ste
   numbers->replace_average = share == 1;
 }
 
+/* A number as a tensor made of it has it, which is what torch puts into the state. */
+static shmt_scalar as_tensor_has_it(double x) {
+  return shmt__scalar_float(shmt__default_dtype() == SHMT_FLOAT64 ? x : (double)(float)x);
+}
+
 shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors axs, shmt_tensors mus,
                             shmt_tensors etas, shmt_tensors state_steps, double lr, double lambd, double t0,
                             double alpha, double weight_decay, bool maximize, bool* done) {
@@ -316,8 +322,8 @@ shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors 
   for (int64_t i = 0; i < self.len; i++) {
     const double count = number_in(state_steps.data[i]), late = count - t0;
     const double size = lr / pow(1 + lambd * lr * count, alpha);
-    SHMT_TRY(shmt_op_fill__Scalar(etas.data[i], shmt__scalar_float(size)));
-    SHMT_TRY(shmt_op_fill__Scalar(mus.data[i], shmt__scalar_float(1 / (late > 1 ? late : 1))));
+    SHMT_TRY(shmt_op_fill__Scalar(etas.data[i], as_tensor_has_it(size)));
+    SHMT_TRY(shmt_op_fill__Scalar(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1))));
   }
   return SHMT_OK;
 }
