@@ -214,7 +214,7 @@ class ConstantLR(LRScheduler):
         self._warn_unless_stepping()
         if self.last_epoch == 0:
             return self._rates(self.factor)
-        if self._is_initial or self.last_epoch != self.total_iters:
+        if self.last_epoch != self.total_iters:
             return self._rates()
         return self._rates(1.0 / self.factor)
 
