@@ -118,7 +118,7 @@ def test_continued_schedules_go_where_those_of_torch_go(last_epoch: int) -> None
             lambda o: s.CosineAnnealingLR(o, 9, last_epoch=last_epoch),
             lambda o: s.CosineAnnealingWarmRestarts(o, 3, 2, last_epoch=last_epoch),
             lambda o: s.CyclicLR(o, 0.1, 0.2, 4, last_epoch=last_epoch),
-            lambda o: s.OneCycleLR(o, 0.1, 30, last_epoch=last_epoch),
+            lambda o: s.OneCycleLR(o, 0.1, 50, last_epoch=last_epoch),
             lambda o: w.SWALR(o, 0.05, 5, last_epoch=last_epoch),
         ):
             optimizer = optimizer_of(lib)
