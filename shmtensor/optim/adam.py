@@ -352,7 +352,8 @@ def _update(
     second = exp_avg_sq
     if max_exp_avg_sq is not None:
         if recorded:
-            second = max_exp_avg_sq.copy_(max_exp_avg_sq.clone().maximum(exp_avg_sq)).clone()
+            largest = shmtensor.maximum(max_exp_avg_sq.clone(), exp_avg_sq.clone())
+            second = max_exp_avg_sq.copy_(largest).clone()
         else:
             second = shmtensor.maximum(max_exp_avg_sq, exp_avg_sq, out=max_exp_avg_sq)
     step_size = _quotient(lr, 1 - beta1**step)

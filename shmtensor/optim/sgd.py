@@ -215,12 +215,12 @@ def sgd(
         if momentum != 0:
             buffer = momentum_buffer_list[i]
             if buffer is None:
-                buffer = momentum_buffer_list[i] = grad.detach().clone()
+                buffer = momentum_buffer_list[i] = grad.clone()
             else:
                 buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
             grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
         if isinstance(lr, Tensor) and lr.requires_grad:
-            param.addcmul_(grad, lr, value=-1)
+            param.addcmul_(grad.clone(), lr, value=-1)  # a buffer changes
         else:
             param.add_(grad, alpha=-float(lr))
 
