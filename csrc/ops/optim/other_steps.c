@@ -4,27 +4,12 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
-#include "generated/ops.h"
 #include "ops/optim/step.h"
 
 #include <math.h>
 
 /* As bits of shmt__step.written: the parameter and all lists of state of a loop of n lists. */
 #define ALL_BUT_GRADIENT(n) ((1u << (n)) - 1u - 2u)
-
-static double number_in(shmt_tensor* t) {
-  shmt_scalar value = shmt__scalar_float(0);
-
-  (void)shmt__tensor_item(t, &value); /* looked at before: one element */
-  return shmt__scalar_to_double(value);
-}
-
-/* Do all tensors of a list have one element? */
-static bool are_numbers(shmt_tensors list) {
-  for (int64_t i = 0; i < list.len; i++)
-    if (list.data[i]->numel != 1 || list.data[i]->device != SHMT_CPU) return false;
-  return true;
-}
 
 /* --- NAdam ----------------------------------------------------------------------------------- */
 
@@ -41,7 +26,7 @@ static double momentum_at(const nadam_options* o, double count) {
 static void nadam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
   const nadam_options* const o = s->options;
   const double now = momentum_at(o, count), ahead = momentum_at(o, count + 1);
-  const double product = number_in(o->products.data[i]); /* this step's momentum is in it */
+  const double product = shmt__number_in(o->products.data[i]); /* this step's momentum is in it */
 
   numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
   numbers->take = 1 - o->beta1;
@@ -71,11 +56,14 @@ shmt_status shmt__nadam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors
                   .numbers = nadam_numbers,
                   .options = &options};
 
-  *done = shmt__step_suits(&s) && mu_products.len == self.len && are_numbers(mu_products) && are_numbers(state_steps);
+  *done = shmt__step_suits(&s) && mu_products.len == self.len && shmt__are_numbers(mu_products);
   if (!*done) return SHMT_OK;
   for (int64_t i = 0; i < self.len; i++) {
-    const double momentum = momentum_at(&options, number_in(state_steps.data[i]) + 1);
-    SHMT_TRY(shmt_op_mul__Scalar(mu_products.data[i], shmt__scalar_float(momentum)));
+    shmt_tensor* const product = mu_products.data[i];
+    const double momentum = momentum_at(&options, shmt__number_in(state_steps.data[i]) + 1);
+    /* As a product of a tensor is rounded: in its dtype. */
+    const bool is_float = product->dtype == SHMT_FLOAT32;
+    shmt__set_number(product, shmt__number_in(product) * (is_float ? (double)(float)momentum : momentum));
   }
   return shmt__step_counted(&s, done);
 }
@@ -284,7 +272,7 @@ typedef struct asgd_options {
 
 static void asgd_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
   const asgd_options* const o = s->options;
-  const double size = number_in(o->sizes.data[i]), share = number_in(o->shares.data[i]);
+  const double size = shmt__number_in(o->sizes.data[i]), share = shmt__number_in(o->shares.data[i]);
 
   (void)count;
   numbers->keep = 1 - o->lambd * size;
@@ -294,8 +282,8 @@ static void asgd_numbers(const shmt__step* s, int64_t i, double count, shmt__ste
 }
 
 /* A number as a tensor made of it has it, which is what torch puts into the state. */
-static shmt_scalar as_tensor_has_it(double x) {
-  return shmt__scalar_float(shmt__default_dtype() == SHMT_FLOAT64 ? x : (double)(float)x);
+static double as_tensor_has_it(double x) {
+  return shmt__default_dtype() == SHMT_FLOAT64 ? x : (double)(float)x;
 }
 
 shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors axs, shmt_tensors mus,
@@ -315,15 +303,15 @@ shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors 
                   .numbers = asgd_numbers,
                   .options = &options};
 
-  *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && are_numbers(mus) &&
-          are_numbers(etas) && are_numbers(state_steps);
+  *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && shmt__are_numbers(mus) &&
+          shmt__are_numbers(etas);
   if (!*done) return SHMT_OK;
   SHMT_TRY(shmt__step_counted(&s, done));
   for (int64_t i = 0; i < self.len; i++) {
-    const double count = number_in(state_steps.data[i]), late = count - t0;
+    const double count = shmt__number_in(state_steps.data[i]), late = count - t0;
     const double size = lr / pow(1 + lambd * lr * count, alpha);
-    SHMT_TRY(shmt_op_fill__Scalar(etas.data[i], as_tensor_has_it(size)));
-    SHMT_TRY(shmt_op_fill__Scalar(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1))));
+    shmt__set_number(etas.data[i], as_tensor_has_it(size));
+    shmt__set_number(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1)));
   }
   return SHMT_OK;
 }

@@ -3,7 +3,6 @@
 
 #include "base/scalar.h"
 #include "generated/loops.h"
-#include "generated/ops.h"
 #include "iter/threads.h"
 
 enum {
@@ -27,13 +26,27 @@ static bool tensor_suits(const shmt__step* s, int64_t i) {
   return true;
 }
 
+bool shmt__are_numbers(shmt_tensors list) {
+  for (int64_t i = 0; i < list.len; i++)
+    if (list.data[i] == NULL || list.data[i]->numel != 1 || list.data[i]->device != SHMT_CPU) return false;
+  return true;
+}
+
+double shmt__number_in(const shmt_tensor* t) {
+  return shmt__scalar_to_double(shmt__scalar_load(shmt__tensor_data(t), t->dtype));
+}
+
+void shmt__set_number(const shmt_tensor* t, double number) {
+  shmt__scalar_store_unsafe(shmt__scalar_float(number), t->dtype, shmt__tensor_data(t));
+}
+
 bool shmt__step_suits(const shmt__step* s) {
   for (int k = 1; k < s->n_lists; k++)
     if (s->lists[k].len != s->lists[0].len) return false;
   if (s->counters.len != 0 && s->counters.len != s->lists[0].len) return false;
   for (int64_t i = 0; i < s->lists[0].len; i++)
     if (!tensor_suits(s, i)) return false;
-  return true;
+  return shmt__are_numbers(s->counters);
 }
 
 shmt_status shmt__step_check(const shmt__step* s) {
@@ -48,6 +61,8 @@ shmt_status shmt__step_check(const shmt__step* s) {
     SHMT_REQUIRE(tensor_suits(s, i), SHMT_E_RUNTIME,
                  "%s(): params, grads and state at index %lld must have the same floating point dtype, size and device",
                  s->name, (long long)i);
+  SHMT_REQUIRE(shmt__are_numbers(s->counters), SHMT_E_RUNTIME, "%s(): state_steps must be tensors of one element",
+               s->name);
   return SHMT_OK;
 }
 
@@ -63,23 +78,13 @@ static bool is_flat(const shmt__step* s, int64_t i) {
   return true;
 }
 
-/* Errors: SHMT_E_RUNTIME, where the counter has not one element. */
-static shmt_status count_of(const shmt__step* s, int64_t i, double* count) {
-  shmt_scalar value = shmt__scalar_float(0);
-
-  if (s->counters.len > 0) SHMT_TRY(shmt__tensor_item(s->counters.data[i], &value));
-  *count = shmt__scalar_to_double(value);
-  return SHMT_OK;
-}
-
 static void numbers_of(const shmt__step* s, int64_t i, shmt__step_numbers* numbers) {
-  double count = 0;
+  const double count = s->counters.len > 0 ? shmt__number_in(s->counters.data[i]) : 0;
 
   *numbers = (shmt__step_numbers){.weight_decay = s->weight_decay,
                                   .has_weight_decay = s->weight_decay != 0,
                                   .maximize = s->maximize,
                                   .keep = 1};
-  (void)count_of(s, i, &count); /* every counter was read before the first step */
   s->numbers(s, i, count, numbers);
 }
 
@@ -155,10 +160,8 @@ static void step_piece(void* ctx, int64_t begin, int64_t end) {
 
 shmt_status shmt__step_run(shmt__step* s) {
   int64_t n_elements = 0, n_strided = 0;
-  double count;
 
   for (int64_t i = 0; i < s->lists[0].len; i++) {
-    SHMT_TRY(count_of(s, i, &count));
     SHMT_REQUIRE(s->unscale == 1 || !shmt__may_overlap_itself(s->lists[1].data[i]), SHMT_E_RUNTIME,
                  "%s(): the gradient at index %lld has several elements in one place, and cannot be unscaled",
                  s->name, (long long)i);
@@ -176,6 +179,6 @@ shmt_status shmt__step_run(shmt__step* s) {
 shmt_status shmt__step_counted(shmt__step* s, bool* done) {
   *done = shmt__step_suits(s);
   for (int64_t i = 0; *done && i < s->counters.len; i++)
-    SHMT_TRY(shmt_op_add__Scalar(s->counters.data[i], shmt__scalar_int(1), shmt__scalar_int(1)));
+    shmt__set_number(s->counters.data[i], shmt__number_in(s->counters.data[i]) + 1);
   return *done ? shmt__step_run(s) : SHMT_OK;
 }

@@ -37,13 +37,21 @@ struct shmt__step {
   const void* options; /* what `numbers` goes by */
 };
 
-/* Are the lists equally long, and all tensors of each place of the same floating dtype and sizes, with data? */
+/* Are the lists equally long, all tensors of each place of the same floating dtype and sizes, with data, and all
+ * counters of one element? */
 bool shmt__step_suits(const shmt__step* s);
 /* Errors: SHMT_E_RUNTIME where shmt__step_suits says no. */
 shmt_status shmt__step_check(const shmt__step* s);
-/* Do the step; the lists suit. Errors: SHMT_E_RUNTIME (a counter is no single number, operands overlap). */
+/* Do the step; the lists suit. Errors: SHMT_E_RUNTIME (operands overlap). */
 shmt_status shmt__step_run(shmt__step* s);
 /* Add 1 to all counters and do the step, if the lists suit; *done says whether. */
 shmt_status shmt__step_counted(shmt__step* s, bool* done);
+
+/* Are all of a list tensors of one element that can be read and written here? */
+bool shmt__are_numbers(shmt_tensors list);
+/* The element of such a tensor. */
+double shmt__number_in(const shmt_tensor* t);
+/* Put a number there, rounded to the tensor's dtype. The caller's operator has counted the version. */
+void shmt__set_number(const shmt_tensor* t, double number);
 
 #endif

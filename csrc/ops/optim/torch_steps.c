@@ -6,7 +6,6 @@
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
-#include "generated/ops.h"
 #include "ops/optim/step.h"
 
 #include <math.h>
