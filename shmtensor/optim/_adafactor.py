@@ -126,16 +126,30 @@ class Adafactor(Optimizer):
             variances.append(state.get("variance"))
         return False
 
-    @shmtensor.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
+        with shmtensor.no_grad():
+            self._step_groups()
+        return loss
+
+    def _step_groups(self) -> None:
         for group in self.param_groups:
-            lists: list[list[Any]] = [[], [], [], [], [], []]
+            params: list[Tensor] = []
+            grads: list[Tensor] = []
+            rows: list[Tensor | None] = []
+            columns: list[Tensor | None] = []
+            variances: list[Tensor | None] = []
+            steps: list[Tensor] = []
             eps1, eps2 = group["eps"]
-            has_complex = self._init_group(group, *lists)
+            has_complex = self._init_group(group, params, grads, rows, columns, variances, steps)
             adafactor(
-                *lists,
+                params,
+                grads,
+                rows,
+                columns,
+                variances,
+                steps,
                 d=group["d"],
                 lr=group["lr"],
                 beta2_decay=group["beta2_decay"],
@@ -148,7 +162,6 @@ class Adafactor(Optimizer):
                 found_inf=getattr(self, "found_inf", None),
                 has_complex=has_complex,
             )
-        return loss
 
 
 def adafactor(

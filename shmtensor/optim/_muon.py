@@ -105,12 +105,16 @@ class Muon(Optimizer):
             "Muon does not support sparse gradients",
         )
 
-    @shmtensor.no_grad()
     def step(self, closure: Any = None) -> Any:
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
+        with shmtensor.no_grad():
+            self._step_groups()
+        return loss
+
+    def _step_groups(self) -> None:
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], []]
+            lists: tuple[list[Tensor], list[Tensor], list[Tensor]] = [], [], []
             has_complex = self._init_group(group, *lists)
             muon(
                 *lists,
@@ -124,7 +128,6 @@ class Muon(Optimizer):
                 adjust_lr_fn=group["adjust_lr_fn"],
                 has_complex=has_complex,
             )
-        return loss
 
 
 def muon(

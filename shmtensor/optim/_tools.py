@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import shmtensor
 from shmtensor._tensor import Tensor
 
+_L: TypeAlias = list[Tensor]
+_Lists4: TypeAlias = tuple[_L, _L, _L, _L]
+_Lists5: TypeAlias = tuple[_L, _L, _L, _L, _L]
+_Lists6: TypeAlias = tuple[_L, _L, _L, _L, _L, _L]
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 # The devices on which torch can capture a step in a graph; none of them is the CPU.
@@ -64,6 +68,13 @@ def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
             params[i] = shmtensor.view_as_real(param)
             for tensors in state_and_grads:
                 tensors[i] = shmtensor.view_as_real(tensors[i])
+
+
+def _as_real(params: list[Tensor], *others: list[Tensor]) -> list[list[Tensor]]:
+    """The lists with complex tensors replaced by their parts; an empty list stays empty."""
+    lists = [list(tensors) for tensors in (params, *others)]
+    _view_as_real(*(tensors for tensors in lists if tensors))
+    return lists
 
 
 def _default_to_fused_or_foreach(

@@ -9,16 +9,17 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_lr,
     _check_not_negative,
     _check_steps,
     _in_one_call,
+    _Lists5,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -119,7 +120,7 @@ class Adadelta(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], [], []]
+            lists: _Lists5 = [], [], [], [], []
             has_complex = self._init_group(group, *lists)
             adadelta(
                 *lists,
@@ -181,23 +182,23 @@ def adadelta(
     _check_steps(state_steps)
     _refuse_capturable(capturable, foreach, params, xla=(False, False))
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, square_avgs, acc_deltas]
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
-
+        params, grads, square_avgs, acc_deltas = _as_real(params, grads, square_avgs, acc_deltas)
     if _in_one_call(lr, rho, eps, weight_decay) and _C._adadelta_step_(
-        *lists,
+        params,
+        grads,
+        square_avgs,
+        acc_deltas,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         rho=rho,
         eps=eps,
         weight_decay=weight_decay,
         maximize=maximize,
     ):
         return
-    for step_t, (param, grad, square_avg, acc_delta) in zip(
-        state_steps, zip(*lists, strict=True), strict=True
+    for step_t, param, grad, square_avg, acc_delta in zip(
+        state_steps, params, grads, square_avgs, acc_deltas, strict=True
     ):
         step_t += 1
         if maximize:

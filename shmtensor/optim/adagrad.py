@@ -9,6 +9,7 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_fused_option,
     _check_lr,
     _check_not_negative,
@@ -16,11 +17,11 @@ from shmtensor.optim._tools import (
     _check_steps,
     _device_dtype_check_for_fused,
     _in_one_call,
+    _Lists4,
     _new_scalar,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -135,7 +136,7 @@ class Adagrad(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], []]
+            lists: _Lists4 = [], [], [], []
             has_complex = self._init_group(group, *lists)
             adagrad(
                 *lists,
@@ -204,14 +205,15 @@ def adagrad(
     _check_steps(state_steps)
     _check_scaling(fused, grad_scale, found_inf)
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, state_sums]
     if fused:
         if found_inf is not None and found_inf.item() == 1:
             return
         for step_t in state_steps:
             step_t += 1
         _C._fused_adagrad_(
-            *lists,
+            params,
+            grads,
+            state_sums,
             state_steps,
             lr=lr,
             lr_decay=lr_decay,
@@ -223,19 +225,20 @@ def adagrad(
         )
         return
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
+        params, grads, state_sums = _as_real(params, grads, state_sums)
     if _in_one_call(lr, lr_decay, weight_decay, eps) and _C._adagrad_step_(
-        *lists,
+        params,
+        grads,
+        state_sums,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         lr_decay=lr_decay,
         weight_decay=weight_decay,
         eps=eps,
         maximize=maximize,
     ):
         return
-    for step_t, (param, grad, state_sum) in zip(state_steps, zip(*lists, strict=True), strict=True):
+    for step_t, param, grad, state_sum in zip(state_steps, params, grads, state_sums, strict=True):
         step_t += 1
         if maximize:
             grad = -grad

@@ -9,6 +9,7 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_betas,
     _check_fused_option,
     _check_lr,
@@ -18,13 +19,13 @@ from shmtensor.optim._tools import (
     _device_dtype_check_for_fused,
     _get_value,
     _in_one_call,
+    _Lists6,
     _new_scalar,
     _quotient,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -181,7 +182,7 @@ class Adam(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], [], [], []]
+            lists: _Lists6 = [], [], [], [], [], []
             beta1, beta2 = group["betas"]
             has_complex = self._init_group(group, *lists)
             adam(
@@ -266,14 +267,18 @@ def adam(
     _check_scaling(fused, grad_scale, found_inf)
     _refuse_capturable(capturable, foreach, params)
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs if amsgrad else []]
+    largest = max_exp_avg_sqs if amsgrad else []
     if fused:
         if found_inf is not None and found_inf.item() == 1:
             return
         for step in state_steps:
             step += 1
         (_C._fused_adamw_ if decoupled_weight_decay else _C._fused_adam_)(
-            *lists,
+            params,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            largest,
             state_steps,
             lr=lr,
             beta1=_get_value(beta1),
@@ -287,14 +292,19 @@ def adam(
         )
         return
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*(tensors for tensors in lists if tensors))
+        params, grads, exp_avgs, exp_avg_sqs, largest = _as_real(
+            params, grads, exp_avgs, exp_avg_sqs, largest
+        )
     if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._adam_step_(
-        *lists,
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
+        largest,
         state_steps,
-        lr=lr,
-        beta1=beta1,
-        beta2=beta2,
+        lr=float(lr),
+        beta1=float(beta1),
+        beta2=float(beta2),
         weight_decay=weight_decay,
         eps=eps,
         amsgrad=amsgrad,
@@ -303,8 +313,8 @@ def adam(
     ):
         return
     lr, beta1, beta2 = _to_scalar(lr), _to_scalar(beta1), _to_scalar(beta2)
-    used = [tensors for tensors in lists if tensors]
-    for step, *tensors in zip(state_steps, *used, strict=True):
+    lists = [params, grads, exp_avgs, exp_avg_sqs, *([largest] if largest else [])]
+    for step, *tensors in zip(state_steps, *lists, strict=True):
         step += 1
         _update(
             step.clone() if differentiable else step.item(),

@@ -9,6 +9,7 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_lr,
     _check_not_negative,
     _check_steps,
@@ -17,8 +18,8 @@ from shmtensor.optim._tools import (
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
+    _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -201,17 +202,16 @@ def asgd(
     _check_steps(state_steps)
     _refuse_capturable(capturable, foreach, params, "params, mus, etas, and state_steps")
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, axs]
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
-
+        params, grads, axs = _as_real(params, grads, axs)
     if _in_one_call(lr, lambd, t0, alpha, weight_decay) and _C._asgd_step_(
-        *lists,
+        params,
+        grads,
+        axs,
         mus,
         etas,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         lambd=lambd,
         t0=t0,
         alpha=alpha,
@@ -219,9 +219,9 @@ def asgd(
         maximize=maximize,
     ):
         return
-    lr = lr.detach() if isinstance(lr, Tensor) else lr
-    for step_t, mu, eta, (param, grad, ax) in zip(
-        state_steps, mus, etas, zip(*lists, strict=True), strict=True
+    lr = _to_scalar(lr.detach()) if isinstance(lr, Tensor) else lr
+    for step_t, mu, eta, param, grad, ax in zip(
+        state_steps, mus, etas, params, grads, axs, strict=True
     ):
         step_t += 1
         step = step_t.item()

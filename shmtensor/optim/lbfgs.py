@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -125,7 +126,6 @@ class LBFGS(Optimizer):
             "LBFGS.share_memory(): the history of LBFGS is a list that grows, and cannot be shared"
         )
 
-    @shmtensor.no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Iterate until a tolerance or a limit is reached.
 
@@ -135,7 +135,10 @@ class LBFGS(Optimizer):
         Returns:
             The loss before the first iteration.
         """
-        closure = shmtensor.enable_grad()(closure)
+        with shmtensor.no_grad():
+            return self._iterate(lambda: self._loss_of(closure))
+
+    def _iterate(self, closure: Callable[[], Any]) -> Any:
         group = self.param_groups[0]
         lr = _to_scalar(group["lr"])
         max_iter = group["max_iter"]
@@ -182,9 +185,8 @@ class LBFGS(Optimizer):
             if line_search_fn is not None:
                 if line_search_fn != "strong_wolfe":
                     raise RuntimeError("only 'strong_wolfe' is supported")
-                start = self._clone_param()
                 loss, grad, t, n_new_evals = strong_wolfe(
-                    lambda t, d, start=start: self._directional_evaluate(closure, start, t, d),
+                    functools.partial(self._directional_evaluate, closure, self._clone_param()),
                     t,
                     direction,
                     loss,

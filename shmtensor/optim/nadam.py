@@ -9,19 +9,20 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_betas,
     _check_lr,
     _check_not_negative,
     _check_steps,
     _get_value,
     _in_one_call,
+    _Lists6,
     _new_scalar,
     _quotient,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -143,7 +144,7 @@ class NAdam(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], [], [], []]
+            lists: _Lists6 = [], [], [], [], [], []
             beta1, beta2 = group["betas"]
             has_complex = self._init_group(group, *lists)
             nadam(
@@ -222,15 +223,16 @@ def nadam(
     comma = "," if foreach else ""
     _refuse_capturable(capturable, foreach, params, f"params, mu_products{comma} and state_steps")
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, exp_avgs, exp_avg_sqs]
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
+        params, grads, exp_avgs, exp_avg_sqs = _as_real(params, grads, exp_avgs, exp_avg_sqs)
     if _in_one_call(lr, beta1, beta2, weight_decay, momentum_decay, eps) and _C._nadam_step_(
-        *lists,
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
         mu_products,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         beta1=beta1,
         beta2=beta2,
         weight_decay=weight_decay,
@@ -242,7 +244,10 @@ def nadam(
         return
     lr = _to_scalar(lr)
     for step_t, product, (param, grad, exp_avg, exp_avg_sq) in zip(
-        state_steps, mu_products, zip(*lists, strict=True), strict=True
+        state_steps,
+        mu_products,
+        zip(params, grads, exp_avgs, exp_avg_sqs, strict=True),
+        strict=True,
     ):
         step_t += 1
         step = step_t.item()

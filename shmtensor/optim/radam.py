@@ -9,18 +9,19 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_betas,
     _check_lr,
     _check_not_negative,
     _check_steps,
     _get_value,
     _in_one_call,
+    _Lists5,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -134,7 +135,7 @@ class RAdam(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], [], []]
+            lists: _Lists5 = [], [], [], [], []
             beta1, beta2 = group["betas"]
             has_complex = self._init_group(group, *lists)
             radam(
@@ -203,14 +204,15 @@ def radam(
     _check_steps(state_steps)
     _refuse_capturable(capturable, foreach, params)
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, exp_avgs, exp_avg_sqs]
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
+        params, grads, exp_avgs, exp_avg_sqs = _as_real(params, grads, exp_avgs, exp_avg_sqs)
     if _in_one_call(lr, beta1, beta2, weight_decay, eps) and _C._radam_step_(
-        *lists,
+        params,
+        grads,
+        exp_avgs,
+        exp_avg_sqs,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         beta1=beta1,
         beta2=beta2,
         weight_decay=weight_decay,
@@ -220,8 +222,8 @@ def radam(
     ):
         return
     lr = _to_scalar(lr)
-    for step_t, (param, grad, exp_avg, exp_avg_sq) in zip(
-        state_steps, zip(*lists, strict=True), strict=True
+    for step_t, param, grad, exp_avg, exp_avg_sq in zip(
+        state_steps, params, grads, exp_avgs, exp_avg_sqs, strict=True
     ):
         step_t += 1
         step = step_t.item()

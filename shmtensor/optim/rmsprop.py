@@ -9,6 +9,7 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
+    _as_real,
     _check_lr,
     _check_not_negative,
     _check_steps,
@@ -18,7 +19,6 @@ from shmtensor.optim._tools import (
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -221,20 +221,20 @@ def rmsprop(
     _check_steps(state_steps)
     _refuse_capturable(capturable, foreach, params, xla=(True, True))
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [
+    means = grad_avgs if centered else []
+    buffers = momentum_buffer_list if momentum > 0 else []
+    if has_complex:
+        params, grads, square_avgs, means, buffers = _as_real(
+            params, grads, square_avgs, means, buffers
+        )
+    if _in_one_call(lr, alpha, eps, weight_decay, momentum) and _C._rmsprop_step_(
         params,
         grads,
         square_avgs,
-        grad_avgs if centered else [],
-        momentum_buffer_list if momentum > 0 else [],
-    ]
-    if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*(tensors for tensors in lists if tensors))
-    if _in_one_call(lr, alpha, eps, weight_decay, momentum) and _C._rmsprop_step_(
-        *lists,
+        means,
+        buffers,
         state_steps,
-        lr=lr,
+        lr=float(lr),
         alpha=alpha,
         eps=eps,
         weight_decay=weight_decay,
@@ -243,10 +243,8 @@ def rmsprop(
         maximize=maximize,
     ):
         return
-    used = [tensors for tensors in lists if tensors]
-    for step_t, (param, grad, square_avg, *others) in zip(
-        state_steps, zip(*used, strict=True), strict=True
-    ):
+    lists = [params, grads, square_avgs, *(tensors for tensors in (means, buffers) if tensors)]
+    for step_t, param, grad, square_avg, *others in zip(state_steps, *lists, strict=True):
         step_t += 1
         if maximize:
             grad = -grad

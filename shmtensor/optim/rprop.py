@@ -8,15 +8,16 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.optim._tools import (
+    _as_real,
     _check_lr,
     _check_steps,
     _in_one_call,
+    _Lists5,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
     _use_grad_for_differentiable,
-    _view_as_real,
 )
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 
@@ -114,7 +115,7 @@ class Rprop(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: list[list[Tensor]] = [[], [], [], [], []]
+            lists: _Lists5 = [], [], [], [], []
             etaminus, etaplus = group["etas"]
             step_size_min, step_size_max = group["step_sizes"]
             has_complex = self._init_group(group, *lists)
@@ -178,13 +179,13 @@ def rprop(
     _check_steps(state_steps)
     _refuse_capturable(capturable, foreach, params, xla=(True, True))
     _refuse_foreach_autograd(foreach, differentiable, params)
-    lists = [params, grads, prevs, step_sizes]
     if has_complex:
-        lists = [list(tensors) for tensors in lists]
-        _view_as_real(*lists)
-
+        params, grads, prevs, step_sizes = _as_real(params, grads, prevs, step_sizes)
     if _in_one_call(step_size_min, step_size_max, etaminus, etaplus) and _C._rprop_step_(
-        *lists,
+        params,
+        grads,
+        prevs,
+        step_sizes,
         state_steps,
         step_size_min=step_size_min,
         step_size_max=step_size_max,
@@ -193,8 +194,8 @@ def rprop(
         maximize=maximize,
     ):
         return
-    for step_t, (param, grad, prev, step_size) in zip(
-        state_steps, zip(*lists, strict=True), strict=True
+    for step_t, param, grad, prev, step_size in zip(
+        state_steps, params, grads, prevs, step_sizes, strict=True
     ):
         step_t += 1
         if maximize:

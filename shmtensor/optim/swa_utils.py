@@ -37,6 +37,16 @@ def _check_decay(decay: float) -> None:
         )
 
 
+def _move(averages: PARAM_LIST, values: PARAM_LIST, share: float) -> None:
+    """Move averages by *share* of the way towards the present values, in place."""
+    with shmtensor.no_grad():
+        for average, value in zip(averages, values, strict=True):
+            if average.is_floating_point() or average.is_complex():
+                average.lerp_(value.to(average.dtype), share)
+            else:
+                average.copy_(average + (value - average) * share)
+
+
 def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
     """A function that moves averages by ``1 - decay`` towards the present values, in place.
 
@@ -48,13 +58,10 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
     """
     _check_decay(decay)
 
-    @shmtensor.no_grad()
-    def ema_update(ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Any) -> None:
-        for average, current in zip(ema_param_list, current_param_list, strict=True):
-            if average.is_floating_point() or average.is_complex():
-                average.lerp_(current.to(average.dtype), 1 - decay)
-            else:
-                average.copy_(average * decay + current * (1 - decay))
+    def ema_update(
+        ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Tensor | int
+    ) -> None:
+        _move(ema_param_list, current_param_list, 1 - decay)
 
     return ema_update
 
@@ -62,16 +69,10 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
 def get_swa_multi_avg_fn() -> _MultiAverage:
     """A function that takes the present values into averages of equal weights, in place."""
 
-    @shmtensor.no_grad()
     def swa_update(
         averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Tensor | int
     ) -> None:
-        share = 1 / (int(num_averaged) + 1)
-        for average, current in zip(averaged_param_list, current_param_list, strict=True):
-            if average.is_floating_point() or average.is_complex():
-                average.lerp_(current.to(average.dtype), share)
-            else:
-                average.copy_(average + (current - average) * share)
+        _move(averaged_param_list, current_param_list, 1 / (int(num_averaged) + 1))
 
     return swa_update
 
@@ -87,9 +88,9 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
     """
     _check_decay(decay)
 
-    @shmtensor.no_grad()
-    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
-        return decay * ema_param + (1 - decay) * current_param
+    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Tensor | int) -> Tensor:
+        with shmtensor.no_grad():
+            return decay * ema_param + (1 - decay) * current_param
 
     return ema_update
 
@@ -97,11 +98,11 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
 def get_swa_avg_fn() -> _Average:
     """A function of an average, a value and their number that gives the next average."""
 
-    @shmtensor.no_grad()
     def swa_update(
         averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor | int
     ) -> Tensor:
-        return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
+        with shmtensor.no_grad():
+            return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
 
     return swa_update
 
@@ -133,7 +134,7 @@ class AveragedModel(Module):
     def __init__(
         self,
         model: Module,
-        device: int | shmtensor.device | None = None,
+        device: shmtensor.device | str | None = None,
         avg_fn: _Average | None = None,
         multi_avg_fn: _MultiAverage | None = None,
         use_buffers: bool = False,
@@ -188,9 +189,8 @@ class AveragedModel(Module):
         return model.parameters()
 
 
-@shmtensor.no_grad()
 def update_bn(
-    loader: Iterable[Any], model: Module, device: int | shmtensor.device | None = None
+    loader: Iterable[Any], model: Module, device: shmtensor.device | str | None = None
 ) -> None:
     """Compute the running statistics of batch normalization anew, over all of *loader*.
 
@@ -211,12 +211,13 @@ def update_bn(
         layer.momentum = None  # averages of equal weights
     was_training = model.training
     model.train()
-    for batch in loader:
-        if isinstance(batch, (list, tuple)):
-            batch = batch[0]
-        if device is not None:
-            batch = batch.to(device)
-        model(batch)
+    with shmtensor.no_grad():
+        for batch in loader:
+            if isinstance(batch, (list, tuple)):
+                batch = batch[0]
+            if device is not None:
+                batch = batch.to(device)
+            model(batch)
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     model.train(was_training)
