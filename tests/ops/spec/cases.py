@@ -120,14 +120,19 @@ def resized(one: Case, shape: tuple[int, ...]) -> Case:
 
 def called() -> list[OperatorEntry]:
     """Every entry that is called by name."""
-    return [entry for entry in entries() if not is_step(entry)]
+    return [entry for entry in entries() if not is_step(entry) and not is_elsewhere(entry)]
+
+
+def is_elsewhere(entry: OperatorEntry) -> bool:
+    """Is the entry a step of an optimizer, which tests/optim calls?"""
+    return entry.section.startswith("optim/")
 
 
 def is_step(entry: OperatorEntry) -> bool:
     """Is the entry tested through the operators that use it only?"""
     if entry.name in STEPS:
         return True
-    if entry.variants:
+    if entry.variants or is_elsewhere(entry):
         return False
     try:
         cases(entry)

@@ -1,0 +1,317 @@
+/* ops/optim/other_steps.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
+ * Rprop, ASGD. */
+#include "base/promote.h"
+#include "base/scalar.h"
+#include "generated/impls.h"
+#include "generated/loops.h"
+#include "ops/optim/step.h"
+
+#include <math.h>
+
+/* As bits of shmt__step.written: the parameter and all lists of state of a loop of n lists. */
+#define ALL_BUT_GRADIENT(n) ((1u << (n)) - 1u - 2u)
+
+/* --- NAdam ----------------------------------------------------------------------------------- */
+
+typedef struct nadam_options {
+  double lr, beta1, beta2, weight_decay, momentum_decay, eps;
+  bool decoupled;
+  shmt_tensors products;
+} nadam_options;
+
+static double momentum_at(const nadam_options* o, double count) {
+  return o->beta1 * (1.0 - 0.5 * pow(0.96, count * o->momentum_decay));
+}
+
+static void nadam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const nadam_options* const o = s->options;
+  const double now = momentum_at(o, count), ahead = momentum_at(o, count + 1);
+  const double product = shmt__number_in(o->products.data[i]); /* this step's momentum is in it */
+
+  numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
+  numbers->take = 1 - o->beta1;
+  numbers->decay2 = o->beta2;
+  numbers->take2 = 1 - o->beta2;
+  numbers->correction = 1 - pow(o->beta2, count);
+  numbers->eps = o->eps;
+  numbers->size = -o->lr * (1.0 - now) / (1.0 - product);
+  numbers->second_size = -o->lr * ahead / (1.0 - product * ahead);
+}
+
+shmt_status shmt__nadam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
+                             shmt_tensors mu_products, shmt_tensors state_steps, double lr, double beta1, double beta2,
+                             double weight_decay, double momentum_decay, double eps, bool decoupled, bool maximize,
+                             bool* done) {
+  const nadam_options options = {lr, beta1, beta2, weight_decay, momentum_decay, eps, decoupled, mu_products};
+  shmt__step s = {.name = "nadam",
+                  .row = SHMT_LOOP_nadam_step,
+                  .n_lists = 4,
+                  .written = ALL_BUT_GRADIENT(4),
+                  .rounded = true,
+                  .weight_decay = decoupled ? 0 : weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, exp_avgs, exp_avg_sqs},
+                  .counters = state_steps,
+                  .numbers = nadam_numbers,
+                  .options = &options};
+
+  *done = shmt__step_suits(&s) && mu_products.len == self.len && shmt__are_numbers(mu_products);
+  if (!*done) return SHMT_OK;
+  for (int64_t i = 0; i < self.len; i++) {
+    shmt_tensor* const product = mu_products.data[i];
+    const double momentum = momentum_at(&options, shmt__number_in(state_steps.data[i]) + 1);
+    /* As a product of a tensor is rounded: in its dtype. */
+    const bool is_float = product->dtype == SHMT_FLOAT32;
+    shmt__set_number(product, shmt__number_in(product) * (is_float ? (double)(float)momentum : momentum));
+  }
+  return shmt__step_counted(&s, done);
+}
+
+/* --- RAdam ----------------------------------------------------------------------------------- */
+
+typedef struct radam_options {
+  double lr, beta1, beta2, weight_decay, eps;
+  bool decoupled;
+} radam_options;
+
+static void radam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const radam_options* const o = s->options;
+  const double power = pow(o->beta2, count), limit = 2 / (1 - o->beta2) - 1;
+  const double length = limit - 2 * count * power / (1 - power);
+
+  (void)i;
+  numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
+  numbers->take = 1 - o->beta1;
+  numbers->decay2 = o->beta2;
+  numbers->take2 = 1 - o->beta2;
+  numbers->correction = 1 - pow(o->beta1, count);
+  numbers->size = o->lr;
+  numbers->eps = o->eps;
+  numbers->use_root = length > 5.0;
+  numbers->scale = sqrt(1 - power);
+  numbers->high = sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+}
+
+shmt_status shmt__radam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
+                             shmt_tensors state_steps, double lr, double beta1, double beta2, double weight_decay,
+                             double eps, bool decoupled, bool maximize, bool* done) {
+  const radam_options options = {lr, beta1, beta2, weight_decay, eps, decoupled};
+  shmt__step s = {.name = "radam",
+                  .row = SHMT_LOOP_radam_step,
+                  .n_lists = 4,
+                  .written = ALL_BUT_GRADIENT(4),
+                  .rounded = true,
+                  .weight_decay = decoupled ? 0 : weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, exp_avgs, exp_avg_sqs},
+                  .counters = state_steps,
+                  .numbers = radam_numbers,
+                  .options = &options};
+
+  return shmt__step_counted(&s, done);
+}
+
+/* --- Adamax ---------------------------------------------------------------------------------- */
+
+typedef struct adamax_options {
+  double lr, beta1, beta2, eps;
+} adamax_options;
+
+static void adamax_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const adamax_options* const o = s->options;
+
+  (void)i;
+  numbers->take = 1 - o->beta1;
+  numbers->decay2 = o->beta2;
+  numbers->size = -o->lr / (1 - pow(o->beta1, count));
+  numbers->eps = o->eps;
+}
+
+shmt_status shmt__adamax_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_infs,
+                              shmt_tensors state_steps, double lr, double beta1, double beta2, double weight_decay,
+                              double eps, bool maximize, bool* done) {
+  const adamax_options options = {lr, beta1, beta2, eps};
+  shmt__step s = {.name = "adamax",
+                  .row = SHMT_LOOP_adamax_step,
+                  .n_lists = 4,
+                  .written = ALL_BUT_GRADIENT(4),
+                  .rounded = true,
+                  .weight_decay = weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, exp_avgs, exp_infs},
+                  .counters = state_steps,
+                  .numbers = adamax_numbers,
+                  .options = &options};
+
+  return shmt__step_counted(&s, done);
+}
+
+/* --- Adadelta -------------------------------------------------------------------------------- */
+
+typedef struct adadelta_options {
+  double lr, rho, eps;
+} adadelta_options;
+
+static void adadelta_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const adadelta_options* const o = s->options;
+
+  (void)i, (void)count;
+  numbers->decay = o->rho;
+  numbers->take = 1 - o->rho;
+  numbers->size = -o->lr;
+  numbers->eps = o->eps;
+}
+
+shmt_status shmt__adadelta_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs,
+                                shmt_tensors acc_deltas, shmt_tensors state_steps, double lr, double rho, double eps,
+                                double weight_decay, bool maximize, bool* done) {
+  const adadelta_options options = {lr, rho, eps};
+  shmt__step s = {.name = "adadelta",
+                  .row = SHMT_LOOP_adadelta_step,
+                  .n_lists = 4,
+                  .written = ALL_BUT_GRADIENT(4),
+                  .rounded = true,
+                  .weight_decay = weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, square_avgs, acc_deltas},
+                  .counters = state_steps,
+                  .numbers = adadelta_numbers,
+                  .options = &options};
+
+  return shmt__step_counted(&s, done);
+}
+
+/* --- RMSprop --------------------------------------------------------------------------------- */
+
+typedef struct rmsprop_options {
+  double lr, alpha, eps, momentum;
+} rmsprop_options;
+
+static void rmsprop_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const rmsprop_options* const o = s->options;
+
+  (void)i, (void)count;
+  numbers->decay = o->alpha;
+  numbers->take = 1 - o->alpha;
+  numbers->decay2 = o->momentum;
+  numbers->size = -o->lr;
+  numbers->eps = o->eps;
+}
+
+shmt_status shmt__rmsprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs, shmt_tensors grad_avgs,
+                               shmt_tensors momentum_buffer_list, shmt_tensors state_steps, double lr, double alpha,
+                               double eps, double weight_decay, double momentum, bool centered, bool maximize,
+                               bool* done) {
+  static const int rows[2][2] = {{SHMT_LOOP_rmsprop_step, SHMT_LOOP_rmsprop_momentum_step},
+                                 {SHMT_LOOP_rmsprop_centered_step, SHMT_LOOP_rmsprop_centered_momentum_step}};
+  const rmsprop_options options = {lr, alpha, eps, momentum};
+  const bool has_momentum = momentum > 0;
+  shmt__step s = {.name = "rmsprop",
+                  .row = rows[centered][has_momentum],
+                  .n_lists = 3,
+                  .rounded = true,
+                  .weight_decay = weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, square_avgs},
+                  .counters = state_steps,
+                  .numbers = rmsprop_numbers,
+                  .options = &options};
+
+  if (centered) s.lists[s.n_lists++] = grad_avgs;
+  if (has_momentum) s.lists[s.n_lists++] = momentum_buffer_list;
+  s.written = ALL_BUT_GRADIENT(s.n_lists);
+  return shmt__step_counted(&s, done);
+}
+
+/* --- Rprop ----------------------------------------------------------------------------------- */
+
+typedef struct rprop_options {
+  double low, high, shrink, grow;
+} rprop_options;
+
+static void rprop_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const rprop_options* const o = s->options;
+
+  (void)i, (void)count;
+  numbers->low = o->low;
+  numbers->high = o->high;
+  numbers->decay = o->shrink;
+  numbers->scale = o->grow;
+}
+
+shmt_status shmt__rprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors prevs, shmt_tensors step_sizes,
+                             shmt_tensors state_steps, double step_size_min, double step_size_max, double etaminus,
+                             double etaplus, bool maximize, bool* done) {
+  const rprop_options options = {step_size_min, step_size_max, etaminus, etaplus};
+  shmt__step s = {.name = "rprop",
+                  .row = SHMT_LOOP_rprop_step,
+                  .n_lists = 4,
+                  .written = ALL_BUT_GRADIENT(4),
+                  .rounded = true,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, prevs, step_sizes},
+                  .counters = state_steps,
+                  .numbers = rprop_numbers,
+                  .options = &options};
+
+  return shmt__step_counted(&s, done);
+}
+
+/* --- ASGD ------------------------------------------------------------------------------------ */
+
+typedef struct asgd_options {
+  double lambd;
+  shmt_tensors shares, sizes;
+} asgd_options;
+
+static void asgd_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+  const asgd_options* const o = s->options;
+  const double size = shmt__number_in(o->sizes.data[i]), share = shmt__number_in(o->shares.data[i]);
+
+  (void)count;
+  numbers->keep = 1 - o->lambd * size;
+  numbers->size = -size;
+  numbers->take = share;
+  numbers->replace_average = share == 1;
+}
+
+/* A number as a tensor made of it has it, which is what torch puts into the state. */
+static double as_tensor_has_it(double x) {
+  return shmt__default_dtype() == SHMT_FLOAT64 ? x : (double)(float)x;
+}
+
+shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors axs, shmt_tensors mus,
+                            shmt_tensors etas, shmt_tensors state_steps, double lr, double lambd, double t0,
+                            double alpha, double weight_decay, bool maximize, bool* done) {
+  const asgd_options options = {lambd, mus, etas};
+  shmt__step s = {.name = "asgd",
+                  .row = SHMT_LOOP_asgd_step,
+                  .n_lists = 3,
+                  .written = ALL_BUT_GRADIENT(3),
+                  .rounded = true,
+                  .weight_decay = weight_decay,
+                  .maximize = maximize,
+                  .unscale = 1,
+                  .lists = {self, grads, axs},
+                  .counters = state_steps,
+                  .numbers = asgd_numbers,
+                  .options = &options};
+
+  *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && shmt__are_numbers(mus) &&
+          shmt__are_numbers(etas);
+  if (!*done) return SHMT_OK;
+  SHMT_TRY(shmt__step_counted(&s, done));
+  for (int64_t i = 0; i < self.len; i++) {
+    const double count = shmt__number_in(state_steps.data[i]), late = count - t0;
+    const double size = lr / pow(1 + lambd * lr * count, alpha);
+    shmt__set_number(etas.data[i], as_tensor_has_it(size));
+    shmt__set_number(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1)));
+  }
+  return SHMT_OK;
+}
