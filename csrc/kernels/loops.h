@@ -56,7 +56,7 @@ static inline double _Complex shmt__number_complex(const void* ctx, int k) {
                    default: (uint32_t)0)))(x))
 
 /* Elements that are widened, gathered or calculated at a time. */
-enum { SHMT_STRETCH = 256 };
+enum { SHMT_LOOP_BLOCK = 256 };
 
 /* Loops of halves (16-bit floats and complex numbers of them) are those of the type that is calculated in, a stretch
  * at a time: kernels/half_loops.tmpl.h. What is stored is T, its real part, or what the full loop stores, too (bool). */

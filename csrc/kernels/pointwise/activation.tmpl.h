@@ -1,7 +1,7 @@
 /* kernels/pointwise/activation.tmpl.h -- activation functions of exponentials, and their derivatives (grad a, input b). */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/costly_loops.h"
 #include "kernels/simd/vmath_double.h"
 #include "kernels/simd/avx512/log.h"
@@ -19,10 +19,10 @@ static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.39
 /* x Phi(x): what x is short of, or all there is left of 0 (which has x's sign, and is NaN for -inf, as torch's). Halves
  * have no use for its last places. */
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
-#if SHMT_HAS_WIDE && SHMT_IS_HALF
-UNARY_WIDE(gelu, shmt__wide_gelu_coarsef)
-#elif SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
-UNARY_WIDE(gelu, shmt__wide_geluf)
+#if SHMT_HAS_AVX512 && SHMT_IS_HALF
+UNARY_AVX512(gelu, shmt__avx512_gelu_coarsef)
+#elif SHMT_HAS_AVX512 && !SHMT_IS_DOUBLE
+UNARY_AVX512(gelu, shmt__avx512_geluf)
 #elif SHMT_IS_HALF
 SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
 #else
@@ -44,7 +44,7 @@ static inline C FN(gelu_tanh_slope)(C x) {
 UNARY_COSTLY(gelu_tanh, FN(gelu_tanh)(a))
 BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
 
-UNARY_OWN(silu, a / (1 + OWN(exp_of_minus)(a)))
+UNARY_AVX512_OR(silu, a / (1 + OWN(exp_of_minus)(a)))
 static inline C FN(silu_slope)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));
@@ -74,9 +74,9 @@ SHMT_VMATH C FN(mish_slope)(C x) {
   return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
 }
 BINARY_COSTLY(mish_backward, a* FN(mish_slope)(b))
-#if SHMT_HAS_WIDE
-UNARY_WIDE_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
-                SHMT_OWN_WIDE(softplus), beta, at, one_by_beta)
+#if SHMT_HAS_AVX512
+UNARY_AVX512_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
+                SHMT_AVX512_FUNCTION(softplus), beta, at, one_by_beta)
 #else
 UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
                   const C at = NUMBER(1); const C one_by_beta = 1 / beta,
@@ -84,7 +84,7 @@ UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
 #endif
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
-UNARY_OWN(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
+UNARY_AVX512_OR(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
 /* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
  * stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }

@@ -115,7 +115,7 @@ static inline C FN(to_integer)(double whole) {
 #define IS_FAR      ((b == 0) | (SHMT_IS_SIGNED && b == (C)-1) | IS_LARGE(a) | IS_LARGE(b))
 #define NEAR(ROUND) ROUND(FN(to_double)(a) / FN(to_double)(b))
 #define REST(ROUND) (FN(to_double)(a) - NEAR(ROUND) * FN(to_double)(b))
-#define ROUNDED(NAME, NEAR, SLOW) BINARY_RARE(NAME, IS_FAR, FN(to_integer)(NEAR), SLOW)
+#define ROUNDED(NAME, NEAR, SLOW) BINARY_FALLBACK(NAME, IS_FAR, FN(to_integer)(NEAR), SLOW)
 #else
 #define ROUNDED(NAME, NEAR, SLOW) BINARY(NAME, SLOW)
 #endif
@@ -173,9 +173,9 @@ static inline C FN(near_quotient)(C a, C b) {
 static inline C FN(with_sign_of)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
 /* The quotient is rounded to the dtype first, as in torch. */
 BINARY_IN_T(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
-BINARY_RARE(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
-BINARY_RARE(remainder, IS_FAR, FN(with_sign_of)(FN(near_remainder)(a, b), b), FN(with_sign_of)(FMOD(a, b), b))
-BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
+BINARY_FALLBACK(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
+BINARY_FALLBACK(remainder, IS_FAR, FN(with_sign_of)(FN(near_remainder)(a, b), b), FN(with_sign_of)(FMOD(a, b), b))
+BINARY_FALLBACK(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 #undef IS_FAR
 #undef NEAR
 #undef FMOD

@@ -1,7 +1,7 @@
 /* kernels/pointwise/binary_math.tmpl.h -- the costlier functions of two numbers. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/costly_loops.h"
 #include "kernels/simd/vmath_gamma.h"
 #include "kernels/simd/avx512/inverse_trigonometric.h"
@@ -93,15 +93,15 @@ SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
 #define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)
 #define TINY         _Generic((C)0, float: 0.0f, default: 2.2250738585072014e-308)
 #define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
-#if SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
-BINARY_WIDE(pow, shmt__wide_powf)
+#if SHMT_HAS_AVX512 && !SHMT_IS_DOUBLE
+BINARY_AVX512(pow, shmt__avx512_powf)
 #else
-BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
+BINARY_FALLBACK(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
             M(pow)(a, b))
 #endif
-BINARY_OWN(atan2, OWN(atan2)(a, b))
-BINARY_OWN(hypot, OWN(hypot)(a, b))
-BINARY_OWN(logaddexp, FN(log_add_exp)(a, b))
+BINARY_AVX512_OR(atan2, OWN(atan2)(a, b))
+BINARY_AVX512_OR(hypot, OWN(hypot)(a, b))
+BINARY_AVX512_OR(logaddexp, FN(log_add_exp)(a, b))
 BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
 BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))

@@ -13,26 +13,26 @@
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-UNARY_OWN(exp, OWN(exp)(a))
-UNARY_OWN(log, OWN(log)(a))
-#if SHMT_IS_HALF && SHMT_HAS_WIDE
-UNARY_WIDE(sigmoid, shmt__wide_sigmoid_coarsef)
+UNARY_AVX512_OR(exp, OWN(exp)(a))
+UNARY_AVX512_OR(log, OWN(log)(a))
+#if SHMT_IS_HALF && SHMT_HAS_AVX512
+UNARY_AVX512(sigmoid, shmt__avx512_sigmoid_coarsef)
 #else
-UNARY_OWN(sigmoid, OWN(sigmoid)(a))
+UNARY_AVX512_OR(sigmoid, OWN(sigmoid)(a))
 #endif
 UNARY_COSTLY(expm1, OWN(expm1)(a))
-UNARY_OWN(log2, OWN(log2)(a))
-UNARY_OWN(log10, OWN(log10)(a))
-UNARY_OWN(log1p, OWN(log1p)(a))
-UNARY_OWN(tanh, OWN(tanh)(a))
-UNARY_OWN(exp2, OWN(exp2)(a))
-UNARY_OWN(erfc, OWN(erfc)(a))
-#if SHMT_IS_HALF && !SHMT_HAS_WIDE
+UNARY_AVX512_OR(log2, OWN(log2)(a))
+UNARY_AVX512_OR(log10, OWN(log10)(a))
+UNARY_AVX512_OR(log1p, OWN(log1p)(a))
+UNARY_AVX512_OR(tanh, OWN(tanh)(a))
+UNARY_AVX512_OR(exp2, OWN(exp2)(a))
+UNARY_AVX512_OR(erfc, OWN(erfc)(a))
+#if SHMT_IS_HALF && !SHMT_HAS_AVX512
 SHMT_WIDENED_BY(erf, erf_coarse, T, 1)
 #else
-UNARY_OWN(erf, OWN(erf)(a))
+UNARY_AVX512_OR(erf, OWN(erf)(a))
 #endif
-#if SHMT_IS_FULL && !SHMT_HAS_WIDE
+#if SHMT_IS_FULL && !SHMT_HAS_AVX512
 /* Halves round away what it lacks. */
 UNARY_COSTLY(erf_coarse, shmt__erf_coarsef(a))
 #endif
@@ -40,12 +40,12 @@ UNARY_COSTLY(erf_coarse, shmt__erf_coarsef(a))
 /* Poles, reflection and infinities are the C library's. */
 #define IS_POSITIVE   ((a > 0) & (a < (C)INFINITY))
 #define IS_RARE       ((sizeof(C) == sizeof(float)) & !IS_POSITIVE)
-UNARY_RARE(lgamma, IS_RARE, OWN(lgamma)(a), M(lgamma)(a))
-UNARY_RARE(digamma, IS_RARE, OWN(digamma)(a), (C)shmt__digamma((double)a))
+UNARY_FALLBACK(lgamma, IS_RARE, OWN(lgamma)(a), M(lgamma)(a))
+UNARY_FALLBACK(digamma, IS_RARE, OWN(digamma)(a), (C)shmt__digamma((double)a))
 #undef IS_RARE
 #undef IS_POSITIVE
-UNARY_OWN(sqrt, M(sqrt)(a))
-UNARY_OWN(rsqrt, 1 / M(sqrt)(a))
+UNARY_AVX512_OR(sqrt, M(sqrt)(a))
+UNARY_AVX512_OR(rsqrt, 1 / M(sqrt)(a))
 BINARY(tanh_backward, a * (1 - b * b))
 BINARY(sigmoid_backward, a * (1 - b) * b)
 

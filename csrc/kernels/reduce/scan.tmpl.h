@@ -44,7 +44,7 @@ SCAN(logcumsumexp, double _Complex, -INFINITY,
 #elif SHMT_IS_FLOATING
 /* float16 widened and narrowed many at a time: n of any stride. */
 static inline void FN(load_float16_run)(float* to, const char* from, int64_t stride, int64_t n) {
-  shmt_float16 some[SHMT_STRETCH];
+  shmt_float16 some[SHMT_LOOP_BLOCK];
   if (stride == (int64_t)sizeof *some) {
     shmt__widen_float16(to, SHMT_AS_FLOAT16(from), n);
     return;
@@ -53,7 +53,7 @@ static inline void FN(load_float16_run)(float* to, const char* from, int64_t str
   shmt__widen_float16(to, some, n);
 }
 static inline void FN(store_float16_run)(char* to, const float* from, int64_t stride, int64_t n) {
-  shmt_float16 some[SHMT_STRETCH];
+  shmt_float16 some[SHMT_LOOP_BLOCK];
   if (stride == (int64_t)sizeof *some) {
     shmt__narrow_float16(SHMT_AS_FLOAT16(to), from, n);
     return;
@@ -67,9 +67,9 @@ void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, con
   double s = 0;
   int64_t i = 0;
   (void)ctx;
-  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
-    float x[SHMT_STRETCH];
-    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_LOOP_BLOCK) {
+    float x[SHMT_LOOP_BLOCK];
+    const int64_t width = n - i < SHMT_LOOP_BLOCK ? n - i : SHMT_LOOP_BLOCK;
     FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     int64_t k = 0;
     for (; k + 4 <= width; k += 4) {
@@ -108,9 +108,9 @@ void SHMT_LOOP(cumprod)(char* const* data, const int64_t* strides, int64_t n, co
   double s = 1;
   int64_t i = 0;
   (void)ctx;
-  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
-    float x[SHMT_STRETCH];
-    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_LOOP_BLOCK) {
+    float x[SHMT_LOOP_BLOCK];
+    const int64_t width = n - i < SHMT_LOOP_BLOCK ? n - i : SHMT_LOOP_BLOCK;
     FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     for (int64_t k = 0; k < width; k++) {
       s *= (double)x[k];

@@ -3,12 +3,12 @@
  * Calculated in double, so that shorter floats are right to their last place. Arguments outside a function's domain
  * give NaN, poles give infinity.
  */
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/special/special.h"
 #include "kernels/simd/vmath_bessel.h"
 
 #if SHMT_IS_DOUBLE
-#define SPECIAL(NAME, ...) IN_PIECES_1(NAME, __VA_ARGS__)
+#define SPECIAL(NAME, ...) PIECEWISE_1(NAME, __VA_ARGS__)
 #else
 IN_DOUBLE_RUNNER
 #define SPECIAL(NAME, ...) IN_DOUBLE_1(NAME)

@@ -3,7 +3,7 @@
  * Calculated in double, so that shorter floats are right to their last place. Pairs of arguments are sorted by the
  * method that is theirs; special_gamma.c has what is left over.
  */
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/special/special.h"
 
 #if SHMT_IS_DOUBLE
@@ -12,8 +12,8 @@
 /* The pairs for which WHERE holds, by METHOD: gathered, filled up to a whole group, put back as EXPR of c. */
 #define GATHERED(WHERE, METHOD, EXPR)                                           \
   {                                                                             \
-    double as[SHMT_STRETCH + SHMT_GROUP], bs[SHMT_STRETCH + SHMT_GROUP], cs[SHMT_STRETCH + SHMT_GROUP]; \
-    int16_t at[SHMT_STRETCH];                                                   \
+    double as[SHMT_LOOP_BLOCK + SHMT_GROUP], bs[SHMT_LOOP_BLOCK + SHMT_GROUP], cs[SHMT_LOOP_BLOCK + SHMT_GROUP]; \
+    int16_t at[SHMT_LOOP_BLOCK];                                                   \
     int64_t n_found = 0, used = 0;                                              \
     for (int64_t i = 0; i < width; i++) {                                       \
       const double a = x[i], b = z[i];                                          \
@@ -40,11 +40,11 @@
 #define IS_UPPER  (b > a + 1)
 /* Where all terms are positive and few, the series serves beyond a + 1. */
 #define IS_BEYOND (IS_UPPER & (b > 12))
-IN_PIECES_2(igamma, GATHERED(IS_COMMON & !IS_BEYOND, shmt__lower_series, c)
+PIECEWISE_2(igamma, GATHERED(IS_COMMON & !IS_BEYOND, shmt__lower_series, c)
   GATHERED(IS_COMMON & IS_BEYOND, shmt__upper_fraction, 1.0 - c)
   EACH(!IS_COMMON, shmt__gammainc(a, b)))
 #define IS_SMALL ((a < 0.5) & (b < 1.5))
-IN_PIECES_2(igammac, GATHERED(IS_COMMON & IS_SMALL, shmt__upper_series, c)
+PIECEWISE_2(igammac, GATHERED(IS_COMMON & IS_SMALL, shmt__upper_series, c)
   GATHERED(IS_COMMON & !IS_SMALL & !IS_UPPER, shmt__lower_series, 1.0 - c)
   GATHERED(IS_COMMON & !IS_SMALL & IS_UPPER, shmt__upper_fraction, c)
   EACH(!IS_COMMON, shmt__gammaincc(a, b)))
@@ -55,7 +55,7 @@ IN_PIECES_2(igammac, GATHERED(IS_COMMON & IS_SMALL, shmt__upper_series, c)
 
 #define IS_COMMON ((a > 1) & (a <= 1e6) & (b >= 1e-300) & (b < 1e300))
 #define IS_NUMBER ((a > 1) & (b == b) & !IS_COMMON)
-IN_PIECES_2(special_zeta, OTHERWISE(b != b ? b : a == 1 ? INFINITY : NAN)
+PIECEWISE_2(special_zeta, OTHERWISE(b != b ? b : a == 1 ? INFINITY : NAN)
   GATHERED(IS_COMMON, shmt__zeta_sum, c)
   EACH(IS_NUMBER, shmt__zeta(a, b)))
 #undef IS_NUMBER

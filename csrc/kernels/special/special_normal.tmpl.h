@@ -2,12 +2,12 @@
  *
  * Calculated in double, so that shorter floats are right to their last place, but for one that floats can do alone.
  */
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/vmath_normal.h"
 #include "kernels/simd/avx512/erf_tanh.h"
 
 #if SHMT_IS_DOUBLE
-#define SPECIAL(NAME, ...) IN_PIECES_1(NAME, __VA_ARGS__)
+#define SPECIAL(NAME, ...) PIECEWISE_1(NAME, __VA_ARGS__)
 #else
 IN_DOUBLE_RUNNER
 #define SPECIAL(NAME, ...) IN_DOUBLE_1(NAME)
@@ -37,13 +37,13 @@ SPECIAL(special_ndtri, OTHERWISE(a == 0 ? -INFINITY : a == 1 ? INFINITY : NAN)
 
 #if SHMT_IS_DOUBLE
 #define LOW  (1.0 - shmt__magnitude(a))
-IN_PIECES_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
+PIECEWISE_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
   PIECE(LOW >= 0.25, shmt__erfinv_middle(a))
   PIECE((LOW < 0.25) & (LOW >= FAR), shmt__copysign(shmt__erfcinv_tail(ROOT), a))
   PIECE((LOW < FAR) & (LOW > 0), shmt__copysign(shmt__erfcinv_far(ROOT), a)))
 #undef LOW
-#elif SHMT_HAS_WIDE
-UNARY_WIDE(erfinv, shmt__wide_erfinvf)
+#elif SHMT_HAS_AVX512
+UNARY_AVX512(erfinv, shmt__avx512_erfinvf)
 #else
 UNARY_COSTLY(erfinv, shmt__erfinvf(a))
 #endif

@@ -1,6 +1,6 @@
-/* kernels/simd/double_pieces.h -- loops over functions of doubles that are put together from intervals.
+/* kernels/simd/piecewise_double.h -- loops over functions of doubles that are put together from intervals.
  *
- * IN_PIECES_1(name, pieces) and IN_PIECES_2 define SHMT_LOOP(name) for float64 as UNARY and BINARY of loops.h do. A
+ * PIECEWISE_1(name, pieces) and PIECEWISE_2 define SHMT_LOOP(name) for float64 as UNARY and BINARY of loops.h do. A
  * stretch of arguments is read into x (and z), and the pieces fill y, each for the elements where its condition holds:
  *
  *   OTHERWISE(e)         every element, first of all
@@ -10,8 +10,8 @@
  * in which a (and b) are the arguments. For float32, IN_DOUBLE_1 and IN_DOUBLE_2 make loops that widen a stretch, run the
  * float64 loop of the same level and round its results: one body for all dtypes. Halves run the loop of float32.
  */
-#ifndef SHMT_KERNELS_SIMD_DOUBLE_PIECES_H
-#define SHMT_KERNELS_SIMD_DOUBLE_PIECES_H
+#ifndef SHMT_KERNELS_SIMD_PIECEWISE_DOUBLE_H
+#define SHMT_KERNELS_SIMD_PIECEWISE_DOUBLE_H
 
 #include "kernels/simd/costly_loops.h"
 
@@ -61,39 +61,39 @@
     }                                       \
   }
 
-#define SHMT_STRETCH_LOAD(TO, p, stride)                                                        \
+#define SHMT_BLOCK_LOAD(TO, p, stride)                                                        \
   if ((stride) == (int64_t)sizeof(T))                                                           \
     for (int64_t i = 0; i < width; i++) (TO)[i] = ((const T*)(const void*)(p))[i];              \
   else                                                                                          \
     for (int64_t i = 0; i < width; i++) (TO)[i] = SHMT_AT(const T, p, stride, i)
-#define SHMT_STRETCH_STORE(FROM, p, stride)                                                     \
+#define SHMT_BLOCK_STORE(FROM, p, stride)                                                     \
   if ((stride) == (int64_t)sizeof(T))                                                           \
     for (int64_t i = 0; i < width; i++) ((T*)(void*)(p))[i] = (T)(FROM)[i];                     \
   else                                                                                          \
     for (int64_t i = 0; i < width; i++) SHMT_AT(T, p, stride, i) = (T)(FROM)[i]
 
-#define IN_PIECES_1(NAME, ...)                                                                  \
+#define PIECEWISE_1(NAME, ...)                                                                  \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
-    double x[SHMT_STRETCH], y[SHMT_STRETCH];                                                    \
+    double x[SHMT_LOOP_BLOCK], y[SHMT_LOOP_BLOCK];                                                    \
     const double* const z = x;                                                                  \
     (void)ctx;                                                                                  \
-    for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                          \
-      const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                      \
-      SHMT_STRETCH_LOAD(x, data[1] + i0 * strides[1], strides[1]);                              \
+    for (int64_t i0 = 0; i0 < n; i0 += SHMT_LOOP_BLOCK) {                                          \
+      const int64_t width = n - i0 < SHMT_LOOP_BLOCK ? n - i0 : SHMT_LOOP_BLOCK;                      \
+      SHMT_BLOCK_LOAD(x, data[1] + i0 * strides[1], strides[1]);                              \
       __VA_ARGS__                                                                                 \
-      SHMT_STRETCH_STORE(y, data[0] + i0 * strides[0], strides[0]);                             \
+      SHMT_BLOCK_STORE(y, data[0] + i0 * strides[0], strides[0]);                             \
     }                                                                                           \
   }
-#define IN_PIECES_2(NAME, ...)                                                                  \
+#define PIECEWISE_2(NAME, ...)                                                                  \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
-    double x[SHMT_STRETCH], z[SHMT_STRETCH], y[SHMT_STRETCH];                                   \
+    double x[SHMT_LOOP_BLOCK], z[SHMT_LOOP_BLOCK], y[SHMT_LOOP_BLOCK];                                   \
     (void)ctx;                                                                                  \
-    for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                          \
-      const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                      \
-      SHMT_STRETCH_LOAD(x, data[1] + i0 * strides[1], strides[1]);                              \
-      SHMT_STRETCH_LOAD(z, data[2] + i0 * strides[2], strides[2]);                              \
+    for (int64_t i0 = 0; i0 < n; i0 += SHMT_LOOP_BLOCK) {                                          \
+      const int64_t width = n - i0 < SHMT_LOOP_BLOCK ? n - i0 : SHMT_LOOP_BLOCK;                      \
+      SHMT_BLOCK_LOAD(x, data[1] + i0 * strides[1], strides[1]);                              \
+      SHMT_BLOCK_LOAD(z, data[2] + i0 * strides[2], strides[2]);                              \
       __VA_ARGS__                                                                                 \
-      SHMT_STRETCH_STORE(y, data[0] + i0 * strides[0], strides[0]);                             \
+      SHMT_BLOCK_STORE(y, data[0] + i0 * strides[0], strides[0]);                             \
     }                                                                                           \
   }
 
@@ -105,15 +105,15 @@
                                                       const int64_t* strides, int64_t n,        \
                                                       const void* ctx) {                        \
     static const int64_t dense[] = {sizeof(double), sizeof(double), sizeof(double)};            \
-    double wide[3][SHMT_STRETCH];                                                               \
+    double wide[3][SHMT_LOOP_BLOCK];                                                               \
     char* const at[] = {(char*)wide[0], (char*)wide[1], (char*)wide[2]};                        \
-    for (int64_t i0 = 0; i0 < n; i0 += SHMT_STRETCH) {                                          \
-      const int64_t width = n - i0 < SHMT_STRETCH ? n - i0 : SHMT_STRETCH;                      \
+    for (int64_t i0 = 0; i0 < n; i0 += SHMT_LOOP_BLOCK) {                                          \
+      const int64_t width = n - i0 < SHMT_LOOP_BLOCK ? n - i0 : SHMT_LOOP_BLOCK;                      \
       for (int k = 1; k <= n_arguments; k++) {                                                  \
-        SHMT_STRETCH_LOAD(wide[k], data[k] + i0 * strides[k], strides[k]);                      \
+        SHMT_BLOCK_LOAD(wide[k], data[k] + i0 * strides[k], strides[k]);                      \
       }                                                                                         \
       loop(at, dense, width, ctx);                                                              \
-      SHMT_STRETCH_STORE(wide[0], data[0] + i0 * strides[0], strides[0]);                       \
+      SHMT_BLOCK_STORE(wide[0], data[0] + i0 * strides[0], strides[0]);                       \
     }                                                                                           \
   }
 #define SHMT_FLOAT64_LOOP_(NAME, LEVEL) shmt__loop_##NAME##_float64_##LEVEL
