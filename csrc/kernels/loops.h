@@ -27,29 +27,29 @@
 #define SHMT_AT(TYPE, p, stride, i) (*(TYPE*)(void*)((p) + (i) * (stride)))
 
 /* The k-th number of ctx in the type calculated in. */
-static inline double shmt__number_real(const void* ctx, int k) {
+static inline double shmt__ctx_real(const void* ctx, int k) {
   return shmt__scalar_to_double(((const shmt_scalar*)ctx)[k]);
 }
-static inline int64_t shmt__number_int(const void* ctx, int k) {
+static inline int64_t shmt__ctx_int(const void* ctx, int k) {
   return shmt__scalar_to_int64(((const shmt_scalar*)ctx)[k]);
 }
-static inline double _Complex shmt__number_complex(const void* ctx, int k) {
+static inline double _Complex shmt__ctx_complex(const void* ctx, int k) {
   double z[2];
   shmt__scalar_to_complex(((const shmt_scalar*)ctx)[k], z);
   return CMPLX(z[0], z[1]);
 }
-#define SHMT_NUMBER(k)                       \
+#define SHMT_CTX_SCALAR(k)                       \
   _Generic((C)0,                             \
-      bool: shmt__number_int,                \
-      float: shmt__number_real,              \
-      double: shmt__number_real,             \
-      float _Complex: shmt__number_complex,  \
-      double _Complex: shmt__number_complex, \
-      default: shmt__number_int)(ctx, k)
+      bool: shmt__ctx_int,                \
+      float: shmt__ctx_real,              \
+      double: shmt__ctx_real,             \
+      float _Complex: shmt__ctx_complex,  \
+      double _Complex: shmt__ctx_complex, \
+      default: shmt__ctx_int)(ctx, k)
 
 /* Arithmetic that wraps: in unsigned, at least 32 bits wide so that uint16 * uint16 does not become
  * int. */
-#define SHMT_WIDE(x)                      \
+#define SHMT_WRAPPING(x)                      \
   ((__typeof__(_Generic((C)0,             \
                    int64_t: (uint64_t)0,  \
                    uint64_t: (uint64_t)0, \

@@ -166,7 +166,7 @@ static shmt_status check_apart(const shmt_tensor* out, const shmt_tensor* a, con
   return b ? shmt__check_no_overlap(out, b) : SHMT_OK;
 }
 
-shmt_status shmt__output_begin_apart(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+shmt_status shmt__output_begin_no_overlap(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                      shmt_device device, const shmt_tensor* a, const shmt_tensor* b,
                                      shmt_tensor** work) {
   SHMT_TRY(check_apart(*out, a, b));

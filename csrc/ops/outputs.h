@@ -53,7 +53,7 @@ shmt_status shmt__output_begin(const char* name, shmt_tensor** out, shmt_ints si
                                shmt_device device, shmt_tensor** work);
 /* The same for a result that is written while a and b (either may be NULL) are read.
  * Errors: SHMT_E_RUNTIME (torch's text) when out, as given or resized, shares memory with them or with itself. */
-shmt_status shmt__output_begin_apart(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+shmt_status shmt__output_begin_no_overlap(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                      shmt_device device, const shmt_tensor* a, const shmt_tensor* b,
                                      shmt_tensor** work);
 /* Consumes *work (also on failure). A new *out is a new reference. Errors: SHMT_E_NOMEM. */

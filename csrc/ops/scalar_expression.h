@@ -23,19 +23,19 @@ shmt_status shmt__tensor_vec_copy(shmt_tensors list, shmt_tensor_vec* out);
 /* A list an operator returned, released at the end of the scope. */
 #define SHMT_AUTO_LIST __attribute__((cleanup(shmt__tensor_vec_fini))) shmt_tensor_vec
 
-typedef enum shmt__number_op {
-  SHMT_NUMBER_ADD,
-  SHMT_NUMBER_SUB,
-  SHMT_NUMBER_MUL,
-  SHMT_NUMBER_DIV, /* true division: never integral */
-  SHMT_NUMBER_POW,
-} shmt__number_op;
+typedef enum shmt__scalar_op {
+  SHMT_SCALAR_OP_ADD,
+  SHMT_SCALAR_OP_SUB,
+  SHMT_SCALAR_OP_MUL,
+  SHMT_SCALAR_OP_DIV, /* true division: never integral */
+  SHMT_SCALAR_OP_POW,
+} shmt__scalar_op;
 
 /* a op b as Python computes it, except that integers wrap at 64 bits. Cannot fail. */
-shmt_scalar shmt__number_calculate(shmt__number_op op, shmt_scalar a, shmt_scalar b);
-shmt_scalar shmt__number_negate(shmt_scalar a);
+shmt_scalar shmt__scalar_calculate(shmt__scalar_op op, shmt_scalar a, shmt_scalar b);
+shmt_scalar shmt__scalar_negate(shmt_scalar a);
 /* -1, 0 or 1; complex numbers compare by their real part unless only equality counts: 2 when unordered. */
-int shmt__number_compare(shmt_scalar a, shmt_scalar b);
+int shmt__scalar_compare(shmt_scalar a, shmt_scalar b);
 
 /* Python's // for integers; 0 when b is 0. */
 static inline int64_t shmt__floor_div_i64(int64_t a, int64_t b) {
@@ -49,7 +49,7 @@ static inline int64_t shmt__floor_div_i64(int64_t a, int64_t b) {
 shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out);
 
 /* A wrapped 0-d tensor of the number, weakest in promotion. New reference. */
-static inline shmt_status shmt__tensor_of_number(shmt_scalar value, shmt_tensor** out) {
+static inline shmt_status shmt__wrapped_scalar_tensor(shmt_scalar value, shmt_tensor** out) {
   /* In the widest dtype of its kind: a float64 tensor must see the whole number, promotion counts the default dtype. */
   shmt_dtype dtype = value.tag == SHMT_SCALAR_FLOAT     ? SHMT_FLOAT64
                      : value.tag == SHMT_SCALAR_COMPLEX ? SHMT_COMPLEX128
@@ -61,13 +61,13 @@ static inline shmt_status shmt__tensor_of_number(shmt_scalar value, shmt_tensor*
 
 /* May an element-wise operator on t and other (NULL: on t alone) write its result into t? So it is when t is the caller's
  * alone, nobody would see the difference, and the result has t's shape and dtype. */
-bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other);
+bool shmt__can_reuse(const shmt_tensor* t, const shmt_tensor* other);
 /* The same for an operator on other and t, in this order: the result's elements lie as t's do. */
-bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other);
+bool shmt__can_reuse_second(const shmt_tensor* t, const shmt_tensor* other);
 
 /* What became of *spent: *out, where an operator has made that; otherwise *spent itself, which it has written into.
  * *spent is NULL then. */
-static inline void shmt__hand_over(shmt_tensor** spent, shmt_tensor** out) {
+static inline void shmt__finish_reuse(shmt_tensor** spent, shmt_tensor** out) {
   if (*out)
     shmt__tensor_release(*spent);
   else

@@ -12,15 +12,15 @@
 BINARY(absolute_error, ERROR)
 BINARY(squared_error, (a - b) * (a - b))
 /* ctx: where the parabola becomes a line. Below the normal numbers it is flat. */
-BINARY_WITH(smooth_error, const C beta = (C)SHMT_NUMBER(0); const C half = (C)0.5;
+BINARY_WITH(smooth_error, const C beta = (C)SHMT_CTX_SCALAR(0); const C half = (C)0.5;
             const C over = beta >= (sizeof(C) == 4 ? (C)FLT_MIN : (C)DBL_MIN) ? 1 / beta : 0,
             ERROR < beta ? half * ERROR * (ERROR * over) : ERROR - half * beta)
-BINARY_WITH(huber_error, const C delta = (C)SHMT_NUMBER(0); const C half = (C)0.5,
+BINARY_WITH(huber_error, const C delta = (C)SHMT_CTX_SCALAR(0); const C half = (C)0.5,
             ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
 /* Their slopes: the difference, within the parabola. */
-BINARY_WITH(smooth_slope, const C beta = (C)SHMT_NUMBER(0); const C over = 1 / beta,
+BINARY_WITH(smooth_slope, const C beta = (C)SHMT_CTX_SCALAR(0); const C over = 1 / beta,
             a - b < -beta ? -1 : a - b > beta ? 1 : (a - b) * over)
-BINARY_WITH(huber_slope, const C delta = (C)SHMT_NUMBER(0), a - b < -delta ? -delta : a - b > delta ? delta : a - b)
+BINARY_WITH(huber_slope, const C delta = (C)SHMT_CTX_SCALAR(0), a - b < -delta ? -delta : a - b > delta ? delta : a - b)
 #undef ERROR
 
 /* Divergence from b, a probability or its logarithm, of the distribution with the logarithm a. */

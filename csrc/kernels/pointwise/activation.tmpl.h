@@ -10,7 +10,7 @@
 UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp)(-a)))
 #else
 #define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-#define NUMBER(k)     ((C)SHMT_NUMBER(k))
+#define NUMBER(k)     ((C)SHMT_CTX_SCALAR(k))
 #define ERF(x)        _Generic((C)0, float: shmt__erf_coarsef, default: shmt__erf)(x)
 
 /* Phi(x), the normal distribution, and its density. */
@@ -36,28 +36,28 @@ BINARY_COSTLY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
 SHMT_VMATH C FN(gelu_tanh)(C x) {
   return (C)0.5 * x * (1 + OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
 }
-static inline C FN(gelu_tanh_slope)(C x) {
+static inline C FN(gelu_tanh_derivative)(C x) {
   const C t = OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x));
   return (C)0.5 * (1 + t) +
          (C)0.5 * x * (1 - t * t) * ((C)0.7978845608028654 * (1 + (C)0.134145 * x * x));
 }
 UNARY_COSTLY(gelu_tanh, FN(gelu_tanh)(a))
-BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
+BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_derivative)(b))
 
 UNARY_AVX512_OR(silu, a / (1 + OWN(exp_of_minus)(a)))
-static inline C FN(silu_slope)(C x) {
+static inline C FN(silu_derivative)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));
 }
-BINARY_COSTLY(silu_backward, a* FN(silu_slope)(b))
+BINARY_COSTLY(silu_backward, a* FN(silu_derivative)(b))
 
 /* Gated linear units: of halves a and b, and from the gradient a what the halves get, b of the first and c of the second. */
 BINARY_COSTLY(glu, a * OWN(sigmoid)(b))
-static inline C FN(gate_slope)(C x) {
+static inline C FN(sigmoid_derivative)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 - s);
 }
-TERNARY(glu_gate_backward, a * b * FN(gate_slope)(c))
+TERNARY(glu_gate_backward, a * b * FN(sigmoid_derivative)(c))
 
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
   return (x > 0 ? x : 0) + OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(x)));
@@ -69,11 +69,11 @@ SHMT_VMATH C FN(mish_of)(C x) {
 }
 UNARY_COSTLY(mish, FN(mish_of)(a))
 /* The tanh t, and x s (1 - t^2) with s = sigmoid(x), which is nothing from 20 on. */
-SHMT_VMATH C FN(mish_slope)(C x) {
+SHMT_VMATH C FN(mish_derivative)(C x) {
   const C e = OWN(exp)(x > 20 ? 20 : x), n = (e + e) + e * e, d = n + 2;
   return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
 }
-BINARY_COSTLY(mish_backward, a* FN(mish_slope)(b))
+BINARY_COSTLY(mish_backward, a* FN(mish_derivative)(b))
 #if SHMT_HAS_AVX512
 UNARY_AVX512_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
                 SHMT_AVX512_FUNCTION(softplus), beta, at, one_by_beta)

@@ -6,31 +6,31 @@
 #include "kernels/loops.h"
 #include "kernels/simd/costly_loops.h"
 
-#if SHMT_IS_WIDE_UNSIGNED
-BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+#if SHMT_IS_BAREBONES_UNSIGNED
+BINARY(mul, (C)(SHMT_WRAPPING(a) * SHMT_WRAPPING(b)))
 #else
 
 /* add and sub: ctx is alpha. */
 #if SHMT_IS_BOOL
-BINARY_WITH(add, const C alpha = SHMT_NUMBER(0) != 0, a | (alpha & b))
+BINARY_WITH(add, const C alpha = SHMT_CTX_SCALAR(0) != 0, a | (alpha & b))
 BINARY(mul, a & b)
 BINARY(maximum, a | b)
 BINARY(minimum, a & b)
 BINARY(fmax, a | b)
 BINARY(fmin, a & b)
 #elif SHMT_IS_INTEGRAL
-BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0),
-            (C)(SHMT_WIDE(a) + SHMT_WIDE(alpha) * SHMT_WIDE(b)))
-BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0),
-            (C)(SHMT_WIDE(a) - SHMT_WIDE(alpha) * SHMT_WIDE(b)))
-BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+BINARY_WITH(add, const C alpha = (C)SHMT_CTX_SCALAR(0),
+            (C)(SHMT_WRAPPING(a) + SHMT_WRAPPING(alpha) * SHMT_WRAPPING(b)))
+BINARY_WITH(sub, const C alpha = (C)SHMT_CTX_SCALAR(0),
+            (C)(SHMT_WRAPPING(a) - SHMT_WRAPPING(alpha) * SHMT_WRAPPING(b)))
+BINARY(mul, (C)(SHMT_WRAPPING(a) * SHMT_WRAPPING(b)))
 BINARY(maximum, a > b ? a : b)
 BINARY(minimum, a < b ? a : b)
 BINARY(fmax, a > b ? a : b)
 BINARY(fmin, a < b ? a : b)
 #elif SHMT_IS_FLOATING
-BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0), a + alpha * b)
-BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0), a - alpha * b)
+BINARY_WITH(add, const C alpha = (C)SHMT_CTX_SCALAR(0), a + alpha * b)
+BINARY_WITH(sub, const C alpha = (C)SHMT_CTX_SCALAR(0), a - alpha * b)
 BINARY(mul, a * b)
 BINARY(div, a / b)
 /* A NaN on either side is the result. */
@@ -42,7 +42,7 @@ BINARY(fmin, a != a ? b : (a > b ? b : a))
 #else
 /* By parts when alpha is 1: an infinity times (1 + 0i) would bring a NaN. */
 #define LET_ALPHA                    \
-  const C alpha = (C)SHMT_NUMBER(0); \
+  const C alpha = (C)SHMT_CTX_SCALAR(0); \
   const bool is_one = alpha == 1
 BINARY_WITH(add, LET_ALPHA, is_one ? a + b : a + SHMT_CMUL(alpha, b))
 BINARY_WITH(sub, LET_ALPHA, is_one ? a - b : a - SHMT_CMUL(alpha, b))
@@ -64,7 +64,7 @@ static inline C FN(checked)(C divisor, const void* ctx) {
 static inline C FN(quotient)(C a, C b) {
   if (b == 0) return 0;
 #if SHMT_IS_SIGNED
-  if (b == -1) return (C)(0 - SHMT_WIDE(a)); /* the smallest integer has no negative: it wraps */
+  if (b == -1) return (C)(0 - SHMT_WRAPPING(a)); /* the smallest integer has no negative: it wraps */
 #endif
   return (C)(a / b);
 }
@@ -188,4 +188,4 @@ BINARY_FALLBACK(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 BINARY(heaviside, a == 0 ? b : (C)(a > 0))
 #endif
 
-#endif /* SHMT_IS_WIDE_UNSIGNED */
+#endif /* SHMT_IS_BAREBONES_UNSIGNED */

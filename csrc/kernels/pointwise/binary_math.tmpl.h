@@ -13,7 +13,7 @@
 #if SHMT_IS_INTEGRAL
 /* Wraps. A negative exponent leaves only 1 and -1 anything but 0, as in torch. */
 static inline C FN(power)(C a, C b) {
-  __typeof__(SHMT_WIDE(a)) base = SHMT_WIDE(a), result = 1;
+  __typeof__(SHMT_WRAPPING(a)) base = SHMT_WRAPPING(a), result = 1;
 
 #if SHMT_IS_SIGNED
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? (C)-1 : 1) : 0;
@@ -26,10 +26,10 @@ static inline C FN(power)(C a, C b) {
 }
 static inline C FN(divisor)(C a, C b) {
 #if SHMT_IS_SIGNED
-  __typeof__(SHMT_WIDE(a)) x = a < 0 ? 0 - SHMT_WIDE(a) : SHMT_WIDE(a),
-                           y = b < 0 ? 0 - SHMT_WIDE(b) : SHMT_WIDE(b);
+  __typeof__(SHMT_WRAPPING(a)) x = a < 0 ? 0 - SHMT_WRAPPING(a) : SHMT_WRAPPING(a),
+                           y = b < 0 ? 0 - SHMT_WRAPPING(b) : SHMT_WRAPPING(b);
 #else
-  __typeof__(SHMT_WIDE(a)) x = a, y = b;
+  __typeof__(SHMT_WRAPPING(a)) x = a, y = b;
 #endif
   while (y) {
     __typeof__(x) r = x % y;
@@ -41,7 +41,7 @@ static inline C FN(divisor)(C a, C b) {
 static inline C FN(multiple)(C a, C b) {
   const C g = FN(divisor)(a, b);
   if (g == 0 || g == (C)-1) return 0;
-  const __typeof__(SHMT_WIDE(a)) product = SHMT_WIDE((C)(a / g)) * SHMT_WIDE(b);
+  const __typeof__(SHMT_WRAPPING(a)) product = SHMT_WRAPPING((C)(a / g)) * SHMT_WRAPPING(b);
 #if SHMT_IS_SIGNED
   /* The absolute value before the product is cut to C's bits. */
   const bool negative = product >> (sizeof product * 8 - 1);

@@ -3,7 +3,7 @@
 
 COMPARE(eq, a == b)
 COMPARE(ne, a != b)
-#if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
+#if !SHMT_IS_COMPLEX && !SHMT_IS_BAREBONES_UNSIGNED
 COMPARE(lt, a < b)
 COMPARE(le, a <= b)
 COMPARE(gt, a > b)

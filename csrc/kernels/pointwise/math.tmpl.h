@@ -54,9 +54,9 @@ static inline C FN(logit_of)(C a, C eps) {
   const C x = a < eps ? eps : a > 1 - eps ? 1 - eps : a;
   return OWN(log)(x / (1 - x));
 }
-UNARY_COSTLY_WITH(logit, const C eps = (C)SHMT_NUMBER(0), FN(logit_of)(a, eps))
+UNARY_COSTLY_WITH(logit, const C eps = (C)SHMT_CTX_SCALAR(0), FN(logit_of)(a, eps))
 /* Where eps limits, flat; without it, nothing outside of [0, 1]. */
-BINARY_WITH(logit_backward, const C eps = (C)SHMT_NUMBER(0); const C low = eps == eps ? eps : 0;
+BINARY_WITH(logit_backward, const C eps = (C)SHMT_CTX_SCALAR(0); const C low = eps == eps ? eps : 0;
             const C outside = eps == eps ? 0 : (C)NAN, (b >= low) & (b <= 1 - low) ? a / (b * (1 - b)) : outside)
 #undef OWN
 #undef M

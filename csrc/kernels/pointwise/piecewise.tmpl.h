@@ -1,7 +1,7 @@
 /* kernels/pointwise/piecewise.tmpl.h -- activation functions made of straight pieces, and their derivatives (grad a, input b). */
 #include "kernels/loops.h"
 
-#define NUMBER(k) ((C)SHMT_NUMBER(k))
+#define NUMBER(k) ((C)SHMT_CTX_SCALAR(k))
 
 UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
 /* Of these two, b is the gradient: as in torch theirs lies as a does. */

@@ -3,7 +3,7 @@
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
-#if !SHMT_IS_WIDE_UNSIGNED
+#if !SHMT_IS_BAREBONES_UNSIGNED
 COUNTS_TWIN(count_nonzero)
 #endif
 #else

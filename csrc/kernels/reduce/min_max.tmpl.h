@@ -5,7 +5,7 @@
 #define LOWEST  (-(C)INFINITY)
 #define HIGHEST ((C)INFINITY)
 #else
-#define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WIDE(1)) << (8 * sizeof(C) - 1)) : 0))
+#define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WRAPPING(1)) << (8 * sizeof(C) - 1)) : 0))
 #define HIGHEST ((C)~LOWEST)
 #endif
 /* A NaN wins and stays. */

@@ -131,7 +131,7 @@ static inline double FN(log_sum)(double s, double x) {
 SCAN(logcumsumexp, double, -INFINITY, FN(log_sum)(s, (double)x))
 #endif
 
-#if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
+#if !SHMT_IS_COMPLEX && !SHMT_IS_BAREBONES_UNSIGNED
 /* data: values, indices, input. A later equal one takes over; a NaN stays until the next NaN. */
 #define RUNNING_BEST(NAME, BETTER)                                                              \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \

@@ -10,7 +10,7 @@
 #define Y ((double)b)
 
 /* ctx: the order. */
-UNARY_WITH(polygamma, const int64_t order = shmt__number_int(ctx, 0),
+UNARY_WITH(polygamma, const int64_t order = shmt__ctx_int(ctx, 0),
            (C)shmt__polygamma(order, X))
 BINARY(special_xlog1py, (C)(Y != Y ? Y : X == 0 ? 0 : X * log1p(Y)))
 

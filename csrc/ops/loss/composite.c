@@ -18,7 +18,7 @@ shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor*
 
 /* self * factor, in the memory of self where nobody else has that. */
 static shmt_status multiply(shmt_tensor* self, shmt_tensor* factor, shmt_tensor** out) {
-  if (!shmt__is_spent(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
+  if (!shmt__can_reuse(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
   SHMT_TRY(shmt_op_mul__Tensor(self, factor));
   *out = shmt__tensor_ref(self);
   return SHMT_OK;

@@ -24,11 +24,11 @@ shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* ro
   static const shmt__pointwise cut = {"div_trunc", SHMT_LOOP_div_trunc, SHMT_PROMOTE_ARITHMETIC,
                                       SHMT_DTYPE_NONE, false};
 
-  if (!rounding_mode) return shmt__family_binary(&exact, self, other, out);
+  if (!rounding_mode) return shmt__pointwise_binary(&exact, self, other, out);
   if (shmt__text_is(rounding_mode, "floor"))
-    return shmt__family_binary_division(&floored, self, other, out);
+    return shmt__pointwise_binary_division(&floored, self, other, out);
   if (shmt__text_is(rounding_mode, "trunc"))
-    return shmt__family_binary_division(&cut, self, other, out);
+    return shmt__pointwise_binary_division(&cut, self, other, out);
   SHMT_FAIL(SHMT_E_RUNTIME,
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
             rounding_mode);
@@ -86,11 +86,11 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
                                        SHMT_DTYPE_NONE, false};
-      return shmt__family_unary(&special, self, out);
+      return shmt__pointwise_unary(&special, self, out);
     }
   }
-  SHMT_TRY(shmt__tensor_of_number(exponent, &number));
-  return shmt__family_binary(&general, self, number, out);
+  SHMT_TRY(shmt__wrapped_scalar_tensor(exponent, &number));
+  return shmt__pointwise_binary(&general, self, number, out);
 }
 
 /* float_power: float64, or complex128 when either side is complex. */
@@ -161,7 +161,7 @@ shmt_status shmt__float_power_scalar_(shmt_tensor* self, shmt_scalar exponent) {
   return shmt_op_pow__Tensor_Scalar(self, exponent);
 }
 
-shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
+shmt_status shmt__pointwise_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
                                    shmt_tensor** out) {
   SHMT_REQUIRE(!shmt__is_complex(self->dtype) && !shmt__is_complex(values->dtype) &&
                    (!*out || !shmt__is_complex((*out)->dtype)),
@@ -169,7 +169,7 @@ shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, 
   SHMT_REQUIRE(self->dtype == values->dtype && (!*out || (*out)->dtype == self->dtype),
                SHMT_E_RUNTIME,
                "heaviside is not yet implemented for tensors with different dtypes.");
-  return shmt__family_binary(p, self, values, out);
+  return shmt__pointwise_binary(p, self, values, out);
 }
 
 /* --- conjugates --------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ shmt_status shmt__scale_conj(shmt_tensor* self, shmt_scalar factor, shmt_tensor*
     return SHMT_OK;
   }
   if (factor.tag == SHMT_SCALAR_COMPLEX) factor.v.z[1] = -factor.v.z[1];
-  SHMT_TRY(shmt__tensor_of_number(factor, &number));
+  SHMT_TRY(shmt__wrapped_scalar_tensor(factor, &number));
   return shmt_op_mul_Tensor(self, number, out);
 }
 

@@ -44,7 +44,7 @@ static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b,
 }
 
 /* The same, half by half along the dim with the longest steps. */
-static shmt_status holds_in_pieces(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
+static shmt_status holds_in_blocks(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
   int64_t dim = -1;
 
   for (int d = 0; d < a->n_dims; d++)
@@ -58,14 +58,14 @@ static shmt_status holds_in_pieces(const condition* c, shmt_tensor* a, shmt_tens
     const int64_t length = k == 0 ? half : a->sizes[dim] - half;
     SHMT_TRY(shmt_op_narrow(a, dim, k * half, length, &some_a));
     SHMT_TRY(shmt_op_narrow(b, dim, k * half, length, &some_b));
-    SHMT_TRY(holds_in_pieces(c, some_a, some_b, out));
+    SHMT_TRY(holds_in_blocks(c, some_a, some_b, out));
   }
   return SHMT_OK;
 }
 
 shmt_status shmt__equal(shmt_tensor* self, shmt_tensor* other, bool* out) {
   *out = shmt__same_sizes(self, other);
-  return *out ? holds_in_pieces(&(condition){.is_equal = true}, self, other, out) : SHMT_OK;
+  return *out ? holds_in_blocks(&(condition){.is_equal = true}, self, other, out) : SHMT_OK;
 }
 
 /* mask |= more */
@@ -147,5 +147,5 @@ shmt_status shmt__allclose(shmt_tensor* self, shmt_tensor* other, double rtol, d
                            bool equal_nan, bool* out) {
   const condition c = {false, rtol, atol, equal_nan};
 
-  return shmt__same_sizes(self, other) ? holds_in_pieces(&c, self, other, out) : holds_for(&c, self, other, out);
+  return shmt__same_sizes(self, other) ? holds_in_blocks(&c, self, other, out) : holds_for(&c, self, other, out);
 }

@@ -60,30 +60,30 @@ shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* in
   return run_on(p, inputs, n, ctx, 0, out);
 }
 
-shmt_status shmt__family_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
+shmt_status shmt__pointwise_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, NULL, out);
 }
 
-shmt_status shmt__family_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, &a, 1, out);
 }
 
-shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, 2, out);
 }
 
-shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+shmt_status shmt__pointwise_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
                                   shmt_tensor** out) {
   const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
 
   SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
                "cannot do hardtanh on an unsigned type with negative limits");
-  return shmt__family_unary_2(p, self, low, high, out);
+  return shmt__pointwise_unary_2(p, self, low, high, out);
 }
 
-shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                              shmt_scalar b, shmt_tensor** out) {
   shmt_iter it;
 
@@ -95,12 +95,12 @@ shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tens
   return run(p, &it, (const shmt_scalar[]){a, b}, 2);
 }
 
-shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
-shmt_status shmt__family_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                 shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, NULL, out);
 }
@@ -124,13 +124,13 @@ static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self
   return SHMT_OK;
 }
 
-shmt_status shmt__family_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
+shmt_status shmt__pointwise_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
                                       shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out) {
   SHMT_TRY(check_alpha(p, self, other, alpha));
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
-shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                              shmt_scalar alpha, shmt_tensor** out) {
   if (SHMT_UNLIKELY(self->dtype == SHMT_BOOL || other->dtype == SHMT_BOOL)) {
     SHMT_REQUIRE(
@@ -146,7 +146,7 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
-shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
+shmt_status shmt__pointwise_binary_division(const shmt__pointwise* p, shmt_tensor* self,
                                          shmt_tensor* other, shmt_tensor** out) {
   int divided_by_zero = 0;
 
@@ -155,37 +155,37 @@ shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* 
   return SHMT_OK;
 }
 
-shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
 }
 
-shmt_status shmt__family_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                          shmt_scalar a, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){other, self}, 2, &a, 1, out);
 }
 
-shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b}, 2, out);
 }
 
-shmt_status shmt__family_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
-shmt_status shmt__family_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){a, b, c}, 3, NULL, out);
 }
 
-shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                    shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){a, b, c}, 3, &value, 1, out);
 }
 
-shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
   SHMT_REQUIRE(shmt__dtype_category(b->dtype) >= 2 || shmt__dtype_category(c->dtype) >= 2,
                SHMT_E_RUNTIME,
@@ -196,5 +196,5 @@ shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_
                "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + "
                "value * tensor1 / "
                "tensor2) for float inputs.");
-  return shmt__family_ternary_1(p, a, b, c, value, out);
+  return shmt__pointwise_ternary_1(p, a, b, c, value, out);
 }

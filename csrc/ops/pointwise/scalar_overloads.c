@@ -8,7 +8,7 @@
 
 #define WRAPPED(value)             \
   SHMT_AUTO(shmt_tensor) t = NULL; \
-  SHMT_TRY(shmt__tensor_of_number(value, &t))
+  SHMT_TRY(shmt__wrapped_scalar_tensor(value, &t))
 
 /* f.Scalar and f_.Scalar of f.Tensor */
 #define SCALAR_FORMS(NAME, FORM, FORM_)                                                        \
@@ -130,6 +130,6 @@ shmt_status shmt__where_scalars(shmt_tensor* condition, shmt_scalar self, shmt_s
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a = NULL;
   WRAPPED(other);
-  SHMT_TRY(shmt__tensor_of_number(self, &a));
+  SHMT_TRY(shmt__wrapped_scalar_tensor(self, &a));
   return shmt_op_where_self(condition, a, t, out);
 }

@@ -159,9 +159,9 @@ shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shm
   const char* what = !has_max ? "clamp_min_scalar_cpu" : !has_min ? "clamp_max_scalar_cpu" : "clamp_scalar_cpu";
   if (has_min) SHMT_TRY(check_limit(min, dtype, what));
   if (has_max) SHMT_TRY(check_limit(max, dtype, what));
-  if (has_min && has_max) return shmt__family_unary_2(&p, input, min, max, out);
+  if (has_min && has_max) return shmt__pointwise_unary_2(&p, input, min, max, out);
   p.row = has_min ? SHMT_LOOP_clamp_low : SHMT_LOOP_clamp_high;
-  return shmt__family_unary_1(&p, input, has_min ? min : max, out);
+  return shmt__pointwise_unary_1(&p, input, has_min ? min : max, out);
 }
 
 shmt_status shmt__clamp_min(shmt_tensor* self, shmt_scalar min, shmt_tensor** out) {
@@ -182,9 +182,9 @@ shmt_status shmt__clamp_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor*
                                        SHMT_DTYPE_NONE, false};
 
   SHMT_TRY(check_clamp(self, min != NULL, max != NULL));
-  if (!max) return shmt__family_binary(&low, self, min, out);
-  if (!min) return shmt__family_binary(&high, self, max, out);
-  return shmt__family_ternary(&both, self, min, max, out);
+  if (!max) return shmt__pointwise_binary(&low, self, min, out);
+  if (!min) return shmt__pointwise_binary(&high, self, max, out);
+  return shmt__pointwise_ternary(&both, self, min, max, out);
 }
 
 shmt_status shmt__clamp_min_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor** out) {
@@ -218,8 +218,8 @@ shmt_status shmt__lerp(shmt_tensor* self, shmt_tensor* end, shmt_tensor* weight,
 
   SHMT_REQUIRE(self->dtype == end->dtype, SHMT_E_RUNTIME, "expected dtype %s for `end` but got dtype %s",
                shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(end->dtype));
-  if (weight->n_dims == 0) return shmt__family_ternary(&promoted, self, end, weight, out);
+  if (weight->n_dims == 0) return shmt__pointwise_ternary(&promoted, self, end, weight, out);
   SHMT_REQUIRE(self->dtype == weight->dtype, SHMT_E_RUNTIME, "expected dtype %s for `weight` but got dtype %s",
                shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(weight->dtype));
-  return shmt__family_ternary(&exact, self, end, weight, out);
+  return shmt__pointwise_ternary(&exact, self, end, weight, out);
 }

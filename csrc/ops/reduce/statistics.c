@@ -227,12 +227,12 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
   if (!weights) {
     int64_t degrees;
     if (n > correction) {
-      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__tensor_of_number(shmt__scalar_int(degrees), out);
-      return shmt__tensor_of_number(shmt__scalar_float((double)n - (double)correction), out);
+      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__wrapped_scalar_tensor(shmt__scalar_int(degrees), out);
+      return shmt__wrapped_scalar_tensor(shmt__scalar_float((double)n - (double)correction), out);
     }
     SHMT_TRY(shmt__warn("cov(): degrees of freedom is <= 0. Correction should be strictly less "
                         "than the number of observations."));
-    return shmt__tensor_of_number(shmt__scalar_int(0), out);
+    return shmt__wrapped_scalar_tensor(shmt__scalar_int(0), out);
   }
   if (aweights && correction != 0) {
     SHMT_AUTO(shmt_tensor) product = NULL;
@@ -243,7 +243,7 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
     SHMT_TRY(shmt_op_mul_Scalar(total, shmt__scalar_int(correction), &scaled));
     SHMT_TRY(shmt_op_div_Tensor(scaled, sum, &lost));
   } else {
-    SHMT_TRY(shmt__tensor_of_number(shmt__scalar_int(correction), &lost));
+    SHMT_TRY(shmt__wrapped_scalar_tensor(shmt__scalar_int(correction), &lost));
   }
   SHMT_TRY(shmt_op_sub_Tensor(sum, lost, ONE, &left));
   SHMT_TRY(number_of(left, &value));
@@ -285,7 +285,7 @@ shmt_status shmt__cov(shmt_tensor* self, int64_t correction, shmt_tensor* fweigh
     SHMT_TRY(number_of(sum, &total));
     SHMT_REQUIRE(total != 0, SHMT_E_RUNTIME, "cov(): weights sum to zero, can't be normalized");
   } else {
-    SHMT_TRY(shmt__tensor_of_number(shmt__scalar_int(n), &sum));
+    SHMT_TRY(shmt__wrapped_scalar_tensor(shmt__scalar_int(n), &sum));
   }
   SHMT_TRY(degrees_of_freedom(sum, weights, aweights, correction, n, &norm));
   if (weights) return shmt_op__cov_weighted(rows, weights, sum, norm, out);
