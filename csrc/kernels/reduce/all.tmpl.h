@@ -3,7 +3,7 @@
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
-COUNTS_TWIN(all)
+REDUCE_AS_SIGNED(all)
 #else
 FOLD(all, uint8_t, 1, x != 0, a & b, uint8_t, 1, s& a, s& t, bool, s)
 #endif

@@ -6,7 +6,7 @@
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_HALF
-#define PLACE(NAME, FOLDED, BETTER) SHMT_WIDENED_REDUCTION(NAME, int64_t)
+#define ARG_REDUCTION(NAME, FOLDED, BETTER) SHMT_WIDENED_REDUCTION(NAME, int64_t)
 #else
 #if SHMT_IS_FLOATING
 #define IS_NAN(x) ((x) != (x))
@@ -30,7 +30,7 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
   return 0;
 }
 /* FOLDED: the loop that finds only what the extreme is; it keeps that as it is calculated, a C. */
-#define PLACE(NAME, FOLDED, BETTER)                                                                                           \
+#define ARG_REDUCTION(NAME, FOLDED, BETTER)                                                                                           \
   typedef struct FN(NAME##_state) {                                                                                           \
     C value;                                                                                                                  \
     int64_t index; /* -1: nothing seen yet */                                                                                 \
@@ -39,18 +39,18 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
   static inline bool FN(NAME##_beats)(C a, C b) {                                                                             \
     return IS_NAN(a) ? !IS_NAN(b) : (!IS_NAN(b) && a BETTER b);                                                               \
   }                                                                                                                           \
-  static void FN(NAME##_offer)(FN(NAME##_state) * s, C value, int64_t index) {                                                \
+  static void FN(NAME##_update)(FN(NAME##_state) * s, C value, int64_t index) {                                                \
     if (s->index < 0 || FN(NAME##_beats)(value, s->value)) *s = (FN(NAME##_state)){value, index};                             \
   }                                                                                                                           \
   /* Elements out of order: of equal ones the first is kept. */                                                               \
-  static void FN(NAME##_offer_any)(FN(NAME##_state) * s, C value, int64_t index) {                                            \
+  static void FN(NAME##_update_unordered)(FN(NAME##_state) * s, C value, int64_t index) {                                            \
     if (s->index > index && !FN(NAME##_beats)(s->value, value))                                                               \
       *s = (FN(NAME##_state)){value, index};                                                                                  \
     else                                                                                                                      \
-      FN(NAME##_offer)(s, value, index);                                                                                      \
+      FN(NAME##_update)(s, value, index);                                                                                      \
   }                                                                                                                           \
   /* Results side by side, their elements keep_stride apart; `group` rows, which have no gaps then, are taken for one. */     \
-  static inline __attribute__((always_inline)) void FN(NAME##_abreast)(                                                       \
+  static inline __attribute__((always_inline)) void FN(NAME##_tile)(                                                       \
       const shmt__reduce_run* run, FN(NAME##_state) * state, int64_t keep_stride, int64_t group) {                            \
     C best[SHMT_REDUCE_TILE];                                                                                                 \
     int32_t at[SHMT_REDUCE_TILE];                                                                                             \
@@ -72,10 +72,10 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
         }                                                                                                                     \
       }                                                                                                                       \
       for (int64_t k = 0; group == 1 && k < columns; k++)                                                                     \
-        FN(NAME##_offer)(&state[k], best[k], run->index + (r0 + at[k]) * run->index_stride);                                  \
+        FN(NAME##_update)(&state[k], best[k], run->index + (r0 + at[k]) * run->index_stride);                                  \
       for (int64_t g = 0, j = 0; group > 1 && g < group; g++)                                                                 \
         for (int64_t k = 0; k < run->n_keep; k++, j++)                                                                        \
-          FN(NAME##_offer_any)(&state[k], best[j], run->index + ((r0 + at[j]) * group + g) * run->index_stride);              \
+          FN(NAME##_update_unordered)(&state[k], best[j], run->index + ((r0 + at[j]) * group + g) * run->index_stride);              \
     }                                                                                                                         \
   }                                                                                                                           \
   static void FN(NAME##_columns)(const shmt__reduce_run* run, FN(NAME##_state) * state) {                                     \
@@ -83,12 +83,12 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
     const int64_t size = sizeof(T), most = FOLD_WIDTH / run->n_keep, worth = run->n_reduce / FOLD_ROWS;                       \
     const int64_t group = run->reduce_stride != run->n_keep * size ? 1 : most < worth ? most : worth;                         \
     if (group > 1) {                                                                                                          \
-      FN(NAME##_abreast)(run, state, size, group);                                                                            \
+      FN(NAME##_tile)(run, state, size, group);                                                                            \
       rest.n_reduce %= group;                                                                                                 \
       rest.in += (run->n_reduce - rest.n_reduce) * rest.reduce_stride;                                                        \
       rest.index += (run->n_reduce - rest.n_reduce) * rest.index_stride;                                                      \
     }                                                                                                                         \
-    FN(NAME##_abreast)(&rest, state, size, 1);                                                                                \
+    FN(NAME##_tile)(&rest, state, size, 1);                                                                                \
   }                                                                                                                           \
   /* Results one after the other, each of elements that lie together: the best of a stretch, then its place there. Short      \
    * rows' bests are looked for several at once. */                                                                           \
@@ -121,7 +121,7 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
         return 0;                                                                                                             \
       }                                                                                                                       \
       if (run->n_reduce < 2 * FOLD_FEW) {                                                                                     \
-        FN(NAME##_abreast)(run, state, run->keep_stride, 1);                                                                  \
+        FN(NAME##_tile)(run, state, run->keep_stride, 1);                                                                  \
         return 0;                                                                                                             \
       }                                                                                                                       \
       if (run->reduce_stride == (int64_t)sizeof(T)) {                                                                         \
@@ -134,11 +134,11 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
         state[j] = (FN(NAME##_state)){0, -1};                                                                                 \
       } else if (phase == SHMT_REDUCE_ACCUMULATE) {                                                                           \
         for (int64_t i = 0; i < run->n_reduce; i++)                                                                           \
-          FN(NAME##_offer)(&state[j], SHMT_X(run->in + j * run->keep_stride + i * run->reduce_stride),                        \
+          FN(NAME##_update)(&state[j], SHMT_X(run->in + j * run->keep_stride + i * run->reduce_stride),                        \
                            run->index + i * run->index_stride);                                                               \
       } else if (phase == SHMT_REDUCE_MERGE) {                                                                                \
         const FN(NAME##_state) t = ((const FN(NAME##_state)*)(const void*)run->other)[j];                                     \
-        if (t.index >= 0) FN(NAME##_offer)(&state[j], t.value, t.index);                                                      \
+        if (t.index >= 0) FN(NAME##_update)(&state[j], t.value, t.index);                                                      \
       } else if (run->out[1]) {                                                                                               \
         SHMT_AT(T, run->out[0], run->out_stride[0], j) = SHMT_STORE(state[j].value);                                          \
         SHMT_AT(int64_t, run->out[1], run->out_stride[1], j) = state[j].index;                                                \
@@ -149,7 +149,7 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
     return 0;                                                                                                                 \
   }
 #endif
-PLACE(argmax, amax, >)
-PLACE(argmin, amin, <)
-#undef PLACE
+ARG_REDUCTION(argmax, amax, >)
+ARG_REDUCTION(argmin, amin, <)
+#undef ARG_REDUCTION
 #undef IS_NAN

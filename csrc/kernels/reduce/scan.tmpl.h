@@ -133,7 +133,7 @@ SCAN(logcumsumexp, double, -INFINITY, FN(log_sum)(s, (double)x))
 
 #if !SHMT_IS_COMPLEX && !SHMT_IS_BAREBONES_UNSIGNED
 /* data: values, indices, input. A later equal one takes over; a NaN stays until the next NaN. */
-#define RUNNING_BEST(NAME, BETTER)                                                              \
+#define CUMULATIVE_EXTREMUM(NAME, BETTER)                                                              \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     C best = 0;                                                                                 \
     int64_t at = 0;                                                                             \
@@ -148,8 +148,8 @@ SCAN(logcumsumexp, double, -INFINITY, FN(log_sum)(s, (double)x))
       SHMT_AT(int64_t, data[1], strides[1], i) = at;                                            \
     }                                                                                           \
   }
-RUNNING_BEST(cummax, >=)
-RUNNING_BEST(cummin, <=)
-#undef RUNNING_BEST
+CUMULATIVE_EXTREMUM(cummax, >=)
+CUMULATIVE_EXTREMUM(cummin, <=)
+#undef CUMULATIVE_EXTREMUM
 #endif
 #undef SCAN

@@ -12,10 +12,10 @@
 #define STATE uint64_t
 #endif
 
-enum { FN(abreast) = 64, FN(chains) = 4 };
+enum { FN(row_tile) = 64, FN(chains) = 4 };
 
 /* `many` rows, each with a running result of its own that stays in a register. */
-#define RUN_CHAINS(MANY, BEGIN, STEP)                                                                              \
+#define SCAN_CHAINS(MANY, BEGIN, STEP)                                                                              \
   {                                                                                                                \
     STATE s[MANY];                                                                                                 \
     for (int k = 0; k < (MANY); k++) s[k] = BEGIN;                                                                 \
@@ -33,10 +33,10 @@ enum { FN(abreast) = 64, FN(chains) = 4 };
   }
 
 /* So many rows side by side that their results are vectors. */
-#define RUN_ABREAST(BEGIN, STEP)                                                                                   \
+#define SCAN_ROW_TILE(BEGIN, STEP)                                                                                   \
   {                                                                                                                \
-    const int64_t rows = n - first < FN(abreast) ? n - first : FN(abreast);                                       \
-    STATE s[FN(abreast)];                                                                                          \
+    const int64_t rows = n - first < FN(row_tile) ? n - first : FN(row_tile);                                       \
+    STATE s[FN(row_tile)];                                                                                          \
     for (int64_t r = 0; r < rows; r++) s[r] = BEGIN;                                                              \
     for (int64_t i = 0; i < shape->length; i++) {                                                                  \
       const T* const from = (const T*)(const void*)(x + i * shape->steps[1]) + first;                              \
@@ -56,13 +56,13 @@ enum { FN(abreast) = 64, FN(chains) = 4 };
     const char* x = data[1];                                                                                       \
     int64_t first = 0;                                                                                             \
     if (strides[0] == (int64_t)sizeof(T) && strides[1] == (int64_t)sizeof(T))                                      \
-      while (first < n) RUN_ABREAST(BEGIN, STEP)                                                                   \
-    while (first + FN(chains) <= n) RUN_CHAINS(FN(chains), BEGIN, STEP)                                            \
-    while (first < n) RUN_CHAINS(1, BEGIN, STEP)                                                                   \
+      while (first < n) SCAN_ROW_TILE(BEGIN, STEP)                                                                   \
+    while (first + FN(chains) <= n) SCAN_CHAINS(FN(chains), BEGIN, STEP)                                            \
+    while (first < n) SCAN_CHAINS(1, BEGIN, STEP)                                                                   \
   }
 SCAN_ROWS(cumsum_rows, 0, +)
 SCAN_ROWS(cumprod_rows, 1, *)
 #undef SCAN_ROWS
-#undef RUN_ABREAST
-#undef RUN_CHAINS
+#undef SCAN_ROW_TILE
+#undef SCAN_CHAINS
 #undef STATE

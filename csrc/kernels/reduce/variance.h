@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-typedef struct shmt__var_options {
+typedef struct shmt__var_args {
   double correction; /* taken from the count before dividing */
   bool root;         /* the standard deviation */
-} shmt__var_options;
+} shmt__var_args;
 
 typedef struct shmt__var_state {
   double n, mean, squares;

@@ -4,7 +4,7 @@
 #if SHMT_IS_HALF
 SHMT_WIDENED_REDUCTION(var, T)
 #else
-/* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
+/* var: ctx is shmt__var_args. A block's mean first, then its squares around that: two passes
  * over nearby memory; blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is
  * gone through again one element at a time in double: squares that overflow there are infinite, those of elements that
  * are infinite or NaN are NaN, wherever the elements lie. */
@@ -88,7 +88,7 @@ static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
   }
 }
 /* n dense elements. */
-static void FN(var_stretch)(shmt__var_state* s, const char* at, int64_t n) {
+static void FN(var_block)(shmt__var_state* s, const char* at, int64_t n) {
   const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n, miss = mean - (double)(C)mean;
   /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
   const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
@@ -112,13 +112,13 @@ static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* sta
     const char* in = run->in + j * run->keep_stride;
     if (run->reduce_stride == (int64_t)sizeof(T)) {
       for (int64_t i = 0; i < run->n_reduce; i += 4096)
-        FN(var_stretch)(&state[j], in + i * (int64_t)sizeof(T), run->n_reduce - i < 4096 ? run->n_reduce - i : 4096);
+        FN(var_block)(&state[j], in + i * (int64_t)sizeof(T), run->n_reduce - i < 4096 ? run->n_reduce - i : 4096);
       continue;
     }
     for (int64_t i = 0; i < run->n_reduce; i += STRETCH) {
       const int64_t n = run->n_reduce - i < STRETCH ? run->n_reduce - i : STRETCH;
       for (int64_t k = 0; k < n; k++) gathered[k] = SHMT_AT(const T, in, run->reduce_stride, i + k);
-      FN(var_stretch)(&state[j], (const char*)gathered, n);
+      FN(var_block)(&state[j], (const char*)gathered, n);
     }
   }
 }
@@ -137,7 +137,7 @@ int64_t SHMT_LOOP(var)(shmt__reduce_phase phase, const shmt__reduce_run* run) {
       const shmt__var_state t = ((const shmt__var_state*)(const void*)run->other)[j];
       FN(var_join)(&state[j], t.n, t.mean, t.squares);
     } else {
-      const shmt__var_options* o = run->ctx;
+      const shmt__var_args* o = run->ctx;
       const double divisor = (double)run->count - o->correction;
       const double var = state[j].squares / (divisor > 0 ? divisor : 0);
       SHMT_AT(T, run->out[0], run->out_stride[0], j) = SHMT_STORE((C)(o->root ? sqrt(var) : var));

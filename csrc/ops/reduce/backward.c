@@ -93,7 +93,7 @@ static shmt_status cumprod_backward_by_quotients(shmt_tensor* grad, shmt_tensor*
   SHMT_AUTO(shmt_tensor) sums = NULL;
 
   SHMT_TRY(shmt_op__mul_conj(grad, product, &terms));
-  SHMT_TRY(shmt_op__cumsum_back(terms, dim, &sums));
+  SHMT_TRY(shmt_op__cumsum_from_end(terms, dim, &sums));
   shmt__tensor_release(SHMT_TAKE(terms));
   return shmt_op__div_conj(sums, self, out);
 }
@@ -205,7 +205,7 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
 enum { PIECE = 1 << 16 }; /* elements whose slopes are calculated at a time */
 
 /* Elements [begin, begin + n) along dim of each of the three, into out. */
-static shmt_status norm_piece(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
+static shmt_status norm_backward_block(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
                               int64_t n, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) grad = NULL;
   SHMT_AUTO(shmt_tensor) self = NULL;
@@ -217,7 +217,7 @@ static shmt_status norm_piece(shmt_tensor* const* of, shmt_scalar ord, shmt_ints
   SHMT_TRY(shmt_op_narrow(of[1], along, begin, n, &self));
   SHMT_TRY(shmt_op_narrow(of[2], along, begin, n, &norm));
   SHMT_TRY(shmt_op_narrow(out, along, begin, n, &to));
-  SHMT_TRY(shmt_op__norm_slopes(grad, self, norm, ord, dim, &slopes));
+  SHMT_TRY(shmt_op__norm_backward_differentiable(grad, self, norm, ord, dim, &slopes));
   return shmt__tensor_copy(to, slopes);
 }
 
@@ -230,14 +230,14 @@ shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tenso
 
   if (self->numel <= PIECE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
       norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_unobserved_call(keys))
-    return shmt_op__norm_slopes(grad, self, norm, ord, dim, out);
+    return shmt_op__norm_backward_differentiable(grad, self, norm, ord, dim, out);
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   for (int d = 1; d < self->n_dims; d++)
     if (self->sizes[d] > 1 && (self->sizes[along] == 1 || result->strides[d] > result->strides[along])) along = d;
   const int64_t size = self->sizes[along], fit = PIECE / (self->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     n = fit < 1 ? 1 : fit < size - begin ? fit : size - begin;
-    SHMT_TRY(norm_piece((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));
+    SHMT_TRY(norm_backward_block((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

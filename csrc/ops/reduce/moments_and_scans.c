@@ -64,7 +64,7 @@ static bool is_single(const shmt_tensor* self, uint64_t mask) {
 }
 
 /* Fewer numbers to a result than their mean uses up leave nothing to divide by: NaN, of which torch warns. */
-static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_options* options) {
+static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_args* options) {
   int64_t n = self->numel > 0;
   for (int d = 0; d < self->n_dims; d++)
     if (mask >> d & 1) n *= self->sizes[d];
@@ -76,7 +76,7 @@ static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shm
 
 static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
                        bool root, shmt_tensor** out) {
-  const shmt__var_options options = {
+  const shmt__var_args options = {
       .correction = correction.tag == SHMT_SCALAR_NONE ? 1 : shmt__scalar_to_double(correction),
       .root = root};
   uint64_t mask;
@@ -369,7 +369,7 @@ typedef struct scan {
 } scan;
 
 /* Do rows that begin so far apart take less time together? */
-static bool scans_rows_together(const scan* s, const int64_t* strides, int64_t n) {
+static bool scans_many_rows(const scan* s, const int64_t* strides, int64_t n) {
   enum { SHORT = 32, SOME = 8 };
   const bool side_by_side = strides[0] == s->item && strides[1] == s->item && s->strides[1] != s->item;
 
@@ -381,7 +381,7 @@ static void scan_each_row(char* const* data, const int64_t* strides, int64_t n, 
   const scan* s = ctx;
   char* row_at[3] = {0};
 
-  if (scans_rows_together(s, strides, n)) {
+  if (scans_many_rows(s, strides, n)) {
     const shmt__scan_args shape = {s->length, {s->strides[0], s->strides[1]}};
     s->rows_loop(data, strides, n, &shape);
     return;

@@ -141,7 +141,7 @@ COMPLEX_RESULTS = {
 
 #: Another device than Meta is asked for, or none can be.
 OF_DEVICE = frozenset(
-    "to.device _number set_.source_Storage set_.source_Storage_storage_offset".split()
+    "to.device _wrapped_scalar set_.source_Storage set_.source_Storage_storage_offset".split()
 )
 
 #: The output's dtype is what the result is made in, as in torch.

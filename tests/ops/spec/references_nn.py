@@ -386,7 +386,7 @@ LOSSES: dict[str, Reference] = {
     "_huber_slope": lambda a, target, delta: np.clip(a - target, -delta, delta),
     "_entropy_slope": lambda a, target: (a - target) / np.maximum(a * (1 - a), 1e-12),
     "_logit_entropy_slope": lambda a, target: _sigmoid(a) - target,
-    "_weighted": lambda a, weight: a if weight is None else a * weight,
+    "_mul_optional_weight": lambda a, weight: a if weight is None else a * weight,
     "_loss_grad": lambda grad, slope, r: grad * slope / (slope.size if r == 1 else 1),
     "binary_cross_entropy": _bce,
     "binary_cross_entropy_with_logits": _bce_with_logits,
