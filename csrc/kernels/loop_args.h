@@ -180,10 +180,10 @@ typedef struct shmt__grid_sample_args {
 } shmt__grid_sample_args;
 
 /* Numbers for shifting and scaling a run of elements. */
-typedef struct shmt__norm_shape {
+typedef struct shmt__norm_args {
   double mean, scale, shift, slope, weight;
   bool uncentred; /* means are not taken off */
-} shmt__norm_shape;
+} shmt__norm_args;
 
 typedef struct shmt__sort_args {
   bool descending;

@@ -2,7 +2,7 @@
  *
  * Sums run in 64 lanes over blocks of 1024 elements, whose sums are added up in double: so many lanes that no
  * addition waits for the one before; short runs take fewer. A sum's data[0] is a double that it is added to; the ctx is
- * shmt__norm_shape.
+ * shmt__norm_args.
  */
 #include "kernels/row_lanes.tmpl.h"
 #include "kernels/loop_args.h"
@@ -32,7 +32,7 @@ ROW_SUM(sum_centred_product, (v -= shift, v *= w), 0)
   }
 #define RUN_SUM(NAME, SHORT, EXPR)                                                                            \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {        \
-    const shmt__norm_shape* s = ctx;                                                                   \
+    const shmt__norm_args* s = ctx;                                                                   \
     const T* x = (const T*)(const void*)data[1];                                                       \
     const T* g = data[2] ? (const T*)(const void*)data[2] : x;                                         \
     const C mean = (C)s->mean;                                                                         \

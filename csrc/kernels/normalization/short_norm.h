@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 /* Rows of so few elements are normalised so many at a time. */
-enum { SHMT_SHORT_NORM = 16, SHMT_NORMS_ABREAST = 64 };
+enum { SHMT_SHORT_ROW = 16, SHMT_SHORT_ROWS_PER_BLOCK = 64 };
 
-typedef struct shmt__short_norm {
+typedef struct shmt__short_norm_args {
   int64_t length;
   double eps;
   bool uncentred; /* means are not taken off */
   bool to_length; /* to length 1, where it is not below eps, instead of deviation 1 */
-} shmt__short_norm;
+} shmt__short_norm_args;
 
 #endif

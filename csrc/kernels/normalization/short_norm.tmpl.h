@@ -7,26 +7,26 @@
 #include "kernels/loops.h"
 #include "kernels/normalization/short_norm.h"
 
-enum { FN(cells) = SHMT_SHORT_NORM * SHMT_NORMS_ABREAST };
+enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };
 
 /* Elements i of all rows, and their places in `cells`. */
 #define EACH_CELL                                                                                                 \
-  for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_NORMS_ABREAST; r < n; \
+  for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_SHORT_ROWS_PER_BLOCK; r < n; \
                                                        r++, at += length, c++)
 
 /* data: out, x, weight or NULL, bias or NULL, and as doubles the rows' means, which are 0 when uncentred, and inverse
- * deviations or lengths. n rows, at most SHMT_NORMS_ABREAST, of at most SHMT_SHORT_NORM elements; ctx: shmt__short_norm. */
+ * deviations or lengths. n rows, at most SHMT_SHORT_ROWS_PER_BLOCK, of at most SHMT_SHORT_ROW elements; ctx: shmt__short_norm_args. */
 void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__short_norm* s = ctx;
+  const shmt__short_norm_args* s = ctx;
   const int64_t length = s->length;
   const T* const weight = (const T*)(const void*)data[2];
   const T* const bias = (const T*)(const void*)data[3];
   double* const means = (double*)(void*)data[4];
   double* const scales = (double*)(void*)data[5];
-  C cells[FN(cells)], factor[SHMT_NORMS_ABREAST];
+  C cells[FN(cells)], factor[SHMT_SHORT_ROWS_PER_BLOCK];
   const double share = s->to_length ? 1 : 1 / (double)length;
   const double added = s->to_length ? 0 : s->eps, least = s->to_length ? s->eps : 0;
-  double squares[SHMT_NORMS_ABREAST] = {0};
+  double squares[SHMT_SHORT_ROWS_PER_BLOCK] = {0};
   (void)strides;
 #if SHMT_IS_HALF
   C flat[FN(cells)];
@@ -56,7 +56,7 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
   }
   for (int64_t i = 0; i < length; i++) {
     const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding it keeps zeros' signs */
-    const C* const cell = cells + i * SHMT_NORMS_ABREAST;
+    const C* const cell = cells + i * SHMT_SHORT_ROWS_PER_BLOCK;
     SHMT_IVDEP for (int64_t r = 0; r < n; r++) out[r * length + i] = cell[r] * factor[r] * w + b;
   }
 #if SHMT_IS_HALF

@@ -12,7 +12,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef shmt__channels channels;
+typedef shmt__batch_norm_args channels;
 
 /* Channels that are taken at once where they are neighbours in memory: a line of the cache serves all. */
 enum { GROUP = 16 };
@@ -81,7 +81,7 @@ static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* 
     for (int64_t part = 0; part < p->cut.n; part++) {
       take_planes(p, x, grad, i, channel, n, part);
       for (int64_t g = 0, at = 0; g < n; g++, at += p->n * p->c->x.item) {
-        const shmt__norm_shape shape = {.mean = means ? means[g] : 0};
+        const shmt__norm_args shape = {.mean = means ? means[g] : 0};
         char* data[3] = {(char*)&sums[g], p->data[0] + at, p->data[1] ? p->data[1] + at : NULL};
         shmt__loops[row][p->c->dtype](data, NULL, p->n, &shape);
       }
@@ -90,7 +90,7 @@ static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* 
 
 /* The channels' elements of out from those of x, and of grad where there is one. */
 static void run_over(planes* p, int row, const shmt__part* x, const shmt__part* grad, int64_t channel, int64_t n,
-                     const shmt__norm_shape* shapes) {
+                     const shmt__norm_args* shapes) {
   const channels* c = p->c;
   const int64_t item = c->x.item, step = c->plane * item;
 
@@ -111,7 +111,7 @@ static void follow(const channels* c, shmt_tensor* running, int64_t k, double va
   if (running) shmt__norm_store(running, k, c->momentum * value + (1 - c->momentum) * shmt__norm_load(running, k, 0));
 }
 
-shmt__norm_shape shmt__batch_norm_settle(const channels* c, int64_t k, double mean, double square) {
+shmt__norm_args shmt__batch_norm_finish_statistics(const channels* c, int64_t k, double mean, double square) {
   const double count = (double)(c->n * c->plane);
   double scale;
 
@@ -125,7 +125,7 @@ shmt__norm_shape shmt__batch_norm_settle(const channels* c, int64_t k, double me
   }
   shmt__norm_store(c->mean, k, mean);
   shmt__norm_store(c->scale, k, scale);
-  shmt__norm_shape shape = {.scale = scale * shmt__norm_load(c->weight, k, 1)};
+  shmt__norm_args shape = {.scale = scale * shmt__norm_load(c->weight, k, 1)};
   shape.shift = shmt__norm_load(c->bias, k, 0) - mean * shape.scale;
   return shape;
 }
@@ -138,14 +138,14 @@ static void forward_channels(void* ctx, int64_t begin, int64_t end) {
   begin_planes(&p, c, false);
   for (int64_t k = begin, n; k < end; k += n) {
     double means[GROUP] = {0}, squares[GROUP] = {0};
-    shmt__norm_shape shapes[GROUP];
+    shmt__norm_args shapes[GROUP];
     n = end - k < p.group ? end - k : p.group;
     if (c->training) {
       sum_over(&p, SHMT_LOOP_run_sum, &c->x, NULL, k, n, NULL, means);
       for (int64_t g = 0; g < n; g++) means[g] /= count;
       sum_over(&p, SHMT_LOOP_run_square, &c->x, NULL, k, n, means, squares);
     }
-    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle(c, k + g, means[g], squares[g]);
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_finish_statistics(c, k + g, means[g], squares[g]);
     run_over(&p, SHMT_LOOP_run_affine, &c->x, NULL, k, n, shapes);
   }
 }
@@ -154,11 +154,11 @@ double shmt__batch_norm_mean(const channels* c, int64_t k) {
   return shmt__norm_load(c->training ? c->mean : c->running_mean, k, 0);
 }
 
-shmt__norm_shape shmt__batch_norm_settle_backward(const channels* c, int64_t k, double sum, double product) {
+shmt__norm_args shmt__batch_norm_finish_gradients(const channels* c, int64_t k, double sum, double product) {
   const double count = (double)(c->n * c->plane), weight = shmt__norm_load(c->weight, k, 1);
   const double scale =
       c->training ? shmt__norm_load(c->scale, k, 1) : 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
-  shmt__norm_shape shape = {.mean = shmt__batch_norm_mean(c, k), .scale = scale * weight, .weight = 1};
+  shmt__norm_args shape = {.mean = shmt__batch_norm_mean(c, k), .scale = scale * weight, .weight = 1};
 
   shmt__norm_store(c->to_weight, k, product * scale);
   shmt__norm_store(c->to_bias, k, sum);
@@ -176,12 +176,12 @@ static void backward_channels(void* ctx, int64_t begin, int64_t end) {
   begin_planes(&p, c, true);
   for (int64_t k = begin, n; k < end; k += n) {
     double means[GROUP], sums[GROUP], products[GROUP];
-    shmt__norm_shape shapes[GROUP];
+    shmt__norm_args shapes[GROUP];
     n = end - k < p.group ? end - k : p.group;
     for (int64_t g = 0; g < n; g++) means[g] = shmt__batch_norm_mean(c, k + g);
     sum_over(&p, SHMT_LOOP_run_sum, &c->grad, NULL, k, n, NULL, sums);
     sum_over(&p, SHMT_LOOP_run_product, &c->x, &c->grad, k, n, means, products);
-    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle_backward(c, k + g, sums[g], products[g]);
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_finish_gradients(c, k + g, sums[g], products[g]);
     if (!c->out) continue;
     if (c->training)
       run_over(&p, SHMT_LOOP_run_backward, &c->x, &c->grad, k, n, shapes);

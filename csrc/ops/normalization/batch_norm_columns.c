@@ -13,20 +13,20 @@
 enum {
   SHORT_PLANE = 128, /* elements; longer planes are better walked one by one */
   PER_SAMPLE = 16,   /* so are those of few samples: a column's parameters cost more than it has elements */
-  COLUMNS = SHMT_MOST_COLUMNS,
+  COLUMNS = SHMT_MAX_COLUMNS,
 };
 
 /* Columns [first, first + n), the channels from `channel` on. */
 typedef struct block {
-  const shmt__channels* c;
+  const shmt__batch_norm_args* c;
   int64_t first, n, channel, n_channels;
 } block;
 
-bool shmt__batch_norm_has_columns(const shmt__channels* c) {
+bool shmt__batch_norm_has_columns(const shmt__batch_norm_args* c) {
   return c->plane > 0 && c->plane < SHORT_PLANE && c->plane / PER_SAMPLE < c->n;
 }
 
-static block block_of(const shmt__channels* c, int64_t channel, int64_t end) {
+static block block_of(const shmt__batch_norm_args* c, int64_t channel, int64_t end) {
   const int64_t most = COLUMNS / c->plane, n = end - channel < most ? end - channel : most;
 
   return (block){c, channel * c->plane, n * c->plane, channel, n};
@@ -63,7 +63,7 @@ static bool have_pitch(const block* b, const shmt__part* p, int64_t* pitch) {
  * lie in rows is laid so, a few rows at a time. */
 static void run(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
                 const double* const* params, int n_params) {
-  const shmt__channels* c = b->c;
+  const shmt__batch_norm_args* c = b->c;
   const shmt__part* const given[2] = {x, grad};
   const int64_t item = c->x.item, pitch = c->n_channels * c->plane * item;
   _Alignas(64) char room[2][SHMT_PACK_BYTES];
@@ -71,7 +71,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   int64_t pitches[2] = {0, 0};
   bool as_is = true;
   shmt__part_chunks cut;
-  shmt__columns l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_params = n_params};
+  shmt__column_loop l = {.loop = row, .dtype = c->dtype, .is_sum = totals, .n = b->n, .n_params = n_params};
 
   for (int k = 0; k < 2; k++) {
     if (!given[k]) continue;
@@ -93,7 +93,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
     }
     if (totals) l.data[0] = (char*)totals;
     for (int k = 0; k < n_params; k++) l.data[l.n_matrices + 1 + k] = (char*)(uintptr_t)params[k];
-    shmt__columns_run(&l);
+    shmt__column_loop_run(&l);
   }
 }
 
@@ -117,7 +117,7 @@ static void spread(const block* b, double* columns, int64_t k, double value) {
 }
 
 static void forward_block(const block* b) {
-  const shmt__channels* c = b->c;
+  const shmt__batch_norm_args* c = b->c;
   const double count = (double)(c->n * c->plane);
   double sums[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS];
 
@@ -128,7 +128,7 @@ static void forward_block(const block* b) {
   }
   for (int64_t k = 0; k < b->n_channels; k++) {
     const double mean = c->training ? means[k * c->plane] : 0, square = c->training ? channel_sum(b, sums, k) : 0;
-    const shmt__norm_shape shape = shmt__batch_norm_settle(c, b->channel + k, mean, square);
+    const shmt__norm_args shape = shmt__batch_norm_finish_statistics(c, b->channel + k, mean, square);
     spread(b, scales, k, shape.scale);
     spread(b, shifts, k, shape.shift);
   }
@@ -136,15 +136,15 @@ static void forward_block(const block* b) {
 }
 
 static void backward_block(const block* b) {
-  const shmt__channels* c = b->c;
+  const shmt__batch_norm_args* c = b->c;
   double sums[COLUMNS], products[COLUMNS], means[COLUMNS], scales[COLUMNS], shifts[COLUMNS], slopes[COLUMNS];
 
   for (int64_t k = 0; k < b->n_channels; k++) spread(b, means, k, shmt__batch_norm_mean(c, b->channel + k));
   sum_columns(b, SHMT_LOOP_columns_sum, &c->grad, NULL, NULL, sums);
   sum_columns(b, SHMT_LOOP_columns_product, &c->x, &c->grad, means, products);
   for (int64_t k = 0; k < b->n_channels; k++) {
-    const shmt__norm_shape shape =
-        shmt__batch_norm_settle_backward(c, b->channel + k, channel_sum(b, sums, k), channel_sum(b, products, k));
+    const shmt__norm_args shape =
+        shmt__batch_norm_finish_gradients(c, b->channel + k, channel_sum(b, sums, k), channel_sum(b, products, k));
     spread(b, scales, k, shape.scale);
     spread(b, shifts, k, shape.shift);
     spread(b, slopes, k, shape.slope);

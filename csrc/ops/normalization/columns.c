@@ -14,14 +14,14 @@ enum { PIECES = 8, PIECE = 32768 /* elements */, WIDE = 64 };
 
 /* `fold` rows are one; a piece has so many of the given rows. */
 typedef struct pieces {
-  const shmt__columns* c;
+  const shmt__column_loop* c;
   int64_t fold, per;
-  double params[4][SHMT_MOST_COLUMNS];
-  double totals[PIECES][SHMT_MOST_COLUMNS];
+  double params[4][SHMT_MAX_COLUMNS];
+  double totals[PIECES][SHMT_MAX_COLUMNS];
 } pieces;
 
 /* How many rows are taken as one. */
-static int64_t find_fold(const shmt__columns* c) {
+static int64_t find_fold(const shmt__column_loop* c) {
   const int64_t row = c->n * (int64_t)shmt__dtype_size[c->dtype];
 
   for (int k = c->is_sum ? 1 : 0; k <= c->n_matrices; k++)
@@ -32,7 +32,7 @@ static int64_t find_fold(const shmt__columns* c) {
 
 /* So many given rows from `begin` on, as rows of `fold` of them. */
 static void run_rows(const pieces* p, char* totals, int64_t begin, int64_t fold, int64_t rows) {
-  const shmt__columns* c = p->c;
+  const shmt__column_loop* c = p->c;
   int64_t strides[3];
   char* data[7];
 
@@ -59,7 +59,7 @@ static void run_pieces(void* ctx, int64_t first, int64_t last) {
   }
 }
 
-void shmt__columns_run(const shmt__columns* c) {
+void shmt__column_loop_run(const shmt__column_loop* c) {
   pieces p; /* field by field: the rest is tens of kilobytes */
   const int64_t wanted = c->rows * c->n / PIECE + 1, n = wanted < PIECES ? wanted : PIECES;
   double* const sums = (double*)(void*)c->data[0];

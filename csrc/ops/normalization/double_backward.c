@@ -78,19 +78,19 @@ static shmt_status second(const form* f, const given* g, shmt_tensor** for_grad,
   SHMT_TRY(part(g->rstd, stats, g->input, 1, &rstd));
   SHMT_TRY(shmt_op_sub_Tensor(x, mean, shmt__scalar_int(1), &centred));
   SHMT_TRY(shmt_op_mul_Tensor(centred, rstd, &unit));
-  SHMT_TRY(shmt_op__norm_second_output(a, u, v, unit, rstd, w, dims, f->train, f->centred, &to_grad));
-  SHMT_TRY(shmt_op__norm_second_input(a, u, grad, unit, rstd, w, dims, f->train, f->centred, &to_input));
+  SHMT_TRY(shmt_op__norm_double_backward_output(a, u, v, unit, rstd, w, dims, f->train, f->centred, &to_grad));
+  SHMT_TRY(shmt_op__norm_double_backward_input(a, u, grad, unit, rstd, w, dims, f->train, f->centred, &to_input));
   SHMT_TRY(shmt_op_reshape(to_grad, shmt__tensor_sizes(g->grad), for_grad));
   SHMT_TRY(shmt_op_reshape(to_input, shmt__tensor_sizes(g->input), for_input));
   if (g->weight) {
     SHMT_AUTO(shmt_tensor) to_weight = NULL;
-    SHMT_TRY(shmt_op__norm_second_weight(a, grad, unit, rstd, dims, others, f->train, f->centred, &to_weight));
+    SHMT_TRY(shmt_op__norm_double_backward_weight(a, grad, unit, rstd, dims, others, f->train, f->centred, &to_weight));
     SHMT_TRY(shmt_op_reshape(to_weight, shmt__tensor_sizes(g->weight), for_weight));
   }
   return SHMT_OK;
 }
 
-shmt_status shmt__layer_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__layer_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
                                     shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight, shmt_tensor** for_grad,
                                     shmt_tensor** for_input, shmt_tensor** for_weight) {
@@ -103,7 +103,7 @@ shmt_status shmt__layer_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__group_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__group_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* mean, shmt_tensor* rstd,
                                     shmt_tensor* weight, int64_t n, int64_t channels, int64_t plane, int64_t group,
                                     shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_weight) {
@@ -119,7 +119,7 @@ shmt_status shmt__group_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__batch_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__batch_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* weight,
                                     shmt_tensor* running_mean, shmt_tensor* running_var, shmt_tensor* save_mean,
                                     shmt_tensor* save_invstd, bool train, double eps, shmt_tensor** for_grad,

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, COLUMNS = SHMT_MOST_COLUMNS };
+enum { GRAIN = 16384, COLUMNS = SHMT_MAX_COLUMNS };
 
 /* Everything dense; in the passes "apart" x, grad and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
 typedef struct groups {
@@ -44,7 +44,7 @@ static bool is_row(const groups* g) {
 
 /* Group k as one row, from x to out. */
 static void forward_row(const groups* g, int64_t k, double mean, double scale, char* x, char* out) {
-  const shmt__norm_shape shape = {.mean = mean, .scale = scale};
+  const shmt__norm_args shape = {.mean = mean, .scale = scale};
   const int64_t first = k % g->n_groups * g->per_group * shmt__tensor_item_bytes(g->x);
   char* data[4] = {out, x, g->weight ? shmt__norm_data(g->weight) + first : NULL,
                    g->bias ? shmt__norm_data(g->bias) + first : NULL};
@@ -67,7 +67,7 @@ static void forward_group(const groups* g, int64_t k, char* x, char* out) {
   }
   for (int64_t i = 0; i < g->per_group; i++) {
     const int64_t channel = k % g->n_groups * g->per_group + i;
-    shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
+    shmt__norm_args shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
     shape.shift = shmt__norm_load(g->bias, channel, 0) - mean * shape.scale;
     char* data[2] = {out + i * nbytes, x + i * nbytes};
     shmt__loops[SHMT_LOOP_run_affine][dtype](data, NULL, g->plane, &shape);
@@ -76,7 +76,7 @@ static void forward_group(const groups* g, int64_t k, char* x, char* out) {
 
 /* Are groups few elements each, and rows that weight and bias, if there are any, are the same for? */
 static bool are_short_rows(const groups* g) {
-  return g->per_group * g->plane <= SHMT_SHORT_NORM && (g->n_groups == 1 || (!g->weight && !g->bias)) && is_row(g);
+  return g->per_group * g->plane <= SHMT_SHORT_ROW && (g->n_groups == 1 || (!g->weight && !g->bias)) && is_row(g);
 }
 
 static void forward_groups(void* ctx, int64_t begin, int64_t end) {
@@ -109,7 +109,7 @@ static char* group_of(const groups* g, shmt_tensor* t, int64_t k) {
   return shmt__norm_data(t) + at * shmt__tensor_item_bytes(t);
 }
 
-static void forward_apart(void* ctx, int64_t begin, int64_t end) {
+static void forward_gathered(void* ctx, int64_t begin, int64_t end) {
   groups* g = ctx;
   const int64_t item = shmt__tensor_item_bytes(g->x);
   const uint64_t nbytes = (uint64_t)(g->per_group * g->plane * item);
@@ -139,13 +139,13 @@ static void sum_groups(const groups* g, int64_t n, const double* columns, double
 static void run_columns(const groups* g, int loop, int64_t n, double* sums, char* out, char* x, double* first,
                         double* second) {
   const int64_t pixel = channels_of(g) * shmt__tensor_item_bytes(g->x);
-  shmt__columns l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
+  shmt__column_loop l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
                      .n_matrices = out ? 1 : 2, .n_params = out ? 2 : 1,
                      .data = {out ? out : (char*)sums, x}, .strides = {pixel, pixel}};
 
   l.data[l.n_matrices + 1] = (char*)first;
   if (second) l.data[l.n_matrices + 2] = (char*)second;
-  shmt__columns_run(&l);
+  shmt__column_loop_run(&l);
 }
 
 /* n groups of an image whose channels come last, from k on, which are COLUMNS channels at most. */
@@ -175,7 +175,7 @@ static void forward_columns(const groups* g, int64_t k, int64_t n) {
   run_columns(g, SHMT_LOOP_columns_affine, many, NULL, out, x, scales, shifts);
 }
 
-static void forward_last(void* ctx, int64_t begin, int64_t end) {
+static void forward_channels_last(void* ctx, int64_t begin, int64_t end) {
   const groups* g = ctx;
   const int64_t most = COLUMNS / g->per_group;
 
@@ -198,7 +198,7 @@ static void backward_group(const groups* g, int64_t k, char* x, char* grad, char
   for (int64_t i = 0; i < g->per_group; i++) {
     const int64_t at = k * g->per_group + i;
     const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-    const shmt__norm_shape shape = {.mean = mean};
+    const shmt__norm_args shape = {.mean = mean};
     double* one = sums_of(g, 0) + at;
     double* with_x = sums_of(g, 1) + at;
     *one = *with_x = 0;
@@ -211,7 +211,7 @@ static void backward_group(const groups* g, int64_t k, char* x, char* grad, char
   }
   for (int64_t i = 0; out && i < g->per_group; i++) {
     const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-    const shmt__norm_shape shape = {.mean = mean,
+    const shmt__norm_args shape = {.mean = mean,
                                     .scale = scale,
                                     .weight = weight,
                                     .shift = -sum / count,
@@ -230,7 +230,7 @@ static void backward_groups(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void backward_apart(void* ctx, int64_t begin, int64_t end) {
+static void backward_gathered(void* ctx, int64_t begin, int64_t end) {
   groups* g = ctx;
   const int64_t block = g->per_group * g->plane * shmt__tensor_item_bytes(g->x);
   void* x = NULL;
@@ -321,9 +321,9 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.mean = means;
     g.rstd = scales;
     void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT       ? forward_groups
-                                                 : plane == 1 || g.per_group > COLUMNS ? forward_apart
-                                                                                       : forward_last;
-    shmt__parallel_for(n * group, run == forward_last ? grain_of_columns(&g) : grain_of(&g), run, &g);
+                                                 : plane == 1 || g.per_group > COLUMNS ? forward_gathered
+                                                                                       : forward_channels_last;
+    shmt__parallel_for(n * group, run == forward_channels_last ? grain_of_columns(&g) : grain_of(&g), run, &g);
     SHMT_TRY(check_memory(&g));
   }
   *out = SHMT_TAKE(result);
@@ -391,7 +391,7 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
     g.rstd = scales;
     g.sums = sums;
     g.out = for_input;
-    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_apart, &g);
+    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_gathered, &g);
     SHMT_TRY(check_memory(&g));
     if (for_weight) channel_sums(&g, 1, for_weight);
     if (for_bias) channel_sums(&g, 0, for_bias);

@@ -21,12 +21,12 @@ typedef struct layer_job {
 
 void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
-  const shmt__short_norm shape = {.length = j->length, .eps = j->eps, .uncentred = j->uncentred};
+  const shmt__short_norm_args shape = {.length = j->length, .eps = j->eps, .uncentred = j->uncentred};
   shmt_tensor* const stats[2] = {j->mean, j->rstd};
-  double moments[2][SHMT_NORMS_ABREAST];
+  double moments[2][SHMT_SHORT_ROWS_PER_BLOCK];
 
   for (int64_t r = begin, n; r < end; r += n) {
-    n = end - r < SHMT_NORMS_ABREAST ? end - r : SHMT_NORMS_ABREAST;
+    n = end - r < SHMT_SHORT_ROWS_PER_BLOCK ? end - r : SHMT_SHORT_ROWS_PER_BLOCK;
     char* data[6] = {shmt__norm_data(j->out) + r * step, shmt__norm_data(j->x) + r * step, shmt__norm_data(j->weight),
                      shmt__norm_data(j->bias), (char*)moments[0], (char*)moments[1]};
     shmt__loops[SHMT_LOOP_short_norm][j->x->dtype](data, NULL, n, &shape);
@@ -43,12 +43,12 @@ static void layer_rows(void* ctx, int64_t begin, int64_t end) {
   const shmt__norm_rows* j = &((const layer_job*)ctx)->rows;
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
-  if (j->length <= SHMT_SHORT_NORM) {
+  if (j->length <= SHMT_SHORT_ROW) {
     shmt__norm_short_rows(j, begin, end);
     return;
   }
   for (int64_t r = begin; r < end; r++) {
-    shmt__norm_shape shape = {0};
+    shmt__norm_args shape = {0};
     char* x = shmt__norm_data(j->x) + r * step;
     shmt__norm_moments(j->x->dtype, x, j->length, j->eps, j->uncentred, &shape.mean, &shape.scale);
     char* data[4] = {shmt__norm_data(j->out) + r * step, x, shmt__norm_data(j->weight), shmt__norm_data(j->bias)};
@@ -163,7 +163,7 @@ static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
   for (int64_t r = begin; r < end; r++) {
-    const shmt__norm_shape shape = {.mean = shmt__norm_load(j->mean, r, 0), .scale = shmt__norm_load(j->rstd, r, 1),
+    const shmt__norm_args shape = {.mean = shmt__norm_load(j->mean, r, 0), .scale = shmt__norm_load(j->rstd, r, 1),
                                     .uncentred = !j->mean};
     char* data[6] = {j->out ? shmt__norm_data(j->out) + r * step : NULL,
                      shmt__norm_data(j->x) + r * step,

@@ -62,13 +62,13 @@ typedef struct shmt__norm_rows {
   bool uncentred; /* means are not taken off */
 } shmt__norm_rows;
 
-/* Rows [begin, end) of at most SHMT_SHORT_NORM elements, many of them at a time. */
+/* Rows [begin, end) of at most SHMT_SHORT_ROW elements, many of them at a time. */
 void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end);
 
 /* Mean (0 when uncentred) and inverse deviation from it of a dense run. */
 static inline void shmt__norm_moments(shmt_dtype dtype, char* x, int64_t n, double eps, bool uncentred, double* mean,
                                       double* scale) {
-  shmt__norm_shape shape = {0};
+  shmt__norm_args shape = {0};
   double sum = 0, square = 0;
   char* data[3] = {(char*)&sum, x, NULL};
 
