@@ -57,17 +57,17 @@ static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, b
 }
 
 /* Softmax along a dim of `length`; in columns, neighbours along it are `step` bytes apart. */
-typedef struct shmt__softmax_shape {
+typedef struct shmt__softmax_args {
   int64_t length, step;
-} shmt__softmax_shape;
+} shmt__softmax_args;
 
 /* Negative log-likelihood: classes of a sample, and where the sums over samples go. */
-typedef struct shmt__nll_shape {
+typedef struct shmt__nll_args {
   int64_t n_classes, class_step, ignore_index;
   double scale;          /* backward: of every gradient */
   double* sums;          /* forward: losses, weights */
   shmt__bad_index* bad;  /* a target that is no class */
-} shmt__nll_shape;
+} shmt__nll_args;
 
 /* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
 typedef struct shmt__uniform_args {
@@ -157,14 +157,14 @@ typedef struct shmt__table_gather_args {
 } shmt__table_gather_args;
 
 /* A block of attention scores. */
-typedef struct shmt__attention_shape {
+typedef struct shmt__attention_args {
   int64_t width, values;         /* keys of the block; elements of a value */
   int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
   int64_t mask_row, mask_column; /* bytes */
   int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
   double scale;
   bool causal, mask_is_bool;
-} shmt__attention_shape;
+} shmt__attention_args;
 
 /* Steps of a tensor of images or of a grid, in elements: along the batch, the channels or coordinates, and depth, height, width. */
 typedef struct shmt__grid_view {

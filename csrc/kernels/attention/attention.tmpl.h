@@ -1,6 +1,6 @@
 /* kernels/attention/attention.tmpl.h -- rows of attention scores, a block of keys at a time. One dtype.
  *
- * n queries; ctx: shmt__attention_shape. Scores are dense rows of `width` keys. A query's sums are relative to the
+ * n queries; ctx: shmt__attention_args. Scores are dense rows of `width` keys. A query's sums are relative to the
  * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
  * Dao et al., "FlashAttention", 2022).
  */
@@ -13,14 +13,14 @@
 SHMT_ROW_SUMS
 
 /* The keys of this block that query i may look at. */
-static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {
+static inline int64_t SHMT_LOOP(visible)(const shmt__attention_args* s, int64_t i) {
   const int64_t n = s->visible + i;
   return !s->causal || n > s->width ? s->width : n < 0 ? 0 : n;
 }
 
 /* data: scores, mask or NULL. Scores that may be seen are scaled, and minus infinity where the mask is false. */
 void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const C scale = (C)s->scale;
 
   (void)strides;
@@ -40,7 +40,7 @@ void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int6
 
 /* data: scores, largest so far (n), sum so far (n), output so far (n, values). Scores become weights. */
 void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   T* largest = (T*)(void*)data[1];
   T* sums = (T*)(void*)data[2];
 
@@ -64,7 +64,7 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
 
 /* data: output, largest (n), sums (n), logsumexp (n). Divide; a query that sees nothing gives zeros. */
 void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const T* largest = (const T*)(const void*)data[1];
   const T* sums = (const T*)(const void*)data[2];
   T* lse = (T*)(void*)data[3];
@@ -153,7 +153,7 @@ static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, cons
  * exponential likes them. */
 void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { ROWS = 16 };
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   T* lse = (T*)(void*)data[4];
   T scores[ROWS * FN(lanes)], tops[ROWS];
 
@@ -190,7 +190,7 @@ void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, in
 /* data: scores, gradients of the weights, logsumexp (n), dot of output and its gradient (n). Scores become weights,
  * the second become gradients of the products of queries and keys. */
 void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const C scale = (C)s->scale;
   const T* lse = (const T*)(const void*)data[2];
   const T* dots = (const T*)(const void*)data[3];

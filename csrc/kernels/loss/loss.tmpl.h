@@ -1,6 +1,6 @@
 /* kernels/loss/loss.tmpl.h -- errors element by element, and negative log-likelihood of class numbers. One dtype.
  *
- * The errors are pointwise loops. The others' ctx: shmt__nll_shape. Samples lie strides[] bytes apart; the classes of one sample class_step bytes.
+ * The errors are pointwise loops. The others' ctx: shmt__nll_args. Samples lie strides[] bytes apart; the classes of one sample class_step bytes.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -12,28 +12,28 @@
 BINARY(absolute_error, ERROR)
 BINARY(squared_error, (a - b) * (a - b))
 /* ctx: where the parabola becomes a line. Below the normal numbers it is flat. */
-BINARY_WITH(smooth_error, const C beta = (C)SHMT_CTX_SCALAR(0); const C half = (C)0.5;
+BINARY_WITH(smooth_l1_error, const C beta = (C)SHMT_CTX_SCALAR(0); const C half = (C)0.5;
             const C over = beta >= (sizeof(C) == 4 ? (C)FLT_MIN : (C)DBL_MIN) ? 1 / beta : 0,
             ERROR < beta ? half * ERROR * (ERROR * over) : ERROR - half * beta)
 BINARY_WITH(huber_error, const C delta = (C)SHMT_CTX_SCALAR(0); const C half = (C)0.5,
             ERROR <= delta ? half * ERROR * ERROR : delta * (ERROR - half * delta))
 /* Their slopes: the difference, within the parabola. */
-BINARY_WITH(smooth_slope, const C beta = (C)SHMT_CTX_SCALAR(0); const C over = 1 / beta,
+BINARY_WITH(smooth_l1_derivative, const C beta = (C)SHMT_CTX_SCALAR(0); const C over = 1 / beta,
             a - b < -beta ? -1 : a - b > beta ? 1 : (a - b) * over)
-BINARY_WITH(huber_slope, const C delta = (C)SHMT_CTX_SCALAR(0), a - b < -delta ? -delta : a - b > delta ? delta : a - b)
+BINARY_WITH(huber_derivative, const C delta = (C)SHMT_CTX_SCALAR(0), a - b < -delta ? -delta : a - b > delta ? delta : a - b)
 #undef ERROR
 
 /* Divergence from b, a probability or its logarithm, of the distribution with the logarithm a. */
 #define LOSS_LOG(x) _Generic((C)0, float: shmt__logf, default: shmt__log)(x)
 #define LOSS_EXP(x) _Generic((C)0, float: shmt__expf, default: shmt__exp)(x)
-BINARY(divergence, (b == 0 ? 0 : b * LOSS_LOG(b)) - b * a)
-BINARY(log_divergence, LOSS_EXP(b) * (b - a))
+BINARY(kl_div_error, (b == 0 ? 0 : b * LOSS_LOG(b)) - b * a)
+BINARY(kl_div_log_target_error, LOSS_EXP(b) * (b - a))
 #undef LOSS_LOG
 #undef LOSS_EXP
 
 /* data: out (one loss per sample; NULL when only sums are wanted), x, target (int64), weight (per class, or NULL). */
 void SHMT_LOOP(nll_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__nll_shape* s = ctx;
+  const shmt__nll_args* s = ctx;
   double loss = 0, total = 0;
 
   for (int64_t i = 0; i < n; i++) {
@@ -58,7 +58,7 @@ void SHMT_LOOP(nll_forward)(char* const* data, const int64_t* strides, int64_t n
 
 /* data: grad of x (zeros so far), grad of out, target, weight or NULL. The gradient is times ctx->scale. */
 void SHMT_LOOP(nll_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__nll_shape* s = ctx;
+  const shmt__nll_args* s = ctx;
 
   for (int64_t i = 0; i < n; i++) {
     const int64_t t = *(const int64_t*)(const void*)(data[2] + i * strides[2]);

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct shmt__margin_shape {
+typedef struct shmt__margin_args {
   int64_t classes;
   double margin;
   bool squared;
-} shmt__margin_shape;
+} shmt__margin_args;
 
 #endif

@@ -24,7 +24,7 @@ static inline int64_t FN(mark)(const int64_t* target, int64_t n, unsigned char* 
 
 /* data: out (n), scores (n, classes), targets (n, classes; int64), marks (n, classes; bytes). Targets are below classes. */
 void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t classes = ((const shmt__margin_shape*)ctx)->classes;
+  const int64_t classes = ((const shmt__margin_args*)ctx)->classes;
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
@@ -50,7 +50,7 @@ void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int
 
 /* data: gradient of the scores (n, classes), gradient of out (n), scores, targets, marks. */
 void SHMT_LOOP(multilabel_margin_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t classes = ((const shmt__margin_shape*)ctx)->classes;
+  const int64_t classes = ((const shmt__margin_args*)ctx)->classes;
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ void SHMT_LOOP(multilabel_margin_backward)(char* const* data, const int64_t* str
 
 /* data: out (n), scores (n, classes), targets (n; int64), weights (classes) or NULL. */
 void SHMT_LOOP(multi_margin)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__margin_shape* s = ctx;
+  const shmt__margin_args* s = ctx;
   const T* weight = (const T*)(const void*)data[3];
 
   (void)strides;
@@ -101,7 +101,7 @@ void SHMT_LOOP(multi_margin)(char* const* data, const int64_t* strides, int64_t 
 
 /* data: gradient of the scores (n, classes), gradient of out (n), scores, targets (n), weights or NULL. */
 void SHMT_LOOP(multi_margin_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__margin_shape* s = ctx;
+  const shmt__margin_args* s = ctx;
   const T* weight = (const T*)(const void*)data[4];
 
   (void)strides;

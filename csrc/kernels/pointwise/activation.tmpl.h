@@ -88,11 +88,11 @@ UNARY_AVX512_OR(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(mag
 /* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
  * stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
-BINARY_COSTLY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
-BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
+BINARY_COSTLY(binary_cross_entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
+BINARY_COSTLY(binary_cross_entropy_with_logits_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
 /* Their slopes in a. */
-BINARY(entropy_slope, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
-BINARY_COSTLY(logit_entropy_slope, OWN(sigmoid)(a) - b)
+BINARY(binary_cross_entropy_derivative, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
+BINARY_COSTLY(binary_cross_entropy_with_logits_derivative, OWN(sigmoid)(a) - b)
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
 /* ctx: alpha, scale, input_scale. A block with nothing negative in it needs no exponentials. */

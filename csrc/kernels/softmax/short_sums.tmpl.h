@@ -12,7 +12,7 @@ enum { FN(together) = 512 };
 
 /* data: out (one element a row), x. n rows of ctx->length elements, few more than a vector's. */
 void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
   const int64_t most = FN(together) / length;
   C cells[FN(together)], shifts[FN(together)], sums[FN(together)];
 

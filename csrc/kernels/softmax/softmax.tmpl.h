@@ -72,7 +72,7 @@ static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n,
 
 /* data: out, x. */
 void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, false);
   for (int64_t r = 0; r < n; r++) {
@@ -97,7 +97,7 @@ enum { FN(some_rows) = 16, FN(near) = 16384 / sizeof(T) };
   for (int64_t first = 0, end; first < n && (end = n - first < most ? n : first + most); first = end)
 
 void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, true);
   EACH_OF_SOME_ROWS {
@@ -123,7 +123,7 @@ void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64
 
 /* data: out (one element a row), x. */
 void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return SHMT_LOOP(short_logsumexp)(data, strides, n, ctx);
   EACH_OF_SOME_ROWS {
@@ -142,7 +142,7 @@ void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_
 
 /* data: grad_in, grad_out, out of the forward. */
 void SHMT_LOOP(softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   for (int64_t r = 0; r < n; r++) {
     T* to = ROW(0, T);
@@ -175,7 +175,7 @@ static void FN(short_rows_back)(char* const* data, const int64_t* strides, int64
 }
 
 void SHMT_LOOP(log_softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows_back)(data, strides, n, length);
   for (int64_t r = 0; r < n; r++) {

@@ -14,7 +14,7 @@ enum { FN(columns) = 64 };
 #define CELL(k, TYPE) CELL_OF(k, i, TYPE)
 #define EACH_COLUMN for (int64_t c = 0; c < width; c++)
 #define COLUMN_BLOCKS                                                                       \
-  const shmt__softmax_shape* s = ctx;                                                       \
+  const shmt__softmax_args* s = ctx;                                                       \
   (void)strides;                                                                            \
   for (int64_t c0 = 0, width; c0 < n && (width = n - c0 < FN(columns) ? n - c0 : FN(columns)); c0 += FN(columns))
 
@@ -37,7 +37,7 @@ static inline const C* FN(row_in)(const T* x, C* buffer, int64_t width) {
 #endif
 
 /* The largest element of each of `width` columns. */
-static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt__softmax_shape* s) {
+static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt__softmax_args* s) {
   EACH_COLUMN top[c] = -(C)INFINITY;
   for (int64_t i = 0; i < s->length; i++, x = (const T*)(const void*)((const char*)x + s->step)) {
     C buffer[FN(columns)];
@@ -50,7 +50,7 @@ static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt
 /* Never rounded in between: exponentials are kept in C, or calculated twice where they are too many. */
 enum { FN(kept_rows) = 128 };
 
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_shape* s, const C* top,
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
                                      C* sum) {
   C kept[FN(kept_rows) * FN(columns)], buffer[FN(columns)];
   const bool keep = s->length <= FN(kept_rows);
@@ -74,7 +74,7 @@ static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t widt
   }
 }
 #else
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_shape* s, const C* top,
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
                                      C* sum) {
   for (int64_t i = 0; i < s->length; i++) {
     const C* x = CELL(1, const C);

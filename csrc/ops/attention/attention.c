@@ -29,7 +29,7 @@ typedef struct job {
   shmt_tensor *out, *lse, *grad;           /* rows side by side; lse dense, in the working dtype */
   shmt_tensor *grad_query, *grad_key, *grad_value; /* rows side by side */
   shmt_dtype work;
-  int64_t heads, n_heads_in_all, queries, keys, width, values;
+  int64_t heads, n_batch_heads, queries, keys, width, values;
   int64_t block; /* queries at a time */
   bool causal;
   double scale;
@@ -116,10 +116,10 @@ static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool add, shm
 
 /* Scores of a block of queries and keys, scaled and masked; *s is their shape. */
 static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt__matrix q, int64_t k0, shmt__matrix k,
-                        shmt__attention_shape* s) {
+                        shmt__attention_args* s) {
   char* data[2] = {room->scores, NULL};
 
-  *s = (shmt__attention_shape){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
+  *s = (shmt__attention_args){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
                                .scale = j->scale};
   multiply(j, q, shmt__matrix_transposed(k), false, dense(room->scores, q.rows, k.rows));
   if (j->mask) {
@@ -165,7 +165,7 @@ static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, i
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
-  shmt__attention_shape s = {.values = j->values};
+  shmt__attention_args s = {.values = j->values};
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item;
 
   fill_number(j, room->largest, n, -INFINITY);
@@ -198,7 +198,7 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
-  const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
+  const shmt__attention_args s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
   const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->out->strides[2] * item};
   char* const data[5] = {q.data, k.data, v.data, row_of(j, j->out, h, q0),
@@ -276,7 +276,7 @@ static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
     const shmt__matrix k = rows_of(j, j->key, h, k0, keys, room->key);
     const shmt__matrix v = rows_of(j, j->value, h, k0, keys, room->value);
     const shmt__matrix weights = dense(room->scores, n, keys), slopes = dense(room->grads, n, keys);
-    shmt__attention_shape s;
+    shmt__attention_args s;
     make_scores(j, room, h, q0, q, k0, k, &s);
     multiply(j, grad, shmt__matrix_transposed(v), false, slopes);
     char* data[4] = {room->scores, room->grads, lse, room->sums};
@@ -341,7 +341,7 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
                  SHMT_SHAPE_TEXT(mask), shmt__dtype_title(mask->dtype), SHMT_SHAPE_TEXT(query), SHMT_SHAPE_TEXT(key));
   j->work = work;
   j->heads = query->sizes[1];
-  j->n_heads_in_all = query->sizes[0] * query->sizes[1];
+  j->n_batch_heads = query->sizes[0] * query->sizes[1];
   j->queries = query->sizes[2];
   j->block = QUERIES;
   j->keys = key->sizes[2];
@@ -389,10 +389,10 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     j.out = result;
     j.lse = lse;
     /* Every block reads all keys: larger ones where there are enough for the threads. */
-    if (j.n_heads_in_all * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
+    if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
     const int64_t blocks = (j.queries + j.block - 1) / j.block;
     const int64_t work = least(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
-    shmt__parallel_for(j.n_heads_in_all * blocks, GRAIN / work + 1, forward_pieces, &j);
+    shmt__parallel_for(j.n_batch_heads * blocks, GRAIN / work + 1, forward_pieces, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   *out = SHMT_TAKE(result);
@@ -428,8 +428,8 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_TRY(check("scaled_dot_product_attention_flash_attention_backward", query, key, value, dropout_p, attn_mask,
                  scale, is_causal, &j));
   SHMT_REQUIRE(grad_out->n_dims == 4 && out->n_dims == 4 && grad_out->numel == out->numel &&
-                   out->numel == j.n_heads_in_all * j.queries * j.values &&
-                   logsumexp->numel == j.n_heads_in_all * j.queries && logsumexp->dtype == j.work &&
+                   out->numel == j.n_batch_heads * j.queries * j.values &&
+                   logsumexp->numel == j.n_batch_heads * j.queries && logsumexp->dtype == j.work &&
                    grad_out->dtype == query->dtype && out->dtype == query->dtype,
                SHMT_E_RUNTIME, "scaled_dot_product_attention_flash_attention_backward: expected the forward results, "
                "but got out %s, its gradient %s and logsumexp %s", SHMT_SHAPE_TEXT(out), SHMT_SHAPE_TEXT(grad_out),
@@ -438,7 +438,7 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_TRY(make_grad(query, heads_are_inside, &for_query));
   SHMT_TRY(make_grad(key, heads_are_inside, &for_key));
   SHMT_TRY(make_grad(value, heads_are_inside, &for_value));
-  const bool is_empty = j.n_heads_in_all == 0 || j.queries == 0 || j.keys == 0;
+  const bool is_empty = j.n_batch_heads == 0 || j.queries == 0 || j.keys == 0;
   if (!shmt__tensor_is_meta(query) && !is_empty) {
     SHMT_TRY(with_dense_rows(query, &q));
     SHMT_TRY(with_dense_rows(key, &k));
@@ -455,7 +455,7 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
     j.grad_query = for_query;
     j.grad_key = for_key;
     j.grad_value = for_value;
-    shmt__parallel_for(j.n_heads_in_all, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
+    shmt__parallel_for(j.n_batch_heads, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   if (!shmt__tensor_is_meta(query) && is_empty) {

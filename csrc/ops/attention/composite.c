@@ -231,7 +231,7 @@ static shmt_status two_products(shmt_tensor* a, bool ta, shmt_tensor* b, shmt_te
 
 /* With weights P, V' = grad V^T and slopes S = P (V' - rows(P V')) scale, the gradients are S K, S^T Q and P^T grad;
  * a, b, c are the gradients of these. */
-shmt_status shmt__attention_second(shmt_tensor* ggrad_query, shmt_tensor* ggrad_key, shmt_tensor* ggrad_value,
+shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tensor* ggrad_key, shmt_tensor* ggrad_value,
                                    shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
                                    bool is_causal, shmt_tensor* attn_mask, shmt_opt_float scale, shmt_tensor** for_grad,
                                    shmt_tensor** for_query, shmt_tensor** for_key, shmt_tensor** for_value) {

@@ -35,7 +35,7 @@ shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduc
   return multiply(slope, scaled, out);
 }
 
-shmt_status shmt__weighted(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
+shmt_status shmt__mul_optional_weight(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
   if (weight) return multiply(self, weight, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;

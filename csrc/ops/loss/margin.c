@@ -19,7 +19,7 @@ typedef struct operands {
 } operands;
 
 typedef struct job {
-  shmt__margin_shape shape;
+  shmt__margin_args shape;
   shmt__loop loop;
   char *to, *grad, *scores, *target, *last; /* grad is NULL forwards; last: weights or marks */
   int64_t item, to_step, target_step, last_step; /* bytes; steps from row to row */
@@ -139,7 +139,7 @@ shmt_status shmt__multi_margin_backward(shmt_tensor* grad, shmt_tensor* self, sh
                            (weight ? shmt__tensor_keys(weight) : 0);
 
   if (!shmt__is_unobserved_call(keys))
-    return shmt_op__multi_margin_slopes(grad, self, target, p, margin, weight, out);
+    return shmt_op__multi_margin_backward_differentiable(grad, self, target, p, margin, weight, out);
   return calculate("multi_margin_loss_backward", SHMT_LOOP_multi_margin_backward, &j, grad, self, target, weight,
                    false, out);
 }

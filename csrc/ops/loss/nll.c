@@ -90,7 +90,7 @@ static shmt_status prepare(shmt_tensor* x, shmt_dtype dtype, shmt_tensor* target
 }
 
 /* Call loop for all samples; first is per sample (stride 0 repeats one value) or per class. */
-static void walk(const operands* o, shmt__loop loop, shmt__nll_shape* shape, int64_t item, char* per_sample,
+static void walk(const operands* o, shmt__loop loop, shmt__nll_args* shape, int64_t item, char* per_sample,
                  int64_t sample_stride, char* classes, bool classes_first) {
   const int64_t plane = o->n_classes * o->inner * item;
 
@@ -118,7 +118,7 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
   SHMT_AUTO(shmt_tensor) total = NULL;
   double sums[2] = {0, 0};
   shmt__bad_index bad = {0};
-  shmt__nll_shape shape = {.ignore_index = ignore_index, .sums = sums, .bad = &bad};
+  shmt__nll_args shape = {.ignore_index = ignore_index, .sums = sums, .bad = &bad};
   const int64_t item = shmt__tensor_item_bytes(self);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_forward, self->dtype, "nll_loss_out_frame");
@@ -168,7 +168,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
-  shmt__nll_shape shape = {.ignore_index = ignore_index, .scale = 1};
+  shmt__nll_args shape = {.ignore_index = ignore_index, .scale = 1};
   const int64_t item = shmt__tensor_item_bytes(grad);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_backward, grad->dtype, "nll_loss_backward_out_frame");

@@ -160,7 +160,7 @@ shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduct
 
 shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double beta,
                                  shmt_tensor** out) {
-  const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_error, shmt__scalar_float(beta)};
+  const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_l1_error, shmt__scalar_float(beta)};
 
   SHMT_REQUIRE(beta >= 0, SHMT_E_RUNTIME, "smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return shmt_op_l1_loss(self, target, reduction, out);
@@ -185,7 +185,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
 }
 
 shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target, shmt_tensor** out) {
-  const error e = {"kl_div", log_target ? SHMT_LOOP_log_divergence : SHMT_LOOP_divergence, shmt__scalar_int(0)};
+  const error e = {"kl_div", log_target ? SHMT_LOOP_kl_div_log_target_error : SHMT_LOOP_kl_div_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) own = NULL;
   SHMT_AUTO(shmt_tensor) cross = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
@@ -236,7 +236,7 @@ static shmt_status check_unit(const char* what, shmt_tensor* t) {
 /* Below the Autograd key: nothing is recorded. */
 shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
                                        shmt_tensor** out) {
-  const error e = {"binary_cross_entropy", SHMT_LOOP_entropy_error, shmt__scalar_int(0)};
+  const error e = {"binary_cross_entropy", SHMT_LOOP_binary_cross_entropy_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
   SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
@@ -273,7 +273,7 @@ static shmt_status find_weighted_errors(shmt_tensor* self, shmt_tensor* target, 
 
 static shmt_status find_logit_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, shmt_tensor* pos_weight,
                                    int64_t reduction, shmt_tensor** out) {
-  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_logit_entropy_error, shmt__scalar_int(0)};
+  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_binary_cross_entropy_with_logits_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
   if (!weight && !pos_weight) return reduce_errors(&e, self, target, reduction, out);

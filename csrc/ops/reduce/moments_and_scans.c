@@ -301,7 +301,7 @@ enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay
 
 typedef struct exp_rows {
   shmt_tensor *x, *out;
-  shmt__softmax_shape shape;
+  shmt__softmax_args shape;
 } exp_rows;
 
 static void run_exp_rows(void* ctx, int64_t begin, int64_t end) {

@@ -14,7 +14,7 @@ typedef struct row_job {
   char* data[3];
   int n_data;
   int64_t outer, inner, item;
-  shmt__softmax_shape shape;
+  shmt__softmax_args shape;
   shmt__loop loop;
 } row_job;
 

@@ -43,7 +43,7 @@ STEPS = frozenset(
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
     _cov_products_weighted _cov_weighted _evenly_distribute_backward _cdist_backward
     _pdist_backward _pdist_backward_all_pairs _difference_norm_backward
-    _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
+    _multi_margin_backward _multi_margin_backward_differentiable _multilabel_margin_backward
     """.split()
 )
 
