@@ -1,4 +1,4 @@
-/* kernels/loop_args.h -- arguments, passed as ctx, of loops that are more than one run over elements. */
+/* kernels/loop_args.h -- argument structs that loops get as ctx, when they need more than pointers, strides and n. */
 #ifndef SHMT_KERNELS_LOOP_ARGS_H
 #define SHMT_KERNELS_LOOP_ARGS_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Strides in elements. alpha and beta point to one value of the sum type. */
+/* c = alpha * a @ b + beta * c. Strides are in elements; alpha and beta point to one value of the accumulation type. */
 typedef struct shmt__gemm_args {
   int64_t n, k;
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
@@ -21,7 +21,7 @@ typedef struct shmt__gemm_scalar {
   int64_t integer;
 } shmt__gemm_scalar;
 
-/* Distances from some rows to many others, which are transposed. */
+/* Distances from some rows to many other rows; the others are stored transposed. */
 typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
   int64_t others, pitch; /* number of others; elements from one of their coordinates to the next */
@@ -56,12 +56,12 @@ static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, b
   return i * s->stride;
 }
 
-/* Softmax along a dim of `length`; in columns, neighbours along it are `step` bytes apart. */
+/* Softmax along a dim of size `length`. For columns, `step` is the stride of that dim in bytes. */
 typedef struct shmt__softmax_args {
   int64_t length, step;
 } shmt__softmax_args;
 
-/* Negative log-likelihood: classes of a sample, and where the sums over samples go. */
+/* Negative log-likelihood: the classes of a sample, and where the sums over samples are stored. */
 typedef struct shmt__nll_args {
   int64_t n_classes, class_step, ignore_index;
   double scale;          /* backward: of every gradient */
@@ -69,7 +69,7 @@ typedef struct shmt__nll_args {
   shmt__bad_index* bad;  /* a target that is no class */
 } shmt__nll_args;
 
-/* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
+/* Uniform numbers in [from, to). For normal numbers: the mean and the standard deviation. */
 typedef struct shmt__uniform_args {
   double from, to;
 } shmt__uniform_args;
@@ -150,7 +150,7 @@ typedef struct shmt__resample_args {
   int precision;
 } shmt__resample_args;
 
-/* Which elements were gathered from element p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+/* For the backward of gather by a table: element p was gathered to list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
   int64_t inner; /* numbers of an element: 1, or the channels where they come last */
@@ -179,10 +179,10 @@ typedef struct shmt__grid_sample_args {
   shmt__grid_view views[8]; /* of the loop's operands */
 } shmt__grid_sample_args;
 
-/* Numbers for shifting and scaling a run of elements. */
+/* How the loops of normalization shift and scale a contiguous run of elements; each loop says which fields it reads. */
 typedef struct shmt__norm_args {
   double mean, scale, shift, slope, weight;
-  bool uncentred; /* means are not taken off */
+  bool uncentred; /* RMS norm: the mean is not subtracted */
 } shmt__norm_args;
 
 typedef struct shmt__sort_args {

@@ -1,4 +1,4 @@
-/* ops/scalar_expression.c -- arithmetic on numbers whose kind is known only at run time, and what becomes of temporaries. */
+/* ops/scalar_expression.c -- arithmetic on Scalars, and reuse of temporaries, for code generated from spec expressions. */
 #include "ops/scalar_expression.h"
 
 #include <complex.h>
@@ -105,7 +105,7 @@ shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out) {
 
 /* --- memory of temporaries --------------------------------------------------------------------- */
 
-/* Would other be broadcast to the sizes of t? */
+/* Can other be broadcast to the sizes of t? */
 static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
   const int extra = t->n_dims - other->n_dims;
   bool fits = extra >= 0;

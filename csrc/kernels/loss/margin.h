@@ -1,4 +1,4 @@
-/* kernels/loss/margin.h -- what the loops of margin losses are told. */
+/* kernels/loss/margin.h -- the arguments of the loops of margin losses. */
 #ifndef SHMT_KERNELS_LOSS_MARGIN_H
 #define SHMT_KERNELS_LOSS_MARGIN_H
 

@@ -1,15 +1,15 @@
-/* kernels/loss/margin.tmpl.h -- hinge losses of rows of scores against right classes, one dtype.
+/* kernels/loss/margin.tmpl.h -- multi_margin_loss and multilabel_margin_loss, and their backward. One dtype.
  *
- * A row's loss is a sum over pairs of a right and a wrong class; no pairs are stored.
+ * A row's loss is a sum over pairs of a target class and another class. No array of pairs is built.
  */
 #include "kernels/loops.h"
 #include "kernels/loss/margin.h"
 
-/* Another process may change the targets meanwhile: each is read once where it is used, and looked at again. */
+/* Another process may change targets in shared memory at any time, so a target is read once and then checked. */
 #define TARGET(AT) (*(const volatile int64_t*)(target + (AT)))
 #define IS_CLASS(CLASS, N) ((uint64_t)(CLASS) < (uint64_t)(N))
 
-/* Mark the classes listed before the first -1; how many are listed, repetitions too. */
+/* Marks the classes that are listed before the first -1. Returns the length of the list, with repetitions. */
 static inline int64_t FN(mark)(const int64_t* target, int64_t n, unsigned char* is_right) {
   int64_t listed = 0;
 

@@ -1,7 +1,7 @@
-/* kernels/normalization/short_norm.tmpl.h -- short dense rows normalised side by side. One dtype.
+/* kernels/normalization/short_norm.tmpl.h -- normalises many short contiguous rows at once, a lane for each row. One dtype.
  *
- * A loop over the elements of such a row would start and end more often than it runs: the rows are turned into columns,
- * a lane a row. Moments are in double. 16-bit floats are calculated in float, never rounded in between.
+ * A loop over the elements of a short row would cost more to start than to run, so a block of rows is transposed. Moments
+ * are in double. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -9,13 +9,13 @@
 
 enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };
 
-/* Elements i of all rows, and their places in `cells`. */
-#define EACH_CELL                                                                                                 \
+/* Loops over all elements of the block: element i of row r is at `at` in the rows and at `c` in the transposed cells. */
+#define EACH_CELL                                                                                                       \
   for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_SHORT_ROWS_PER_BLOCK; r < n; \
                                                        r++, at += length, c++)
 
-/* data: out, x, weight or NULL, bias or NULL, and as doubles the rows' means, which are 0 when uncentred, and inverse
- * deviations or lengths. n rows, at most SHMT_SHORT_ROWS_PER_BLOCK, of at most SHMT_SHORT_ROW elements; ctx: shmt__short_norm_args. */
+/* data: out, x, weight or NULL, bias or NULL; and for each row a double, the mean (0 when uncentred), and another, the
+ * inverse standard deviation or 2-norm. n is at most SHMT_SHORT_ROWS_PER_BLOCK; ctx: shmt__short_norm_args. */
 void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__short_norm_args* s = ctx;
   const int64_t length = s->length;

@@ -1,4 +1,5 @@
-/* kernels/pointwise/activation.tmpl.h -- activation functions of exponentials, and their derivatives (grad a, input b). */
+/* kernels/pointwise/activation.tmpl.h -- activation functions made of exponentials, and their backward loops, where a is the
+ * gradient and b the input. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/piecewise_double.h"
@@ -13,11 +14,11 @@ UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp
 #define NUMBER(k)     ((C)SHMT_CTX_SCALAR(k))
 #define ERF(x)        _Generic((C)0, float: shmt__erf_coarsef, default: shmt__erf)(x)
 
-/* Phi(x), the normal distribution, and its density. */
+/* Phi(x), the cumulative normal distribution, and its density. */
 static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
 static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-/* x Phi(x): what x is short of, or all there is left of 0 (which has x's sign, and is NaN for -inf, as torch's). Halves
- * have no use for its last places. */
+/* gelu is x Phi(x): for positive x it is x minus the tail product, for negative x minus the tail product (0 has x's sign,
+ * and -inf gives NaN, as in torch). Half-precision types use a coarser version. */
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
 #if SHMT_HAS_AVX512 && SHMT_IS_HALF
 UNARY_AVX512(gelu, shmt__avx512_gelu_coarsef)
@@ -51,7 +52,8 @@ static inline C FN(silu_derivative)(C x) {
 }
 BINARY_COSTLY(silu_backward, a* FN(silu_derivative)(b))
 
-/* Gated linear units: of halves a and b, and from the gradient a what the halves get, b of the first and c of the second. */
+/* Gated linear units of the first half a and the second half b. Backward, for the second half: a is the gradient, b the
+ * first and c the second half. */
 BINARY_COSTLY(glu, a * OWN(sigmoid)(b))
 static inline C FN(sigmoid_derivative)(C x) {
   const C s = OWN(sigmoid)(x);
@@ -62,13 +64,13 @@ TERNARY(glu_gate_backward, a * b * FN(sigmoid_derivative)(c))
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
   return (x > 0 ? x : 0) + OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(x)));
 }
-/* x tanh(log(1 + exp(x))), of n = (1 + exp(x))^2 - 1; from 40 on x itself. */
+/* mish: x tanh(log(1 + exp(x))), computed with n = (1 + exp(x))^2 - 1; from 40 on it is x itself. */
 SHMT_VMATH C FN(mish_of)(C x) {
   const C e = OWN(exp)(x > 40 ? 40 : x), n = (e + e) + e * e;
   return x * (n / (n + 2));
 }
 UNARY_COSTLY(mish, FN(mish_of)(a))
-/* The tanh t, and x s (1 - t^2) with s = sigmoid(x), which is nothing from 20 on. */
+/* The derivative of mish: t + x s (1 - t^2) with the tanh t and s = sigmoid(x); the second term is 0 from 20 on. */
 SHMT_VMATH C FN(mish_derivative)(C x) {
   const C e = OWN(exp)(x > 20 ? 20 : x), n = (e + e) + e * e, d = n + 2;
   return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
@@ -85,17 +87,18 @@ UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
 UNARY_AVX512_OR(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
-/* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
- * stays finite. */
+/* Binary cross-entropy of a probability a, or of a logit a, against a target b. Logarithms are at least -100, so that the
+ * loss stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
 BINARY_COSTLY(binary_cross_entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
-BINARY_COSTLY(binary_cross_entropy_with_logits_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
-/* Their slopes in a. */
+BINARY_COSTLY(binary_cross_entropy_with_logits_error,
+              (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
+/* Their derivatives in a. */
 BINARY(binary_cross_entropy_derivative, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
 BINARY_COSTLY(binary_cross_entropy_with_logits_derivative, OWN(sigmoid)(a) - b)
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
-/* ctx: alpha, scale, input_scale. A block with nothing negative in it needs no exponentials. */
+/* elu. ctx: alpha, scale, input_scale. A block without negative elements needs no exponentials. */
 #if SHMT_IS_HALF
 SHMT_WIDENED(elu, T, 1)
 #else

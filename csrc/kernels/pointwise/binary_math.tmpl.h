@@ -1,4 +1,4 @@
-/* kernels/pointwise/binary_math.tmpl.h -- the costlier functions of two numbers. */
+/* kernels/pointwise/binary_math.tmpl.h -- binary functions that cost more: pow, atan2, hypot, logaddexp, gcd, lcm, ... */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/piecewise_double.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #if SHMT_IS_INTEGRAL
-/* Wraps. A negative exponent leaves only 1 and -1 anything but 0, as in torch. */
+/* Integer power, which wraps. With a negative exponent only 1 and -1 give anything but 0, as in torch. */
 static inline C FN(power)(C a, C b) {
   __typeof__(SHMT_WRAPPING(a)) base = SHMT_WRAPPING(a), result = 1;
 
@@ -43,7 +43,7 @@ static inline C FN(multiple)(C a, C b) {
   if (g == 0 || g == (C)-1) return 0;
   const __typeof__(SHMT_WRAPPING(a)) product = SHMT_WRAPPING((C)(a / g)) * SHMT_WRAPPING(b);
 #if SHMT_IS_SIGNED
-  /* The absolute value before the product is cut to C's bits. */
+  /* Takes the absolute value before the product is truncated to C's bits. */
   const bool negative = product >> (sizeof product * 8 - 1);
   return (C)(negative ? 0 - product : product);
 #else
@@ -62,7 +62,7 @@ static inline C FN(power)(C a, C b) {
 }
 BINARY(pow, FN(power)(a, b))
 #undef CPOW
-/* In double: log(1 + z) has no exact form for short complex numbers. */
+/* Computed in double, because log(1 + z) has no exact form for complex64. */
 static inline C FN(log_add_exp)(C a, C b) {
   const double _Complex x = a, y = b;
   const bool swap = creal(x) < creal(y);
@@ -79,7 +79,7 @@ BINARY(logaddexp, FN(log_add_exp)(a, b))
 #else
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-/* Equal infinities are their own sum; a NaN passes. */
+/* Two equal infinities give that infinity; a NaN gives NaN. */
 SHMT_VMATH C FN(log_add_exp)(C a, C b) {
   const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
   const C y = high + OWN(log1p_unit)(OWN(exp)(-away));
@@ -105,7 +105,7 @@ BINARY_AVX512_OR(logaddexp, FN(log_add_exp)(a, b))
 BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
 BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))
-/* Neighbours of one sign are neighbouring integers, of the width of T. */
+/* nextafter: the bits of neighbouring numbers of one sign are neighbouring integers. */
 #define BITS __typeof__(_Generic((T*)0, float*: (uint32_t)0, double*: (uint64_t)0, default: (uint16_t)0))
 static inline C FN(next_of)(C a, C b) {
   T t = SHMT_STORE(a);

@@ -1,4 +1,4 @@
-/* kernels/pointwise/compare.tmpl.h -- comparisons: the result is bool. */
+/* kernels/pointwise/compare.tmpl.h -- eq, ne, lt, le, gt, ge. The result is bool. */
 #include "kernels/loops.h"
 
 COMPARE(eq, a == b)

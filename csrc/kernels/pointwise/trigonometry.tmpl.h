@@ -1,4 +1,4 @@
-/* kernels/pointwise/trigonometry.tmpl.h -- circular and hyperbolic functions of one number, and their inverses. */
+/* kernels/pointwise/trigonometry.tmpl.h -- trigonometric and hyperbolic functions, and their inverses. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/piecewise_double.h"
@@ -6,12 +6,10 @@
 #include "kernels/simd/vmath_double.h"
 #include "kernels/simd/avx512/inverse_trigonometric.h"
 #include "kernels/simd/avx512/inverse_hyperbolic.h"
-#include "kernels/simd/avx512/inverse_hyperbolic.h"
-#include "kernels/simd/avx512/inverse_hyperbolic.h"
 #include "kernels/simd/avx512/trigonometric.h"
 
 #if SHMT_IS_FLOATING
-/* Own functions for float and double, or those of the C library. */
+/* OWN(sin) is our function for the compute type, M(sin) that of the C library. */
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 

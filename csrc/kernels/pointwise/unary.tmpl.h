@@ -1,4 +1,4 @@
-/* kernels/pointwise/unary.tmpl.h -- arithmetic on one number: signs, rounding, roots, small powers. */
+/* kernels/pointwise/unary.tmpl.h -- cheap unary functions: neg, abs, sign, rounding, reciprocal, square, clamp, ... */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/vmath_double.h"
@@ -33,7 +33,7 @@ UNARY(trunc, a)
 UNARY(round, a)
 #elif SHMT_IS_FLOATING
 #if SHMT_IS_HALF
-/* The sign is a bit. */
+/* neg and abs of 16-bit floats change only the sign bit. */
 #define SIGN_LOOP(NAME, EXPR)                                                                       \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {     \
     const int64_t so = strides[0], sa = strides[1];                                                 \
@@ -70,7 +70,7 @@ void SHMT_LOOP(frexp)(char* const* data, const int64_t* strides, int64_t n, cons
     const C a = SHMT_LOAD(SHMT_AT(const T, data[2], strides[2], i));
     int exponent = 0;
     SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE(M(frexp)(a, &exponent));
-    /* What C leaves open for infinities and NaN is 0. */
+    /* The exponent of infinities and NaN, which C leaves unspecified, is 0. */
     SHMT_AT(int32_t, data[1], strides[1], i) = a - a == 0 ? exponent : 0;
   }
 }
@@ -110,7 +110,7 @@ UNARY(_conj_complex, FN(complex_of)(RE(a), -IM(a)))
 #if !SHMT_IS_LIMITED
 UNARY_AS(angle, R, , SHMT_NOTHING, _Generic((R)0, float: shmt__atan2f, default: shmt__atan2)(IM(a), RE(a)))
 UNARY(square, SHMT_CMUL(a, a))
-/* As SHMT_CDIV of 1, without branches. */
+/* The same result as SHMT_CDIV(1, a). No branches. */
 static inline __attribute__((always_inline)) C FN(reciprocal_of)(C a) {
   const R re = RE(a), im = IM(a);
   const bool is_steep = (re < 0 ? -re : re) < (im < 0 ? -im : im);
@@ -133,7 +133,7 @@ UNARY_WITH(nan_to_num, const R nan = (R)SHMT_CREAL(SHMT_CTX_SCALAR(0));
 #undef Z
 #endif
 #if !SHMT_IS_COMPLEX && !SHMT_IS_BAREBONES_UNSIGNED
-/* ctx: low, high, already in range of the dtype. A NaN stays; a limit that is NaN makes all NaN. */
+/* clamp by scalars. ctx: low, high, which fit the dtype. A NaN stays; a limit that is NaN gives NaN everywhere. */
 static inline C FN(clamped)(C a, C low, C high) {
   const C up = a < low ? low : a;
   return up > high ? high : up;

@@ -1,4 +1,4 @@
-/* kernels/reduce/all.tmpl.h -- are all of many elements not zero? */
+/* kernels/reduce/all.tmpl.h -- all: is every element nonzero? */
 #include "kernels/reduce/nonzero.h"
 #include "kernels/reduce/reduce_loops.h"
 

@@ -1,4 +1,4 @@
-/* kernels/reduce/any.tmpl.h -- is any of many elements not zero? */
+/* kernels/reduce/any.tmpl.h -- any: is any element nonzero? */
 #include "kernels/reduce/nonzero.h"
 #include "kernels/reduce/reduce_loops.h"
 

@@ -1,4 +1,4 @@
-/* kernels/reduce/count_nonzero.tmpl.h -- how many elements are not zero. */
+/* kernels/reduce/count_nonzero.tmpl.h -- count_nonzero: how many elements are nonzero. */
 #include "kernels/reduce/nonzero.h"
 #include "kernels/reduce/reduce_loops.h"
 

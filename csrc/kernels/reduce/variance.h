@@ -1,11 +1,11 @@
-/* kernels/reduce/variance.h -- what var and std are told, and their state. */
+/* kernels/reduce/variance.h -- the arguments and the state of the loop of var and std. */
 #ifndef SHMT_KERNELS_REDUCE_VARIANCE_H
 #define SHMT_KERNELS_REDUCE_VARIANCE_H
 
 #include <stdbool.h>
 
 typedef struct shmt__var_args {
-  double correction; /* taken from the count before dividing */
+  double correction; /* subtracted from the count before dividing */
   bool root;         /* the standard deviation */
 } shmt__var_args;
 

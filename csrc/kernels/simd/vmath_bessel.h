@@ -1,8 +1,8 @@
 /* kernels/simd/vmath_bessel.h -- Bessel functions and Airy's function of doubles, without branches.
  *
- * Each function is for the interval its comment names; special_bessel.tmpl.h puts the intervals together. Polynomials
- * and quotients of them were fitted to values with 60 digits at the Chebyshev nodes of the interval, the degree being
- * the first whose error is below 2^-55. tools/accuracy.py measures what is left.
+ * Each function is valid on the interval that its comment names; special_bessel.tmpl.h puts the intervals together.
+ * Polynomials and rational functions were fitted to values with 60 digits at the Chebyshev nodes of the interval, with the
+ * lowest degree whose error is below 2^-55. tools/accuracy.py measures the remaining error.
  *
  * Source of the forms: NIST Digital Library of Mathematical Functions, 9.7 (Airy), 10.17 (J and Y), 10.31 and 10.40
  * (modified Bessel functions).
@@ -106,7 +106,7 @@ SHMT_VMATH double shmt__k1_far(double w) {
 
 /* --- first and second kind ------------------------------------------------------------------ */
 
-/* Up to 5; the zero inside stands before the polynomial, in two parts. */
+/* For |x| <= 5. The zero in the interval is a factor before the polynomial, given in two parts. */
 SHMT_VMATH double shmt__j0_near(double x) {
   const double u = x * x * 0.08 - 1.0;
   const double p = POLY(u, -0.05728080421634534, 0.07436630462755323, -0.03277786210789048, 0.0073758943041960226,
@@ -140,7 +140,7 @@ SHMT_VMATH double shmt__y1_near(double x) {
   return SHMT_MADD(0.6366197723675814, SHMT_MADD(shmt__log(x), shmt__j1_near(x), -1.0 / x), x * p);
 }
 
-/* From 5 on, of w = 25 / x^2: the two slowly changing factors of Hankel's form, the second times x. */
+/* From 5 on, as functions of w = 25 / x^2: the two slowly varying factors of Hankel's form, the second times x. */
 SHMT_VMATH double shmt__j0_even(double w) {
   const double p = POLY(w, 1.0, 6.802579773958904, 15.436871188786194, 14.632680947308685, 5.945078158254498,
                         0.9522896116196344, 0.04738804339382542, 0.00035838803359319665);
@@ -169,10 +169,10 @@ SHMT_VMATH double shmt__j1_odd(double w) {
                         14.506230926326028, 2.195262494720148, 0.11502341969183881, 0.0012080129676252886);
   return p / q;
 }
-/* From 5 to SHMT_TRIG_LIMIT_DOUBLE. sin(x) and cos(x) are added rather than pi / 4 taken from x: a rounded angle would
- * be off by as much as x has lost. */
-#define HANKEL(order)                                                        \
-  const double w = 25.0 / (x * x), s = shmt__sin(x), c = shmt__cos(x);       \
+/* From 5 to SHMT_TRIG_LIMIT_DOUBLE. Combines sin(x) and cos(x) instead of subtracting pi / 4 from x, because the
+ * subtraction would round the angle. */
+#define HANKEL(order)                                                         \
+  const double w = 25.0 / (x * x), s = shmt__sin(x), c = shmt__cos(x);        \
   const double p = shmt__j##order##_even(w), q = shmt__j##order##_odd(w) / x; \
   const double scale = 0.5641895835477563 / __builtin_sqrt(x), sum = c + s, difference = s - c
 SHMT_VMATH double shmt__j0_far(double x) {
@@ -195,7 +195,7 @@ SHMT_VMATH double shmt__y1_far(double x) {
 
 /* --- Airy ------------------------------------------------------------------------------------ */
 
-/* 2/3 x^(3/2) for x > 0 as the value and *low, what it lacks: an exponential and an angle show it. */
+/* 2/3 x^(3/2) for x > 0, as a value and its rounding error *low: an exponential or an angle of it needs both. */
 SHMT_VMATH double shmt__airy_argument(double x, double* low) {
   const double root = __builtin_sqrt(x), root_low = -shmt__square_error(root, x) / (2.0 * root);
   const double cube = x * root, cube_low = shmt__product_error(x, root, cube) + x * root_low;

@@ -1,6 +1,6 @@
 /* kernels/simd/vmath_normal.h -- the normal distribution and the inverse error functions of doubles, without branches.
  *
- * Fitted as the functions of vmath_bessel.h; special_normal.tmpl.h puts the intervals together.
+ * They were fitted as those of vmath_bessel.h; special_normal.tmpl.h puts the intervals together.
  *
  * Source of the forms: Wichura, "Algorithm AS 241: The percentage points of the normal distribution", 1988.
  */
@@ -10,7 +10,7 @@
 #include "kernels/simd/polynomial.h"
 #include "kernels/simd/vmath_double.h"
 
-/* exp(t*t) erfc(t) for t >= 0: the asymptotic series far out. */
+/* exp(t*t) erfc(t) for t >= 0; for large t by the asymptotic series. */
 SHMT_VMATH double shmt__erfcx_right(double t) {
   const double z = 0.5 / (t * t);
   const double near = shmt__erfcx_near(t > 27.3 ? 27.3 : t);
@@ -27,7 +27,7 @@ SHMT_VMATH double shmt__erfcx(double x) {
   const double left = a > 26.7 ? INFINITY : 2.0 * shmt__exp_of_square(c) - y;
   return x < 0 ? left : y;
 }
-/* The area beyond a >= 0. */
+/* The area of the normal distribution beyond a >= 0. */
 SHMT_VMATH double shmt__normal_tail(double a) {
   const double c = a > 40.0 ? 40.0 : a, square = c * c, lost = shmt__square_error(c, square);
   const double e = shmt__exp(-0.5 * square), t = c * 0.70710678118654757;

@@ -1,4 +1,4 @@
-/* kernels/special/special_bessel.c -- Bessel functions and Airy's function of arguments far out, one by one.
+/* kernels/special/special_bessel.c -- Bessel functions and Airy's function of large arguments, one element at a time.
  *
  * Source: NIST Digital Library of Mathematical Functions, 9.7.
  */

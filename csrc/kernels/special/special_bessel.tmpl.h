@@ -1,6 +1,6 @@
-/* kernels/special/special_bessel.tmpl.h -- Bessel functions and Airy's function, one dtype.
+/* kernels/special/special_bessel.tmpl.h -- Bessel functions and Airy's function. One dtype.
  *
- * Calculated in double, so that shorter floats are right to their last place. Arguments outside a function's domain
+ * They are computed in double, so that shorter types are exact to the last place. Arguments outside a function's domain
  * give NaN, poles give infinity.
  */
 #include "kernels/simd/piecewise_double.h"
@@ -24,7 +24,7 @@ IN_DOUBLE_RUNNER
 
 /* --- modified Bessel functions ---------------------------------------------------------------- */
 
-/* At infinity exp(x) times a factor that is 0: NaN, as in torch. */
+/* At infinity the result is exp(x) times a factor of 0: NaN, as in torch. */
 SPECIAL(i0, OTHERWISE(a)
   PIECE(IS_NEAR, shmt__i0_near(a * a))
   PIECE(IS_MIDDLE, shmt__i0_middle(SIZE) / ROOT * GROWTH * GROWTH)

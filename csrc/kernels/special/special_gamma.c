@@ -106,7 +106,7 @@ static double trigamma(double x) {
 
 double shmt__polygamma(int64_t n, double x) {
   if (n == 0) return shmt__digamma(x);
-  /* As torch has it at the ends: only the first derivative has a limit. */
+  /* At the infinities as in torch: only the first derivative has a limit. */
   if (isinf(x) && (x > 0) == (n > 1)) return NAN;
   if (n == 1) return trigamma(x);
   const double s = (double)n + 1;
@@ -183,7 +183,7 @@ static double lgamma_near_one(double a) {
   return sum;
 }
 
-/* The upper function for small a and x, where 1 - P would cancel. */
+/* The upper function Q for small a and x, where 1 - P would cancel. */
 static double upper_series(double a, double x) {
   const double log_factor = a * log(x) - lgamma_near_one(a);
   double sum = 0, term = 1;
@@ -196,7 +196,7 @@ static double upper_series(double a, double x) {
   return -expm1(log_factor) - exp(log_factor) * a * sum;
 }
 
-/* Temme's uniform expansion: two terms are exact for a above a million. Q when upper, else P. */
+/* Temme's uniform expansion, of which two terms are enough for a above a million. Q when upper, else P. */
 static double uniform(double a, double x, int upper) {
   const double m = (x - a) / a;
   const double half_square = -log1p_minus(m); /* eta^2 / 2 */
@@ -211,11 +211,11 @@ static double uniform(double a, double x, int upper) {
 
 enum { UNIFORM_FROM = 1000000 };
 
-/* What the limits are; -1: neither argument is at one. */
+/* The value of P where an argument is at a limit of its range; -1 when neither is. */
 static double lower_at_limits(double a, double x) {
   if (x < 0 || a < 0) return NAN;
   if (a == 0) return x > 0 ? 1 : NAN;
-  /* The ends of the integral decide also for an unknown a. */
+  /* x == 0 and x == infinity decide the integral, also when a is NaN. */
   if (x == 0) return 0;
   if (isinf(a)) return isinf(x) ? NAN : 0;
   if (isinf(x)) return 1;

@@ -1,6 +1,6 @@
-/* kernels/special/special_normal.tmpl.h -- inverse and scaled error functions, the normal distribution, entropy; one dtype.
+/* kernels/special/special_normal.tmpl.h -- erfinv, erfcx, ndtr, log_ndtr, ndtri, entr. One dtype.
  *
- * Calculated in double, so that shorter floats are right to their last place, but for one that floats can do alone.
+ * They are computed in double, so that shorter types are exact to the last place, except erfinv, which has a float version.
  */
 #include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/vmath_normal.h"
@@ -21,7 +21,7 @@ SPECIAL(special_log_ndtr, OTHERWISE(a)
   PIECE(a >= -1, shmt__log_ndtr_right(a)))
 #endif
 
-/* exp(-16): the root of minus its logarithm is 4. */
+/* exp(-16), where sqrt(-log(x)) is 4. */
 #define FAR  1.1253517471925912e-07
 #define LOW  (a < 0.5 ? a : 1.0 - a)
 #define SIDE (a < 0.5 ? -1.0 : 1.0)

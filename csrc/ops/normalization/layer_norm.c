@@ -1,4 +1,4 @@
-/* ops/normalization/layer_norm.c -- layer and RMS normalisation, forward and backward. */
+/* ops/normalization/layer_norm.c -- native_layer_norm and RMS norm, and their backward. */
 #include "ops/normalization/normalization.h"
 
 #include "generated/impls.h"
@@ -103,7 +103,7 @@ shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, co
   return SHMT_OK;
 }
 
-/* Rows of the last dims normalised; RMS takes no mean off and makes none. */
+/* Normalises rows, which are the last dims. mean == NULL: RMS norm, which subtracts no mean. */
 static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints shape, shmt_tensor* weight,
                                  shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
                                  shmt_tensor** rstd) {
@@ -204,7 +204,7 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   if (wants_input)
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   layer_job j = {.grad = g, .rows = {.x = x, .weight = w, .mean = m, .rstd = s, .length = length, .out = result}};
-  /* Rows' own gradients are independent; the sums over rows are not. */
+  /* The gradients of rows are independent, so threads share them; the sums over rows run on one thread. */
   if (wants_input && rows > 0 && length > 0)
     shmt__parallel_for(rows, GRAIN / length + 1, layer_backward_rows, &j);
   j.rows.out = NULL;
@@ -215,7 +215,7 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   return SHMT_OK;
 }
 
-/* The gradients that `wants` asks for, of input, weight and bias. */
+/* Computes those of the gradients of input, weight and bias that `wants` asks for. */
 static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints shape, shmt_tensor* mean,
                                    shmt_tensor* rstd, shmt_tensor* weight, const bool wants[3],
                                    shmt_tensor** const outs[3]) {

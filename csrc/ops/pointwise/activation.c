@@ -1,4 +1,4 @@
-/* ops/pointwise/activation.c -- activation functions with a choice of formula, gates and learned slopes. */
+/* ops/pointwise/activation.c -- activation functions that are more than one loop: gelu (two approximations), glu, prelu. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -54,7 +54,7 @@ shmt_status shmt__gelu_backward(shmt_tensor* grad_output, shmt_tensor* self,
 
 /* --- gated linear units ------------------------------------------------------------------- */
 
-/* The dim to halve, from 0 on. */
+/* Wraps dim and checks that its size is even. */
 static shmt_status check_even_dim(const shmt_tensor* self, int64_t dim, int64_t* out) {
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "glu does not support scalars because halving size must be even");
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, out));
@@ -63,7 +63,7 @@ static shmt_status check_even_dim(const shmt_tensor* self, int64_t dim, int64_t*
   return SHMT_OK;
 }
 
-/* The first or second half of t along dim: an alias, a new reference. */
+/* A view of the first (which == 0) or second half of t along dim. New reference. */
 static shmt_status half_of(shmt_tensor* t, int64_t dim, int which, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
 
@@ -109,7 +109,7 @@ shmt_status shmt__glu_backward(shmt_tensor* grad_output, shmt_tensor* self, int6
   return SHMT_OK;
 }
 
-/* --- learned slopes ------------------------------------------------------------------------- */
+/* --- prelu ---------------------------------------------------------------------------------- */
 
 shmt_status shmt__prelu(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) slopes = NULL;

@@ -1,4 +1,4 @@
-/* ops/pointwise/pointwise.c -- operators that are one loop: the families. */
+/* ops/pointwise/pointwise.c -- runs operators that are a single element-wise loop. */
 #include "ops/pointwise/pointwise.h"
 
 #include "base/promote.h"
@@ -17,7 +17,8 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
   return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
 }
 
-/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves, but for alpha. */
+/* Do the scalars fit the dtype that the loop computes in? For float16 and bfloat16 that is float32, but alpha must fit the
+ * dtype itself. */
 static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alpha, shmt_dtype dtype) {
   if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
   for (int i = 0; i < n; i++)
@@ -25,9 +26,9 @@ static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alp
   return SHMT_OK;
 }
 
-enum { ALPHA = -1 }; /* the ctx of add and sub: one number */
+enum { ALPHA = -1 }; /* in place of a count of scalars: the ctx is the single scalar alpha of add and sub */
 
-/* ctx: n scalars, or with n == 0 whatever the loop takes. */
+/* Builds the iterator and runs the loop. ctx is n scalars, which are checked; with n == 0 it is whatever the loop takes. */
 static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;
@@ -105,7 +106,7 @@ shmt_status shmt__pointwise_binary(const shmt__pointwise* p, shmt_tensor* self, 
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, NULL, out);
 }
 
-/* alpha must be of no higher kind than the result: a fraction means nothing to integers. */
+/* alpha must not be of a higher category than the result: an integer result has no use for a fraction. */
 static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self,
                                const shmt_tensor* other, shmt_scalar alpha) {
   int kind = shmt__dtype_category(self->dtype), other_kind = shmt__dtype_category(other->dtype);

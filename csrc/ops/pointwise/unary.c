@@ -1,4 +1,4 @@
-/* ops/pointwise/unary.c -- functions of one number that prepare more than their loop. */
+/* ops/pointwise/unary.c -- unary operators that prepare arguments or results around their loop. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -21,7 +21,7 @@ shmt_status shmt__pointwise_neg(const shmt__pointwise* p, shmt_tensor* self, shm
   return shmt__pointwise_unary(p, self, out);
 }
 
-/* The loop of a complex dtype stores real numbers. */
+/* For a complex dtype the loop stores real numbers. */
 shmt_status shmt__pointwise_unary_real(const shmt__pointwise* p, shmt_tensor* self,
                                     shmt_tensor** out) {
   shmt__pointwise real = *p;
@@ -33,7 +33,7 @@ shmt_status shmt__pointwise_unary_real(const shmt__pointwise* p, shmt_tensor* se
   return shmt__pointwise_unary(&real, self, out);
 }
 
-/* angle: integers give the default dtype; their loops store float32. */
+/* angle. Integers are cast to the default dtype first. */
 shmt_status shmt__pointwise_unary_angle(const shmt__pointwise* p, shmt_tensor* self,
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
@@ -43,7 +43,7 @@ shmt_status shmt__pointwise_unary_angle(const shmt__pointwise* p, shmt_tensor* s
   return shmt__pointwise_unary(p, cast, out);
 }
 
-/* 10^|decimals|; whether to divide by it. */
+/* The loop gets 10^|decimals|, and whether to divide by it first. */
 shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tensor** out) {
   static const shmt__pointwise plain = {"round", SHMT_LOOP_round, SHMT_PROMOTE_NONE,
                                         SHMT_DTYPE_NONE, true};
@@ -69,11 +69,11 @@ shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_flo
                          : real == SHMT_FLOAT16 ? 65504.0
                                                 : 3.3895313892515355e38;
 
-  /* Whole numbers are all finite: or-ing them with themselves is the copy. */
+  /* Integers are always finite, so the result is a copy: x | x. */
   if (shmt__dtype_category(self->dtype) < 2) return shmt__pointwise_binary(&copy, self, self, out);
   const double given[] = {nan.has ? nan.value : 0, posinf.has ? posinf.value : largest,
                           neginf.has ? neginf.value : -largest};
-  shmt_scalar number[3]; /* beyond the range of float: infinite */
+  shmt_scalar number[3]; /* a value beyond the range of float is infinite */
   for (int k = 0; k < 3; k++) number[k] = shmt__scalar_float(is_wide ? given[k] : (double)(float)given[k]);
   return shmt__pointwise_unary_3(&replace, self, number[0], number[1], number[2], out);
 }

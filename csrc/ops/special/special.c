@@ -36,7 +36,7 @@ shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) value = NULL;
 
-  /* The derivative needs what self was. */
+  /* The derivative needs the old values of self. */
   SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
   SHMT_TRY(shmt_op_polygamma(n, before, &value));
   SHMT_REQUIRE(shmt__can_cast(value->dtype, self->dtype), SHMT_E_RUNTIME,
@@ -45,7 +45,7 @@ shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
   return shmt_op_copy_(self, value, false);
 }
 
-/* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, and a constant. */
+/* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, plus a constant. */
 shmt_status shmt__mvlgamma(shmt_tensor* self, int64_t p, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) shifts = NULL;
   SHMT_AUTO(shmt_tensor) column = NULL;

@@ -1,6 +1,6 @@
-/* kernels/simd/avx512/tables.h -- coefficients, by tools/fit_avx512_tables.py.
+/* kernels/simd/avx512/tables.h -- coefficients of the AVX-512 functions, written by tools/fit_avx512_tables.py.
  *
- * A row is a coefficient, a column an interval; the headers beside it say which.
+ * A row is a coefficient and a column an interval; the headers in this folder say which.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_TABLES_H
 #define SHMT_KERNELS_SIMD_AVX512_TABLES_H
