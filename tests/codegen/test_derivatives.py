@@ -100,7 +100,10 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("2 + grad", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
         ("2 - grad", "shmt_op_neg(grads[0], &t1)"),
         ("grad * s", "shmt__wrapped_scalar_tensor(node->s, &t1)"),
-        ("grad + (s - 1)", "shmt__scalar_calculate(SHMT_SCALAR_OP_SUB, node->s, shmt__scalar_int(1))"),
+        (
+            "grad + (s - 1)",
+            "shmt__scalar_calculate(SHMT_SCALAR_OP_SUB, node->s, shmt__scalar_int(1))",
+        ),
         ("grad + (n * 2 + 1)", "shmt__scalar_int((shmt__wrap_mul_i64(node->n, 2) + 1))"),
         ("grad + n / 2", "shmt__scalar_float(((double)node->n / 2))"),
         ("grad + n // 2", "shmt__floor_div_i64(node->n, 2)"),

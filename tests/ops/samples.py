@@ -1,4 +1,4 @@
-"""Values that find mistakes, per dtype, and a comparison with NumPy that knows short floats."""
+"""Test values for each dtype, and a comparison with NumPy that knows 16-bit floats."""
 
 from __future__ import annotations
 

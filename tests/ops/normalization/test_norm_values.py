@@ -141,7 +141,9 @@ _X = st.ones(2, 3)
             "input has shape [2, 3]",
         ),
         (
-            lambda: st.ops.aten._group_norm_double_backward(*([None] * 3), *([_X] * 4), None, 2, 3, 1, 0),
+            lambda: st.ops.aten._group_norm_double_backward(
+                *([None] * 3), *([_X] * 4), None, 2, 3, 1, 0
+            ),
             RuntimeError,
             "Expected num groups to be greater than 0, got 0",
         ),

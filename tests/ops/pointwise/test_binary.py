@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.samples import COMPLEX, FLOATS, INTS, BAREBONES_UNSIGNED, array, check, tensor, values
+from ops.samples import BAREBONES_UNSIGNED, COMPLEX, FLOATS, INTS, array, check, tensor, values
 
 import shmtensor
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic, where, clamp, masked_fill, lerp and their kin."""
+"""Comparisons, logical operators, where, clamp, masked_fill and lerp."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ops.samples import ALL, COMPLEX, FLOATS, INTS, BAREBONES_UNSIGNED, array, check, tensor, values
+from ops.samples import ALL, BAREBONES_UNSIGNED, COMPLEX, FLOATS, INTS, array, check, tensor, values
 
 import shmtensor
 

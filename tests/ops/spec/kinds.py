@@ -13,7 +13,8 @@ UNDEFINED = frozenset(
 #: Parts of derivatives: what they make up is compared with differences in ``test_gradients.py``.
 OF_DERIVATIVES = frozenset(
     """
-    _elu_double_backward _gelu_double_backward _gelu_tanh_second_derivative _mish_second_derivative _silu_double_backward
+    _elu_double_backward _gelu_double_backward _gelu_tanh_second_derivative
+    _mish_second_derivative _silu_double_backward
     _silu_second_derivative _softplus_double_backward _pow_backward _pow_backward_exponent
     _pow_backward_self _div_mode_other_backward _div_mode_self_backward _logit_backward
     _native_dropout_backward _group_norm_statistics_backward
