@@ -24,7 +24,7 @@ typedef struct shmt__gemm_scalar {
 /* Distances from some rows to many other rows; the others are stored transposed. */
 typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
-  int64_t others, pitch; /* number of others; elements from one of their coordinates to the next */
+  int64_t others, pitch; /* number of other rows; elements from one coordinate of theirs to the next */
   int norm;              /* 0, 1, 2; 3: the largest difference */
 } shmt__distance_args;
 
@@ -78,7 +78,7 @@ typedef struct shmt__uniform_args {
 typedef struct shmt__randint_args {
   uint64_t range;
   int64_t base;
-  bool wide; /* two words a number */
+  bool wide; /* a number takes two words */
 } shmt__randint_args;
 
 /* `value` with probability limit / 2^53. */
@@ -153,13 +153,13 @@ typedef struct shmt__resample_args {
 /* For the backward of gather by a table: element p was gathered to list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
-  int64_t inner; /* numbers of an element: 1, or the channels where they come last */
+  int64_t inner; /* contiguous numbers of an element: 1, or the channels of channels-last memory */
 } shmt__table_gather_args;
 
 /* A block of attention scores. */
 typedef struct shmt__attention_args {
   int64_t width, values;         /* keys of the block; elements of a value */
-  int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
+  int64_t visible;               /* causal: keys of the block that the first query attends to; each next query, one more */
   int64_t mask_row, mask_column; /* bytes */
   int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
   double scale;

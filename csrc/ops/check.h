@@ -5,7 +5,7 @@
 #include "ops/dtype_names.h"
 #include "tensor/tensor.h"
 
-/* Meta when any of the tensors is (NULL entries are skipped), else CPU. */
+/* The Meta device when any of the tensors is on it (NULLs are skipped), else the CPU. */
 static inline shmt_device shmt__common_device(const shmt_tensor* a, const shmt_tensor* b, const shmt_tensor* c) {
   return (a && a->device == SHMT_META) || (b && b->device == SHMT_META) || (c && c->device == SHMT_META) ? SHMT_META
                                                                                                        : SHMT_CPU;

@@ -535,7 +535,8 @@ class Lowering:
         if kind.base == "Tensor" and not kind.is_list and not _is_tensor(have):
             local = self.local("t")
             self.emit(f"SHMT_AUTO(shmt_tensor) {local} = 0;")
-            self.emit(f"SHMT_TRY(shmt__wrapped_scalar_tensor({self.as_type(value, SCALAR)}, &{local}));")
+            scalar = self.as_type(value, SCALAR)
+            self.emit(f"SHMT_TRY(shmt__wrapped_scalar_tensor({scalar}, &{local}));")
             return local
         if kind.is_list and not have.is_list:
             one = self.as_type(value, Type(kind.base))

@@ -40,7 +40,7 @@ void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int
       T part = 0;
       for (int64_t c = 0; c < classes; c++) {
         const T gap = most + x[c];
-        part += !is_right[c] && gap > 0 ? gap : 0; /* NaN costs nothing, as in torch */
+        part += !is_right[c] && gap > 0 ? gap : 0; /* a NaN adds nothing, as in torch */
       }
       sum += (double)part;
     }

@@ -55,7 +55,7 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
     factor[r] = (C)scales[r];
   }
   for (int64_t i = 0; i < length; i++) {
-    const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding it keeps zeros' signs */
+    const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding -0 keeps the sign of zeros */
     const C* const cell = cells + i * SHMT_SHORT_ROWS_PER_BLOCK;
     SHMT_IVDEP for (int64_t r = 0; r < n; r++) out[r * length + i] = cell[r] * factor[r] * w + b;
   }

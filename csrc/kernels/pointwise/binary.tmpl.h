@@ -33,10 +33,10 @@ BINARY_WITH(add, const C alpha = (C)SHMT_CTX_SCALAR(0), a + alpha * b)
 BINARY_WITH(sub, const C alpha = (C)SHMT_CTX_SCALAR(0), a - alpha * b)
 BINARY(mul, a * b)
 BINARY(div, a / b)
-/* A NaN on either side is the result. */
+/* If either operand is NaN, the result is NaN. */
 BINARY(maximum, a != a ? a : (a > b || b != b ? (b != b ? b : a) : b))
 BINARY(minimum, a != a ? a : (a < b || b != b ? (b != b ? b : a) : b))
-/* A NaN loses to a number. */
+/* If one operand is NaN, the result is the other. */
 BINARY(fmax, a != a ? b : (a < b ? b : a))
 BINARY(fmin, a != a ? b : (a > b ? b : a))
 #else
@@ -134,7 +134,7 @@ ROUNDED(fmod, REST(trunc), FN(trunc_remainder)(a, FN(checked)(b, ctx)))
 #define FLOOR(a)       _Generic((a), float: floorf, default: floor)(a)
 #define TRUNC(a)       _Generic((a), float: truncf, default: trunc)(a)
 #define COPYSIGN(a, b) _Generic((a), float: copysignf, default: copysign)(a, b)
-/* Python's rule: exact remainder first, so that floor(1 / 0.1) is 9. */
+/* Python's floor division: uses the exact remainder, so that 1 // 0.1 is 9. */
 static inline C FN(floor_quotient)(C a, C b) {
   if (b == 0) return a / b;
   const C mod = FMOD(a, b);

@@ -27,7 +27,7 @@ UNARY_AVX512(sin, SHMT_AVX512_FUNCTION(sin))
 UNARY_AVX512(cos, SHMT_AVX512_FUNCTION(cos))
 UNARY_AVX512(tan, SHMT_AVX512_FUNCTION(tan))
 #else
-/* Large angles need the C library's reduction. */
+/* Large angles are computed by the C library, whose argument reduction is exact. */
 #define IS_FAR                                                                            \
   !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
 UNARY_FALLBACK(sin, IS_FAR, OWN(sin)(a), M(sin)(a))

@@ -93,14 +93,14 @@ static int64_t FN(find)(const T* x, int64_t n, C best) {
   /* Results that are contiguous rows: finds the best value of a block of a row, then its index there. The best values of  \
    * several short rows are found at once. */                                                                              \
   static void FN(NAME##_rows)(const shmt__reduce_run* run, FN(NAME##_state) * state) {                                     \
-    const int64_t stretch = FOLD_LANES * FOLD_ROWS, at_once = run->n_reduce < stretch ? stretch / run->n_reduce : 1;       \
+    const int64_t block = FOLD_LANES * FOLD_ROWS, at_once = run->n_reduce < block ? block / run->n_reduce : 1;             \
     C best[SHMT_REDUCE_TILE];                                                                                              \
     shmt__reduce_run part = {.state = (char*)best, .keep_stride = run->keep_stride, .reduce_stride = sizeof(T)};           \
     for (int64_t j = 0; j < run->n_keep; j += at_once)                                                                     \
-      for (int64_t i = 0; i < run->n_reduce; i += stretch) {                                                               \
+      for (int64_t i = 0; i < run->n_reduce; i += block) {                                                                 \
         part.in = run->in + j * run->keep_stride + i * (int64_t)sizeof(T);                                                 \
         part.n_keep = run->n_keep - j < at_once ? run->n_keep - j : at_once;                                               \
-        part.n_reduce = run->n_reduce - i < stretch ? run->n_reduce - i : stretch;                                         \
+        part.n_reduce = run->n_reduce - i < block ? run->n_reduce - i : block;                                             \
         for (int64_t k = 0; k < part.n_keep; k++) best[k] = SHMT_X(part.in + k * part.keep_stride);                        \
         SHMT_LOOP(FOLDED)(SHMT_REDUCE_ACCUMULATE, &part);                                                                  \
         for (int64_t k = 0; k < part.n_keep; k++) {                                                                        \

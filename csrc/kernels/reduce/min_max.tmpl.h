@@ -8,7 +8,7 @@
 #define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WRAPPING(1)) << (8 * sizeof(C) - 1)) : 0))
 #define HIGHEST ((C)~LOWEST)
 #endif
-/* A NaN wins and stays. */
+/* NaN is larger and smaller than everything: a NaN in any element gives NaN. */
 #if SHMT_IS_FLOATING
 #define IS_NAN(x) ((x) != (x))
 #else

@@ -201,7 +201,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     }                                                                                                                       \
   }                                                                                                                         \
   SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {                                   \
-    const shmt__reduce_run own = *given, *run = &own; /* which no store to out changes */                                   \
+    const shmt__reduce_run own = *given, *run = &own; /* a copy: stores to out cannot change it */                          \
     (void)run;                                                                                                              \
     if (own.out_stride[0] == (int64_t)sizeof(RESULT)) {                                                                     \
       RESULT* const out = (RESULT*)(void*)own.out[0];                                                                       \
@@ -219,7 +219,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   /* Columns of few rows: goes from the elements to the results without states in memory. The last block overlaps the one   \
    * before. False: not such a case. */                                                                                     \
   SHMT_OUTLINE bool FN(NAME##_whole)(const shmt__reduce_run* given) {                                                       \
-    const shmt__reduce_run own = *given, *const run = &own; /* which no store to out changes */                             \
+    const shmt__reduce_run own = *given, *const run = &own; /* a copy: stores to out cannot change it */                    \
     const int64_t size = sizeof(T), last = own.n_keep - FN(NAME##_most);                                                    \
     if (own.keep_stride != size || own.reduce_stride == size || own.out_stride[0] != (int64_t)sizeof(RESULT) ||             \
         own.n_reduce > FOLD_ROWS || last < 0)                                                                               \

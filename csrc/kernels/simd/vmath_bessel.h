@@ -203,7 +203,7 @@ SHMT_VMATH double shmt__airy_argument(double x, double* low) {
   *low = shmt__product_error(cube, two_thirds, y) + cube * 3.7007434154171883e-17 + cube_low * two_thirds;
   return y;
 }
-/* From 1 on. */
+/* Ai(x) for x >= 1 */
 SHMT_VMATH double shmt__airy_right(double x) {
   double low;
   const double c = x > 115.0 ? 115.0 : x, zeta = shmt__airy_argument(c, &low), w = 1.0 / zeta;
@@ -216,7 +216,7 @@ SHMT_VMATH double shmt__airy_right(double x) {
   const double e = shmt__exp(-zeta);
   return SHMT_MADD(e, -low, e) * (p / (q * __builtin_sqrt(__builtin_sqrt(c))));
 }
-/* From -1 to 1. */
+/* Ai(x) for -1 <= x <= 1 */
 SHMT_VMATH double shmt__airy_middle(double x) {
   return POLY(x, 0.3550280538878172, -0.2588194037928068, -3.1888693008236697e-19, 0.059171342314637984,
               -0.021568283649400548, -3.1347782564449935e-14, 0.0019723780771542074, -0.0005135305628298634,
@@ -224,7 +224,7 @@ SHMT_VMATH double shmt__airy_middle(double x) {
               2.075313906597962e-07, -3.65805539171293e-08, -3.961083628450618e-14, 9.922111036632595e-10,
               -1.523686775545545e-10, -2.016314151064913e-12, 3.217338489276823e-12);
 }
-/* From -3 to -1, with the zero inside. */
+/* Ai(x) for -3 <= x <= -1; the zero in the interval is a factor of its own. */
 SHMT_VMATH double shmt__airy_zero(double x) {
   const double u = x + 2.0;
   const double p = POLY(u, 0.6725893049562303, -0.16068942156771873, -0.19732784485037447, 0.08619374120528178,
@@ -235,7 +235,7 @@ SHMT_VMATH double shmt__airy_zero(double x) {
                         -1.5263939122581397e-11, -4.367263095335692e-12);
   return ((x + 2.338107410459767) - -3.912260409818305e-17) * p;
 }
-/* At -x, x from 3 to AIRY_LIMIT. */
+/* Ai(-x) for x from 3 to SHMT_AIRY_LIMIT */
 #define SHMT_AIRY_LIMIT 1e4
 SHMT_VMATH double shmt__airy_left(double x) {
   double low;

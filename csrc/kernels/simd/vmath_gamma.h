@@ -1,4 +1,4 @@
-/* kernels/simd/vmath_gamma.h -- the gamma function's relatives for positive floats, and powers of doubles.
+/* kernels/simd/vmath_gamma.h -- lgamma and digamma of positive arguments, and pow of doubles, without branches.
  *
  * They need more digits than the result has: those of floats are computed in double, those of doubles in sums of two
  * doubles.

@@ -17,7 +17,7 @@ SHMT_VMATH double shmt__erfcx_right(double t) {
   const double series = POLY(z, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0);
   return t > 27.3 ? 0.56418958354775629 / t * series : near;
 }
-/* exp(x*x), the square's rounding error included; 0 <= x <= 27 */
+/* exp(x*x) without the rounding error of the square, for 0 <= x <= 27 */
 SHMT_VMATH double shmt__exp_of_square(double x) {
   const double square = x * x, e = shmt__exp(square);
   return SHMT_MADD(e, shmt__square_error(x, square), e);
@@ -55,7 +55,7 @@ SHMT_VMATH double shmt__erfinv_middle(double y) {
                         6.247619308964547, 0.8535064285470106, 0.030108495873496666);
   return y * (p / q);
 }
-/* The x whose erfc(x) is exp(-s*s): s from 1.17 to 4, and from there on. */
+/* The x with erfc(x) = exp(-s*s): `tail` for s from 1.17 to 4, `far` from there on. */
 SHMT_VMATH double shmt__erfcinv_tail(double s) {
   const double u = s - 1.0;
   const double p = POLY(u, 0.6367161372194934, 3.142299681360006, 7.026135592660339, 9.399356069075754,
@@ -78,7 +78,7 @@ SHMT_VMATH double shmt__erfcinv_far(double s) {
                         1.092921469146382e-22);
   return p / q;
 }
-/* The x beyond which the normal distribution has the area exp(-s*s): s from 1.43 to 4, and from there on. */
+/* The x beyond which the normal distribution has the area exp(-s*s): `tail` for s from 1.43 to 4, `far` from there on. */
 SHMT_VMATH double shmt__normal_quantile_tail(double s) {
   const double u = s - 1.0;
   const double p = POLY(u, 0.3374749637962789, 2.928824593890369, 6.446138726358218, 6.490609327039478,

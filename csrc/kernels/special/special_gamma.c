@@ -10,7 +10,7 @@
 #define PI      3.141592653589793
 #define EPSILON 1.1102230246251565e-16
 
-/* Reflected below 0, shifted up to 10, then the asymptotic series. */
+/* Reflects a negative x, shifts it up to 10, and uses the asymptotic series there. */
 double shmt__digamma(double x) {
   double r = 0;
 
@@ -49,7 +49,7 @@ static const double BERNOULLI[] = {
     -174611.0 / 802857662698291200000.0,
 };
 
-/* Terms one by one until the rest is nothing or the formula of Euler and Maclaurin holds. q > 0. */
+/* Adds terms until the rest does not count, or until the formula of Euler and Maclaurin is exact enough for it. q > 0. */
 static double zeta_positive(double s, double q) {
   const double enough = s < 1e6 ? 10 + s : 1e6;
   double sum = 0;
@@ -57,7 +57,7 @@ static double zeta_positive(double s, double q) {
   for (; q < enough; q += 1) {
     const double term = pow(q, -s);
     sum += term;
-    if (term <= EPSILON * 1e-2 * sum) return sum; /* also when both are too small for a double */
+    if (term <= EPSILON * 1e-2 * sum) return sum; /* true also when both underflow */
   }
   const double head = pow(q, -s);
   sum += head * q / (s - 1) + head / 2;
@@ -78,7 +78,7 @@ double shmt__zeta(double s, double q) {
   if (q <= 0) {
     if (q == floor(q)) return INFINITY;
     if (s != floor(s)) return NAN;
-    /* The negative terms are those of two other sums. */
+    /* For negative q, the sum is divided into two sums with positive arguments. */
     const double f = -q - floor(-q), sign = fmod(s, 2) == 0 ? 1 : -1;
     return sign * (zeta_positive(s, f) - zeta_positive(s, 1 - q)) + zeta_positive(s, 1 - f);
   }
@@ -86,7 +86,7 @@ double shmt__zeta(double s, double q) {
   return zeta_positive(s, q);
 }
 
-/* Reflected to the right of 1/2, stepped up to where Stirling's series is exact; infinite at the poles. */
+/* Reflects x to the right of 1/2 and steps it up to where Stirling's series is exact. Infinite at the poles. */
 static double trigamma(double x) {
   double sum = 0, sign = 1;
 

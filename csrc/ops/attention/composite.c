@@ -163,7 +163,7 @@ static shmt_status check(const shmt_tensor* query, const shmt_tensor* key, const
   return SHMT_OK;
 }
 
-/* Key or value with as many heads as the query. */
+/* Repeats the heads of a key or value to the number of the query's heads (grouped-query attention). */
 static shmt_status repeat_heads(const shmt_tensor* query, shmt_tensor* t, shmt_tensor** out) {
   SHMT_REQUIRE(query->n_dims >= 3 && t->n_dims >= 3, SHMT_E_RUNTIME,
                "scaled_dot_product_attention: enable_gqa wants heads, but got shapes %s and %s",
@@ -196,7 +196,7 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   }
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : query->dtype, &mask));
   const int64_t width = query->sizes[query->n_dims - 1];
-  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* no width: scores of 0 */
+  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* with a width of 0, all scores are 0 */
   const bool mask_wants_grad = mask && (mask->keys & SHMT_KEYBIT_Autograd);
   if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
     return flash(query, k, v, mask, is_causal, factor, out);

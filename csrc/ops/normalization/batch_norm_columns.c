@@ -97,7 +97,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
   }
 }
 
-/* The columns' sums. */
+/* Runs a loop that sums each column. */
 static void sum_columns(const block* b, int row, const shmt__part* x, const shmt__part* grad, const double* means,
                         double* sums) {
   memset(sums, 0, (size_t)b->n * sizeof *sums);

@@ -118,7 +118,7 @@ static void forward_gathered(void* ctx, int64_t begin, int64_t end) {
   void* block = NULL;
 
   if (shmt__alloc(nbytes, &block) != SHMT_OK) {
-    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after all tasks have ended */
     return;
   }
   for (int64_t k = begin; k < end; k++) {
@@ -239,7 +239,7 @@ static void backward_gathered(void* ctx, int64_t begin, int64_t end) {
   void* x = NULL;
 
   if (shmt__alloc((uint64_t)(2 * block), &x) != SHMT_OK) {
-    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after all tasks have ended */
     return;
   }
   char* const grad = (char*)x + block;

@@ -295,7 +295,7 @@ static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, s
   return shmt__tensor_cast(flat, self->dtype, out);
 }
 
-enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay */
+enum { ROWS_GRAIN = 16384 }; /* elements of a task: with fewer, another thread does not pay */
 
 typedef struct exp_rows {
   shmt_tensor *x, *out;
@@ -390,7 +390,7 @@ static void scan_each_row(char* const* data, const int64_t* strides, int64_t n, 
   }
 }
 
-/* t without dim: where its rows begin. New reference. */
+/* A view of the beginnings of t's rows along dim: t without dim. New reference. */
 static shmt_status row_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
 
@@ -402,7 +402,7 @@ static shmt_status row_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
 }
 
-/* Run the loop of `row` along dim of input into outs (all of input's sizes). */
+/* Runs the loop of `row` along dim of input into outs, which have input's sizes. */
 static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int64_t dim,
                              shmt_tensor* const* outs, int n_outs) {
   shmt_tensor* tensors[3] = {outs[0], n_outs == 2 ? outs[1] : input, input};

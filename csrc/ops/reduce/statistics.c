@@ -87,7 +87,7 @@ static shmt_status value_at(shmt_tensor* sorted, shmt_tensor* rank, shmt_tensor*
   return shmt_op_gather(sorted, sorted->n_dims - 1, index, false, out);
 }
 
-/* The elements of sorted rows at fractional ranks. */
+/* The elements of sorted rows at fractional ranks, interpolated. */
 static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const char* how,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) below = NULL;

@@ -1,4 +1,4 @@
-/* kernels/simd/avx512/tables.h -- coefficients of the AVX-512 functions, written by tools/fit_avx512_tables.py.
+/* kernels/simd/avx512/tables.h -- coefficients, written by tools/fit_avx512_tables.py.
  *
  * A row is a coefficient and a column an interval; the headers in this folder say which.
  */
