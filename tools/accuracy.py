@@ -393,20 +393,20 @@ result, rounded. Measured with `python tools/accuracy.py` on {machine}, {python}
 on the instruction-set level, not on the processor: `base` (SSE2), `v3` (AVX2 and FMA), `v4`
 (AVX-512), chosen at run time or by `SHMTENSOR_CPU_CAPABILITY`.
 
-How it was measured: for each interval of the table at the end some thousand arguments, half of
-them spread evenly and half by their exponents, from a fixed seed; the exact result from mpmath with
-40 digits. The largest of a sample is no proof. What is promised, and tested for float32 and the
-narrow types at each level by `tests/ops/pointwise/test_accuracy.py`:
+How it was measured: each interval of the table at the end gave some thousand arguments from a fixed
+seed, half of them distributed evenly and half by their exponents. mpmath computed the exact results
+with 40 digits. The largest error of a sample is no proof. What we promise, and
+`tests/ops/pointwise/test_accuracy.py` checks for float32 and the 16-bit types at each level:
 
 - float32: 2 ulp; 4 for the functions marked *tail*.
 - float64: 4 ulp; 10 for those marked *tail*.
-- float16 and bfloat16 are calculated in float32 and rounded once: 0.51 ulp.
-- Products of bfloat16 matrices too. Where the processor has AVX512_BF16 or AMX they use it, and it
-  takes subnormal numbers for 0.
+- float16 and bfloat16 are computed in float32 and rounded once: 0.51 ulp.
+- So are matrix products of bfloat16. Where the processor has AVX512_BF16 or AMX they use it, and it
+  treats subnormal numbers as 0.
 - `gelu`, `lgamma`, `digamma` and the oscillating Bessel functions are nearly 0 where larger terms
-  cancel: their unit is that of the argument (`gelu`), of the wave's height (`airy_ai` left of 0,
-  `spherical_bessel_j0`), or of 1 where the result is smaller.
-- Sums are taken in blocks with many partial sums: errors do not grow with the length.
+  cancel. There, the unit is that of the argument (`gelu`), of the amplitude (`airy_ai` left of 0,
+  `spherical_bessel_j0`), or of 1 where the result is smaller (the others).
+- Sums are computed in blocks with many partial sums, so errors do not grow with the length.
 """
 
 

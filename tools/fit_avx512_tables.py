@@ -226,9 +226,9 @@ def cosine_rest(z: Number) -> Number:
 
 
 HEAD = """\
-/* kernels/simd/avx512/tables.h -- coefficients, by tools/fit_avx512_tables.py.
+/* kernels/simd/avx512/tables.h -- coefficients, written by tools/fit_avx512_tables.py.
  *
- * A row is a coefficient, a column an interval; the headers beside it say which.
+ * A row is a coefficient and a column an interval; the headers in this folder say which.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_TABLES_H
 #define SHMT_KERNELS_SIMD_AVX512_TABLES_H
@@ -241,23 +241,23 @@ def main() -> None:
     half = mpmath.mpf(1) / 2
     parts = [HEAD]
     for kind, tail in (("double", ""), ("float", "f")):
-        parts.append(table(f"wide_powers{tail}", kind, powers(kind)))
+        parts.append(table(f"avx512_powers{tail}", kind, powers(kind)))
         for name, base in (("", mpmath.e), ("2", mpmath.mpf(2)), ("10", mpmath.mpf(10))):
-            parts.append(table(f"wide_logs{name}{tail}", kind, reciprocals(kind, base)))
-        parts.append(table(f"wide_unit_logs{tail}", kind, unit_reciprocals(kind)))
-        parts.append(table(f"wide_angles{tail}", kind, angles(kind)))
-        parts.append(table(f"wide_sines{tail}", kind, sines(kind)))
-        parts.append(table(f"wide_half_angle{tail}", kind, half_angle(kind)))
-    parts.append(table("wide_half_powersf", "float", half_powers()))
+            parts.append(table(f"avx512_logs{name}{tail}", kind, reciprocals(kind, base)))
+        parts.append(table(f"avx512_unit_logs{tail}", kind, unit_reciprocals(kind)))
+        parts.append(table(f"avx512_angles{tail}", kind, angles(kind)))
+        parts.append(table(f"avx512_sines{tail}", kind, sines(kind)))
+        parts.append(table(f"avx512_half_angle{tail}", kind, half_angle(kind)))
+    parts.append(table("avx512_half_powersf", "float", half_powers()))
     erf = mpmath.erf
-    parts.append(table("wide_erf_steps", "double", steps(erf, "double", mpmath.mpf(25) / 64, 13)))
-    parts.append(table("wide_erff_steps", "float", steps(erf, "float", mpmath.mpf(33) / 256, 5)))
+    parts.append(table("avx512_erf_steps", "double", steps(erf, "double", mpmath.mpf(25) / 64, 13)))
+    parts.append(table("avx512_erff_steps", "float", steps(erf, "float", mpmath.mpf(33) / 256, 5)))
     tanh = steps(mpmath.tanh, "float", mpmath.mpf(19) / 64, 6)
-    parts.append(table("wide_tanhf_steps", "float", tanh))
-    parts.append(table("wide_erfcx_octaves", "double", octaves(erfcx, "double", 1, 13)))
-    parts.append(table("wide_erfcxf_octaves", "float", octaves(erfcx, "float", 0, 5)))
+    parts.append(table("avx512_tanhf_steps", "float", tanh))
+    parts.append(table("avx512_erfcx_octaves", "double", octaves(erfcx, "double", 1, 13)))
+    parts.append(table("avx512_erfcxf_octaves", "float", octaves(erfcx, "float", 0, 5)))
     parts.append(
-        table("wide_erfinvf_octaves", "float", octaves(inverse_error_ratio, "float", 1, 5))
+        table("avx512_erfinvf_octaves", "float", octaves(inverse_error_ratio, "float", 1, 5))
     )
     PAGE.write_text("\n".join(parts) + "\n\n#endif\n")
     for label, kind, f, high, degree in (

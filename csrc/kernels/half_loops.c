@@ -1,9 +1,9 @@
-/* kernels/half_loops.c -- loops of halves: the ones of kernels/half_loops.tmpl.h for this CPU, whichever level asks. */
+/* kernels/half_loops.c -- calls the loops of kernels/half_loops.tmpl.h that were compiled for this CPU, from every level. */
 #include "generated/loops.h"
 #include "kernels/reduce/reduce_loops.h"
 #include "kernels/loops.h"
 
-/* The table holds every loop as shmt__loop. */
+/* The table holds every loop as shmt__loop; this casts an entry to its own type. */
 #define WIDEN(TYPE, ROW, half) ((TYPE)(void (*)(void))shmt__loops[SHMT_LOOP_##ROW][half])
 
 typedef void (*widened_fn)(shmt__loop full, shmt__stored stored, int n_inputs, char* const* data,

@@ -1,14 +1,13 @@
-/* kernels/half_loops.tmpl.h -- loops of halves by the loops of the type that they are calculated in.
+/* kernels/half_loops.tmpl.h -- runs loops of half-precision types by the loops of their compute type.
  *
- * T: a 16-bit float, or a complex number of two. A stretch of every input is widened to C, the loop of C (`full`) runs
- * over it, and its results are rounded to T once. A stretch is read before it is written, so in-place calls are as
- * others.
+ * T is float16, bfloat16 or complex32. A block of every input is widened to C, the loop of C (`full`) runs over it, and
+ * its results are rounded to T once. A block is read before it is written, so in-place calls need no special case.
  */
 #include "iter/reduce.h"
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
 
-/* Parts of an element. */
+/* Real numbers in an element: 1, or 2 when T is complex. */
 #define PARTS       ((int64_t)(sizeof(T) / sizeof(SHMT_REAL)))
 
 static void FN(widen)(C* to, const char* from, int64_t stride, int64_t n) {
@@ -25,26 +24,26 @@ static void FN(narrow)(char* to, int64_t stride, const C* from, int64_t n) {
     for (int64_t i = 0; i < n; i++) SHMT_AT(T, to, stride, i) = SHMT_STORE(from[i]);
 }
 
-/* Results that are real parts: floats, where there is room for C each. */
+/* Stores results of a complex loop that are real: each is a float at the start of the room for one C. */
 static void FN(narrow_real)(char* to, int64_t stride, const C* from, int64_t n) {
   for (int64_t i = 0; i < n; i++) SHMT_AT(SHMT_REAL, to, stride, i) = SHMT_STORE_REAL(*(const float*)(const void*)(from + i));
 }
 
-/* Elements widened at a time: the more, the less the loop's beginning and end count. */
-enum { FN(stretch) = 4096 / sizeof(C) };
+/* Elements widened at a time. The larger, the less the start and end of the full loop cost. */
+enum { FN(loop_block) = 4096 / sizeof(C) };
 
-/* Fetched while the loop calculates: a stretch is read and written in bursts, too short for the processor to see the
- * next one coming. */
+/* Prefetches the next block while this one is computed: each block is read and written in a burst too short for the
+ * hardware prefetcher. */
 static inline void FN(prefetch)(const char* p, int64_t stride, int64_t n) {
   if (stride == (int64_t)sizeof(T))
     for (int64_t i = 0; i < n * stride; i += 64) __builtin_prefetch(p + i);
 }
 
-/* data: one output, inputs (3 at most). An output that is stored as it is (bool) is written by the full loop itself. */
+/* data: one output, then at most 3 inputs. The full loop itself writes an output that needs no rounding (bool). */
 void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char* const* data, const int64_t* strides,
                         int64_t n, const void* ctx) {
-  _Alignas(64) C in[3][FN(stretch)];
-  _Alignas(64) C out[FN(stretch)];
+  _Alignas(64) C in[3][FN(loop_block)];
+  _Alignas(64) C out[FN(loop_block)];
   char* at[4] = {(char*)out};
   int64_t step[4] = {stored == SHMT_STORED_AS_IS ? strides[0] : (int64_t)sizeof(C)};
 
@@ -53,15 +52,15 @@ void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char
     step[k + 1] = strides[k + 1] ? (int64_t)sizeof(C) : 0;
     if (strides[k + 1] == 0 && n > 0) in[k][0] = SHMT_LOAD(*(const T*)(const void*)data[k + 1]);
   }
-  for (int64_t i0 = 0; i0 < n; i0 += FN(stretch)) {
-    const int64_t width = n - i0 < FN(stretch) ? n - i0 : FN(stretch);
+  for (int64_t i0 = 0; i0 < n; i0 += FN(loop_block)) {
+    const int64_t width = n - i0 < FN(loop_block) ? n - i0 : FN(loop_block);
     char* const to = data[0] + i0 * strides[0];
     for (int k = 0; k < n_inputs; k++)
       if (step[k + 1]) FN(widen)(in[k], data[k + 1] + i0 * strides[k + 1], strides[k + 1], width);
-    if (n - i0 >= 2 * FN(stretch)) {
+    if (n - i0 >= 2 * FN(loop_block)) {
       for (int k = 0; k < n_inputs; k++)
-        FN(prefetch)(data[k + 1] + (i0 + FN(stretch)) * strides[k + 1], strides[k + 1], FN(stretch));
-      FN(prefetch)(to + FN(stretch) * strides[0], strides[0], FN(stretch));
+        FN(prefetch)(data[k + 1] + (i0 + FN(loop_block)) * strides[k + 1], strides[k + 1], FN(loop_block));
+      FN(prefetch)(to + FN(loop_block) * strides[0], strides[0], FN(loop_block));
     }
     if (stored == SHMT_STORED_AS_IS) at[0] = to;
     full(at, step, width, ctx);
@@ -74,9 +73,9 @@ void SHMT_LOOP(widened)(shmt__loop full, shmt__stored stored, int n_inputs, char
 
 /* --- reductions ------------------------------------------------------------------------ */
 
-enum { FN(block) = 16384 / sizeof(C) }; /* elements: a part of the first-level cache */
+enum { FN(block) = 16384 / sizeof(C) }; /* elements that fit into a part of the first-level cache */
 
-/* Whole rows of neighbouring results (n_keep at most SHMT_REDUCE_TILE). */
+/* Results that are neighbours in memory (at most SHMT_REDUCE_TILE): widens whole rows of their elements. */
 static void FN(accumulate_rows)(shmt__reduce_loop full, const shmt__reduce_run* run, C* block) {
   const int64_t most = FN(block) / run->n_keep;
   shmt__reduce_run part = *run;
@@ -97,7 +96,7 @@ static void FN(accumulate_rows)(shmt__reduce_loop full, const shmt__reduce_run* 
   }
 }
 
-/* Some results at once, or a part of one that has more elements than a block. */
+/* Other results: widens the elements of some results at once, or a part of one that has more elements than a block. */
 static void FN(accumulate_results)(shmt__reduce_loop full, const shmt__reduce_run* run, C* block) {
   const int64_t length = run->n_reduce < FN(block) ? run->n_reduce : FN(block), most = FN(block) / length;
   const int64_t state = full(SHMT_REDUCE_SIZE, NULL);
@@ -120,7 +119,8 @@ static void FN(accumulate_results)(shmt__reduce_loop full, const shmt__reduce_ru
   }
 }
 
-/* A loop of iter/reduce.h. Of two outputs that would be stored as they are, the first is an element all the same. */
+/* A reduction loop of iter/reduce.h. With SHMT_STORED_AS_IS and two outputs (values and indices), the first is still
+ * rounded to T. */
 int64_t SHMT_LOOP(widened_reduction)(shmt__reduce_loop full, shmt__stored stored, shmt__reduce_phase phase,
                                      const shmt__reduce_run* run) {
   _Alignas(64) C block[FN(block)];

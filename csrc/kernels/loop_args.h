@@ -1,4 +1,4 @@
-/* kernels/loop_args.h -- arguments, passed as ctx, of loops that are more than one run over elements. */
+/* kernels/loop_args.h -- argument structs that loops get as ctx, when they need more than pointers, strides and n. */
 #ifndef SHMT_KERNELS_LOOP_ARGS_H
 #define SHMT_KERNELS_LOOP_ARGS_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Strides in elements. alpha and beta point to one value of the sum type. */
+/* c = alpha * a @ b + beta * c. Strides are in elements; alpha and beta point to one value of the accumulation type. */
 typedef struct shmt__gemm_args {
   int64_t n, k;
   int64_t a_row, a_column, b_row, b_column, c_row, c_column;
@@ -21,10 +21,10 @@ typedef struct shmt__gemm_scalar {
   int64_t integer;
 } shmt__gemm_scalar;
 
-/* Distances from some rows to many others, which are transposed. */
+/* Distances from some rows to many other rows; the others are stored transposed. */
 typedef struct shmt__distance_args {
   int64_t length;        /* of a row */
-  int64_t others, pitch; /* number of others; elements from one of their coordinates to the next */
+  int64_t others, pitch; /* number of other rows; elements from one coordinate of theirs to the next */
   int norm;              /* 0, 1, 2; 3: the largest difference */
 } shmt__distance_args;
 
@@ -56,20 +56,20 @@ static inline int64_t shmt__index_offset(const shmt__index_args* s, int64_t i, b
   return i * s->stride;
 }
 
-/* Softmax along a dim of `length`; in columns, neighbours along it are `step` bytes apart. */
-typedef struct shmt__softmax_shape {
+/* Softmax along a dim of size `length`. For columns, `step` is the stride of that dim in bytes. */
+typedef struct shmt__softmax_args {
   int64_t length, step;
-} shmt__softmax_shape;
+} shmt__softmax_args;
 
-/* Negative log-likelihood: classes of a sample, and where the sums over samples go. */
-typedef struct shmt__nll_shape {
+/* Negative log-likelihood: the classes of a sample, and where the sums over samples are stored. */
+typedef struct shmt__nll_args {
   int64_t n_classes, class_step, ignore_index;
   double scale;          /* backward: of every gradient */
   double* sums;          /* forward: losses, weights */
   shmt__bad_index* bad;  /* a target that is no class */
-} shmt__nll_shape;
+} shmt__nll_args;
 
-/* Uniform numbers in [from, to); for normal ones the mean and the standard deviation. */
+/* Uniform numbers in [from, to). For normal numbers: the mean and the standard deviation. */
 typedef struct shmt__uniform_args {
   double from, to;
 } shmt__uniform_args;
@@ -78,7 +78,7 @@ typedef struct shmt__uniform_args {
 typedef struct shmt__randint_args {
   uint64_t range;
   int64_t base;
-  bool wide; /* two words a number */
+  bool wide; /* a number takes two words */
 } shmt__randint_args;
 
 /* `value` with probability limit / 2^53. */
@@ -150,21 +150,21 @@ typedef struct shmt__resample_args {
   int precision;
 } shmt__resample_args;
 
-/* Which elements were gathered from element p: list[starts[p]], ..., list[starts[p + 1] - 1]. */
+/* For the backward of gather by a table: element p was gathered to list[starts[p]], ..., list[starts[p + 1] - 1]. */
 typedef struct shmt__table_gather_args {
   const int64_t *starts, *list;
-  int64_t inner; /* numbers of an element: 1, or the channels where they come last */
+  int64_t inner; /* contiguous numbers of an element: 1, or the channels of channels-last memory */
 } shmt__table_gather_args;
 
 /* A block of attention scores. */
-typedef struct shmt__attention_shape {
+typedef struct shmt__attention_args {
   int64_t width, values;         /* keys of the block; elements of a value */
-  int64_t visible;               /* causal: keys of the block that the first query sees; each next one sees one more */
+  int64_t visible;               /* causal: keys of the block that the first query attends to; each next query, one more */
   int64_t mask_row, mask_column; /* bytes */
   int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
   double scale;
   bool causal, mask_is_bool;
-} shmt__attention_shape;
+} shmt__attention_args;
 
 /* Steps of a tensor of images or of a grid, in elements: along the batch, the channels or coordinates, and depth, height, width. */
 typedef struct shmt__grid_view {
@@ -179,11 +179,11 @@ typedef struct shmt__grid_sample_args {
   shmt__grid_view views[8]; /* of the loop's operands */
 } shmt__grid_sample_args;
 
-/* Numbers for shifting and scaling a run of elements. */
-typedef struct shmt__norm_shape {
+/* How the loops of normalization shift and scale a contiguous run of elements; each loop says which fields it reads. */
+typedef struct shmt__norm_args {
   double mean, scale, shift, slope, weight;
-  bool uncentred; /* means are not taken off */
-} shmt__norm_shape;
+  bool uncentred; /* RMS norm: the mean is not subtracted */
+} shmt__norm_args;
 
 typedef struct shmt__sort_args {
   bool descending;

@@ -1,13 +1,12 @@
-/* kernels/loops.h -- the shapes of element-wise loops, for the templates.
+/* kernels/loops.h -- macros that define element-wise loops in the templates.
  *
- * UNARY(name, expression of a), BINARY(name, of a and b), TERNARY(name, of a, b and c) define
- * SHMT_LOOP(name). The operands have the type C that is calculated in; the value is stored as T.
- * The ..._AS forms store another type: COMPARE stores bool. S(k) in an expression is the k-th
- * number of ctx, an array of shmt_scalar, as C.
+ * UNARY(name, expression of a), BINARY(name, of a and b) and TERNARY(name, of a, b and c) define SHMT_LOOP(name). The
+ * operands have the compute type C; the value is stored as T. The ..._AS forms store another type: COMPARE stores bool.
+ * SHMT_CTX_SCALAR(k) in an expression is the k-th scalar of ctx, an array of shmt_scalar, as C.
  *
- * Dense runs and runs with one repeated operand have loops of their own, which the compiler
- * vectorises. Their `ivdep` says that no iteration reads what another wrote: an output is an
- * input's memory exactly or not at all (the iterator refuses the rest), and there is no `restrict`.
+ * Contiguous operands, and contiguous operands beside one with stride 0, have loops of their own, which the compiler
+ * vectorises. Their `ivdep` says that no iteration reads what another wrote: an output shares an input's memory exactly or
+ * not at all (the iterator refuses the rest), and there is no `restrict`.
  */
 #ifndef SHMT_KERNELS_LOOPS_H
 #define SHMT_KERNELS_LOOPS_H
@@ -26,65 +25,65 @@
 #define SHMT_IVDEP                  _Pragma("GCC ivdep")
 #define SHMT_AT(TYPE, p, stride, i) (*(TYPE*)(void*)((p) + (i) * (stride)))
 
-/* The k-th number of ctx in the type calculated in. */
-static inline double shmt__number_real(const void* ctx, int k) {
+/* The k-th scalar of ctx, in the compute type. */
+static inline double shmt__ctx_real(const void* ctx, int k) {
   return shmt__scalar_to_double(((const shmt_scalar*)ctx)[k]);
 }
-static inline int64_t shmt__number_int(const void* ctx, int k) {
+static inline int64_t shmt__ctx_int(const void* ctx, int k) {
   return shmt__scalar_to_int64(((const shmt_scalar*)ctx)[k]);
 }
-static inline double _Complex shmt__number_complex(const void* ctx, int k) {
+static inline double _Complex shmt__ctx_complex(const void* ctx, int k) {
   double z[2];
   shmt__scalar_to_complex(((const shmt_scalar*)ctx)[k], z);
   return CMPLX(z[0], z[1]);
 }
-#define SHMT_NUMBER(k)                       \
-  _Generic((C)0,                             \
-      bool: shmt__number_int,                \
-      float: shmt__number_real,              \
-      double: shmt__number_real,             \
-      float _Complex: shmt__number_complex,  \
-      double _Complex: shmt__number_complex, \
-      default: shmt__number_int)(ctx, k)
+#define SHMT_CTX_SCALAR(k)                \
+  _Generic((C)0,                          \
+      bool: shmt__ctx_int,                \
+      float: shmt__ctx_real,              \
+      double: shmt__ctx_real,             \
+      float _Complex: shmt__ctx_complex,  \
+      double _Complex: shmt__ctx_complex, \
+      default: shmt__ctx_int)(ctx, k)
 
-/* Arithmetic that wraps: in unsigned, at least 32 bits wide so that uint16 * uint16 does not become
+/* x as an unsigned integer, in which arithmetic wraps. It has at least 32 bits, so that uint16 * uint16 does not become
  * int. */
-#define SHMT_WIDE(x)                      \
+#define SHMT_WRAPPING(x)                  \
   ((__typeof__(_Generic((C)0,             \
                    int64_t: (uint64_t)0,  \
                    uint64_t: (uint64_t)0, \
                    default: (uint32_t)0)))(x))
 
-/* Elements that are widened, gathered or calculated at a time. */
-enum { SHMT_STRETCH = 256 };
+/* Elements of a block: so many are widened, gathered or computed at a time. */
+enum { SHMT_LOOP_BLOCK = 256 };
 
-/* Loops of halves (16-bit floats and complex numbers of them) are those of the type that is calculated in, a stretch
- * at a time: kernels/half_loops.tmpl.h. What is stored is T, its real part, or what the full loop stores, too (bool). */
+/* Loops of half-precision types (float16, bfloat16, complex32) run the loop of their compute type ("full" loop) over
+ * widened blocks: kernels/half_loops.tmpl.h. They store T, its real type, or what the full loop stores (bool). */
 typedef enum shmt__stored { SHMT_STORED_HALF, SHMT_STORED_REAL, SHMT_STORED_AS_IS } shmt__stored;
 #define SHMT_STORED(TO)          \
   _Generic((TO*)0,               \
       T*: SHMT_STORED_HALF,      \
       default: _Generic((TO*)0, SHMT_REAL*: SHMT_STORED_REAL, default: SHMT_STORED_AS_IS))
 
-/* Run `full`, whose operands are one output and n_inputs (3 at most) inputs, on operands of dtype `half`. */
+/* Runs `full`, a loop of one output and n_inputs (at most 3) inputs, on operands of the half-precision dtype `half`. */
 void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_inputs, char* const* data,
                    const int64_t* strides, int64_t n, const void* ctx);
 
 #define SHMT_WIDENED(NAME, TO, N_INPUTS) SHMT_WIDENED_BY(NAME, NAME, TO, N_INPUTS)
-/* By another loop than the full dtype's own, which may be less exact. */
+/* As SHMT_WIDENED with another full loop than that of the same name, for example a less exact one. */
 #define SHMT_WIDENED_BY(NAME, FULL, TO, N_INPUTS)                                                   \
   void SHMT_FULL_LOOP(FULL)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {     \
     shmt__widened(SHMT_DT, SHMT_FULL_LOOP(FULL), SHMT_STORED(TO), N_INPUTS, data, strides, n, ctx); \
   }
 
-/* SHMT_SHAPE(UNARY) is SHMT_UNARY_0, or SHMT_UNARY_1 for halves. */
+/* SHMT_SHAPE(UNARY) is SHMT_UNARY_0, or SHMT_UNARY_1 for half-precision types. */
 #define SHMT_SHAPE(SHAPE)                        SHMT_PASTE(SHMT_##SHAPE, SHMT_IS_HALF)
 #define SHMT_UNARY_1(NAME, TO, PUT, LET, EXPR)   SHMT_WIDENED(NAME, TO, 1)
 #define SHMT_BINARY_1(NAME, TO, PUT, LET, EXPR)  SHMT_WIDENED(NAME, TO, 2)
 #define SHMT_TERNARY_1(NAME, TO, PUT, LET, EXPR) SHMT_WIDENED(NAME, TO, 3)
 
-/* LET declares what the expression uses besides its operands (numbers from ctx), or is empty. */
+/* LET declares what the expression uses besides its operands (scalars of ctx), or is empty. */
 #define SHMT_UNARY_0(NAME, TO, PUT, LET, EXPR)                                                  \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     char* const po = data[0];                                                                   \
@@ -92,7 +91,7 @@ void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_
     const int64_t so = strides[0], sa = strides[1];                                             \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                         \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T)) {                                \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         ((TO*)(void*)po)[i] = PUT(EXPR);                                                        \
@@ -112,7 +111,7 @@ void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_
     const int64_t so = strides[0], sa = strides[1], sb = strides[2];                            \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) { \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T)) {    \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
         const C b = SHMT_LOAD(((const T*)(const void*)pb)[i]);                                  \
@@ -146,7 +145,7 @@ void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_
     const int64_t so = strides[0], sa = strides[1], sb = strides[2], sc = strides[3];           \
     (void)ctx;                                                                                  \
     LET;                                                                                        \
-    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) && \
+    if (so == (int64_t)sizeof(TO) && sa == (int64_t)sizeof(T) && sb == (int64_t)sizeof(T) &&    \
                sc == (int64_t)sizeof(T)) {                                                      \
       SHMT_IVDEP for (int64_t i = 0; i < n; i++) {                                              \
         const C a = SHMT_LOAD(((const T*)(const void*)pa)[i]);                                  \
@@ -174,7 +173,7 @@ void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_
 #define UNARY_TEST(NAME, EXPR)        UNARY_AS(NAME, bool, SHMT_PUT_BOOL, SHMT_NOTHING, EXPR)
 #define BINARY(NAME, EXPR)            BINARY_AS(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
 #define BINARY_WITH(NAME, LET, EXPR)  BINARY_AS(NAME, T, SHMT_STORE, LET, EXPR)
-/* What looks at values of T itself: halves have a loop of their own. */
+/* For expressions that depend on values rounded to T: half-precision types get a loop of their own. */
 #define BINARY_IN_T(NAME, EXPR)       SHMT_BINARY_0(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)
 #define COMPARE(NAME, EXPR)           BINARY_AS(NAME, bool, SHMT_PUT_BOOL, SHMT_NOTHING, EXPR)
 #define TERNARY(NAME, EXPR)           TERNARY_AS(NAME, T, SHMT_STORE, SHMT_NOTHING, EXPR)

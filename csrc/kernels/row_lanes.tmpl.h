@@ -1,7 +1,7 @@
-/* kernels/row_lanes.tmpl.h -- dense rows, of one dtype, in vectors of lanes, and sums over them.
+/* kernels/row_lanes.tmpl.h -- loads, stores and sums contiguous rows in vectors of 16 lanes. One dtype.
  *
- * Included by the templates of rows and columns. Sums are kept in 16 lanes, which the compiler turns into
- * vectors. 16-bit floats are calculated in float, never rounded in between.
+ * The templates of softmax and normalization include it. The compiler turns the lanes into vector registers. 16-bit floats
+ * are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -9,16 +9,16 @@
 enum { FN(lanes) = 16 };
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)
 
-/* Sums and maxima are kept in one of these, which stays in registers from one step to the next. */
+/* Sums and maxima are kept in a vector, which stays in registers from one step to the next. */
 typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
 typedef __typeof__((FN(vector)){0} > (FN(vector)){0}) FN(mask);
-/* Vectors go by reference: by value the layout of a call would depend on the instruction set. */
+/* Vectors are passed by reference: by value, the calling convention would depend on the instruction set. */
 #define INLINE static inline __attribute__((always_inline))
 
-/* n elements, less than fill a vector; fill in the place of those that are missing. */
+/* Loads n elements, fewer than a vector has; the other lanes become `fill`. */
 INLINE void FN(load_rest)(FN(vector)* out, const T* x, int64_t n, C fill) {
   C v[FN(lanes)];
-#if SHMT_ISA_LEVEL >= 1 /* vectors are loaded and stored under a mask */
+#if SHMT_ISA_LEVEL >= 1 /* the compiler uses masked loads and stores */
   const int count = (int)n;
   EACH_LANE v[k] = k < count ? SHMT_LOAD(x[k]) : fill;
 #else
@@ -46,7 +46,7 @@ INLINE void FN(store_full)(T* out, const FN(vector)* v) {
     EACH_LANE out[k] = SHMT_STORE(a[k]);
 }
 
-/* In a tree: one after the other would wait for each. */
+/* The sum of the lanes, added as a tree: in sequence, each addition would wait for the one before. */
 INLINE C FN(lanes_sum)(const FN(vector)* sums) {
   const FN(vector) v = *sums;
   const C a = (v[0] + v[8]) + (v[4] + v[12]), b = (v[1] + v[9]) + (v[5] + v[13]);
@@ -60,22 +60,23 @@ INLINE void FN(store_rest)(T* out, const FN(vector)* v, int64_t n) {
   for (int64_t k = 0; k < (n & (FN(lanes) - 1)); k++) out[k] = SHMT_STORE(a[k]);
 }
 
-/* Keep the first n elements of v, 0 after. */
+/* Keeps the first n lanes of v and sets the others to 0. */
 INLINE void FN(only_lanes)(FN(vector)* v, int64_t n) {
   FN(mask) keep;
   EACH_LANE keep[k] = k < (int)n ? -1 : 0;
   *v = (FN(vector))((FN(mask))*v & keep);
 }
 
-/* Keep the elements of v from lane `first` on, 0 before. */
+/* Keeps the lanes of v from `first` on and sets those before to 0. */
 INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
   FN(mask) keep;
   EACH_LANE keep[k] = k >= (int)first ? -1 : 0;
   *v = (FN(vector))((FN(mask))*v & keep);
 }
 
-/* A function: the sum over i of what STEPS make of v, an element of x, and w, one of y. The last vector overlaps the one before and
- * counts what is new in it, so it is loaded first: out may be x. Rows of less than a vector are filled up. */
+/* Defines a function that sums f(x[i], y[i]) over a row. STEPS computes f in place in v (from x), with w (from y); STORE
+ * says whether f goes to out, too. The last vector overlaps the one before and only its new lanes count. It is loaded
+ * before anything is stored, because out may be x. Rows shorter than a vector are filled up. */
 #define ROW_SUM(NAME, STEPS, STORE)                                                             \
   static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
     FN(vector) sum = {0}, v, w, last_v, last_w;                                                 \

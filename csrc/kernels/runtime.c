@@ -1,4 +1,4 @@
-/* kernels/runtime.c -- what api/runtime.h promises. */
+/* kernels/runtime.c -- the number of threads and the CPU capability, for Python (api/runtime.h). */
 #include "api/runtime.h"
 
 #include "generated/loops.h"

@@ -7,9 +7,9 @@
 
 static inline bool shmt__is_complex(shmt_dtype d) { return shmt__dtype_category(d) == 3; }
 static inline bool shmt__is_floating(shmt_dtype d) { return shmt__dtype_category(d) == 2; }
-/* bool does not count. */
+/* The integer dtypes, without bool. */
 static inline bool shmt__is_integral(shmt_dtype d) { return shmt__dtype_category(d) == 1; }
-/* float16 and bfloat16: computed in float32. */
+/* float16 and bfloat16. Loops compute them in float32. */
 static inline bool shmt__is_half(shmt_dtype d) { return shmt__is_floating(d) && shmt__dtype_size[d] == 2; }
 
 /* "float", "long int", "c10::Half": the C name of a dtype, where torch's messages use that. */

@@ -1,4 +1,4 @@
-/* ops/outputs.c -- preparing, resizing and writing back preset outputs. */
+/* ops/outputs.c -- prepares, resizes and writes back preset outputs (out= and in-place). */
 #include "ops/outputs.h"
 
 #include "base/warn.h"
@@ -15,7 +15,8 @@ static shmt_status check_cast(shmt_dtype from, shmt_dtype to) {
   return SHMT_OK;
 }
 
-/* To lie as `like` does, which has those sizes; NULL: contiguous. */
+/* Resizes out, with torch's warning when it had elements. It gets the strides of `like`, which has these sizes and is
+ * dense; when `like` is NULL or not dense, it becomes contiguous. */
 static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like) {
   if (shmt__same_ints(shmt__tensor_sizes(out), sizes)) return SHMT_OK;
   if (out->numel != 0) {
@@ -31,7 +32,7 @@ static shmt_status resize_out(shmt_tensor* out, shmt_ints sizes, const shmt_tens
   return shmt__tensor_set_geometry(out, sizes, shmt__tensor_strides(like), out->offset);
 }
 
-/* Does no dim of several elements write to one place? */
+/* Refuses an expanded out, where several elements share one memory location. */
 static shmt_status check_no_repeats(const shmt_tensor* out) {
   for (int d = 0; d < out->n_dims; d++)
     SHMT_REQUIRE(out->strides[d] != 0 || out->sizes[d] <= 1 || out->numel == 0, SHMT_E_RUNTIME,
@@ -128,7 +129,7 @@ shmt_status shmt__output_end(const char* name, shmt_tensor** work, shmt_tensor**
   return shmt__tensor_copy(*out, result);
 }
 
-/* Bytes from the first to behind the last element; false for no elements. */
+/* The range of bytes from the first element to the end of the last; false when there are no elements. */
 static bool byte_range(const shmt_tensor* t, const char** lo, const char** hi) {
   int64_t last = 0;
 
@@ -161,17 +162,17 @@ shmt_status shmt__check_no_overlap(const shmt_tensor* out, const shmt_tensor* in
   return SHMT_OK;
 }
 
-static shmt_status check_apart(const shmt_tensor* out, const shmt_tensor* a, const shmt_tensor* b) {
+static shmt_status check_no_overlaps(const shmt_tensor* out, const shmt_tensor* a, const shmt_tensor* b) {
   if (a) SHMT_TRY(shmt__check_no_overlap(out, a));
   return b ? shmt__check_no_overlap(out, b) : SHMT_OK;
 }
 
-shmt_status shmt__output_begin_apart(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
+shmt_status shmt__output_begin_no_overlap(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                                      shmt_device device, const shmt_tensor* a, const shmt_tensor* b,
                                      shmt_tensor** work) {
-  SHMT_TRY(check_apart(*out, a, b));
+  SHMT_TRY(check_no_overlaps(*out, a, b));
   SHMT_TRY(shmt__output_begin(name, out, sizes, dtype, device, work));
-  return check_apart(*out, a, b);
+  return check_no_overlaps(*out, a, b);
 }
 
 shmt_status shmt__check_out_dtype(const shmt_tensor* out, shmt_dtype dtype) {

@@ -1,4 +1,4 @@
-/* ops/scalar_expression.c -- arithmetic on numbers whose kind is known only at run time, and what becomes of temporaries. */
+/* ops/scalar_expression.c -- arithmetic on Scalars, and reuse of temporaries, for code generated from spec expressions. */
 #include "ops/scalar_expression.h"
 
 #include <complex.h>
@@ -31,17 +31,17 @@ static bool is_whole(shmt_scalar s) {
   return s.tag == SHMT_SCALAR_INT || s.tag == SHMT_SCALAR_BOOL || s.tag == SHMT_SCALAR_UINT;
 }
 
-static shmt_scalar complex_calculate(shmt__number_op op, shmt_scalar a, shmt_scalar b) {
+static shmt_scalar complex_calculate(shmt__scalar_op op, shmt_scalar a, shmt_scalar b) {
   double x[2], y[2];
   shmt__scalar_to_complex(a, x);
   shmt__scalar_to_complex(b, y);
   double _Complex u = CMPLX(x[0], x[1]), v = CMPLX(y[0], y[1]), r = 0;
   switch (op) {
-    case SHMT_NUMBER_ADD: r = u + v; break;
-    case SHMT_NUMBER_SUB: r = u - v; break;
-    case SHMT_NUMBER_MUL: r = u * v; break;
-    case SHMT_NUMBER_DIV: r = u / v; break;
-    case SHMT_NUMBER_POW: r = cpow(u, v); break;
+    case SHMT_SCALAR_OP_ADD: r = u + v; break;
+    case SHMT_SCALAR_OP_SUB: r = u - v; break;
+    case SHMT_SCALAR_OP_MUL: r = u * v; break;
+    case SHMT_SCALAR_OP_DIV: r = u / v; break;
+    case SHMT_SCALAR_OP_POW: r = cpow(u, v); break;
   }
   return shmt__scalar_complex(creal(r), cimag(r));
 }
@@ -53,35 +53,35 @@ static int64_t whole_power(int64_t base, int64_t exponent) {
   return (int64_t)r;
 }
 
-shmt_scalar shmt__number_calculate(shmt__number_op op, shmt_scalar a, shmt_scalar b) {
+shmt_scalar shmt__scalar_calculate(shmt__scalar_op op, shmt_scalar a, shmt_scalar b) {
   if (a.tag == SHMT_SCALAR_COMPLEX || b.tag == SHMT_SCALAR_COMPLEX) return complex_calculate(op, a, b);
-  if (is_whole(a) && is_whole(b) && op != SHMT_NUMBER_DIV) {
+  if (is_whole(a) && is_whole(b) && op != SHMT_SCALAR_OP_DIV) {
     int64_t x = shmt__scalar_to_int64(a), y = shmt__scalar_to_int64(b);
     switch (op) {
-      case SHMT_NUMBER_ADD: return shmt__scalar_int((int64_t)((uint64_t)x + (uint64_t)y));
-      case SHMT_NUMBER_SUB: return shmt__scalar_int((int64_t)((uint64_t)x - (uint64_t)y));
-      case SHMT_NUMBER_MUL: return shmt__scalar_int((int64_t)((uint64_t)x * (uint64_t)y));
+      case SHMT_SCALAR_OP_ADD: return shmt__scalar_int((int64_t)((uint64_t)x + (uint64_t)y));
+      case SHMT_SCALAR_OP_SUB: return shmt__scalar_int((int64_t)((uint64_t)x - (uint64_t)y));
+      case SHMT_SCALAR_OP_MUL: return shmt__scalar_int((int64_t)((uint64_t)x * (uint64_t)y));
       default:
         if (y >= 0) return shmt__scalar_int(whole_power(x, y));
     }
   }
   double x = shmt__scalar_to_double(a), y = shmt__scalar_to_double(b);
   switch (op) {
-    case SHMT_NUMBER_ADD: return shmt__scalar_float(x + y);
-    case SHMT_NUMBER_SUB: return shmt__scalar_float(x - y);
-    case SHMT_NUMBER_MUL: return shmt__scalar_float(x * y);
-    case SHMT_NUMBER_DIV: return shmt__scalar_float(x / y);
+    case SHMT_SCALAR_OP_ADD: return shmt__scalar_float(x + y);
+    case SHMT_SCALAR_OP_SUB: return shmt__scalar_float(x - y);
+    case SHMT_SCALAR_OP_MUL: return shmt__scalar_float(x * y);
+    case SHMT_SCALAR_OP_DIV: return shmt__scalar_float(x / y);
     default: return shmt__scalar_float(pow(x, y));
   }
 }
 
-shmt_scalar shmt__number_negate(shmt_scalar a) {
+shmt_scalar shmt__scalar_negate(shmt_scalar a) {
   if (a.tag == SHMT_SCALAR_COMPLEX) return shmt__scalar_complex(-a.v.z[0], -a.v.z[1]);
   if (is_whole(a)) return shmt__scalar_int((int64_t)(0 - (uint64_t)shmt__scalar_to_int64(a)));
   return shmt__scalar_float(-shmt__scalar_to_double(a));
 }
 
-int shmt__number_compare(shmt_scalar a, shmt_scalar b) {
+int shmt__scalar_compare(shmt_scalar a, shmt_scalar b) {
   if (a.tag == SHMT_SCALAR_NONE || b.tag == SHMT_SCALAR_NONE) return a.tag == b.tag ? 0 : 2;
   if (is_whole(a) && is_whole(b)) {
     int64_t x = shmt__scalar_to_int64(a), y = shmt__scalar_to_int64(b);
@@ -105,7 +105,7 @@ shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out) {
 
 /* --- memory of temporaries --------------------------------------------------------------------- */
 
-/* Would other be broadcast to the sizes of t? */
+/* Can other be broadcast to the sizes of t? */
 static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
   const int extra = t->n_dims - other->n_dims;
   bool fits = extra >= 0;
@@ -115,7 +115,7 @@ static bool fits_into(const shmt_tensor* other, const shmt_tensor* t) {
   return fits;
 }
 
-bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
+bool shmt__can_reuse(const shmt_tensor* t, const shmt_tensor* other) {
   const bool is_own = shmt__is_last_reference(&t->refs) && shmt__is_last_reference(&t->storage->refs);
   const bool is_plain = (t->flags & SHMT_TENSOR_DENSE) != 0 && !shmt__tensor_is_conj_neg(t) &&
                         (shmt__is_floating(t->dtype) || shmt__is_complex(t->dtype)) &&
@@ -124,9 +124,9 @@ bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other) {
   return is_own && is_plain && (!other || (other->dtype == t->dtype && fits_into(other, t)));
 }
 
-bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other) {
+bool shmt__can_reuse_second(const shmt_tensor* t, const shmt_tensor* other) {
   const bool same_strides = other->n_dims == 0 || (shmt__same_sizes(t, other) &&
                                                   shmt__same_ints(shmt__tensor_strides(t), shmt__tensor_strides(other)));
 
-  return same_strides && shmt__is_spent(t, other);
+  return same_strides && shmt__can_reuse(t, other);
 }

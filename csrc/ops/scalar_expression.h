@@ -1,7 +1,7 @@
-/* ops/scalar_expression.h -- what expressions in the operator spec are lowered to, besides operator calls.
+/* ops/scalar_expression.h -- helpers that expressions of the operator spec compile to, besides operator calls.
  *
- * Derivatives and composite operators calculate with numbers whose kind is known only at run time
- * (Scalar arguments), compare them, and make 0-d tensors of them where an operator wants a tensor.
+ * Derivatives and composite operators compute with Scalar arguments, whose kind (integer, float, complex) is known only
+ * at run time. They compare them, and turn them into 0-d tensors where an operator wants a tensor.
  */
 #ifndef SHMT_OPS_SCALAR_EXPRESSION_H
 #define SHMT_OPS_SCALAR_EXPRESSION_H
@@ -16,26 +16,27 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* n empty places, to be filled with new references. Errors: SHMT_E_NOMEM. */
+/* A list of n NULLs, to be filled with new references. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_vec_alloc(int64_t n, shmt_tensor_vec* out);
-/* New references to all of list. Errors: SHMT_E_NOMEM. */
+/* A list of new references to the tensors of list. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__tensor_vec_copy(shmt_tensors list, shmt_tensor_vec* out);
-/* A list an operator returned, released at the end of the scope. */
+/* A list of tensors that is released at the end of the scope. */
 #define SHMT_AUTO_LIST __attribute__((cleanup(shmt__tensor_vec_fini))) shmt_tensor_vec
 
-typedef enum shmt__number_op {
-  SHMT_NUMBER_ADD,
-  SHMT_NUMBER_SUB,
-  SHMT_NUMBER_MUL,
-  SHMT_NUMBER_DIV, /* true division: never integral */
-  SHMT_NUMBER_POW,
-} shmt__number_op;
+typedef enum shmt__scalar_op {
+  SHMT_SCALAR_OP_ADD,
+  SHMT_SCALAR_OP_SUB,
+  SHMT_SCALAR_OP_MUL,
+  SHMT_SCALAR_OP_DIV, /* true division: never integral */
+  SHMT_SCALAR_OP_POW,
+} shmt__scalar_op;
 
-/* a op b as Python computes it, except that integers wrap at 64 bits. Cannot fail. */
-shmt_scalar shmt__number_calculate(shmt__number_op op, shmt_scalar a, shmt_scalar b);
-shmt_scalar shmt__number_negate(shmt_scalar a);
-/* -1, 0 or 1; complex numbers compare by their real part unless only equality counts: 2 when unordered. */
-int shmt__number_compare(shmt_scalar a, shmt_scalar b);
+/* Computes a op b as Python does, except that integers wrap at 64 bits. Cannot fail. */
+shmt_scalar shmt__scalar_calculate(shmt__scalar_op op, shmt_scalar a, shmt_scalar b);
+shmt_scalar shmt__scalar_negate(shmt_scalar a);
+/* -1, 0 or 1 as a is less than, equal to or greater than b; 2 when they have no order (a NaN, a missing value, complex
+ * numbers with equal real and different imaginary parts). Other complex numbers compare by their real parts. */
+int shmt__scalar_compare(shmt_scalar a, shmt_scalar b);
 
 /* Python's // for integers; 0 when b is 0. */
 static inline int64_t shmt__floor_div_i64(int64_t a, int64_t b) {
@@ -48,9 +49,9 @@ static inline int64_t shmt__floor_div_i64(int64_t a, int64_t b) {
 /* values[i], counted from the end when i is negative. Errors: SHMT_E_INDEX. */
 shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out);
 
-/* A wrapped 0-d tensor of the number, weakest in promotion. New reference. */
-static inline shmt_status shmt__tensor_of_number(shmt_scalar value, shmt_tensor** out) {
-  /* In the widest dtype of its kind: a float64 tensor must see the whole number, promotion counts the default dtype. */
+/* A wrapped 0-d tensor of value, which has the lowest priority in dtype promotion. New reference. */
+static inline shmt_status shmt__wrapped_scalar_tensor(shmt_scalar value, shmt_tensor** out) {
+  /* The widest dtype of its kind: a float64 tensor sees the exact value. Promotion treats it as the default dtype. */
   shmt_dtype dtype = value.tag == SHMT_SCALAR_FLOAT     ? SHMT_FLOAT64
                      : value.tag == SHMT_SCALAR_COMPLEX ? SHMT_COMPLEX128
                                                         : shmt__scalar_dtype(value);
@@ -59,23 +60,23 @@ static inline shmt_status shmt__tensor_of_number(shmt_scalar value, shmt_tensor*
 
 /* --- memory of temporaries ------------------------------------------------------------------- */
 
-/* May an element-wise operator on t and other (NULL: on t alone) write its result into t? So it is when t is the caller's
- * alone, nobody would see the difference, and the result has t's shape and dtype. */
-bool shmt__is_spent(const shmt_tensor* t, const shmt_tensor* other);
-/* The same for an operator on other and t, in this order: the result's elements lie as t's do. */
-bool shmt__is_spent_like(const shmt_tensor* t, const shmt_tensor* other);
+/* May an element-wise operator on t and other (NULL: on t alone) write its result into t? Yes when the caller holds the
+ * only reference, nothing is recorded, and the result has t's shape and dtype. */
+bool shmt__can_reuse(const shmt_tensor* t, const shmt_tensor* other);
+/* The same for an operator on (other, t), in this order: the result must also have t's strides. */
+bool shmt__can_reuse_second(const shmt_tensor* t, const shmt_tensor* other);
 
-/* What became of *spent: *out, where an operator has made that; otherwise *spent itself, which it has written into.
- * *spent is NULL then. */
-static inline void shmt__hand_over(shmt_tensor** spent, shmt_tensor** out) {
+/* Ends an operator that may have reused *temporary. When the operator made *out, releases *temporary; otherwise the result
+ * is in *temporary, which becomes *out. *temporary is NULL afterwards. */
+static inline void shmt__finish_reuse(shmt_tensor** temporary, shmt_tensor** out) {
   if (*out)
-    shmt__tensor_release(*spent);
+    shmt__tensor_release(*temporary);
   else
-    *out = *spent;
-  *spent = NULL;
+    *out = *temporary;
+  *temporary = NULL;
 }
 
-/* Equal texts; NULL equals only NULL. */
+/* Are two texts equal? NULL equals only NULL. */
 static inline bool shmt__text_is(const char* a, const char* b) {
   return a && b ? strcmp(a, b) == 0 : a == b;
 }

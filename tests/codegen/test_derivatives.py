@@ -99,8 +99,11 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("grad + 2", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
         ("2 + grad", "shmt_op_add_Scalar(grads[0], shmt__scalar_int(2), shmt__scalar_int(1), &t1)"),
         ("2 - grad", "shmt_op_neg(grads[0], &t1)"),
-        ("grad * s", "shmt__tensor_of_number(node->s, &t1)"),
-        ("grad + (s - 1)", "shmt__number_calculate(SHMT_NUMBER_SUB, node->s, shmt__scalar_int(1))"),
+        ("grad * s", "shmt__wrapped_scalar_tensor(node->s, &t1)"),
+        (
+            "grad + (s - 1)",
+            "shmt__scalar_calculate(SHMT_SCALAR_OP_SUB, node->s, shmt__scalar_int(1))",
+        ),
         ("grad + (n * 2 + 1)", "shmt__scalar_int((shmt__wrap_mul_i64(node->n, 2) + 1))"),
         ("grad + n / 2", "shmt__scalar_float(((double)node->n / 2))"),
         ("grad + n // 2", "shmt__floor_div_i64(node->n, 2)"),
@@ -113,7 +116,7 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
         ("grad if mode == 'a' else -grad", 'shmt__text_is(node->mode, "a")'),
         ("grad if weight is None else grad * weight", "if ((!weight_1)) {"),
         ("grad if p is None else -grad", "if ((!node->p.has)) {"),
-        ("grad + (1 if s > 0 else n)", "shmt__number_compare(node->s, shmt__scalar_int(0)) == 1"),
+        ("grad + (1 if s > 0 else n)", "shmt__scalar_compare(node->s, shmt__scalar_int(0)) == 1"),
         ("join([grad, self])", "(shmt_tensor* const[]){grads[0], self_1}, 2"),
         ("join(more, dim=n)", "shmt__saved_list_unpack(&node->more, base, &more_1)"),
         ("more[0] + grad", "((shmt_tensors){more_1.data, more_1.len}).data[0]"),
@@ -178,11 +181,11 @@ def test_wrong_statement_is_refused(
     [
         (
             "-grad + self",
-            "shmt__is_spent(t1, self_2) ? shmt_op_add__Tensor(t1, self_2, shmt__scalar_int(1)) : "
+            "shmt__can_reuse(t1, self_2) ? shmt_op_add__Tensor(t1, self_2, shmt__scalar_int(1)) : "
             "shmt_op_add_Tensor(t1, self_2, shmt__scalar_int(1), &t3)); "
-            "shmt__hand_over(&t1, &t3);",
+            "shmt__finish_reuse(&t1, &t3);",
         ),
-        ("self * -grad", "shmt__is_spent_like(t2, self_1) ? shmt_op_mul__Tensor(t2, self_1)"),
+        ("self * -grad", "shmt__can_reuse_second(t2, self_1) ? shmt_op_mul__Tensor(t2, self_1)"),
         ("grad + self", "TRY(shmt_op_add_Tensor(grads[0], self_1"),
         ("a = -grad; a + self", "TRY(shmt_op_add_Tensor(t1, self_2"),
         ("a = two(-grad, self); a[0] + a[1]", "TRY(shmt_op_add_Tensor(t3, t4"),

@@ -1,4 +1,4 @@
-"""Values that find mistakes, per dtype, and a comparison with NumPy that knows short floats."""
+"""Test values for each dtype, and a comparison with NumPy that knows 16-bit floats."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import shmtensor
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTS = ("uint8", "int8", "int16", "int32", "int64")
-WIDE_UNSIGNED = ("uint16", "uint32", "uint64")
+BAREBONES_UNSIGNED = ("uint16", "uint32", "uint64")
 COMPLEX = ("complex64", "complex128")
-ALL = ("bool", *INTS, *WIDE_UNSIGNED, *FLOATS, *COMPLEX)
+ALL = ("bool", *INTS, *BAREBONES_UNSIGNED, *FLOATS, *COMPLEX)
 
 #: Relative error allowed per dtype: one rounding of the result, with some room.
 TOLERANCE = {
@@ -30,7 +30,7 @@ def values(dtype: str, n: int = 67, *, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     if dtype == "bool":
         return rng.integers(0, 2, n).astype(bool)
-    if dtype in INTS or dtype in WIDE_UNSIGNED:
+    if dtype in INTS or dtype in BAREBONES_UNSIGNED:
         info = np.iinfo(dtype)
         some = rng.integers(max(info.min, -100), min(info.max, 100), n, endpoint=True)
         some = some.astype(dtype)

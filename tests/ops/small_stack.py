@@ -1,4 +1,4 @@
-"""Operators with large frames, in threads of the stack that docs/architecture.md promises."""
+"""Calls operators with large stack frames in threads that have a stack of 256 KB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bools whose bytes are other than 0 and 1, as ``view(torch.bool)`` shows them: all are true."""
+"""Bool tensors with bytes other than 0 and 1, as ``view(torch.bool)`` makes: all count as true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing to tensors whose places stand for several elements each."""
+"""Writes to expanded tensors, where several elements share one memory location."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that fail after they have made a result: nothing of it stays."""
+"""Operators that fail after they have allocated a result release it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shared walk: broadcasting, result strides, out=, in-place, overlaps, threads, no elements."""
+"""The iterator: broadcasting, result strides, out=, in-place, overlaps, threads, empty tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators with masks: what is left out changes nothing; NumPy's masked results."""
+"""Operators with masks: masked elements do not count; results compared with numpy.ma."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Meta tensors where data is needed: an error, never a read of memory that is not there.
+"""Meta tensors where data is needed raise an error; nothing reads memory that is not there.
 
-A number of the CPU may stand beside meta tensors, so the other way round must be looked for.
+0-d CPU tensors may be mixed with meta tensors, so operators must check for the reverse.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which dtypes of out= an operator casts its result to, and which it refuses."""
+"""Which dtypes of out= an operator accepts, casting its result, and which it refuses."""
 
 from __future__ import annotations
 

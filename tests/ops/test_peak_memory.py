@@ -1,4 +1,4 @@
-"""Memory beside an operator's result: factors are widened and gathered a block at a time."""
+"""Operators use little memory beside their result: they widen and gather operands by blocks."""
 
 from __future__ import annotations
 

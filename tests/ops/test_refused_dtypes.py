@@ -1,4 +1,4 @@
-"""Dtypes that an operator could calculate, but that torch refuses, with torch's exceptions.
+"""Dtypes that our loops could compute but torch refuses: they raise torch's exceptions.
 
 ``tests/ops/spec/test_torch.py`` compares the refusals of all operators, where torch is installed.
 """

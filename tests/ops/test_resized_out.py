@@ -1,7 +1,6 @@
-"""How ``out=`` lies in memory after it was given another size: as torch's.
+"""The strides of ``out=`` after an operator has resized it: as in torch.
 
-That it is resized at all, with a warning, and the dtypes that it may have are test_forms.py's and
-test_out_dtypes.py's.
+test_out_and_inplace.py tests that it is resized with a warning, test_out_dtypes.py its dtypes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many small planes, short rows and narrow slices, which are worked on several at a time."""
+"""Small planes, short rows and narrow slices, for which loops handle several at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that are split over threads write each element from one of them: as one thread does."""
+"""Operators that run on several threads give the same result as on one."""
 
 from __future__ import annotations
 

@@ -300,7 +300,7 @@ def build_rows(op: Operator, model: Model) -> Rows:
     """Everything that fills an operator's table."""
     rows = Rows()
     entry = op.entry
-    function = f"shmt__family_{entry.kernel}" if entry.kernel else (entry.function or "")
+    function = f"shmt__pointwise_{entry.kernel}" if entry.kernel else (entry.function or "")
     body = ""
     if entry.composite_expression is not None:
         if not op.derived:
@@ -483,7 +483,7 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
         declared = []
         if entry.kernel:
             head = ", ".join(["const shmt__pointwise* p", *parameters(entry.schema)])
-            declared.append((f"shmt__family_{entry.kernel}", head))
+            declared.append((f"shmt__pointwise_{entry.kernel}", head))
         if entry.function:
             declared.append((str(entry.function), ", ".join(parameters(entry.schema)) or "void"))
         for key, function in entry.dispatch.items():

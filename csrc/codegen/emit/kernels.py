@@ -164,7 +164,7 @@ def _macros(dtype: Dtype, tables: Tables, level: str) -> str:
         "FLOATING": kind == "floating",
         "COMPLEX": kind == "complex",
         # uint16 and wider: torch gives them few operators, so templates leave most loops out.
-        "WIDE_UNSIGNED": kind == "unsigned" and dtype.size > 1,
+        "BAREBONES_UNSIGNED": kind == "unsigned" and dtype.size > 1,
         # complex32: the same, for other loops.
         "LIMITED": dtype.limited,
         # Made of 16-bit floats: calculated in the type of a wider dtype.
@@ -195,7 +195,7 @@ _UNDEF = "".join(
     for name in (
         "T C ACC DT SHMT_DT SHMT_LOAD SHMT_STORE SHMT_REAL SHMT_STORE_REAL SHMT_LOOP "
         "SHMT_FULL_LOOP SHMT_UNSIGNED_LOOP SHMT_IS_BOOL SHMT_IS_INTEGRAL SHMT_IS_SIGNED "
-        "SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_WIDE_UNSIGNED SHMT_IS_LIMITED SHMT_IS_HALF "
+        "SHMT_IS_FLOATING SHMT_IS_COMPLEX SHMT_IS_BAREBONES_UNSIGNED SHMT_IS_LIMITED SHMT_IS_HALF "
         "SHMT_IS_FULL"
     ).split()
 )

@@ -82,7 +82,7 @@ def _release_early(lines: list[str]) -> list[str]:
         last = uses[-1]
         while _indent(lines[last]) > depth or lines[last].strip() == "} else {":
             last += 1
-        given = (f"SHMT_TAKE({name})", f"shmt__hand_over(&{name}", "return")
+        given = (f"SHMT_TAKE({name})", f"shmt__finish_reuse(&{name}", "return")
         is_given = any(text in lines[uses[-1]] for text in given)
         if not is_given and any("SHMT_TRY(" in later for later in lines[last + 1 : end]):
             release = f"{found[1]}shmt__tensor_release(SHMT_TAKE({name}));\n"
@@ -221,7 +221,7 @@ class Lowering:
             kind = FLOAT if value.type.base == "float" else INT
             return Value(f"(-{value.code})", kind)
         if value.type.base == "Scalar":
-            return Value(f"shmt__number_negate({value.code})", SCALAR)
+            return Value(f"shmt__scalar_negate({value.code})", SCALAR)
         return self.call("neg", [value], {}, ast.unparse(node))
 
     def _binary(self, node: ast.BinOp) -> Value:
@@ -264,7 +264,7 @@ class Lowering:
     def _number_binary(self, left: Value, right: Value, number: str, sign: str) -> Value:
         if "Scalar" in (left.type.base, right.type.base):
             a, b = self.as_type(left, SCALAR), self.as_type(right, SCALAR)
-            return Value(f"shmt__number_calculate(SHMT_NUMBER_{number}, {a}, {b})", SCALAR)
+            return Value(f"shmt__scalar_calculate(SHMT_SCALAR_OP_{number}, {a}, {b})", SCALAR)
         if number == "POW":
             return Value(f"__builtin_pow({left.code}, {right.code})", FLOAT)
         floating = number == "DIV" or "float" in (left.type.base, right.type.base)
@@ -296,7 +296,7 @@ class Lowering:
             return Value(f"({left.code} {sign} {right.code})", BOOL)
         if "Scalar" in (left.type.base, right.type.base):
             a, b = self.as_type(left, SCALAR), self.as_type(right, SCALAR)
-            order = f"shmt__number_compare({a}, {b})"
+            order = f"shmt__scalar_compare({a}, {b})"
             tests = {"<": f"{order} == -1", "<=": f"{order} <= 0", ">": f"{order} == 1"}
             tests |= {"==": f"{order} == 0", "!=": f"{order} != 0"}
             tests[">="] = f"(unsigned){order} <= 1"
@@ -535,7 +535,8 @@ class Lowering:
         if kind.base == "Tensor" and not kind.is_list and not _is_tensor(have):
             local = self.local("t")
             self.emit(f"SHMT_AUTO(shmt_tensor) {local} = 0;")
-            self.emit(f"SHMT_TRY(shmt__tensor_of_number({self.as_type(value, SCALAR)}, &{local}));")
+            scalar = self.as_type(value, SCALAR)
+            self.emit(f"SHMT_TRY(shmt__wrapped_scalar_tensor({scalar}, &{local}));")
             return local
         if kind.is_list and not have.is_list:
             one = self.as_type(value, Type(kind.base))

@@ -26,7 +26,7 @@ def _twin(model: Model, op: Operator) -> Operator | None:
     return derived or own
 
 
-def _is_spent(value: Value | None) -> bool:
+def _is_temporary(value: Value | None) -> bool:
     return value is not None and value.owned and value.type == TENSOR
 
 
@@ -41,10 +41,10 @@ def overwrite(
     if twin is None:
         return []
     at = 0
-    test = "shmt__is_spent"
-    if not _is_spent(bound[0]) and op.schema.full_name in _COMMUTATIVE:
-        at, test = 1, "shmt__is_spent_like"
-    if not _is_spent(bound[at]):
+    test = "shmt__can_reuse"
+    if not _is_temporary(bound[0]) and op.schema.full_name in _COMMUTATIVE:
+        at, test = 1, "shmt__can_reuse_second"
+    if not _is_temporary(bound[at]):
         return []
     arguments = list(zip(op.schema.arguments, bound, codes, strict=True))
     others = [code for i, (a, _, code) in enumerate(arguments) if a.type.is_tensor and i != at]
@@ -58,5 +58,5 @@ def overwrite(
     return [
         f"SHMT_TRY({' && '.join(tests)} ? {twin.caller}({', '.join(inplace)}) : "
         f"{op.caller}({', '.join([*codes, f'&{target}'])}));",
-        f"shmt__hand_over(&{codes[at]}, &{target});",
+        f"shmt__finish_reuse(&{codes[at]}, &{target});",
     ]

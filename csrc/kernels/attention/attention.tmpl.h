@@ -1,8 +1,8 @@
-/* kernels/attention/attention.tmpl.h -- rows of attention scores, a block of keys at a time. One dtype.
+/* kernels/attention/attention.tmpl.h -- softmax of attention scores, a block of keys at a time (flash attention). One dtype.
  *
- * n queries; ctx: shmt__attention_shape. Scores are dense rows of `width` keys. A query's sums are relative to the
- * largest score it has met, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018;
- * Dao et al., "FlashAttention", 2022).
+ * n queries; ctx: shmt__attention_args. Scores are contiguous rows of `width` keys. A query's sums are relative to the
+ * largest score so far, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018; Dao et al.,
+ * "FlashAttention", 2022).
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/softmax/row_sums.h"
@@ -12,15 +12,16 @@
 
 SHMT_ROW_SUMS
 
-/* The keys of this block that query i may look at. */
-static inline int64_t SHMT_LOOP(visible)(const shmt__attention_shape* s, int64_t i) {
+/* How many keys of this block query i attends to (all, or fewer with a causal mask). */
+static inline int64_t SHMT_LOOP(visible)(const shmt__attention_args* s, int64_t i) {
   const int64_t n = s->visible + i;
   return !s->causal || n > s->width ? s->width : n < 0 ? 0 : n;
 }
 
-/* data: scores, mask or NULL. Scores that may be seen are scaled, and minus infinity where the mask is false. */
+/* data: scores, mask or NULL. Scales the visible scores and applies the mask: adds it, or sets scores to minus infinity
+ * where a bool mask is false. */
 void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const C scale = (C)s->scale;
 
   (void)strides;
@@ -38,9 +39,10 @@ void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int6
   }
 }
 
-/* data: scores, largest so far (n), sum so far (n), output so far (n, values). Scores become weights. */
+/* data: scores, largest score so far (n), sum so far (n), output so far (n, values). Turns scores into unnormalised weights
+ * and rescales sum and output. */
 void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   T* largest = (T*)(void*)data[1];
   T* sums = (T*)(void*)data[2];
 
@@ -50,7 +52,7 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
     T* out = (T*)(void*)data[3] + i * s->values;
     const int64_t shown = SHMT_LOOP(visible)(s, i);
     const C met = SHMT_FULL_LOOP(row_max)(row, shown), top = met > largest[i] ? met : largest[i];
-    /* Nothing to look at yet; NaN scores go on. */
+    /* Minus infinity: no visible key so far. NaN scores propagate. */
     const C shift = top == -(C)INFINITY ? 0 : top;
     const C keep = largest[i] == -(C)INFINITY ? 0 : SHMT_EXP(largest[i] - shift);
     const C sum = SHMT_FULL_LOOP(row_exp_stored)(row, row, shift, shown);
@@ -62,9 +64,10 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
   }
 }
 
-/* data: output, largest (n), sums (n), logsumexp (n). Divide; a query that sees nothing gives zeros. */
+/* data: output, largest (n), sums (n), logsumexp (n). Divides the output by the sums; a query without visible keys gives
+ * zeros. */
 void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const T* largest = (const T*)(const void*)data[1];
   const T* sums = (const T*)(const void*)data[2];
   T* lse = (T*)(void*)data[3];
@@ -78,11 +81,11 @@ void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int6
   }
 }
 
-/* Values side by side. */
+/* Elements of a value are in 16 lanes. */
 enum { FN(lanes) = 16 };
 typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
 
-/* The sum of n values times their weights: a vector of it; `width` elements, if they are fewer. */
+/* A vector (or the first `width` elements, if they are fewer) of the weighted sum of n values. */
 static inline void FN(weighted_sum)(T* out, const T* weights, const char* values, int64_t stride, int64_t n,
                                     int64_t width) {
   const int count = width < FN(lanes) ? (int)width : FN(lanes);
@@ -104,7 +107,7 @@ static inline void FN(weighted_sum)(T* out, const T* weights, const char* values
     for (int k = 0; k < count; k++) out[k] = sum[k];
 }
 
-/* The sums of four vectors. */
+/* The horizontal sums of four vectors. */
 static inline __attribute__((always_inline)) void FN(totals)(const FN(vector)* v, C* to) {
   typedef C eight __attribute__((vector_size(8 * sizeof(C))));
   typedef C four __attribute__((vector_size(4 * sizeof(C))));
@@ -122,14 +125,14 @@ static inline __attribute__((always_inline)) void FN(totals)(const FN(vector)* v
   memcpy(to, &all, sizeof all);
 }
 
-/* A query's products with some keys, four at a time: so many sums wait for none. */
-static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, const T* query, const char* keys, int64_t stride, int64_t n, int64_t depth,
-                                  C scale) {
+/* The scores of a query with n keys, four keys at a time, so that no addition waits for the one before. */
+static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, const T* query, const char* keys,
+                                                                 int64_t stride, int64_t n, int64_t depth, C scale) {
   for (int64_t j = 0; j < n; j += 4) {
     const int64_t some = n - j < 4 ? n - j : 4;
     FN(vector) sum[4] = {{0}}, x, y;
     C rest[4] = {0}, all[4];
-    const T* at[4]; /* those that are missing repeat the first */
+    const T* at[4]; /* missing keys repeat the first */
     int64_t k = 0;
 #pragma GCC unroll 4
     for (int u = 0; u < 4; u++) at[u] = (const T*)(const void*)(keys + (u < some ? j + u : j) * stride);
@@ -148,12 +151,12 @@ static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, cons
   }
 }
 
-/* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. All of it at once,
- * for keys so few that their weights fill no more than a vector. Some queries' scores are together as long as the
- * exponential likes them. */
+/* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. The whole attention in
+ * one pass, for so few keys that their weights fit into a vector. The scores of several queries are exponentiated as one
+ * row. */
 void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { ROWS = 16 };
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   T* lse = (T*)(void*)data[4];
   T scores[ROWS * FN(lanes)], tops[ROWS];
 
@@ -187,10 +190,10 @@ void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, in
   }
 }
 
-/* data: scores, gradients of the weights, logsumexp (n), dot of output and its gradient (n). Scores become weights,
- * the second become gradients of the products of queries and keys. */
+/* data: scores, gradients of the weights, logsumexp (n), dot product of output and its gradient (n). Turns scores into
+ * weights, and the gradients of the weights into those of query @ key^T. */
 void SHMT_LOOP(attention_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__attention_shape* s = ctx;
+  const shmt__attention_args* s = ctx;
   const C scale = (C)s->scale;
   const T* lse = (const T*)(const void*)data[2];
   const T* dots = (const T*)(const void*)data[3];

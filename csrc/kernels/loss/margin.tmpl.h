@@ -1,15 +1,15 @@
-/* kernels/loss/margin.tmpl.h -- hinge losses of rows of scores against right classes, one dtype.
+/* kernels/loss/margin.tmpl.h -- multi_margin_loss and multilabel_margin_loss, and their backward. One dtype.
  *
- * A row's loss is a sum over pairs of a right and a wrong class; no pairs are stored.
+ * A row's loss is a sum over pairs of a target class and another class. No array of pairs is built.
  */
 #include "kernels/loops.h"
 #include "kernels/loss/margin.h"
 
-/* Another process may change the targets meanwhile: each is read once where it is used, and looked at again. */
+/* Another process may change targets in shared memory at any time, so a target is read once and then checked. */
 #define TARGET(AT) (*(const volatile int64_t*)(target + (AT)))
 #define IS_CLASS(CLASS, N) ((uint64_t)(CLASS) < (uint64_t)(N))
 
-/* Mark the classes listed before the first -1; how many are listed, repetitions too. */
+/* Marks the classes that are listed before the first -1. Returns the length of the list, with repetitions. */
 static inline int64_t FN(mark)(const int64_t* target, int64_t n, unsigned char* is_right) {
   int64_t listed = 0;
 
@@ -24,7 +24,7 @@ static inline int64_t FN(mark)(const int64_t* target, int64_t n, unsigned char* 
 
 /* data: out (n), scores (n, classes), targets (n, classes; int64), marks (n, classes; bytes). Targets are below classes. */
 void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t classes = ((const shmt__margin_shape*)ctx)->classes;
+  const int64_t classes = ((const shmt__margin_args*)ctx)->classes;
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
@@ -40,7 +40,7 @@ void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int
       T part = 0;
       for (int64_t c = 0; c < classes; c++) {
         const T gap = most + x[c];
-        part += !is_right[c] && gap > 0 ? gap : 0; /* NaN costs nothing, as in torch */
+        part += !is_right[c] && gap > 0 ? gap : 0; /* a NaN adds nothing, as in torch */
       }
       sum += (double)part;
     }
@@ -50,7 +50,7 @@ void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int
 
 /* data: gradient of the scores (n, classes), gradient of out (n), scores, targets, marks. */
 void SHMT_LOOP(multilabel_margin_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t classes = ((const shmt__margin_shape*)ctx)->classes;
+  const int64_t classes = ((const shmt__margin_args*)ctx)->classes;
 
   (void)strides;
   for (int64_t i = 0; i < n; i++) {
@@ -79,7 +79,7 @@ void SHMT_LOOP(multilabel_margin_backward)(char* const* data, const int64_t* str
 
 /* data: out (n), scores (n, classes), targets (n; int64), weights (classes) or NULL. */
 void SHMT_LOOP(multi_margin)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__margin_shape* s = ctx;
+  const shmt__margin_args* s = ctx;
   const T* weight = (const T*)(const void*)data[3];
 
   (void)strides;
@@ -101,7 +101,7 @@ void SHMT_LOOP(multi_margin)(char* const* data, const int64_t* strides, int64_t 
 
 /* data: gradient of the scores (n, classes), gradient of out (n), scores, targets (n), weights or NULL. */
 void SHMT_LOOP(multi_margin_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__margin_shape* s = ctx;
+  const shmt__margin_args* s = ctx;
   const T* weight = (const T*)(const void*)data[4];
 
   (void)strides;

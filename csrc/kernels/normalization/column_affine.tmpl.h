@@ -1,4 +1,4 @@
-/* kernels/normalization/column_affine.tmpl.h -- a matrix's elements shifted and scaled by column. One dtype. */
+/* kernels/normalization/column_affine.tmpl.h -- shifts and scales the columns of a matrix, and the backward. One dtype. */
 #include "kernels/normalization/column_blocks.tmpl.h"
 
 #if SHMT_IS_FLOAT16_LOOP
@@ -6,8 +6,8 @@ BY_BLOCKS(columns_affine, false, 1, 2)
 BY_BLOCKS(columns_backward, false, 2, 4)
 #undef BY_BLOCKS
 #else
-#define COLUMN_PARAMS(NAME, p)                                                                              \
-  C NAME[FN(column_block)];                                                                                  \
+#define COLUMN_PARAMS(NAME, p) \
+  C NAME[FN(column_block)];    \
   for (int64_t k = 0; k < width; k++) NAME[k] = (C)((const double*)(const void*)(p))[j + k]
 #define EACH_COLUMN_BLOCK                                                                                    \
   for (int64_t j = 0, width; j < n && (width = n - j < FN(column_block) ? n - j : FN(column_block), 1); j += width)

@@ -1,7 +1,7 @@
-/* kernels/normalization/column_blocks.tmpl.h -- loops over a matrix's columns. Part of kernels/normalization/column_moments.tmpl.h and kernels/normalization/column_affine.tmpl.h.
+/* kernels/normalization/column_blocks.tmpl.h -- shared by the column loops (column_moments.tmpl.h, column_affine.tmpl.h).
  *
- * n columns; strides: bytes from row to row; ctx: int64_t, the number of rows. Numbers of the columns are n doubles.
- * Elements of float16 are widened a block at a time, by the processor.
+ * A column loop gets n columns; strides are bytes from row to row; ctx is the number of rows, an int64_t. Parameters and
+ * sums are n doubles. float16 is converted a block at a time by the processor's instructions.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -9,7 +9,8 @@
 enum { FN(column_block) = 64, FN(column_rows) = 32 };
 
 #if SHMT_IS_FLOAT16_LOOP
-/* `full` over blocks, of an output or sums, matrices (of which the second may be NULL) and numbers of the columns. */
+/* Runs `full`, the float32 loop, over widened blocks. data: an output or sums, n_matrices matrices (the second may be NULL),
+ * n_params arrays of parameters. */
 static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, int n_params, char* const* data,
                                   const int64_t* strides, int64_t n, int64_t rows) {
   C block[2][FN(column_rows) * FN(column_block)];
@@ -34,10 +35,10 @@ static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, 
     }
   }
 }
-#define BY_BLOCKS(NAME, IS_SUM, N_MATRICES, N_PARAMS)                                                       \
-  void SHMT_FULL_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);          \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
-    FN(columns_by_blocks)(SHMT_FULL_LOOP(NAME), IS_SUM, N_MATRICES, N_PARAMS, data, strides, n,             \
-                          *(const int64_t*)ctx);                                                             \
+#define BY_BLOCKS(NAME, IS_SUM, N_MATRICES, N_PARAMS)                                               \
+  void SHMT_FULL_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {     \
+    FN(columns_by_blocks)(SHMT_FULL_LOOP(NAME), IS_SUM, N_MATRICES, N_PARAMS, data, strides, n,     \
+                          *(const int64_t*)ctx);                                                    \
   }
 #endif

@@ -1,6 +1,6 @@
-/* kernels/normalization/column_moments.tmpl.h -- moments of a matrix's columns. One dtype.
+/* kernels/normalization/column_moments.tmpl.h -- sums, squares and products of the columns of a matrix. One dtype.
  *
- * Sums run over 32 rows at a time, a lane a column, and are added up in double.
+ * Each column has a lane, which sums 32 rows in C; these sums are added in double.
  */
 #include "kernels/normalization/column_blocks.tmpl.h"
 
@@ -14,8 +14,8 @@ BY_BLOCKS(columns_product, true, 2, 1)
 enum { FN(lanes) = 16, FN(column_vectors) = FN(column_block) / FN(lanes) };
 typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
 
-/* A row's elements from column j on in `width` lanes, the rest zeros. By reference: the layout of a call by value would depend on
- * the instruction set. */
+/* Loads a row's elements from column j on: `width` lanes, and zeros in the others. The vector is passed by reference: by
+ * value, the calling convention would depend on the instruction set. */
 #define LOAD_COLUMNS(TO, k, row)                                                                             \
   FN(load_columns)(&(TO), (const T*)(const void*)(row) + j + (k) * FN(lanes), width - (k) * FN(lanes))
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)
@@ -27,7 +27,7 @@ INLINE void FN(load_full)(FN(vector)* to, const T* from) {
 }
 INLINE void FN(load_rest)(FN(vector)* to, const T* from, int64_t width) {
   C v[FN(lanes)];
-#if SHMT_ISA_LEVEL >= 1 /* vectors are loaded under a mask */
+#if SHMT_ISA_LEVEL >= 1 /* the compiler uses masked loads */
   const int count = (int)width;
   EACH_LANE v[k] = k < count ? SHMT_LOAD(from[k]) : 0;
 #else
@@ -45,7 +45,7 @@ INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
 #undef EACH_LANE
 #undef INLINE
 
-/* The sums' next row. */
+/* Adds one row to the sums. */
 #define SUM_ROW(VECTORS, SUM, ROW, EXPR)                                                                     \
   for (int k = 0; k < (VECTORS); k++) {                                                                      \
     LOAD_COLUMNS(v, k, data[1] + (ROW) * strides[1]);                                                        \
@@ -53,7 +53,8 @@ INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
     (SUM)[k] += EXPR;                                                                                        \
   }
 
-/* `vectors` of columns from j on, of which `width` exist; so many rows at a time that no sum waits for itself. */
+/* Sums VECTORS vectors of columns from j on, of which `width` columns exist. With few vectors, several rows have sums of
+ * their own, so that no addition waits for the one before. */
 #define SUM_BLOCK(VECTORS, EXPR)                                                                             \
   {                                                                                                          \
     enum { TOGETHER = FN(column_vectors) / (VECTORS) };                                                      \
@@ -71,21 +72,21 @@ INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
     for (int64_t k = 0; k < width; k++) totals[j + k] += (double)lanes[k];                                   \
   }
 
-/* data: totals, which are added to; x; grad or NULL; means or NULL. */
-#define COLUMN_SUM(NAME, EXPR)                                                                               \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
-    const int64_t rows = *(const int64_t*)ctx;                                                               \
-    double* totals = (double*)(void*)data[0];                                                                \
-    const double* means = (const double*)(const void*)data[3];                                               \
-    for (int64_t j = 0; j < n;) {                                                                            \
-      const int64_t left = n - j, half = FN(column_block) / 2;                                               \
+/* data: totals, which the loop adds to; x; grad or NULL; means or NULL. */
+#define COLUMN_SUM(NAME, EXPR)                                                                                       \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {                      \
+    const int64_t rows = *(const int64_t*)ctx;                                                                       \
+    double* totals = (double*)(void*)data[0];                                                                        \
+    const double* means = (const double*)(const void*)data[3];                                                       \
+    for (int64_t j = 0; j < n;) {                                                                                    \
+      const int64_t left = n - j, half = FN(column_block) / 2;                                                       \
       const int64_t width = left >= 2 * half ? 2 * half : left >= half ? half : left < FN(lanes) ? left : FN(lanes); \
-      for (int64_t r0 = 0; r0 < rows; r0 += FN(column_rows)) {                                               \
-        const int64_t r1 = rows - r0 < FN(column_rows) ? rows : r0 + FN(column_rows);                        \
+      for (int64_t r0 = 0; r0 < rows; r0 += FN(column_rows)) {                                                       \
+        const int64_t r1 = rows - r0 < FN(column_rows) ? rows : r0 + FN(column_rows);                                \
         if (width == 2 * half) SUM_BLOCK(4, EXPR) else if (width == half) SUM_BLOCK(2, EXPR) else SUM_BLOCK(1, EXPR) \
-      }                                                                                                      \
-      j += width;                                                                                            \
-    }                                                                                                        \
+      }                                                                                                              \
+      j += width;                                                                                                    \
+    }                                                                                                                \
   }
 COLUMN_SUM(columns_sum, v)
 COLUMN_SUM(columns_square, (v - mean[k]) * (v - mean[k]))

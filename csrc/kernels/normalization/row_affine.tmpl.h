@@ -1,6 +1,6 @@
-/* kernels/normalization/row_affine.tmpl.h -- elements of dense runs shifted and scaled by moments (kernels/normalization/row_moments.tmpl.h). One dtype.
+/* kernels/normalization/row_affine.tmpl.h -- normalises contiguous runs of elements with given moments. One dtype.
  *
- * The ctx of all is shmt__norm_shape.
+ * Forward and backward. The ctx of all loops is shmt__norm_args; row_moments.tmpl.h computes the moments.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -18,7 +18,7 @@ static inline double FN(sum_lanes)(const C* lanes) {
 #if !SHMT_IS_FLOAT16_LOOP
 /* data: out, x. out = x * scale + shift. */
 void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__norm_shape* s = ctx;
+  const shmt__norm_args* s = ctx;
   const C scale = (C)s->scale, shift = (C)s->shift;
   T* out = (T*)(void*)data[0];
   const T* x = (const T*)(const void*)data[1];
@@ -27,9 +27,9 @@ void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n,
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) out[i] = SHMT_STORE((C)(SHMT_LOAD(x[i]) * scale + shift));
 }
 
-/* data: out, x, grad. out = (grad * weight + shift + (x - mean) * slope) * scale: what cancels does so before it is scaled. */
+/* data: out, x, grad. out = (grad * weight + shift + (x - mean) * slope) * scale. Terms that cancel do so before scaling. */
 void SHMT_LOOP(run_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__norm_shape* s = ctx;
+  const shmt__norm_args* s = ctx;
   const C scale = (C)s->scale, shift = (C)s->shift, slope = (C)s->slope, mean = (C)s->mean;
   const C weight = (C)s->weight;
   T* out = (T*)(void*)data[0];
@@ -43,7 +43,7 @@ void SHMT_LOOP(run_backward)(char* const* data, const int64_t* strides, int64_t 
 
 /* data: out, x, weight or NULL, bias or NULL. out = (x - mean) * scale * weight + bias, element by element. */
 void SHMT_LOOP(row_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__norm_shape* s = ctx;
+  const shmt__norm_args* s = ctx;
   const C scale = (C)s->scale, mean = (C)s->mean;
   T* out = (T*)(void*)data[0];
   const T* x = (const T*)(const void*)data[1];
@@ -63,7 +63,7 @@ void SHMT_LOOP(row_norm)(char* const* data, const int64_t* strides, int64_t n, c
   }
 }
 #else
-/* A loop from inputs, of which some may be NULL, to an output, for blocks that are widened by the processor. */
+/* Runs the float32 loop over blocks that the processor's instructions convert. Inputs may be NULL. */
 static void FN(norm_by_blocks)(shmt__loop full, int n_inputs, char* const* data, int64_t n, const void* ctx) {
   enum { WIDTH = 512 };
   C in[3][WIDTH], out[WIDTH];
@@ -94,7 +94,7 @@ BY_BLOCKS(row_norm, 3)
 
 /* data: out, x, grad, weight or NULL, grad of weight (double) or NULL, grad of bias (double) or NULL. */
 void SHMT_LOOP(row_norm_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__norm_shape* s = ctx;
+  const shmt__norm_args* s = ctx;
   const C scale = (C)s->scale, mean = (C)s->mean;
   T* out = (T*)(void*)data[0];
   const T* x = (const T*)(const void*)data[1];

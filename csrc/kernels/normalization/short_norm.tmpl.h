@@ -1,32 +1,32 @@
-/* kernels/normalization/short_norm.tmpl.h -- short dense rows normalised side by side. One dtype.
+/* kernels/normalization/short_norm.tmpl.h -- normalises many short contiguous rows at once, a lane for each row. One dtype.
  *
- * A loop over the elements of such a row would start and end more often than it runs: the rows are turned into columns,
- * a lane a row. Moments are in double. 16-bit floats are calculated in float, never rounded in between.
+ * A loop over the elements of a short row would cost more to start than to run, so a block of rows is transposed. Moments
+ * are in double. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
 #include "kernels/normalization/short_norm.h"
 
-enum { FN(cells) = SHMT_SHORT_NORM * SHMT_NORMS_ABREAST };
+enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };
 
-/* Elements i of all rows, and their places in `cells`. */
-#define EACH_CELL                                                                                                 \
-  for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_NORMS_ABREAST; r < n; \
+/* Loops over all elements of the block: element i of row r is at `at` in the rows and at `c` in the transposed cells. */
+#define EACH_CELL                                                                                                       \
+  for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_SHORT_ROWS_PER_BLOCK; r < n; \
                                                        r++, at += length, c++)
 
-/* data: out, x, weight or NULL, bias or NULL, and as doubles the rows' means, which are 0 when uncentred, and inverse
- * deviations or lengths. n rows, at most SHMT_NORMS_ABREAST, of at most SHMT_SHORT_NORM elements; ctx: shmt__short_norm. */
+/* data: out, x, weight or NULL, bias or NULL; and for each row a double, the mean (0 when uncentred), and another, the
+ * inverse standard deviation or 2-norm. n is at most SHMT_SHORT_ROWS_PER_BLOCK; ctx: shmt__short_norm_args. */
 void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__short_norm* s = ctx;
+  const shmt__short_norm_args* s = ctx;
   const int64_t length = s->length;
   const T* const weight = (const T*)(const void*)data[2];
   const T* const bias = (const T*)(const void*)data[3];
   double* const means = (double*)(void*)data[4];
   double* const scales = (double*)(void*)data[5];
-  C cells[FN(cells)], factor[SHMT_NORMS_ABREAST];
+  C cells[FN(cells)], factor[SHMT_SHORT_ROWS_PER_BLOCK];
   const double share = s->to_length ? 1 : 1 / (double)length;
   const double added = s->to_length ? 0 : s->eps, least = s->to_length ? s->eps : 0;
-  double squares[SHMT_NORMS_ABREAST] = {0};
+  double squares[SHMT_SHORT_ROWS_PER_BLOCK] = {0};
   (void)strides;
 #if SHMT_IS_HALF
   C flat[FN(cells)];
@@ -55,8 +55,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
     factor[r] = (C)scales[r];
   }
   for (int64_t i = 0; i < length; i++) {
-    const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding it keeps zeros' signs */
-    const C* const cell = cells + i * SHMT_NORMS_ABREAST;
+    const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding -0 keeps the sign of zeros */
+    const C* const cell = cells + i * SHMT_SHORT_ROWS_PER_BLOCK;
     SHMT_IVDEP for (int64_t r = 0; r < n; r++) out[r * length + i] = cell[r] * factor[r] * w + b;
   }
 #if SHMT_IS_HALF

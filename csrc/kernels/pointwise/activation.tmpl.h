@@ -1,7 +1,8 @@
-/* kernels/pointwise/activation.tmpl.h -- activation functions of exponentials, and their derivatives (grad a, input b). */
+/* kernels/pointwise/activation.tmpl.h -- activation functions made of exponentials, and their backward loops, where a is the
+ * gradient and b the input. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/costly_loops.h"
 #include "kernels/simd/vmath_double.h"
 #include "kernels/simd/avx512/log.h"
@@ -10,19 +11,19 @@
 UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp)(-a)))
 #else
 #define OWN(fn)       _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-#define NUMBER(k)     ((C)SHMT_NUMBER(k))
+#define NUMBER(k)     ((C)SHMT_CTX_SCALAR(k))
 #define ERF(x)        _Generic((C)0, float: shmt__erf_coarsef, default: shmt__erf)(x)
 
-/* Phi(x), the normal distribution, and its density. */
+/* Phi(x), the cumulative normal distribution, and its density. */
 static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
 static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-/* x Phi(x): what x is short of, or all there is left of 0 (which has x's sign, and is NaN for -inf, as torch's). Halves
- * have no use for its last places. */
+/* gelu is x Phi(x): for positive x it is x minus the tail product, for negative x minus the tail product (0 has x's sign,
+ * and -inf gives NaN, as in torch). Half-precision types use a coarser version. */
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
-#if SHMT_HAS_WIDE && SHMT_IS_HALF
-UNARY_WIDE(gelu, shmt__wide_gelu_coarsef)
-#elif SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
-UNARY_WIDE(gelu, shmt__wide_geluf)
+#if SHMT_HAS_AVX512 && SHMT_IS_HALF
+UNARY_AVX512(gelu, shmt__avx512_gelu_coarsef)
+#elif SHMT_HAS_AVX512 && !SHMT_IS_DOUBLE
+UNARY_AVX512(gelu, shmt__avx512_geluf)
 #elif SHMT_IS_HALF
 SHMT_WIDENED_BY(gelu, gelu_coarse, T, 1)
 #else
@@ -36,47 +37,48 @@ BINARY_COSTLY(gelu_backward, a*(FN(phi)(b) + b * FN(density)(b)))
 SHMT_VMATH C FN(gelu_tanh)(C x) {
   return (C)0.5 * x * (1 + OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x)));
 }
-static inline C FN(gelu_tanh_slope)(C x) {
+static inline C FN(gelu_tanh_derivative)(C x) {
   const C t = OWN(tanh)((C)0.7978845608028654 * (x + (C)0.044715 * x * x * x));
   return (C)0.5 * (1 + t) +
          (C)0.5 * x * (1 - t * t) * ((C)0.7978845608028654 * (1 + (C)0.134145 * x * x));
 }
 UNARY_COSTLY(gelu_tanh, FN(gelu_tanh)(a))
-BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_slope)(b))
+BINARY_COSTLY(gelu_tanh_backward, a* FN(gelu_tanh_derivative)(b))
 
-UNARY_OWN(silu, a / (1 + OWN(exp_of_minus)(a)))
-static inline C FN(silu_slope)(C x) {
+UNARY_AVX512_OR(silu, a / (1 + OWN(exp_of_minus)(a)))
+static inline C FN(silu_derivative)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 + x * (1 - s));
 }
-BINARY_COSTLY(silu_backward, a* FN(silu_slope)(b))
+BINARY_COSTLY(silu_backward, a* FN(silu_derivative)(b))
 
-/* Gated linear units: of halves a and b, and from the gradient a what the halves get, b of the first and c of the second. */
+/* Gated linear units of the first half a and the second half b. Backward, for the second half: a is the gradient, b the
+ * first and c the second half. */
 BINARY_COSTLY(glu, a * OWN(sigmoid)(b))
-static inline C FN(gate_slope)(C x) {
+static inline C FN(sigmoid_derivative)(C x) {
   const C s = OWN(sigmoid)(x);
   return s * (1 - s);
 }
-TERNARY(glu_gate_backward, a * b * FN(gate_slope)(c))
+TERNARY(glu_gate_backward, a * b * FN(sigmoid_derivative)(c))
 
 static inline __attribute__((always_inline)) C FN(log_one_plus_exp)(C x) {
   return (x > 0 ? x : 0) + OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(x)));
 }
-/* x tanh(log(1 + exp(x))), of n = (1 + exp(x))^2 - 1; from 40 on x itself. */
+/* mish: x tanh(log(1 + exp(x))), computed with n = (1 + exp(x))^2 - 1; from 40 on it is x itself. */
 SHMT_VMATH C FN(mish_of)(C x) {
   const C e = OWN(exp)(x > 40 ? 40 : x), n = (e + e) + e * e;
   return x * (n / (n + 2));
 }
 UNARY_COSTLY(mish, FN(mish_of)(a))
-/* The tanh t, and x s (1 - t^2) with s = sigmoid(x), which is nothing from 20 on. */
-SHMT_VMATH C FN(mish_slope)(C x) {
+/* The derivative of mish: t + x s (1 - t^2) with the tanh t and s = sigmoid(x); the second term is 0 from 20 on. */
+SHMT_VMATH C FN(mish_derivative)(C x) {
   const C e = OWN(exp)(x > 20 ? 20 : x), n = (e + e) + e * e, d = n + 2;
   return n / d + x * (x > 20 ? 0 : 4 * e * (1 + e) / (d * d));
 }
-BINARY_COSTLY(mish_backward, a* FN(mish_slope)(b))
-#if SHMT_HAS_WIDE
-UNARY_WIDE_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
-                SHMT_OWN_WIDE(softplus), beta, at, one_by_beta)
+BINARY_COSTLY(mish_backward, a* FN(mish_derivative)(b))
+#if SHMT_HAS_AVX512
+UNARY_AVX512_WITH(softplus, const C beta = NUMBER(0); const C at = NUMBER(1); const C one_by_beta = 1 / beta,
+                SHMT_AVX512_FUNCTION(softplus), beta, at, one_by_beta)
 #else
 UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
                   const C at = NUMBER(1); const C one_by_beta = 1 / beta,
@@ -84,18 +86,19 @@ UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
 #endif
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
-UNARY_OWN(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
-/* Binary cross-entropy of a probability, or of its logit, against a target. Logarithms end at -100, so that a loss
- * stays finite. */
+UNARY_AVX512_OR(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
+/* Binary cross-entropy of a probability a, or of a logit a, against a target b. Logarithms are at least -100, so that the
+ * loss stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
-BINARY_COSTLY(entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
-BINARY_COSTLY(logit_entropy_error, (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
-/* Their slopes in a. */
-BINARY(entropy_slope, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
-BINARY_COSTLY(logit_entropy_slope, OWN(sigmoid)(a) - b)
+BINARY_COSTLY(binary_cross_entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
+BINARY_COSTLY(binary_cross_entropy_with_logits_error,
+              (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
+/* Their derivatives in a. */
+BINARY(binary_cross_entropy_derivative, (a - b) / ((1 - a) * a < (C)1e-12 ? (C)1e-12 : (1 - a) * a))
+BINARY_COSTLY(binary_cross_entropy_with_logits_derivative, OWN(sigmoid)(a) - b)
 BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 
-/* ctx: alpha, scale, input_scale. A block with nothing negative in it needs no exponentials. */
+/* elu. ctx: alpha, scale, input_scale. A block without negative elements needs no exponentials. */
 #if SHMT_IS_HALF
 SHMT_WIDENED(elu, T, 1)
 #else

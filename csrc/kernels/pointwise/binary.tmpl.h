@@ -1,4 +1,4 @@
-/* kernels/pointwise/binary.tmpl.h -- out[i] = f(a[i], b[i]), one dtype in and out.
+/* kernels/pointwise/binary.tmpl.h -- binary arithmetic, out[i] = f(a[i], b[i]): add, mul, div, maximum, remainder, ...
  *
  * Included once per dtype with T, C, DT, SHMT_LOAD, SHMT_STORE, SHMT_IS_... and SHMT_LOOP defined
  * (docs/architecture.md, "Kernels"). */
@@ -6,43 +6,43 @@
 #include "kernels/loops.h"
 #include "kernels/simd/costly_loops.h"
 
-#if SHMT_IS_WIDE_UNSIGNED
-BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+#if SHMT_IS_BAREBONES_UNSIGNED
+BINARY(mul, (C)(SHMT_WRAPPING(a) * SHMT_WRAPPING(b)))
 #else
 
-/* add and sub: ctx is alpha. */
+/* The ctx of add and sub is alpha. */
 #if SHMT_IS_BOOL
-BINARY_WITH(add, const C alpha = SHMT_NUMBER(0) != 0, a | (alpha & b))
+BINARY_WITH(add, const C alpha = SHMT_CTX_SCALAR(0) != 0, a | (alpha & b))
 BINARY(mul, a & b)
 BINARY(maximum, a | b)
 BINARY(minimum, a & b)
 BINARY(fmax, a | b)
 BINARY(fmin, a & b)
 #elif SHMT_IS_INTEGRAL
-BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0),
-            (C)(SHMT_WIDE(a) + SHMT_WIDE(alpha) * SHMT_WIDE(b)))
-BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0),
-            (C)(SHMT_WIDE(a) - SHMT_WIDE(alpha) * SHMT_WIDE(b)))
-BINARY(mul, (C)(SHMT_WIDE(a) * SHMT_WIDE(b)))
+BINARY_WITH(add, const C alpha = (C)SHMT_CTX_SCALAR(0),
+            (C)(SHMT_WRAPPING(a) + SHMT_WRAPPING(alpha) * SHMT_WRAPPING(b)))
+BINARY_WITH(sub, const C alpha = (C)SHMT_CTX_SCALAR(0),
+            (C)(SHMT_WRAPPING(a) - SHMT_WRAPPING(alpha) * SHMT_WRAPPING(b)))
+BINARY(mul, (C)(SHMT_WRAPPING(a) * SHMT_WRAPPING(b)))
 BINARY(maximum, a > b ? a : b)
 BINARY(minimum, a < b ? a : b)
 BINARY(fmax, a > b ? a : b)
 BINARY(fmin, a < b ? a : b)
 #elif SHMT_IS_FLOATING
-BINARY_WITH(add, const C alpha = (C)SHMT_NUMBER(0), a + alpha * b)
-BINARY_WITH(sub, const C alpha = (C)SHMT_NUMBER(0), a - alpha * b)
+BINARY_WITH(add, const C alpha = (C)SHMT_CTX_SCALAR(0), a + alpha * b)
+BINARY_WITH(sub, const C alpha = (C)SHMT_CTX_SCALAR(0), a - alpha * b)
 BINARY(mul, a * b)
 BINARY(div, a / b)
-/* A NaN on either side is the result. */
+/* If either operand is NaN, the result is NaN. */
 BINARY(maximum, a != a ? a : (a > b || b != b ? (b != b ? b : a) : b))
 BINARY(minimum, a != a ? a : (a < b || b != b ? (b != b ? b : a) : b))
-/* A NaN loses to a number. */
+/* If one operand is NaN, the result is the other. */
 BINARY(fmax, a != a ? b : (a < b ? b : a))
 BINARY(fmin, a != a ? b : (a > b ? b : a))
 #else
-/* By parts when alpha is 1: an infinity times (1 + 0i) would bring a NaN. */
-#define LET_ALPHA                    \
-  const C alpha = (C)SHMT_NUMBER(0); \
+/* alpha == 1 is a case of its own: infinity times (1 + 0i) would give a NaN. */
+#define LET_ALPHA                        \
+  const C alpha = (C)SHMT_CTX_SCALAR(0); \
   const bool is_one = alpha == 1
 BINARY_WITH(add, LET_ALPHA, is_one ? a + b : a + SHMT_CMUL(alpha, b))
 BINARY_WITH(sub, LET_ALPHA, is_one ? a - b : a - SHMT_CMUL(alpha, b))
@@ -53,8 +53,7 @@ BINARY(div, SHMT_CDIV(a, b))
 #endif
 #endif
 
-/* Rounded division. An integer divisor of zero is reported through ctx, an int, and must not trap.
- */
+/* Rounded division. An integer divisor of zero must not trap: it is reported through ctx, an int. */
 #if SHMT_IS_INTEGRAL
 static inline C FN(checked)(C divisor, const void* ctx) {
   /* relaxed: a flag that several threads may raise, read when all are done. */
@@ -64,7 +63,7 @@ static inline C FN(checked)(C divisor, const void* ctx) {
 static inline C FN(quotient)(C a, C b) {
   if (b == 0) return 0;
 #if SHMT_IS_SIGNED
-  if (b == -1) return (C)(0 - SHMT_WIDE(a)); /* the smallest integer has no negative: it wraps */
+  if (b == -1) return (C)(0 - SHMT_WRAPPING(a)); /* the smallest integer has no negative: it wraps */
 #endif
   return (C)(a / b);
 }
@@ -91,8 +90,8 @@ static inline C FN(trunc_remainder)(C a, C b) {
   return b == 0 ? 0 : (C)(a % b);
 }
 #if defined(__SSE4_1__)
-/* No vector divides integers, but those below 2^51 are exact in double, and a quotient of two that is no whole number is
- * further from one than rounding takes it. Added to 1.5 * 2^52 they are the last bits of a double. */
+/* There is no vector instruction for integer division. Integers below 2^51 are exact in double, and a quotient that is not
+ * an integer is further from one than its rounding error. Added to 1.5 * 2^52 they are the last bits of a double. */
 #define EXACT 0x1p51
 #define SHIFT 0x1.8p52
 static inline double FN(to_double)(C a) {
@@ -115,7 +114,7 @@ static inline C FN(to_integer)(double whole) {
 #define IS_FAR      ((b == 0) | (SHMT_IS_SIGNED && b == (C)-1) | IS_LARGE(a) | IS_LARGE(b))
 #define NEAR(ROUND) ROUND(FN(to_double)(a) / FN(to_double)(b))
 #define REST(ROUND) (FN(to_double)(a) - NEAR(ROUND) * FN(to_double)(b))
-#define ROUNDED(NAME, NEAR, SLOW) BINARY_RARE(NAME, IS_FAR, FN(to_integer)(NEAR), SLOW)
+#define ROUNDED(NAME, NEAR, SLOW) BINARY_FALLBACK(NAME, IS_FAR, FN(to_integer)(NEAR), SLOW)
 #else
 #define ROUNDED(NAME, NEAR, SLOW) BINARY(NAME, SLOW)
 #endif
@@ -135,7 +134,7 @@ ROUNDED(fmod, REST(trunc), FN(trunc_remainder)(a, FN(checked)(b, ctx)))
 #define FLOOR(a)       _Generic((a), float: floorf, default: floor)(a)
 #define TRUNC(a)       _Generic((a), float: truncf, default: trunc)(a)
 #define COPYSIGN(a, b) _Generic((a), float: copysignf, default: copysign)(a, b)
-/* Python's rule: exact remainder first, so that floor(1 / 0.1) is 9. */
+/* Python's floor division: uses the exact remainder, so that 1 // 0.1 is 9. */
 static inline C FN(floor_quotient)(C a, C b) {
   if (b == 0) return a / b;
   const C mod = FMOD(a, b);
@@ -145,9 +144,9 @@ static inline C FN(floor_quotient)(C a, C b) {
   const C f = FLOOR(q);
   return q - f > (C)0.5 ? f + 1 : f;
 }
-/* The remainder of a float is exact in double, for quotients of up to 28 bits: nothing but the last step of a and of b
- * counts, and neither the division nor the product lose it. That of a double is exact where product and difference are
- * rounded once, for quotients that are whole numbers of 52 bits or one off. */
+/* fmod by one division, for quotients that are not too large. For floats it is exact in double when the quotient has up to
+ * 28 bits: division and product lose no digit. For doubles it is exact when product and difference are rounded once (FMA)
+ * and the quotient has up to 52 bits; a truncated quotient that is one off is corrected. */
 static inline C FN(near_remainder)(C a, C b) {
   const double x = fabs((double)a), y = fabs((double)b), whole = trunc(x / y);
 #ifdef __FMA__
@@ -169,13 +168,13 @@ static inline C FN(near_quotient)(C a, C b) {
   const C y = q - f > (C)0.5 ? f + 1 : f;
   return q == 0 ? COPYSIGN((C)0, a / b) : y;
 }
-/* With the sign of the divisor. */
+/* The remainder with the sign of the divisor. */
 static inline C FN(with_sign_of)(C mod, C b) { return mod != 0 && (b < 0) != (mod < 0) ? mod + b : mod; }
 /* The quotient is rounded to the dtype first, as in torch. */
 BINARY_IN_T(div_trunc, TRUNC((C)SHMT_LOAD(SHMT_STORE(a / b))))
-BINARY_RARE(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
-BINARY_RARE(remainder, IS_FAR, FN(with_sign_of)(FN(near_remainder)(a, b), b), FN(with_sign_of)(FMOD(a, b), b))
-BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
+BINARY_FALLBACK(div_floor, IS_FAR, FN(near_quotient)(a, b), FN(floor_quotient)(a, b))
+BINARY_FALLBACK(remainder, IS_FAR, FN(with_sign_of)(FN(near_remainder)(a, b), b), FN(with_sign_of)(FMOD(a, b), b))
+BINARY_FALLBACK(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 #undef IS_FAR
 #undef NEAR
 #undef FMOD
@@ -188,4 +187,4 @@ BINARY_RARE(fmod, IS_FAR, FN(near_remainder)(a, b), FMOD(a, b))
 BINARY(heaviside, a == 0 ? b : (C)(a > 0))
 #endif
 
-#endif /* SHMT_IS_WIDE_UNSIGNED */
+#endif /* SHMT_IS_BAREBONES_UNSIGNED */

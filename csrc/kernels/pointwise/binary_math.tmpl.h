@@ -1,7 +1,7 @@
-/* kernels/pointwise/binary_math.tmpl.h -- the costlier functions of two numbers. */
+/* kernels/pointwise/binary_math.tmpl.h -- binary functions that cost more: pow, atan2, hypot, logaddexp, gcd, lcm, ... */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/costly_loops.h"
 #include "kernels/simd/vmath_gamma.h"
 #include "kernels/simd/avx512/inverse_trigonometric.h"
@@ -11,9 +11,9 @@
 #include <string.h>
 
 #if SHMT_IS_INTEGRAL
-/* Wraps. A negative exponent leaves only 1 and -1 anything but 0, as in torch. */
+/* Integer power, which wraps. With a negative exponent only 1 and -1 give anything but 0, as in torch. */
 static inline C FN(power)(C a, C b) {
-  __typeof__(SHMT_WIDE(a)) base = SHMT_WIDE(a), result = 1;
+  __typeof__(SHMT_WRAPPING(a)) base = SHMT_WRAPPING(a), result = 1;
 
 #if SHMT_IS_SIGNED
   if (b < 0) return a == 1 ? 1 : a == -1 ? (b % 2 ? (C)-1 : 1) : 0;
@@ -26,10 +26,10 @@ static inline C FN(power)(C a, C b) {
 }
 static inline C FN(divisor)(C a, C b) {
 #if SHMT_IS_SIGNED
-  __typeof__(SHMT_WIDE(a)) x = a < 0 ? 0 - SHMT_WIDE(a) : SHMT_WIDE(a),
-                           y = b < 0 ? 0 - SHMT_WIDE(b) : SHMT_WIDE(b);
+  __typeof__(SHMT_WRAPPING(a)) x = a < 0 ? 0 - SHMT_WRAPPING(a) : SHMT_WRAPPING(a),
+                           y = b < 0 ? 0 - SHMT_WRAPPING(b) : SHMT_WRAPPING(b);
 #else
-  __typeof__(SHMT_WIDE(a)) x = a, y = b;
+  __typeof__(SHMT_WRAPPING(a)) x = a, y = b;
 #endif
   while (y) {
     __typeof__(x) r = x % y;
@@ -41,9 +41,9 @@ static inline C FN(divisor)(C a, C b) {
 static inline C FN(multiple)(C a, C b) {
   const C g = FN(divisor)(a, b);
   if (g == 0 || g == (C)-1) return 0;
-  const __typeof__(SHMT_WIDE(a)) product = SHMT_WIDE((C)(a / g)) * SHMT_WIDE(b);
+  const __typeof__(SHMT_WRAPPING(a)) product = SHMT_WRAPPING((C)(a / g)) * SHMT_WRAPPING(b);
 #if SHMT_IS_SIGNED
-  /* The absolute value before the product is cut to C's bits. */
+  /* Takes the absolute value before the product is truncated to C's bits. */
   const bool negative = product >> (sizeof product * 8 - 1);
   return (C)(negative ? 0 - product : product);
 #else
@@ -62,7 +62,7 @@ static inline C FN(power)(C a, C b) {
 }
 BINARY(pow, FN(power)(a, b))
 #undef CPOW
-/* In double: log(1 + z) has no exact form for short complex numbers. */
+/* Computed in double, because log(1 + z) has no exact form for complex64. */
 static inline C FN(log_add_exp)(C a, C b) {
   const double _Complex x = a, y = b;
   const bool swap = creal(x) < creal(y);
@@ -79,7 +79,7 @@ BINARY(logaddexp, FN(log_add_exp)(a, b))
 #else
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
-/* Equal infinities are their own sum; a NaN passes. */
+/* Two equal infinities give that infinity; a NaN gives NaN. */
 SHMT_VMATH C FN(log_add_exp)(C a, C b) {
   const C high = a > b ? a : b, away = OWN(magnitude)(a - b);
   const C y = high + OWN(log1p_unit)(OWN(exp)(-away));
@@ -93,19 +93,19 @@ SHMT_VMATH C FN(log_add_exp2)(C a, C b) {
 #define IS_FINITE(x) (OWN(magnitude)(x) < (C)INFINITY)
 #define TINY         _Generic((C)0, float: 0.0f, default: 2.2250738585072014e-308)
 #define HUGE_POWER   _Generic((C)0, float: INFINITY, default: 1e300)
-#if SHMT_HAS_WIDE && !SHMT_IS_DOUBLE
-BINARY_WIDE(pow, shmt__wide_powf)
+#if SHMT_HAS_AVX512 && !SHMT_IS_DOUBLE
+BINARY_AVX512(pow, shmt__avx512_powf)
 #else
-BINARY_RARE(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
+BINARY_FALLBACK(pow, !(OWN(magnitude)(a) > TINY) | !IS_FINITE(a) | !(OWN(magnitude)(b) < HUGE_POWER), OWN(pow)(a, b),
             M(pow)(a, b))
 #endif
-BINARY_OWN(atan2, OWN(atan2)(a, b))
-BINARY_OWN(hypot, OWN(hypot)(a, b))
-BINARY_OWN(logaddexp, FN(log_add_exp)(a, b))
+BINARY_AVX512_OR(atan2, OWN(atan2)(a, b))
+BINARY_AVX512_OR(hypot, OWN(hypot)(a, b))
+BINARY_AVX512_OR(logaddexp, FN(log_add_exp)(a, b))
 BINARY_COSTLY(logaddexp2, FN(log_add_exp2)(a, b))
 BINARY_COSTLY(xlogy, b != b ? b : a == 0 ? 0 : a * OWN(log)(b))
 BINARY(copysign, M(copysign)(a, b))
-/* Neighbours of one sign are neighbouring integers, of the width of T. */
+/* nextafter: the bits of neighbouring numbers of one sign are neighbouring integers. */
 #define BITS __typeof__(_Generic((T*)0, float*: (uint32_t)0, double*: (uint64_t)0, default: (uint16_t)0))
 static inline C FN(next_of)(C a, C b) {
   T t = SHMT_STORE(a);

@@ -1,7 +1,7 @@
-/* kernels/pointwise/logical.tmpl.h -- logic, and tests for special values: the result is bool. */
+/* kernels/pointwise/logical.tmpl.h -- logical operators, and tests for NaN, infinities and signs. The result is bool. */
 #include "kernels/loops.h"
 
-#if !SHMT_IS_WIDE_UNSIGNED && !SHMT_IS_LIMITED
+#if !SHMT_IS_BAREBONES_UNSIGNED && !SHMT_IS_LIMITED
 COMPARE(logical_and, (a != 0) & (b != 0))
 COMPARE(logical_or, (a != 0) | (b != 0))
 COMPARE(logical_xor, (a != 0) ^ (b != 0))

@@ -1,10 +1,12 @@
-/* kernels/pointwise/piecewise.tmpl.h -- activation functions made of straight pieces, and their derivatives (grad a, input b). */
+/* kernels/pointwise/piecewise.tmpl.h -- piecewise linear activation functions, and their backward loops, where a is the
+ * gradient and b the input. */
 #include "kernels/loops.h"
 
-#define NUMBER(k) ((C)SHMT_NUMBER(k))
+#define NUMBER(k) ((C)SHMT_CTX_SCALAR(k))
 
 UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
-/* Of these two, b is the gradient: as in torch theirs lies as a does. */
+/* In the backward loops of threshold and leaky_relu, a is the input and b the gradient, so that the result has the layout of
+ * the input, as in torch. */
 BINARY_WITH(threshold_backward, const C at = NUMBER(0), a <= at ? 0 : b)
 #if SHMT_IS_INTEGRAL
 UNARY(relu, a > 0 ? a : 0)
@@ -12,13 +14,13 @@ UNARY_WITH(hardtanh, const C low = NUMBER(0); const C high = NUMBER(1); const C 
            a > high ? high : a < low ? least : a)
 #else
 UNARY(relu, a < 0 ? 0 : a)
-/* As clamp: high counts where low is higher, and a limit that is NaN makes all NaN. */
+/* As clamp: when low > high the result is high, and a limit that is NaN gives NaN everywhere. */
 UNARY_WITH(hardtanh, const C low = NUMBER(0);
            const C high = NUMBER(1); const bool both = low == low && high == high;
            const C least = !both ? (C)NAN : low < high ? low : high,
            both ? a > high ? high : a < low ? least : a : least)
 UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
-/* With a learned slope b; its derivative; and from the gradient a what the slope gets. */
+/* prelu with the learned slope b, its derivative, and the gradient of the slope, where a is the gradient and b the input. */
 BINARY(prelu, a > 0 ? a : a * b)
 BINARY(prelu_derivative, a > 0 ? 1 : b)
 BINARY(prelu_slope_backward, b > 0 ? 0 : a * b)

@@ -1,8 +1,8 @@
-/* kernels/pointwise/ternary.tmpl.h -- functions of three numbers, and choices. */
+/* kernels/pointwise/ternary.tmpl.h -- functions of three operands: where, clamp by tensors, lerp, addcmul, addcdiv. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 
-/* Choices move bits: the condition is bool, a and b are T. */
+/* where copies elements of any dtype: the condition is bool, a and b are T. */
 void SHMT_LOOP(where)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   char* const po = data[0];
   const char *const pc = data[1], *const pa = data[2], *const pb = data[3];
@@ -10,7 +10,7 @@ void SHMT_LOOP(where)(char* const* data, const int64_t* strides, int64_t n, cons
   const int64_t item = sizeof(T);
 
   (void)ctx;
-#define SELECT_LOOP(A, B)                                      \
+#define SELECT_LOOP(A, B)                                 \
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) {            \
     const T a = A, b = B;                                 \
     ((T*)(void*)po)[i] = ((const uint8_t*)pc)[i] ? a : b; \
@@ -33,8 +33,8 @@ void SHMT_LOOP(where)(char* const* data, const int64_t* strides, int64_t n, cons
 #undef B_OF
 }
 
-#if (SHMT_IS_INTEGRAL && !SHMT_IS_WIDE_UNSIGNED) || SHMT_IS_FLOATING
-/* a limited to [b, c]; a NaN anywhere is the result. */
+#if (SHMT_IS_INTEGRAL && !SHMT_IS_BAREBONES_UNSIGNED) || SHMT_IS_FLOATING
+/* clamp by tensors: a limited to [b, c]. A NaN in any operand gives NaN. */
 #if SHMT_IS_FLOATING
 #define IS_NAN(x) ((x) != (x))
 #else
@@ -47,26 +47,26 @@ static inline C FN(limited)(C a, C low, C high) {
 #undef IS_NAN
 TERNARY(clamp_tensors, FN(limited)(a, b, c))
 #endif
-#if SHMT_IS_INTEGRAL && !SHMT_IS_WIDE_UNSIGNED
-TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0),
-             (C)(SHMT_WIDE(a) + SHMT_WIDE(value) * SHMT_WIDE(b) * SHMT_WIDE(c)))
+#if SHMT_IS_INTEGRAL && !SHMT_IS_BAREBONES_UNSIGNED
+TERNARY_WITH(addcmul, const C value = (C)SHMT_CTX_SCALAR(0),
+             (C)(SHMT_WRAPPING(a) + SHMT_WRAPPING(value) * SHMT_WRAPPING(b) * SHMT_WRAPPING(c)))
 #elif SHMT_IS_FLOATING
 #define M(fn) _Generic((C)0, float: fn##f, default: fn)
-/* From the nearer end, so that weight 0 and 1 give the ends. */
+/* Interpolates from the nearer end, so that weights 0 and 1 give the ends exactly. */
 TERNARY(lerp, M(fabs)(c) < (C)0.5 ? a + c * (b - a) : b - (b - a) * (1 - c))
-BINARY_WITH(lerp_number, const C c = (C)SHMT_NUMBER(0);
+BINARY_WITH(lerp_scalar, const C c = (C)SHMT_CTX_SCALAR(0);
             const bool low = M(fabs)(c) < (C)0.5, low ? a + c * (b - a) : b - (b - a) * (1 - c))
-TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0), a + value * b * c)
-TERNARY_WITH(addcdiv, const C value = (C)SHMT_NUMBER(0), a + value * (b / c))
+TERNARY_WITH(addcmul, const C value = (C)SHMT_CTX_SCALAR(0), a + value * b * c)
+TERNARY_WITH(addcdiv, const C value = (C)SHMT_CTX_SCALAR(0), a + value * (b / c))
 #undef M
 #elif SHMT_IS_COMPLEX
-TERNARY_WITH(addcmul, const C value = (C)SHMT_NUMBER(0), a + SHMT_CMUL(SHMT_CMUL(value, b), c))
+TERNARY_WITH(addcmul, const C value = (C)SHMT_CTX_SCALAR(0), a + SHMT_CMUL(SHMT_CMUL(value, b), c))
 #if !SHMT_IS_LIMITED
 #define NEAR(c) (SHMT_CREAL(c) * SHMT_CREAL(c) + SHMT_CIMAG(c) * SHMT_CIMAG(c) < 0.25f)
 TERNARY(lerp, NEAR(c) ? a + SHMT_CMUL(c, b - a) : b - SHMT_CMUL(b - a, 1 - c))
-BINARY_WITH(lerp_number, const C c = (C)SHMT_NUMBER(0),
+BINARY_WITH(lerp_scalar, const C c = (C)SHMT_CTX_SCALAR(0),
             NEAR(c) ? a + SHMT_CMUL(c, b - a) : b - SHMT_CMUL(b - a, 1 - c))
-TERNARY_WITH(addcdiv, const C value = (C)SHMT_NUMBER(0), a + SHMT_CMUL(value, SHMT_CDIV(b, c)))
+TERNARY_WITH(addcdiv, const C value = (C)SHMT_CTX_SCALAR(0), a + SHMT_CMUL(value, SHMT_CDIV(b, c)))
 #undef NEAR
 #endif
 #endif

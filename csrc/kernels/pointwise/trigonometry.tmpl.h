@@ -1,40 +1,38 @@
-/* kernels/pointwise/trigonometry.tmpl.h -- circular and hyperbolic functions of one number, and their inverses. */
+/* kernels/pointwise/trigonometry.tmpl.h -- trigonometric and hyperbolic functions, and their inverses. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/costly_loops.h"
 #include "kernels/simd/vmath_double.h"
 #include "kernels/simd/avx512/inverse_trigonometric.h"
 #include "kernels/simd/avx512/inverse_hyperbolic.h"
-#include "kernels/simd/avx512/inverse_hyperbolic.h"
-#include "kernels/simd/avx512/inverse_hyperbolic.h"
 #include "kernels/simd/avx512/trigonometric.h"
 
 #if SHMT_IS_FLOATING
-/* Own functions for float and double, or those of the C library. */
+/* OWN(sin) is our function for the compute type, M(sin) that of the C library. */
 #define OWN(fn) _Generic((C)0, float: shmt__##fn##f, default: shmt__##fn)
 #define M(fn)   _Generic((C)0, float: fn##f, default: fn)
 
-UNARY_OWN(asin, OWN(asin)(a))
-UNARY_OWN(acos, OWN(acos)(a))
-UNARY_OWN(atan, OWN(atan)(a))
+UNARY_AVX512_OR(asin, OWN(asin)(a))
+UNARY_AVX512_OR(acos, OWN(acos)(a))
+UNARY_AVX512_OR(atan, OWN(atan)(a))
 UNARY_COSTLY(sinh, OWN(sinh)(a))
 UNARY_COSTLY(cosh, OWN(cosh)(a))
-UNARY_OWN(asinh, OWN(asinh)(a))
-UNARY_OWN(acosh, OWN(acosh)(a))
-UNARY_OWN(atanh, OWN(atanh)(a))
+UNARY_AVX512_OR(asinh, OWN(asinh)(a))
+UNARY_AVX512_OR(acosh, OWN(acosh)(a))
+UNARY_AVX512_OR(atanh, OWN(atanh)(a))
 
-#if SHMT_HAS_WIDE
-UNARY_WIDE(sin, SHMT_OWN_WIDE(sin))
-UNARY_WIDE(cos, SHMT_OWN_WIDE(cos))
-UNARY_WIDE(tan, SHMT_OWN_WIDE(tan))
+#if SHMT_HAS_AVX512
+UNARY_AVX512(sin, SHMT_AVX512_FUNCTION(sin))
+UNARY_AVX512(cos, SHMT_AVX512_FUNCTION(cos))
+UNARY_AVX512(tan, SHMT_AVX512_FUNCTION(tan))
 #else
-/* Large angles need the C library's reduction. */
+/* Large angles are computed by the C library, whose argument reduction is exact. */
 #define IS_FAR                                                                            \
   !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
-UNARY_RARE(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
-UNARY_RARE(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
-UNARY_RARE(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
+UNARY_FALLBACK(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
+UNARY_FALLBACK(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
+UNARY_FALLBACK(tan, IS_FAR, OWN(tan)(a), M(tan)(a))
 #undef IS_FAR
 #endif
 

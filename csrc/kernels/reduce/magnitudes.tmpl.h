@@ -1,4 +1,4 @@
-/* kernels/reduce/magnitudes.tmpl.h -- what norms are made of: real numbers R. Part of vector_norms.tmpl.h and other_norms.tmpl.h. */
+/* kernels/reduce/magnitudes.tmpl.h -- absolute values and squares as real numbers R, for the templates of vector norms. */
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_COMPLEX

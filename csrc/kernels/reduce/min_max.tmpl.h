@@ -1,14 +1,14 @@
-/* kernels/reduce/min_max.tmpl.h -- the greatest and the least of many elements. */
+/* kernels/reduce/min_max.tmpl.h -- amax and amin. */
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_FLOATING
 #define LOWEST  (-(C)INFINITY)
 #define HIGHEST ((C)INFINITY)
 #else
-#define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WIDE(1)) << (8 * sizeof(C) - 1)) : 0))
+#define LOWEST  ((C)(SHMT_IS_SIGNED ? (C)((SHMT_WRAPPING(1)) << (8 * sizeof(C) - 1)) : 0))
 #define HIGHEST ((C)~LOWEST)
 #endif
-/* A NaN wins and stays. */
+/* NaN is larger and smaller than everything: a NaN in any element gives NaN. */
 #if SHMT_IS_FLOATING
 #define IS_NAN(x) ((x) != (x))
 #else
@@ -19,14 +19,15 @@ FOLD(amax, uint8_t, 0, x, a | b, uint8_t, 0, s | a, s | t, T, s)
 FOLD(amin, uint8_t, 1, x, a & b, uint8_t, 1, s & a, s & t, T, s)
 #else
 static inline C FN(higher)(C a, C b) {
-  const C m = a > b ? a : b; /* in two steps: so gcc vectorises it */
+  const C m = a > b ? a : b; /* in two statements, which gcc vectorises */
   return IS_NAN(a) ? a : m;
 }
 static inline C FN(lower)(C a, C b) {
   const C m = a < b ? a : b;
   return IS_NAN(a) ? a : m;
 }
-/* Of a and four more: NaNs are looked for in two of them at once. One in `a` stays, for no comparison with it holds. */
+/* The extremum of a lane and four elements. Tests two elements for NaN at once. A NaN in `a` stays, because no comparison
+ * with it is true. */
 #if SHMT_IS_FLOATING
 #define OR_NAN(extreme) (__builtin_isunordered(w, x) | __builtin_isunordered(y, z) ? (C)NAN : (extreme))
 #else

@@ -1,4 +1,4 @@
-/* kernels/reduce/other_norms.tmpl.h -- the norms that vector_norms.tmpl.h has not: 0, minus infinity and those of any exponent. */
+/* kernels/reduce/other_norms.tmpl.h -- the rarer vector norms: of order 0, minus infinity, and any other number. */
 #include "kernels/reduce/magnitudes.tmpl.h"
 
 #define POWER(x, p) _Generic((R)0, float: powf, default: pow)(x, (R)(p))

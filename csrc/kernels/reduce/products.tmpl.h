@@ -1,4 +1,4 @@
-/* kernels/reduce/products.tmpl.h -- products of many elements. */
+/* kernels/reduce/products.tmpl.h -- prod. */
 #include "kernels/simd/complex.h"
 #include "kernels/reduce/reduce_loops.h"
 

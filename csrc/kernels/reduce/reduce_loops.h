@@ -1,16 +1,15 @@
-/* kernels/reduce/reduce_loops.h -- the common shape of reductions: fold every element into lanes, lanes into a
- * state.
+/* kernels/reduce/reduce_loops.h -- the macro FOLD, which defines a reduction loop.
  *
- * FOLD(NAME, LANE, FIRST, MAP, COMBINE, STATE, JOIN, STORE...) defines SHMT_LOOP(NAME). Short
- * stretches are folded in LANE, many side by side, so that the compiler vectorises and rounding
- * errors grow with the logarithm of the length; a stretch's result is joined to the state, which is
+ * FOLD(NAME, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) defines SHMT_LOOP(NAME), a loop of
+ * iter/reduce.h. A block of elements is folded into many parallel lanes of type LANE, so that the compiler vectorises and
+ * rounding errors grow only with the logarithm of the length. The result of a block is joined to the state, whose type is
  * wider.
  *
- *   LANE      type of the vectorised part         FIRST     its neutral value
+ *   LANE      type of a lane                      FIRST     its neutral value
  *   MAP       element x (type C) to LANE          COMBINE   two lanes a, b to one
  *   STATE     type of the state                   BEGIN     its first value
  *   JOIN      state s and lane a, to a state      MERGE     states s and t to one
- *   RESULT    stored type                         FINISH    state s to RESULT; run is in reach
+ *   RESULT    stored type                         FINISH    state s to RESULT; may use `run`
  */
 #ifndef SHMT_KERNELS_REDUCE_REDUCE_LOOPS_H
 #define SHMT_KERNELS_REDUCE_REDUCE_LOOPS_H
@@ -19,28 +18,28 @@
 #include "kernels/loops.h"
 
 enum {
-  FOLD_LANES = 32,  /* side by side along one result */
-  FOLD_FEW = 8,     /* of a short one */
-  FOLD_LONG = 2048, /* elements of a long one */
-  FOLD_MOST = 128,  /* lanes of a block */
-  FOLD_WIDTH = 256, /* columns that several short rows are folded into */
+  FOLD_LANES = 32,  /* lanes of a row */
+  FOLD_FEW = 8,     /* lanes of a short row */
+  FOLD_LONG = 2048, /* elements of a long row */
+  FOLD_MOST = 128,  /* the most lanes of a block */
+  FOLD_WIDTH = 256, /* columns that several short rows are joined to */
   FOLD_ROWS = 64,   /* elements that one lane takes before it joins the state */
 };
 
-/* Lanes of a block: as many as registers have room for, beside what they are folded with; no fewer than for a row. */
+/* Lanes of a block: as many as fit into registers beside the elements that are folded in, and no fewer than for a row. */
 #define FOLD_BYTES          (SHMT_ISA_LEVEL ? 256 : 128)
 #define FOLD_WITHIN(n)      ((n) < FOLD_LANES ? FOLD_LANES : (n) > FOLD_MOST ? FOLD_MOST : (n))
 #define FOLD_LANES_OF(LANE) FOLD_WITHIN(FOLD_BYTES / (int)sizeof(LANE))
 
-/* Called from several places: one copy keeps the code small. */
+/* For functions that are called from several places: one copy keeps the code small. */
 #define SHMT_OUTLINE static __attribute__((noinline))
-/* Lanes stay in registers where their number is known. */
+/* Inlined, so that the number of lanes is a constant and they stay in registers. */
 #define SHMT_INLINE static inline __attribute__((always_inline))
 
 #define SHMT_X(p) SHMT_LOAD(*(const T*)(const void*)(p))
 
-/* Reductions of halves are those of the type that is calculated in, a block at a time: kernels/half_loops.tmpl.h. RESULT: the
- * type that is stored; int64_t where the place of an element may come with the element. */
+/* Reductions of half-precision types run the loop of their compute type over widened blocks: kernels/half_loops.tmpl.h.
+ * RESULT is the stored type; int64_t where an index may come with a value. */
 int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__stored stored, shmt__reduce_phase phase,
                                 const shmt__reduce_run* run);
 #define SHMT_WIDENED_REDUCTION(NAME, RESULT)                                                             \
@@ -49,12 +48,14 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     return shmt__widened_reduction(SHMT_DT, SHMT_FULL_LOOP(NAME), SHMT_STORED(RESULT), phase, run);      \
   }
 
-#define FOLD(NAME, ...) FOLD_FOUR(NAME, FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(a, w), x), y), z), __VA_ARGS__)
-/* FOUR: a lane a and four more, w x y z, to one, where one after the other is not the fastest way. */
+#define FOLD(NAME, ...) \
+  FOLD_FOUR(NAME, FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(FN(NAME##_both)(a, w), x), y), z), __VA_ARGS__)
+/* FOLD_FOUR has one more argument, FOUR: a lane a and four values w, x, y, z to one lane, where folding them one by one is
+ * not the fastest. */
 #define FOLD_FOUR(...) SHMT_SHAPE(FOLD)(__VA_ARGS__)
 #define SHMT_FOLD_1(NAME, FOUR, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH) \
   SHMT_WIDENED_REDUCTION(NAME, RESULT)
-#define SHMT_FOLD_0(NAME, FOUR, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)                           \
+#define SHMT_FOLD_0(NAME, FOUR, LANE, FIRST, MAP, COMBINE, STATE, BEGIN, JOIN, MERGE, RESULT, FINISH)                       \
   static inline LANE FN(NAME##_lane)(T stored, const void* ctx) {                                                           \
     const C x = SHMT_LOAD(stored);                                                                                          \
     (void)ctx;                                                                                                              \
@@ -63,14 +64,14 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   static inline LANE FN(NAME##_both)(LANE a, LANE b) { return COMBINE; }                                                    \
   static inline LANE FN(NAME##_four)(LANE a, LANE w, LANE x, LANE y, LANE z) { return FOUR; }                               \
   static inline STATE FN(NAME##_join)(STATE s, LANE a) { return JOIN; }                                                     \
-  /* acc[j] of `lanes` lanes, folded with `rows` rows of elements; row, step: bytes from row to row, from lane to lane. */  \
+  /* Folds `rows` rows of elements into acc[0 .. lanes). row, step: bytes from row to row, from lane to lane. */            \
   SHMT_INLINE void FN(NAME##_rows)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t step, int64_t lanes,      \
                                    const void* ctx) {                                                                       \
     for (int64_t r = 0; r < rows; r++, in += row)                                                                           \
       SHMT_IVDEP for (int64_t j = 0; j < lanes; j++)                                                                        \
         acc[j] = FN(NAME##_both)(acc[j], FN(NAME##_lane)(SHMT_AT(const T, in, step, j), ctx));                              \
   }                                                                                                                         \
-  /* The same of many rows of elements that lie together: four at a time are read for each lane written. */                 \
+  /* The same for contiguous rows: reads four rows for each write of the lanes. */                                          \
   SHMT_INLINE void FN(NAME##_fours)(LANE * acc, const char* in, int64_t row, int64_t rows, int64_t lanes, const void* ctx) { \
     for (; rows >= 4; rows -= 4, in += 4 * row) {                                                                           \
       const T *p0 = (const T*)(const void*)in, *p1 = (const T*)(const void*)(in + row),                                     \
@@ -81,13 +82,13 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     }                                                                                                                       \
     FN(NAME##_rows)(acc, in, row, rows, sizeof(T), lanes, ctx);                                                             \
   }                                                                                                                         \
-  /* All elements in one lane. */                                                                                           \
+  /* Folds all elements into a single lane. */                                                                              \
   SHMT_INLINE LANE FN(NAME##_one)(const char* in, int64_t step, int64_t n, const void* ctx) {                               \
     LANE a = FIRST;                                                                                                         \
     for (int64_t i = 0; i < n; i++) a = FN(NAME##_both)(a, FN(NAME##_lane)(SHMT_AT(const T, in, step, i), ctx));            \
     return a;                                                                                                               \
   }                                                                                                                         \
-  /* acc[j] with acc[j + half], and so on with half as many, down to `least`. */                                            \
+  /* Folds acc[j + half] into acc[j], then half as many, and so on down to `least`. */                                      \
   SHMT_INLINE void FN(NAME##_halve)(LANE * acc, int half, const int least) {                                                \
     for (; half >= least; half /= 2)                                                                                        \
       SHMT_IVDEP for (int j = 0; j < half; j++) acc[j] = FN(NAME##_both)(acc[j], acc[j + half]);                            \
@@ -95,7 +96,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
   SHMT_OUTLINE void FN(NAME##_join_each)(STATE * state, const LANE* acc, int64_t n) {                                       \
     SHMT_IVDEP for (int64_t j = 0; j < n; j++) state[j] = FN(NAME##_join)(state[j], acc[j]);                                \
   }                                                                                                                         \
-  /* So many lanes of `rows` rows as stay in registers from the first row to the last. */                                   \
+  /* Folds `rows` rows into as many lanes as stay in registers from the first row to the last. */                           \
   enum { FN(NAME##_most) = FOLD_LANES_OF(LANE) };                                                                           \
   SHMT_OUTLINE void FN(NAME##_block)(LANE * lanes, const char* in, int64_t row, int64_t rows, const void* ctx) {            \
     LANE acc[FN(NAME##_most)];                                                                                              \
@@ -103,13 +104,13 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     FN(NAME##_fours)(acc, in, row, rows, FN(NAME##_most), ctx);                                                             \
     for (int j = 0; j < FN(NAME##_most); j++) lanes[j] = acc[j];                                                            \
   }                                                                                                                         \
-  /* n elements of one result that lie together. The lanes' fixed number lets them stay in registers; a short row,          \
-   * or the rest of a long one, takes few. */                                                                               \
+  /* One result of n contiguous elements. The number of lanes is fixed, so they stay in registers; a short row, or the      \
+   * rest of a long one, uses FOLD_FEW lanes. */                                                                            \
   SHMT_OUTLINE STATE FN(NAME##_row)(STATE s, const char* in, int64_t n, const void* ctx) {                                  \
     const int64_t size = sizeof(T);                                                                                         \
     if (n < 2 * FOLD_FEW) return FN(NAME##_join)(s, FN(NAME##_one)(in, size, n, ctx));                                      \
     do {                                                                                                                    \
-      LANE acc[FOLD_LANES], rest = FIRST; /* of the rest only few: copies between arrays would wait for each other */       \
+      LANE acc[FOLD_LANES], rest = FIRST; /* the rest is one lane: copies between arrays would stall */                     \
       if (n >= FOLD_LANES) {                                                                                                \
         const int64_t rows = n / FOLD_LANES < FOLD_ROWS ? n / FOLD_LANES : FOLD_ROWS;                                       \
         for (int j = 0; j < FOLD_LANES; j++) acc[j] = FIRST;                                                                \
@@ -117,7 +118,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
         FN(NAME##_halve)(acc, FOLD_LANES / 2, FOLD_FEW);                                                                    \
         n -= rows * FOLD_LANES, in += rows * FOLD_LANES * size;                                                             \
       } else {                                                                                                              \
-        /* n is at least two rows of them: later rounds begin with long ones. */                                            \
+        /* Only the first round comes here: n is at least 2 * FOLD_FEW. */                                                  \
         const T* p = (const T*)(const void*)in;                                                                             \
         SHMT_IVDEP for (int j = 0; j < FOLD_FEW; j++)                                                                       \
           acc[j] = FN(NAME##_both)(FN(NAME##_lane)(p[j], ctx), FN(NAME##_lane)(p[j + FOLD_FEW], ctx));                      \
@@ -156,8 +157,8 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
                                        const void* ctx) {                                                                   \
     FN(NAME##_fours)(acc, in, row, rows, columns, ctx);                                                                     \
   }                                                                                                                         \
-  /* Neighbouring results whose elements lie together. When whole rows follow each other without a gap, several rows are    \
-   * folded as one wider row: a few results still fill the lanes. */                                                        \
+  /* Results that are neighbours in memory (columns). When rows follow each other without a gap, several rows are folded    \
+   * as one wider row, so that a few results still fill the lanes. */                                                       \
   SHMT_OUTLINE void FN(NAME##_wide)(const shmt__reduce_run* run, STATE* state) {                                            \
     LANE acc[SHMT_REDUCE_TILE];                                                                                             \
     const int64_t n = run->n_keep;                                                                                          \
@@ -178,7 +179,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       in += rows * group * run->reduce_stride;                                                                              \
     }                                                                                                                       \
   }                                                                                                                         \
-  /* Results of a few elements each, that lie together: side by side, not one after the other. */                           \
+  /* Many results of a few contiguous elements each: one lane for each result. */                                           \
   SHMT_OUTLINE void FN(NAME##_short)(const shmt__reduce_run* run, STATE* state) {                                           \
     LANE acc[SHMT_REDUCE_TILE];                                                                                             \
     for (int64_t j = 0; j < run->n_keep; j++) acc[j] = FIRST;                                                               \
@@ -200,7 +201,7 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
     }                                                                                                                       \
   }                                                                                                                         \
   SHMT_OUTLINE void FN(NAME##_store)(const shmt__reduce_run* given, const STATE* state) {                                   \
-    const shmt__reduce_run own = *given, *run = &own; /* which no store to out changes */                                   \
+    const shmt__reduce_run own = *given, *run = &own; /* a copy: stores to out cannot change it */                          \
     (void)run;                                                                                                              \
     if (own.out_stride[0] == (int64_t)sizeof(RESULT)) {                                                                     \
       RESULT* const out = (RESULT*)(void*)own.out[0];                                                                       \
@@ -215,9 +216,10 @@ int64_t shmt__widened_reduction(shmt_dtype half, shmt__reduce_loop full, shmt__s
       SHMT_AT(RESULT, own.out[0], own.out_stride[0], j) = FINISH;                                                           \
     }                                                                                                                       \
   }                                                                                                                         \
-  /* Results side by side of a few rows need no states in memory. The last block overlaps the one before. */                \
+  /* Columns of few rows: goes from the elements to the results without states in memory. The last block overlaps the one   \
+   * before. False: not such a case. */                                                                                     \
   SHMT_OUTLINE bool FN(NAME##_whole)(const shmt__reduce_run* given) {                                                       \
-    const shmt__reduce_run own = *given, *const run = &own; /* which no store to out changes */                             \
+    const shmt__reduce_run own = *given, *const run = &own; /* a copy: stores to out cannot change it */                    \
     const int64_t size = sizeof(T), last = own.n_keep - FN(NAME##_most);                                                    \
     if (own.keep_stride != size || own.reduce_stride == size || own.out_stride[0] != (int64_t)sizeof(RESULT) ||             \
         own.n_reduce > FOLD_ROWS || last < 0)                                                                               \

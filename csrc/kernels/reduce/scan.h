@@ -1,4 +1,4 @@
-/* kernels/reduce/scan.h -- arguments of loops along many rows at once. */
+/* kernels/reduce/scan.h -- arguments of the loops of scan_rows.tmpl.h. */
 #ifndef SHMT_KERNELS_REDUCE_SCAN_H
 #define SHMT_KERNELS_REDUCE_SCAN_H
 

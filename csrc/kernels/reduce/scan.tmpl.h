@@ -1,7 +1,6 @@
-/* kernels/reduce/scan.tmpl.h -- running results along one line: data[0][i] = f(data[0][i - 1],
- * data[1][i]).
+/* kernels/reduce/scan.tmpl.h -- scans along one row: cumsum, cumprod, logcumsumexp, cummax, cummin. One dtype.
  *
- * shmt__loop: outputs first, strides along the line, n its length. */
+ * data[0][i] = f(data[0][i - 1], data[1][i]). A shmt__loop: outputs first, strides along the row, n its length. */
 #include "kernels/simd/complex.h"
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -33,7 +32,7 @@ SCAN(cumprod, uint64_t, 1, s*(uint64_t)(int64_t)x)
 #elif SHMT_IS_COMPLEX
 SCAN(cumsum, double _Complex, 0, s + x)
 SCAN(cumprod, double _Complex, 1, SHMT_CMUL(s, (double _Complex)x))
-/* The angle is carried along, not wrapped into (-pi, pi]. */
+/* The imaginary part accumulates; it is not wrapped into (-pi, pi]. */
 static inline double _Complex FN(log_sum)(double _Complex s, double _Complex x) {
   const double _Complex high = creal(s) > creal(x) ? s : x, low = creal(s) > creal(x) ? x : s;
   if (creal(low) == -INFINITY || fabs(creal(high)) == INFINITY) return high;
@@ -42,9 +41,9 @@ static inline double _Complex FN(log_sum)(double _Complex s, double _Complex x) 
 SCAN(logcumsumexp, double _Complex, -INFINITY,
      i == 0 ? (double _Complex)x : FN(log_sum)(s, (double _Complex)x))
 #elif SHMT_IS_FLOATING
-/* float16 widened and narrowed many at a time: n of any stride. */
+/* Loads and stores of n float16 elements with any stride, converted many at a time. */
 static inline void FN(load_float16_run)(float* to, const char* from, int64_t stride, int64_t n) {
-  shmt_float16 some[SHMT_STRETCH];
+  shmt_float16 some[SHMT_LOOP_BLOCK];
   if (stride == (int64_t)sizeof *some) {
     shmt__widen_float16(to, SHMT_AS_FLOAT16(from), n);
     return;
@@ -53,7 +52,7 @@ static inline void FN(load_float16_run)(float* to, const char* from, int64_t str
   shmt__widen_float16(to, some, n);
 }
 static inline void FN(store_float16_run)(char* to, const float* from, int64_t stride, int64_t n) {
-  shmt_float16 some[SHMT_STRETCH];
+  shmt_float16 some[SHMT_LOOP_BLOCK];
   if (stride == (int64_t)sizeof *some) {
     shmt__narrow_float16(SHMT_AS_FLOAT16(to), from, n);
     return;
@@ -61,15 +60,15 @@ static inline void FN(store_float16_run)(char* to, const float* from, int64_t st
   shmt__narrow_float16(some, from, n);
   for (int64_t i = 0; i < n; i++) SHMT_AT(shmt_float16, to, stride, i) = some[i];
 }
-/* Four elements at a time, so that only one addition of them waits for the sum before. Double as it is: there
- * the sum of some might overflow where the running one does not. */
+/* Adds four elements at a time, so that only one addition in four waits for the running sum. float64 is summed one by one:
+ * there, the sum of four elements might overflow where the running sum does not. */
 void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   double s = 0;
   int64_t i = 0;
   (void)ctx;
-  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
-    float x[SHMT_STRETCH];
-    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_LOOP_BLOCK) {
+    float x[SHMT_LOOP_BLOCK];
+    const int64_t width = n - i < SHMT_LOOP_BLOCK ? n - i : SHMT_LOOP_BLOCK;
     FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     int64_t k = 0;
     for (; k + 4 <= width; k += 4) {
@@ -108,9 +107,9 @@ void SHMT_LOOP(cumprod)(char* const* data, const int64_t* strides, int64_t n, co
   double s = 1;
   int64_t i = 0;
   (void)ctx;
-  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_STRETCH) {
-    float x[SHMT_STRETCH];
-    const int64_t width = n - i < SHMT_STRETCH ? n - i : SHMT_STRETCH;
+  for (; SHMT_HAS_F16C && SHMT_IS_FLOAT16 && i < n; i += SHMT_LOOP_BLOCK) {
+    float x[SHMT_LOOP_BLOCK];
+    const int64_t width = n - i < SHMT_LOOP_BLOCK ? n - i : SHMT_LOOP_BLOCK;
     FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
     for (int64_t k = 0; k < width; k++) {
       s *= (double)x[k];
@@ -131,9 +130,9 @@ static inline double FN(log_sum)(double s, double x) {
 SCAN(logcumsumexp, double, -INFINITY, FN(log_sum)(s, (double)x))
 #endif
 
-#if !SHMT_IS_COMPLEX && !SHMT_IS_WIDE_UNSIGNED
-/* data: values, indices, input. A later equal one takes over; a NaN stays until the next NaN. */
-#define RUNNING_BEST(NAME, BETTER)                                                              \
+#if !SHMT_IS_COMPLEX && !SHMT_IS_BAREBONES_UNSIGNED
+/* data: values, indices, input. Of equal elements the last counts; a NaN stays until the next NaN. */
+#define CUMULATIVE_EXTREMUM(NAME, BETTER)                                                       \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     C best = 0;                                                                                 \
     int64_t at = 0;                                                                             \
@@ -148,8 +147,8 @@ SCAN(logcumsumexp, double, -INFINITY, FN(log_sum)(s, (double)x))
       SHMT_AT(int64_t, data[1], strides[1], i) = at;                                            \
     }                                                                                           \
   }
-RUNNING_BEST(cummax, >=)
-RUNNING_BEST(cummin, <=)
-#undef RUNNING_BEST
+CUMULATIVE_EXTREMUM(cummax, >=)
+CUMULATIVE_EXTREMUM(cummin, <=)
+#undef CUMULATIVE_EXTREMUM
 #endif
 #undef SCAN

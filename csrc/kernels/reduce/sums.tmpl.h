@@ -1,20 +1,20 @@
-/* kernels/reduce/sums.tmpl.h -- sums of many elements. */
+/* kernels/reduce/sums.tmpl.h -- sum, mean and nansum. */
 #include "kernels/reduce/reduce_loops.h"
 
-/* sum: a mean when it has a ctx. */
+/* sum; with a ctx it is the mean. */
 #if SHMT_IS_FLOATING || SHMT_IS_COMPLEX
 #if SHMT_IS_COMPLEX
 #define WIDE double _Complex
 #else
 #define WIDE double
 #endif
-/* A quotient that is rounded to a shorter type may be a product with the reciprocal. */
+/* When the result is rounded to a shorter type, multiplying by the reciprocal is exact enough. */
 #define MEAN (sizeof(C) < sizeof(WIDE) ? s * (1.0 / (double)run->count) : s / (double)run->count)
 FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? MEAN : s)))
 #undef MEAN
 #undef WIDE
 #else
-/* A lane takes at most FOLD_ROWS elements, so that 32 bits hold the sums of narrow ones. A state wraps. */
+/* A lane takes at most FOLD_ROWS elements, so the sum of integers of up to 16 bits fits into 32. The state wraps. */
 #define NARROW(x)             \
   _Generic((C)0,              \
       bool: (int32_t)(x),     \

@@ -1,13 +1,13 @@
-/* kernels/reduce/variance.h -- what var and std are told, and their state. */
+/* kernels/reduce/variance.h -- the arguments and the state of the loop of var and std. */
 #ifndef SHMT_KERNELS_REDUCE_VARIANCE_H
 #define SHMT_KERNELS_REDUCE_VARIANCE_H
 
 #include <stdbool.h>
 
-typedef struct shmt__var_options {
-  double correction; /* taken from the count before dividing */
+typedef struct shmt__var_args {
+  double correction; /* subtracted from the count before dividing */
   bool root;         /* the standard deviation */
-} shmt__var_options;
+} shmt__var_args;
 
 typedef struct shmt__var_state {
   double n, mean, squares;

@@ -1,13 +1,13 @@
-/* kernels/reduce/variance.tmpl.h -- variances. */
+/* kernels/reduce/variance.tmpl.h -- var and std. */
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_HALF
 SHMT_WIDENED_REDUCTION(var, T)
 #else
-/* var: ctx is shmt__var_options. A block's mean first, then its squares around that: two passes
- * over nearby memory; blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is
- * gone through again one element at a time in double: squares that overflow there are infinite, those of elements that
- * are infinite or NaN are NaN, wherever the elements lie. */
+/* ctx: shmt__var_args. Computes the mean of a block, then the squares around it: two passes over memory in the cache.
+ * Blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is computed again in
+ * double, one element at a time: squares that overflow even there are infinite, and an infinite or NaN element makes the
+ * result NaN, whatever the memory layout. */
 #include "kernels/reduce/variance.h"
 
 static void FN(var_join)(shmt__var_state* s, double n, double mean, double squares) {
@@ -27,7 +27,7 @@ static void FN(var_each)(shmt__var_state* s, const char* in, int64_t stride, int
     FN(var_join)(s, 1, x, x - x);
   }
 }
-/* Have the squares of n elements lost digits among the subnormal numbers of float, where double has them? */
+/* Are the squares of n elements so small that they have lost digits as subnormal floats? Then double is needed. */
 static inline bool FN(var_is_small)(double squares, double n) { return sizeof(C) < sizeof(double) && squares < n * 0x1p-120; }
 static void FN(var_small)(shmt__var_state* s, const char* in, int64_t stride, int64_t n) {
   double sum = 0, squares = 0;
@@ -39,7 +39,7 @@ static void FN(var_small)(shmt__var_state* s, const char* in, int64_t stride, in
   }
   FN(var_join)(s, (double)n, mean, squares);
 }
-/* Around which point the squares of a stretch are taken is given by center. */
+/* The sum of the squared distances of n contiguous elements from center. */
 static inline double FN(var_squares)(const char* in, int64_t n, C center) {
   C acc[64];
   double sum = 0;
@@ -87,10 +87,10 @@ static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
     }
   }
 }
-/* n dense elements. */
-static void FN(var_stretch)(shmt__var_state* s, const char* at, int64_t n) {
+/* Joins n contiguous elements to the state. */
+static void FN(var_block)(shmt__var_state* s, const char* at, int64_t n) {
   const double mean = FN(var_total_row)(0, at, n, NULL) / (double)n, miss = mean - (double)(C)mean;
-  /* The sum behind the mean is rounded, so elements that are all alike may come out below 0. */
+  /* The mean is rounded, so the squares of equal elements may come out below 0. */
   const double squares = FN(var_squares)(at, n, (C)mean) - (double)n * miss * miss;
 
   if (FN(var_is_small)(squares, (double)n))
@@ -101,8 +101,8 @@ static void FN(var_stretch)(shmt__var_state* s, const char* at, int64_t n) {
     FN(var_each)(s, at, sizeof(T), n);
 }
 static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* state) {
-  enum { STRETCH = 4096 / sizeof(T) };
-  T gathered[STRETCH];
+  enum { GATHERED = 4096 / sizeof(T) };
+  T gathered[GATHERED];
 
   if (run->keep_stride == (int64_t)sizeof(T) && run->reduce_stride != (int64_t)sizeof(T)) {
     FN(var_wide)(run, state);
@@ -112,13 +112,13 @@ static void FN(var_accumulate)(const shmt__reduce_run* run, shmt__var_state* sta
     const char* in = run->in + j * run->keep_stride;
     if (run->reduce_stride == (int64_t)sizeof(T)) {
       for (int64_t i = 0; i < run->n_reduce; i += 4096)
-        FN(var_stretch)(&state[j], in + i * (int64_t)sizeof(T), run->n_reduce - i < 4096 ? run->n_reduce - i : 4096);
+        FN(var_block)(&state[j], in + i * (int64_t)sizeof(T), run->n_reduce - i < 4096 ? run->n_reduce - i : 4096);
       continue;
     }
-    for (int64_t i = 0; i < run->n_reduce; i += STRETCH) {
-      const int64_t n = run->n_reduce - i < STRETCH ? run->n_reduce - i : STRETCH;
+    for (int64_t i = 0; i < run->n_reduce; i += GATHERED) {
+      const int64_t n = run->n_reduce - i < GATHERED ? run->n_reduce - i : GATHERED;
       for (int64_t k = 0; k < n; k++) gathered[k] = SHMT_AT(const T, in, run->reduce_stride, i + k);
-      FN(var_stretch)(&state[j], (const char*)gathered, n);
+      FN(var_block)(&state[j], (const char*)gathered, n);
     }
   }
 }
@@ -137,7 +137,7 @@ int64_t SHMT_LOOP(var)(shmt__reduce_phase phase, const shmt__reduce_run* run) {
       const shmt__var_state t = ((const shmt__var_state*)(const void*)run->other)[j];
       FN(var_join)(&state[j], t.n, t.mean, t.squares);
     } else {
-      const shmt__var_options* o = run->ctx;
+      const shmt__var_args* o = run->ctx;
       const double divisor = (double)run->count - o->correction;
       const double var = state[j].squares / (divisor > 0 ? divisor : 0);
       SHMT_AT(T, run->out[0], run->out_stride[0], j) = SHMT_STORE((C)(o->root ? sqrt(var) : var));

@@ -1,4 +1,4 @@
-/* kernels/reduce/vector_norms.tmpl.h -- norms 1, 2 and infinity: reductions of floating-point elements to a real number. */
+/* kernels/reduce/vector_norms.tmpl.h -- vector norms of order 1, 2 and infinity. */
 #include "kernels/reduce/magnitudes.tmpl.h"
 
 FOLD(norm_1, R, 0, MAGNITUDE(x), a + b, double, 0, s + a, s + t, STORED, PUT(s))

@@ -1,12 +1,12 @@
-/* kernels/simd/convert.h -- conversions that C leaves undefined, defined; parts of complex numbers. */
+/* kernels/simd/convert.h -- float to integer conversions that are defined for every value; parts of complex numbers. */
 #ifndef SHMT_KERNELS_SIMD_CONVERT_H
 #define SHMT_KERNELS_SIMD_CONVERT_H
 
 #include <complex.h>
 #include <stdint.h>
 
-/* In range: cut towards zero. NaN and out of range: the smallest value, as x86's conversions give,
- * so that the compiler can drop the comparison where it knows the instruction. */
+/* Truncates towards zero. NaN and values out of range give the smallest integer, as x86's conversion instructions do, so
+ * that the compiler can drop the comparison. */
 static inline int32_t shmt__f32_to_i32(float x) {
   return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
 }

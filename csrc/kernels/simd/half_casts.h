@@ -1,6 +1,6 @@
-/* kernels/simd/half_casts.h -- stores blocks of floats as float16.
+/* kernels/simd/half_casts.h -- stores blocks of floats as float16 or complex32.
  *
- * Not inline: every dtype of a file calls the same, a block at a time.
+ * The functions are not inlined: all dtypes of a file call the same copy, a block at a time.
  */
 #ifndef SHMT_KERNELS_SIMD_HALF_CASTS_H
 #define SHMT_KERNELS_SIMD_HALF_CASTS_H
@@ -14,7 +14,7 @@ static __attribute__((noinline)) void shmt__store_float16(char* to, int64_t stri
     for (int64_t i = 0; i < n; i++) *(shmt_float16*)(void*)(to + i * stride) = shmt__float16_from_float(from[i]);
 }
 
-/* At most 128. */
+/* n is at most 128. */
 static __attribute__((noinline)) void shmt__store_complex32(char* to, int64_t stride, const float _Complex* from, int64_t n) {
   shmt_complex32 narrow[128];
   const bool is_dense = stride == (int64_t)sizeof *narrow;

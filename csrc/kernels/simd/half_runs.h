@@ -1,7 +1,7 @@
-/* kernels/simd/half_runs.h -- runs of 16-bit floats to float and back, by the processor's instructions where it has them.
+/* kernels/simd/half_runs.h -- converts contiguous runs of float16 and bfloat16 to float and back.
  *
- * The compiler makes vectors of the conversions in base/half.h, but none of the instructions for float16, which take
- * one step where those take ten.
+ * Uses the processor's conversion instructions (F16C, AVX-512) where it has them. The compiler vectorises the portable
+ * conversions of base/half.h, but never uses these instructions, which do in one step what takes those ten.
  */
 #ifndef SHMT_KERNELS_SIMD_HALF_RUNS_H
 #define SHMT_KERNELS_SIMD_HALF_RUNS_H
@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* By the compiler's own names: what <immintrin.h> says besides takes a quarter of a second in every file. */
+/* The compiler's builtins instead of <immintrin.h>, which costs a quarter of a second in every file that includes it. */
 #ifdef __F16C__
-/* What is stored is of another type than the conversion makes: with a place in memory as its operand it takes longer. */
+/* Results are stored through another type than the conversion makes: with a memory operand the instruction is slower. */
 typedef long long shmt__stored8 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef short shmt__shorts8 __attribute__((vector_size(16)));
 typedef float shmt__floats4 __attribute__((vector_size(16)));
@@ -31,7 +31,7 @@ typedef float shmt__floats16 __attribute__((vector_size(64), aligned(1), may_ali
 enum { SHMT_UNORDERED = 3, SHMT_ROUND_AS_SET = 4 };
 #endif
 
-/* One float16 by the processor's instruction, where the compiler has ten. */
+/* Converts one float16 by a single instruction, where base/half.h compiles to ten. */
 static inline float shmt__widen_one(shmt_float16 x) {
 #ifdef __F16C__
   return __builtin_ia32_vcvtph2ps((shmt__shorts8){(short)x.bits})[0];
@@ -87,7 +87,7 @@ static inline void shmt__narrow_float16(shmt_float16* to, const float* from, int
 static inline void shmt__widen_bfloat16(float* to, const shmt_bfloat16* from, int64_t n) {
   int64_t i = 0;
 #if defined(__AVX512F__) && !defined(__clang__)
-  /* GCC goes by way of two vectors. */
+  /* GCC's own code for this goes through two vectors. */
   for (; i + 16 <= n; i += 16) {
     shmt__shorts16 x;
     memcpy(&x, from + i, sizeof x);
@@ -100,7 +100,7 @@ static inline void shmt__widen_bfloat16(float* to, const shmt_bfloat16* from, in
 static inline void shmt__narrow_bfloat16(shmt_bfloat16* to, const float* from, int64_t n) {
   int64_t i = 0;
 #if defined(__AVX512F__) && !defined(__clang__)
-  /* As base/half.h; GCC packs two vectors into one there, which takes longer. */
+  /* The same rounding as base/half.h, which GCC compiles to slower code that packs two vectors into one. */
   for (; i + 16 <= n; i += 16) {
     const shmt__floats16 x = *(const shmt__floats16*)(const void*)(from + i);
     const shmt__uints16 bits = (shmt__uints16)x, up = (bits + (((bits >> 16) & 1) + 0x7fff)) >> 16;
@@ -113,11 +113,11 @@ static inline void shmt__narrow_bfloat16(shmt_bfloat16* to, const float* from, i
   for (; i < n; i++) to[i] = shmt__bfloat16_from_float(from[i]);
 }
 
-/* A run of T, one of the two. */
+/* Converts a run of T, float16 or bfloat16. */
 #define SHMT_WIDEN_RUN  _Generic((T*)0, shmt_bfloat16*: shmt__widen_bfloat16, default: shmt__widen_float16)
 #define SHMT_NARROW_RUN _Generic((T*)0, shmt_bfloat16*: shmt__narrow_bfloat16, default: shmt__narrow_float16)
 
-/* Is T float16? What is not chosen is never called, but must have a type. */
+/* Is T float16? Branches for the other type are never run, but must compile. */
 #define SHMT_IS_FLOAT16     _Generic((T*)0, shmt_float16*: true, default: false)
 /* The same for the preprocessor. */
 #define SHMT_FLOAT16_float16 1

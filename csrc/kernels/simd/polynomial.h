@@ -1,7 +1,7 @@
-/* kernels/simd/polynomial.h -- polynomials written as their coefficients.
+/* kernels/simd/polynomial.h -- evaluates polynomials that are written as lists of coefficients.
  *
- * POLY(x, a, b, c, ...) is a + b x + c x^2 + ... by Horner's rule, up to 26 coefficients: an expression, since a loop
- * inside the loop over elements would keep that one from becoming vectors. x is evaluated several times.
+ * POLY(x, a, b, c, ...) is a + b x + c x^2 + ... by Horner's rule, for up to 26 coefficients. It is an expression, because
+ * an inner loop would keep the loop over elements from being vectorised. x is evaluated several times.
  */
 #ifndef SHMT_KERNELS_SIMD_POLYNOMIAL_H
 #define SHMT_KERNELS_SIMD_POLYNOMIAL_H
@@ -37,12 +37,12 @@
 
 #define SHMT_POLY_SELECT(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
                        _18, _19, _20, _21, _22, _23, _24, _25, _26, NAME, ...) NAME
-#define POLY(x, ...) \
+#define POLY(x, ...)                                                                                  \
   SHMT_POLY_SELECT(__VA_ARGS__, SHMT_POLY_26, SHMT_POLY_25, SHMT_POLY_24, SHMT_POLY_23, SHMT_POLY_22, \
-                 SHMT_POLY_21, SHMT_POLY_20, SHMT_POLY_19, SHMT_POLY_18, SHMT_POLY_17, SHMT_POLY_16, \
-                 SHMT_POLY_15, SHMT_POLY_14, SHMT_POLY_13, SHMT_POLY_12, SHMT_POLY_11, SHMT_POLY_10, \
-                 SHMT_POLY_9, SHMT_POLY_8, SHMT_POLY_7, SHMT_POLY_6, SHMT_POLY_5, SHMT_POLY_4, \
-                 SHMT_POLY_3, SHMT_POLY_2, SHMT_POLY_1, 0) \
+                 SHMT_POLY_21, SHMT_POLY_20, SHMT_POLY_19, SHMT_POLY_18, SHMT_POLY_17, SHMT_POLY_16,  \
+                 SHMT_POLY_15, SHMT_POLY_14, SHMT_POLY_13, SHMT_POLY_12, SHMT_POLY_11, SHMT_POLY_10,  \
+                 SHMT_POLY_9, SHMT_POLY_8, SHMT_POLY_7, SHMT_POLY_6, SHMT_POLY_5, SHMT_POLY_4,        \
+                 SHMT_POLY_3, SHMT_POLY_2, SHMT_POLY_1, 0)                                            \
   (x, __VA_ARGS__)
 
 #endif

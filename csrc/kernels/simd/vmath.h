@@ -1,9 +1,9 @@
-/* kernels/simd/vmath.h -- elementary functions without branches, so that loops over them vectorise.
+/* kernels/simd/vmath.h -- elementary functions without branches, so that loops over them vectorise. All levels.
  *
- * Polynomials were fitted at Chebyshev nodes in extended precision; errors are about 1 unit in the
- * last place (exp, log), 2 (tanh, sigmoid, erf, log1p, expm1). Rounding to an integer is adding and
- * subtracting 1.5 * 2^mantissa bits, which needs no instruction beyond SSE2. MADD is a fused
- * operation only where the hardware has it: fmaf without it is a call per element.
+ * Names that end in f are for float. Polynomials were fitted at Chebyshev nodes in extended precision. Errors are about 1
+ * ulp (exp, log) or 2 ulp (tanh, sigmoid, erf, log1p, expm1). To round to an integer, functions add and subtract
+ * 1.5 * 2^(mantissa bits), which needs no instruction beyond SSE2; the integer then stands in the low bits of the sum. MADD
+ * is a fused multiply-add only where the hardware has one: elsewhere fmaf would be a call for each element.
  */
 #ifndef SHMT_KERNELS_SIMD_VMATH_H
 #define SHMT_KERNELS_SIMD_VMATH_H
@@ -20,7 +20,7 @@
 #define SHMT_MADD(a, b, c)  ((a) * (b) + (c))
 #endif
 
-/* At -O2 the compiler would leave long functions as calls, and no loop over them were a vector's. */
+/* Functions are always inlined: at -O2 the compiler would call long ones, and loops over them would not vectorise. */
 #define SHMT_VMATH static inline __attribute__((always_inline))
 
 static inline float shmt__float_of_bits(uint32_t u) {
@@ -56,20 +56,20 @@ SHMT_VMATH float shmt__copysignf(float magnitude, float sign) {
                              (shmt__bits_of_float(sign) & 0x80000000u));
 }
 
-/* yes ? a : b in bits, where the compiler would rather branch than calculate both. */
+/* yes ? a : b as bit operations, where the compiler would otherwise branch. */
 SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
   const uint32_t mask = (uint32_t) - (yes != 0);
   return shmt__float_of_bits((shmt__bits_of_float(a) & mask) | (shmt__bits_of_float(b) & ~mask));
 }
 
-/* x within [low, high], low < 0 < high; a NaN becomes one of them. By the bits as integers, which have a minimum each
- * where comparisons of floats, one after the other, are eight instructions. */
+/* x limited to [low, high], low < 0 < high; a NaN becomes one of the limits. Compares the bits as integers, which have
+ * minimum and maximum instructions; two comparisons of floats take eight instructions. */
 SHMT_VMATH float shmt__clampf(float x, float low, float high) {
   const uint32_t bits = shmt__bits_of_float(x), lowest = shmt__bits_of_float(low);
   const int32_t above = (int32_t)(bits < lowest ? bits : lowest), highest = (int32_t)shmt__bits_of_float(high);
   return shmt__float_of_bits((uint32_t)(above < highest ? above : highest));
 }
-/* The same of an x that is positive or NaN. */
+/* The same for an x that is positive or NaN. */
 SHMT_VMATH float shmt__at_mostf(float x, float high) {
   const uint32_t bits = shmt__bits_of_float(x), highest = shmt__bits_of_float(high);
   return shmt__float_of_bits(bits < highest ? bits : highest);
@@ -86,7 +86,7 @@ SHMT_VMATH double shmt__at_most(double x, double high) {
 
 /* --- exp ------------------------------------------------------------------------------- */
 
-/* x = n ln2 + r; *n as a float whose integer stands in its low bits; returns exp(r) - 1. */
+/* Writes x = n ln2 + r and returns exp(r) - 1. *n is a float with the integer n in its low bits. */
 SHMT_VMATH float shmt__exp_core(float x, float* n_shifted, float* n) {
   const float shifted = SHMT_MADDF(x, 1.44269504f, 12582912.0f);
   const float k = shifted - 12582912.0f;
@@ -105,8 +105,8 @@ SHMT_VMATH float shmt__pow2_of(float n_shifted) {
   return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
 }
 
-/* e 2^n of the n in the low bits of n_shifted, for e near 1 and |n| <= 250. In two halves, as 2^n itself may be no
- * normal number: the first is added to e's exponent. */
+/* e 2^n with the n in the low bits of n_shifted, for e near 1 and |n| <= 250. Scales in two steps, because 2^n itself may
+ * not be a normal number: the first half of n is added to e's exponent. */
 SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
   const uint32_t n = shmt__bits_of_float(n_shifted), half = n >> 1;
   const float first = shmt__float_of_bits(shmt__bits_of_float(e) + (half << 23));
@@ -115,18 +115,18 @@ SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
 
 SHMT_VMATH float shmt__expf(float x) {
   float shifted, n;
-  /* Outside, the result is 0 or infinity all the same. */
+  /* Beyond these limits the result is 0 or infinity anyway. */
   const float c = shmt__clampf(x, -104.0f, 89.0f);
   const float e = shmt__exp_core(c, &shifted, &n) + 1.0f, y = shmt__scaledf(e, shifted);
   return x != x ? x : y;
 }
 
-/* exp(-x) where results below 2^-124 do not count, and a NaN need not pass. */
+/* exp(-x) for callers that ignore results below 2^-124 and need no NaN. */
 SHMT_VMATH float shmt__exp_of_minusf(float x) {
   float shifted, n;
   const float c = shmt__clampf(x, -89.0f, 86.0f);
   const float e = shmt__exp_core(-c, &shifted, &n) + 1.0f;
-  /* A factor of 2 is kept back: n reaches 128. */
+  /* n reaches 128, and 2^128 is not a float: one factor of 2 is multiplied separately. */
   return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x800000u) * 2.0f;
 }
 
@@ -134,7 +134,7 @@ SHMT_VMATH float shmt__expm1f(float x) {
   float shifted, n;
   const float c = shmt__clampf(x, -20.0f, 89.0f);
   const float e = shmt__exp_core(c, &shifted, &n);
-  /* n reaches 128 only where the result is near the largest float: a factor of 2 is kept back. */
+  /* n reaches 128 only where the result is near the largest float: one factor of 2 is multiplied separately. */
   const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
   const float y = SHMT_MADDF(e, scale, scale - 0.5f) * 2.0f;
   return x != x || x == 0 ? x : y;
@@ -162,7 +162,7 @@ SHMT_VMATH double shmt__exp_core_double(double x, double* n_shifted, double* n) 
 SHMT_VMATH double shmt__pow2_of_double(double n_shifted) {
   return shmt__double_of_bits((shmt__bits_of_double(n_shifted) + 1023u) << 52);
 }
-/* As shmt__scaledf, |n| <= 2000. */
+/* As shmt__scaledf, for |n| <= 2000. */
 SHMT_VMATH double shmt__scaled(double e, double n_shifted) {
   const uint64_t n = shmt__bits_of_double(n_shifted), half = n >> 1;
   const double first = shmt__double_of_bits(shmt__bits_of_double(e) + (half << 52));
@@ -225,7 +225,7 @@ SHMT_VMATH float shmt__log2f(float x) { return shmt__log_in_base(x, 1.44269504f,
 SHMT_VMATH float shmt__log10f(float x) {
   return shmt__log_in_base(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
 }
-/* 1 + x = 2^k (1 + f) with f from x itself, so that nothing of a small x is lost. */
+/* Writes 1 + x = 2^k (1 + f) and computes f from x itself, so that a small x loses no digits. */
 SHMT_VMATH float shmt__log1pf(float x) {
   const float u = 1.0f + x;
   const uint32_t bits = shmt__bits_of_float(u) + (0x3f800000u - 0x3f3504f3u);
@@ -297,8 +297,8 @@ SHMT_VMATH float shmt__tanhf(float x) {
   const float near = SHMT_MADDF(p * z, a, a), far = m / (m + 2.0f);
   return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
-/* Results below 2^-127 are 0. 1 + exp(-x) is rounded once, in halves, of which n = 128 has one: what their sum loses is
- * added to the part that is no power of two. */
+/* Results below 2^-127 are 0. 1 + exp(-x) is rounded once. It is computed divided by 2, so that n = 128 does not overflow;
+ * the rounding error of the sum is added to the term that is not a power of two. */
 SHMT_VMATH float shmt__sigmoidf(float x) {
   float shifted, n;
   const float e = shmt__exp_core(-shmt__clampf(x, -89.0f, 86.0f), &shifted, &n);
@@ -309,8 +309,8 @@ SHMT_VMATH float shmt__sigmoidf(float x) {
 }
 SHMT_VMATH double shmt__sigmoid(double x) { return 1.0 / (1.0 + shmt__exp(-x)); }
 
-/* Near 0 a polynomial in x*x; further out 1 - exp(a polynomial that is log(erfc)). Always inline:
- * inside a longer expression the compiler would call it, and the loop would be no vectors. */
+/* Near 0 a polynomial in x*x; further out 1 - exp(p), where the polynomial p is log(erfc). Always inlined: in a longer
+ * expression the compiler would call it, and the loop would not vectorise. */
 SHMT_VMATH float shmt__erf_near(float x) {
   const float z = x * x;
   float p = 8.351897e-5f;
@@ -340,8 +340,8 @@ SHMT_VMATH float shmt__erff(float x) {
   const float far = shmt__copysignf(1.0f - e * shmt__pow2_of(shifted), x);
   return shmt__choosef(a < 0.92f || x != x, shmt__erf_near(x), far);
 }
-/* x P(x*x) / Q(x*x), 1 from 3.93 on: some 5 units in the last place off, for results that are rounded further or
- * added to larger ones. */
+/* erf as x P(x*x) / Q(x*x), and 1 from 3.93 on. The error is about 5 ulp: for results that are rounded to a shorter type
+ * or added to larger terms. */
 SHMT_VMATH float shmt__erf_coarsef(float x) {
   const float c = shmt__clampf(x, -3.93f, 3.93f), z = c * c;
   float p = -1.285818446e-8f, q = 6.250126313e-5f;
@@ -362,11 +362,11 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
 
 /* --- circular --------------------------------------------------------------------------- */
 
-/* |x| up to this: pi/2 in three parts leaves no error that shows. Beyond, use the C library. */
+/* The largest |x| for which a pi/2 in three parts is exact enough. Beyond it, callers use the C library. */
 #define SHMT_TRIG_LIMIT 8192.0f
 
-/* x less the nearest multiple of pi/2, whose number stands in the low bits of *shifted. Products with
- * the first parts are exact: by the fused operation, or because the parts are short. */
+/* Subtracts the nearest multiple of pi/2 from x; the multiple's number stands in the low bits of *shifted. Products with the
+ * first parts of pi/2 are exact, because they are fused or because the parts are short. */
 SHMT_VMATH float shmt__reduce_half_pi(float x, float* shifted) {
   *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
   const float k = *shifted - 12582912.0f;

@@ -1,8 +1,8 @@
 /* kernels/simd/vmath_bessel.h -- Bessel functions and Airy's function of doubles, without branches.
  *
- * Each function is for the interval its comment names; special_bessel.tmpl.h puts the intervals together. Polynomials
- * and quotients of them were fitted to values with 60 digits at the Chebyshev nodes of the interval, the degree being
- * the first whose error is below 2^-55. tools/accuracy.py measures what is left.
+ * Each function is valid on the interval that its comment names; special_bessel.tmpl.h puts the intervals together.
+ * Polynomials and rational functions were fitted to values with 60 digits at the Chebyshev nodes of the interval, with the
+ * lowest degree whose error is below 2^-55. tools/accuracy.py measures the remaining error.
  *
  * Source of the forms: NIST Digital Library of Mathematical Functions, 9.7 (Airy), 10.17 (J and Y), 10.31 and 10.40
  * (modified Bessel functions).
@@ -106,7 +106,7 @@ SHMT_VMATH double shmt__k1_far(double w) {
 
 /* --- first and second kind ------------------------------------------------------------------ */
 
-/* Up to 5; the zero inside stands before the polynomial, in two parts. */
+/* For |x| <= 5. The zero in the interval is a factor before the polynomial, given in two parts. */
 SHMT_VMATH double shmt__j0_near(double x) {
   const double u = x * x * 0.08 - 1.0;
   const double p = POLY(u, -0.05728080421634534, 0.07436630462755323, -0.03277786210789048, 0.0073758943041960226,
@@ -140,7 +140,7 @@ SHMT_VMATH double shmt__y1_near(double x) {
   return SHMT_MADD(0.6366197723675814, SHMT_MADD(shmt__log(x), shmt__j1_near(x), -1.0 / x), x * p);
 }
 
-/* From 5 on, of w = 25 / x^2: the two slowly changing factors of Hankel's form, the second times x. */
+/* From 5 on, as functions of w = 25 / x^2: the two slowly varying factors of Hankel's form, the second times x. */
 SHMT_VMATH double shmt__j0_even(double w) {
   const double p = POLY(w, 1.0, 6.802579773958904, 15.436871188786194, 14.632680947308685, 5.945078158254498,
                         0.9522896116196344, 0.04738804339382542, 0.00035838803359319665);
@@ -169,10 +169,10 @@ SHMT_VMATH double shmt__j1_odd(double w) {
                         14.506230926326028, 2.195262494720148, 0.11502341969183881, 0.0012080129676252886);
   return p / q;
 }
-/* From 5 to SHMT_TRIG_LIMIT_DOUBLE. sin(x) and cos(x) are added rather than pi / 4 taken from x: a rounded angle would
- * be off by as much as x has lost. */
-#define HANKEL(order)                                                        \
-  const double w = 25.0 / (x * x), s = shmt__sin(x), c = shmt__cos(x);       \
+/* From 5 to SHMT_TRIG_LIMIT_DOUBLE. Combines sin(x) and cos(x) instead of subtracting pi / 4 from x, because the
+ * subtraction would round the angle. */
+#define HANKEL(order)                                                         \
+  const double w = 25.0 / (x * x), s = shmt__sin(x), c = shmt__cos(x);        \
   const double p = shmt__j##order##_even(w), q = shmt__j##order##_odd(w) / x; \
   const double scale = 0.5641895835477563 / __builtin_sqrt(x), sum = c + s, difference = s - c
 SHMT_VMATH double shmt__j0_far(double x) {
@@ -195,7 +195,7 @@ SHMT_VMATH double shmt__y1_far(double x) {
 
 /* --- Airy ------------------------------------------------------------------------------------ */
 
-/* 2/3 x^(3/2) for x > 0 as the value and *low, what it lacks: an exponential and an angle show it. */
+/* 2/3 x^(3/2) for x > 0, as a value and its rounding error *low: an exponential or an angle of it needs both. */
 SHMT_VMATH double shmt__airy_argument(double x, double* low) {
   const double root = __builtin_sqrt(x), root_low = -shmt__square_error(root, x) / (2.0 * root);
   const double cube = x * root, cube_low = shmt__product_error(x, root, cube) + x * root_low;
@@ -203,7 +203,7 @@ SHMT_VMATH double shmt__airy_argument(double x, double* low) {
   *low = shmt__product_error(cube, two_thirds, y) + cube * 3.7007434154171883e-17 + cube_low * two_thirds;
   return y;
 }
-/* From 1 on. */
+/* Ai(x) for x >= 1 */
 SHMT_VMATH double shmt__airy_right(double x) {
   double low;
   const double c = x > 115.0 ? 115.0 : x, zeta = shmt__airy_argument(c, &low), w = 1.0 / zeta;
@@ -216,7 +216,7 @@ SHMT_VMATH double shmt__airy_right(double x) {
   const double e = shmt__exp(-zeta);
   return SHMT_MADD(e, -low, e) * (p / (q * __builtin_sqrt(__builtin_sqrt(c))));
 }
-/* From -1 to 1. */
+/* Ai(x) for -1 <= x <= 1 */
 SHMT_VMATH double shmt__airy_middle(double x) {
   return POLY(x, 0.3550280538878172, -0.2588194037928068, -3.1888693008236697e-19, 0.059171342314637984,
               -0.021568283649400548, -3.1347782564449935e-14, 0.0019723780771542074, -0.0005135305628298634,
@@ -224,7 +224,7 @@ SHMT_VMATH double shmt__airy_middle(double x) {
               2.075313906597962e-07, -3.65805539171293e-08, -3.961083628450618e-14, 9.922111036632595e-10,
               -1.523686775545545e-10, -2.016314151064913e-12, 3.217338489276823e-12);
 }
-/* From -3 to -1, with the zero inside. */
+/* Ai(x) for -3 <= x <= -1; the zero in the interval is a factor of its own. */
 SHMT_VMATH double shmt__airy_zero(double x) {
   const double u = x + 2.0;
   const double p = POLY(u, 0.6725893049562303, -0.16068942156771873, -0.19732784485037447, 0.08619374120528178,
@@ -235,7 +235,7 @@ SHMT_VMATH double shmt__airy_zero(double x) {
                         -1.5263939122581397e-11, -4.367263095335692e-12);
   return ((x + 2.338107410459767) - -3.912260409818305e-17) * p;
 }
-/* At -x, x from 3 to AIRY_LIMIT. */
+/* Ai(-x) for x from 3 to SHMT_AIRY_LIMIT */
 #define SHMT_AIRY_LIMIT 1e4
 SHMT_VMATH double shmt__airy_left(double x) {
   double low;

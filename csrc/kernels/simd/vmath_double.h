@@ -1,6 +1,6 @@
 /* kernels/simd/vmath_double.h -- elementary functions of doubles, without branches.
  *
- * As vmath.h, which has exp, log and sigmoid; here is the rest. tools/accuracy.py measures the errors.
+ * Continues vmath.h, which has exp, log and sigmoid of doubles. tools/accuracy.py measures the errors.
  */
 #ifndef SHMT_KERNELS_SIMD_VMATH_DOUBLE_H
 #define SHMT_KERNELS_SIMD_VMATH_DOUBLE_H
@@ -61,7 +61,7 @@ SHMT_VMATH double shmt__expm1(double x) {
   double shifted, k;
   const double c = shmt__clamp(x, -40.0, 710.0);
   const double e = shmt__exp_core_double(c, &shifted, &k);
-  /* A factor of 2 is kept back: k reaches 1024. */
+  /* k reaches 1024, and 2^1024 is not a double: one factor of 2 is multiplied separately. */
   const double scale = shmt__double_of_bits((shmt__bits_of_double(shifted) << 52) + 0x3fe0000000000000u);
   return x != x || x == 0 ? x : SHMT_MADD(e, scale, scale - 0.5) * 2.0;
 }
@@ -156,7 +156,7 @@ SHMT_VMATH double shmt__erf(double x) {
 
 /* --- circular --------------------------------------------------------------------------- */
 
-/* |x| up to this: pi/2 in three parts leaves no error that shows. */
+/* The largest |x| for which a pi/2 in three parts is exact enough. */
 #define SHMT_TRIG_LIMIT_DOUBLE 1048576.0
 
 SHMT_VMATH double shmt__reduce_half_pi_double(double x, double* shifted) {
@@ -256,7 +256,7 @@ SHMT_VMATH double shmt__atan_of_ratio(double low, double high) {
 }
 SHMT_VMATH double shmt__atan(double x) {
   const double a = shmt__magnitude(x);
-  /* 1 / infinity as 0 / 1: the sum of both would be infinite too. */
+  /* 1 / infinity is computed as 0 / 1, because high + low would be infinite, too. */
   const double low = a > 1.0 ? (a == INFINITY ? 0.0 : 1.0) : a;
   const double r = shmt__atan_of_ratio(low, a > 1.0 ? a : 1.0);
   const double y = a > 1.0 ? (shmt__half_pi_high - r) + shmt__half_pi_low : r;
@@ -265,7 +265,7 @@ SHMT_VMATH double shmt__atan(double x) {
 SHMT_VMATH double shmt__atan2(double y, double x) {
   const double ay = shmt__magnitude(y), ax = shmt__magnitude(x);
   double high = ay > ax ? ay : ax, low = ay > ax ? ax : ay;
-  /* 0 / 0 is the direction of 0 / 1, and infinite / infinite that of 1 / 1; a sum must not overflow. */
+  /* 0 / 0 has the direction of 0 / 1, and infinity / infinity that of 1 / 1. No sum may overflow. */
   low = low == INFINITY ? 1.0 : high == INFINITY && low == low ? 0.0 : low;
   high = high == 0 || high == INFINITY ? 1.0 : high;
   const double scale = high > 1e300 ? 0.25 : 1.0;

@@ -1,19 +1,20 @@
-/* kernels/simd/vmath_gamma.h -- the gamma function's relatives for positive floats, and powers of doubles.
+/* kernels/simd/vmath_gamma.h -- lgamma and digamma of positive arguments, and pow of doubles, without branches.
  *
- * Ways that need more digits than the result has: a float's go through double, a double's through sums of two.
+ * They need more digits than the result has: those of floats are computed in double, those of doubles in sums of two
+ * doubles.
  */
 #ifndef SHMT_KERNELS_SIMD_VMATH_GAMMA_H
 #define SHMT_KERNELS_SIMD_VMATH_GAMMA_H
 
 #include "kernels/simd/vmath_double.h"
 
-/* Moved up to z >= 8, where Stirling's series holds: x (x + 1) ... (x + 7) is *product, and *sum / *product the sum
- * of the factors' reciprocals. */
+/* Moves x up to z >= 8, where Stirling's series holds. *product is x (x + 1) ... (x + 7), and *sum / *product is the sum of
+ * the reciprocals of these factors. */
 SHMT_VMATH double shmt__raised(double x, double* product, double* sum) {
   double d = x, n = 1.0;
 
-/* Written out: a loop in the loop over elements would keep that one from becoming vectors. */
-#define TIMES(factor)           \
+/* Unrolled by hand: an inner loop would keep the loop over elements from being vectorised. */
+#define TIMES(factor)          \
   n = SHMT_MADD(n, factor, d); \
   d *= (factor)
   TIMES(x + 1.0);
@@ -24,7 +25,7 @@ SHMT_VMATH double shmt__raised(double x, double* product, double* sum) {
   TIMES(x + 6.0);
   TIMES(x + 7.0);
 #undef TIMES
-  /* In bits: the compiler would branch to the known logarithm of 1. */
+  /* A bit operation: the compiler would otherwise branch to the known logarithm of 1. */
   const uint64_t mask = (uint64_t)0 - (uint64_t)(x < 8.0);
   *product = shmt__double_of_bits((shmt__bits_of_double(d) & mask) | (shmt__bits_of_double(1.0) & ~mask));
   *sum = x < 8.0 ? n : 0.0;
@@ -41,9 +42,9 @@ SHMT_VMATH float shmt__lgammaf(float a) {
   p = SHMT_MADD(p, u, -0.0027777777680612846);
   p = SHMT_MADD(p, u, 0.083333333333330331);
   const double y = SHMT_MADD(z - 0.5, shmt__log(z), 0.91893853320467274 - z) + SHMT_MADD(p, r, -shmt__log(product));
-  return a == 2.0F ? 0.0F : (float)y; /* where y is what rounding leaves; at 1 that is 0 */
+  return a == 2.0F ? 0.0F : (float)y; /* at 2 the exact result is 0 but y is a rounding error; at 1 y is 0 */
 }
-/* Near its zeros at 1 and 2 a double has nothing longer to go through. */
+/* The double version. Near its zeros at 1 and 2 it cannot fall back on a longer type. */
 static inline double shmt__lgamma(double a) { return lgamma(a); }
 SHMT_VMATH float shmt__digammaf(float a) {
   double product, sum;
@@ -58,8 +59,8 @@ SHMT_VMATH float shmt__digammaf(float a) {
 }
 
 #ifdef __FMA__
-/* log(x) for normal x > 0 as high + *low, to some 2^-66 of itself: log((1 + s) / (1 - s)) by a series whose first two
- * terms are sums of two doubles. */
+/* log(x) for normal x > 0 as high + *low, with a relative error of about 2^-66: the series of log((1 + s) / (1 - s)), whose
+ * first two terms are sums of two doubles. */
 SHMT_VMATH double shmt__log_in_two(double x, double* low) {
   double k, f;
   shmt__log_parts(x, &k, &f);

@@ -1,6 +1,6 @@
 /* kernels/simd/vmath_normal.h -- the normal distribution and the inverse error functions of doubles, without branches.
  *
- * Fitted as the functions of vmath_bessel.h; special_normal.tmpl.h puts the intervals together.
+ * They were fitted as those of vmath_bessel.h; special_normal.tmpl.h puts the intervals together.
  *
  * Source of the forms: Wichura, "Algorithm AS 241: The percentage points of the normal distribution", 1988.
  */
@@ -10,14 +10,14 @@
 #include "kernels/simd/polynomial.h"
 #include "kernels/simd/vmath_double.h"
 
-/* exp(t*t) erfc(t) for t >= 0: the asymptotic series far out. */
+/* exp(t*t) erfc(t) for t >= 0; for large t by the asymptotic series. */
 SHMT_VMATH double shmt__erfcx_right(double t) {
   const double z = 0.5 / (t * t);
   const double near = shmt__erfcx_near(t > 27.3 ? 27.3 : t);
   const double series = POLY(z, 1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0);
   return t > 27.3 ? 0.56418958354775629 / t * series : near;
 }
-/* exp(x*x), the square's rounding error included; 0 <= x <= 27 */
+/* exp(x*x) without the rounding error of the square, for 0 <= x <= 27 */
 SHMT_VMATH double shmt__exp_of_square(double x) {
   const double square = x * x, e = shmt__exp(square);
   return SHMT_MADD(e, shmt__square_error(x, square), e);
@@ -27,7 +27,7 @@ SHMT_VMATH double shmt__erfcx(double x) {
   const double left = a > 26.7 ? INFINITY : 2.0 * shmt__exp_of_square(c) - y;
   return x < 0 ? left : y;
 }
-/* The area beyond a >= 0. */
+/* The area of the normal distribution beyond a >= 0. */
 SHMT_VMATH double shmt__normal_tail(double a) {
   const double c = a > 40.0 ? 40.0 : a, square = c * c, lost = shmt__square_error(c, square);
   const double e = shmt__exp(-0.5 * square), t = c * 0.70710678118654757;
@@ -55,7 +55,7 @@ SHMT_VMATH double shmt__erfinv_middle(double y) {
                         6.247619308964547, 0.8535064285470106, 0.030108495873496666);
   return y * (p / q);
 }
-/* The x whose erfc(x) is exp(-s*s): s from 1.17 to 4, and from there on. */
+/* The x with erfc(x) = exp(-s*s): `tail` for s from 1.17 to 4, `far` from there on. */
 SHMT_VMATH double shmt__erfcinv_tail(double s) {
   const double u = s - 1.0;
   const double p = POLY(u, 0.6367161372194934, 3.142299681360006, 7.026135592660339, 9.399356069075754,
@@ -78,7 +78,7 @@ SHMT_VMATH double shmt__erfcinv_far(double s) {
                         1.092921469146382e-22);
   return p / q;
 }
-/* The x beyond which the normal distribution has the area exp(-s*s): s from 1.43 to 4, and from there on. */
+/* The x beyond which the normal distribution has the area exp(-s*s): `tail` for s from 1.43 to 4, `far` from there on. */
 SHMT_VMATH double shmt__normal_quantile_tail(double s) {
   const double u = s - 1.0;
   const double p = POLY(u, 0.3374749637962789, 2.928824593890369, 6.446138726358218, 6.490609327039478,

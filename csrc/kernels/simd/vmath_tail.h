@@ -1,7 +1,7 @@
 /* kernels/simd/vmath_tail.h -- the rarer elementary functions of floats, without branches.
  *
- * Written and fitted as those of vmath.h. Where a float is too short for the way there, the way is
- * taken in double. tools/accuracy.py measures the errors; docs/accuracy.md lists them.
+ * Written and fitted as those of vmath.h. Where float has too few digits for intermediate results, they are double.
+ * tools/accuracy.py measures the errors; docs/accuracy.md lists them.
  */
 #ifndef SHMT_KERNELS_SIMD_VMATH_TAIL_H
 #define SHMT_KERNELS_SIMD_VMATH_TAIL_H
@@ -29,7 +29,7 @@ SHMT_VMATH float shmt__exp2f(float x) {
   return x != x ? x : y;
 }
 
-/* exp(a) / 2 for 0 <= a <= 89.5: finite where exp(a) no longer is. */
+/* exp(a) / 2 for 0 <= a <= 89.5. It is finite even where exp(a) overflows. */
 SHMT_VMATH float shmt__half_expf(float a) {
   float shifted, n;
   const float e = shmt__exp_core(a, &shifted, &n) + 1.0f;
@@ -79,8 +79,8 @@ SHMT_VMATH float shmt__erfcf(float x) {
   return a < 0.9f || x != x ? 1.0f - shmt__erf_near(x) : far;
 }
 
-/* |x| times the normal distribution's area beyond |x|, which is 2^P(|x|). Good to a unit in the last place of x; 0
- * where less than 1e-34, as of a NaN. */
+/* |x| times the area of the normal distribution beyond |x|, which is 2^P(|x|). The error is about one ulp of x. Results
+ * below 1e-34, and that of a NaN, are 0. */
 SHMT_VMATH float shmt__tail_productf(float x) {
   const float a = shmt__at_mostf(shmt__magnitudef(x), 12.5f);
   float p = -5.31343592e-9f, q = 1.54697322e-4f;
@@ -104,7 +104,7 @@ SHMT_VMATH float shmt__tail_productf(float x) {
   const float y = a * shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23));
   return a < 12.5f ? y : 0.0f;
 }
-/* The same to some 2^-18 of x. */
+/* The same with an error of about 2^-18 of x. */
 SHMT_VMATH float shmt__tail_product_coarsef(float x) {
   const float a = shmt__at_mostf(shmt__magnitudef(x), 12.5f);
   float p = 2.32332026e-5f, q = 9.6760371e-3f;
@@ -186,7 +186,7 @@ SHMT_VMATH float shmt__atanf(float x) {
 SHMT_VMATH float shmt__atan2f(float y, float x) {
   const float ay = shmt__magnitudef(y), ax = shmt__magnitudef(x);
   const float high = ay > ax ? ay : ax, low = ay > ax ? ax : ay;
-  /* 0 / 0 is the direction of 0 / 1, and infinite / infinite that of 1 / 1. */
+  /* 0 / 0 has the direction of 0 / 1, and infinity / infinity that of 1 / 1. */
   const float ratio = high == 0 ? low : low == INFINITY ? (high == low ? 1.0f : high) : low / high;
   const float r = shmt__atan_core(ratio);
   const float acute = ay > ax ? (shmt__half_pi_highf - r) + shmt__half_pi_lowf : r;
@@ -231,7 +231,7 @@ SHMT_VMATH float shmt__acoshf(float x) {
   return x < 1.0f ? NAN : y;
 }
 
-/* By w = -log(1 - x*x). Source of the form: Giles, "Approximating the erfinv function", 2011. */
+/* A polynomial in w = -log(1 - x*x). Source of the form: Giles, "Approximating the erfinv function", 2011. */
 SHMT_VMATH float shmt__erfinvf(float x) {
 #ifdef __FMA__
   const float rest = __builtin_fmaf(-x, x, 1.0f);
@@ -272,7 +272,7 @@ SHMT_VMATH float shmt__hypotf(float a, float b) {
   return infinite ? INFINITY : h;
 }
 
-/* |a|^b for finite a != 0 and |b| small enough not to matter, in double: 2^(b log2 a). */
+/* |a|^b for finite a != 0 and finite b, computed in double as 2^(b log2 a). */
 SHMT_VMATH float shmt__pow_core(float a, float b) {
   const double x = (double)shmt__magnitudef(a);
   const uint64_t bits = shmt__bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);

@@ -1,4 +1,4 @@
-/* kernels/softmax/row_exponentials.tmpl.h -- the maximum of a dense row, and sums of exponentials. One dtype; for the template of softmax. */
+/* kernels/softmax/row_exponentials.tmpl.h -- the maximum of a row, and its sum of exponentials. For softmax.tmpl.h. */
 #include "kernels/simd/exp_log.h"
 #include "kernels/row_lanes.tmpl.h"
 

@@ -1,12 +1,12 @@
-/* kernels/softmax/row_sums.h -- what kernels/softmax/softmax.tmpl.h lends to the templates of attention, in the type C that they calculate in. */
+/* kernels/softmax/row_sums.h -- declares the functions of softmax.tmpl.h that the templates of attention call, too. */
 #ifndef SHMT_KERNELS_SOFTMAX_ROW_SUMS_H
 #define SHMT_KERNELS_SOFTMAX_ROW_SUMS_H
 
 #include "kernels/loops.h"
 
-/* Declares for C, of dense rows of n elements x:
- * row_max: the greatest; minus infinity if there is none.
- * row_exp_stored: the sum of exp(x - shift), which go to out; out may be x. */
+/* Declares functions of a contiguous row x of n elements of the compute type C:
+ * row_max: the largest element; minus infinity when n is 0.
+ * row_exp_stored: stores exp(x - shift) to out, which may be x, and returns their sum. */
 #define SHMT_ROW_SUMS                                                       \
   C SHMT_FULL_LOOP(row_max)(const C* x, int64_t n);                         \
   C SHMT_FULL_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n);

@@ -1,5 +1,6 @@
-/* kernels/softmax/short_sums.tmpl.h -- sums of exponentials over rows so short that most of a vector of each would be empty: as
- * columns, a lane a row. One dtype; 16-bit floats are calculated in float, never rounded in between.
+/* kernels/softmax/short_sums.tmpl.h -- logsumexp of many short rows at once, one lane for each row. One dtype.
+ *
+ * A vector along a short row would be mostly empty. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/simd/half_runs.h"
@@ -8,13 +9,13 @@
 
 SHMT_ROW_SUMS
 
-enum { FN(together) = 512 };
+enum { FN(block_cells) = 512 };
 
-/* data: out (one element a row), x. n rows of ctx->length elements, few more than a vector's. */
+/* data: out (one element for each row), x. n rows of ctx->length elements, at most a few more than a vector has. */
 void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
-  const int64_t most = FN(together) / length;
-  C cells[FN(together)], shifts[FN(together)], sums[FN(together)];
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
+  const int64_t most = FN(block_cells) / length;
+  C cells[FN(block_cells)], shifts[FN(block_cells)], sums[FN(block_cells)];
 
 #define EACH_CELL for (int64_t i = 0, c = 0; i < length; i++) for (int64_t r = 0; r < rows; r++, c++)
   for (int64_t first = 0, rows; first < n; first += rows) {

@@ -1,7 +1,7 @@
-/* kernels/softmax/softmax.tmpl.h -- softmax and log-softmax of rows, forward and backward, one dtype.
+/* kernels/softmax/softmax.tmpl.h -- softmax and log_softmax of rows, forward and backward; logsumexp. One dtype.
  *
- * n rows, each strides[k] bytes after the last, of ctx->length elements. 16-bit floats are calculated in float, never
- * rounded in between.
+ * n rows of ctx->length contiguous elements; strides are bytes from row to row. 16-bit floats are computed in float and
+ * rounded once at the end.
  */
 #include "kernels/softmax/row_exponentials.tmpl.h"
 #include "kernels/softmax/row_sums.h"
@@ -18,8 +18,8 @@ C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 
-/* Of a row of float16 as many as fill vectors, which the processor converts: exp(x - top) scale, or x - top - sum.
- * Returns how many. */
+/* For float16, where the processor has conversion instructions: stores exp(x - top) * scale, or x - top - sum, of as many
+ * elements as fill whole vectors. Returns their number. */
 static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C sum, bool is_log, int64_t n) {
   int64_t i = 0;
 
@@ -34,12 +34,12 @@ static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C su
   return i;
 }
 
-/* Rows so short that most of a vector of each would be empty: some of them make a line of exponentials. */
-enum { FN(short_row) = 20, FN(together) = 512 };
+/* A vector along a short row would be mostly empty, so the exponentials of several short rows are computed as one row. */
+enum { FN(short_row) = 20, FN(block_cells) = 512 };
 
 static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n, int64_t length, bool is_log) {
-  const int64_t most = FN(together) / length;
-  C line[FN(together)], tops[FN(together)], sums[FN(together)];
+  const int64_t most = FN(block_cells) / length;
+  C line[FN(block_cells)], tops[FN(block_cells)], sums[FN(block_cells)];
 
   for (int64_t first = 0, end; first < n; first = end) {
     C* row = line;
@@ -72,7 +72,7 @@ static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n,
 
 /* data: out, x. */
 void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, false);
   for (int64_t r = 0; r < n; r++) {
@@ -90,14 +90,14 @@ void SHMT_LOOP(softmax_rows)(char* const* data, const int64_t* strides, int64_t 
   }
 }
 
-/* Logarithms of some rows' sums are taken together, while the rows are in the nearest cache. */
+/* Works on some rows at a time: their sums' logarithms are one vector, and the rows stay in the first-level cache. */
 enum { FN(some_rows) = 16, FN(near) = 16384 / sizeof(T) };
 #define EACH_OF_SOME_ROWS                                                                                              \
   const int64_t most = length * FN(some_rows) <= FN(near) ? FN(some_rows) : length < FN(near) ? FN(near) / length : 1; \
   for (int64_t first = 0, end; first < n && (end = n - first < most ? n : first + most); first = end)
 
 void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows)(data, strides, n, length, true);
   EACH_OF_SOME_ROWS {
@@ -118,12 +118,12 @@ void SHMT_LOOP(log_softmax_rows)(char* const* data, const int64_t* strides, int6
   }
 }
 
-/* In kernels/softmax/short_sums.tmpl.h. */
+/* Defined in kernels/softmax/short_sums.tmpl.h. */
 void SHMT_LOOP(short_logsumexp)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);
 
-/* data: out (one element a row), x. */
+/* data: out (one element for each row), x. */
 void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return SHMT_LOOP(short_logsumexp)(data, strides, n, ctx);
   EACH_OF_SOME_ROWS {
@@ -131,7 +131,7 @@ void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_
     for (int64_t r = first; r < end; r++) {
       const T* x = ROW(1, const T);
       const C top = FN(row_max)(x, length);
-      /* An infinite one would take itself off. */
+      /* An infinite maximum is not subtracted: infinity - infinity is NaN. */
       shifts[r - first] = top - top == 0 ? top : 0;
       sums[r - first] = FN(sum_exp)(x, x, NULL, shifts[r - first], length);
     }
@@ -140,9 +140,9 @@ void SHMT_LOOP(logsumexp_rows)(char* const* data, const int64_t* strides, int64_
   }
 }
 
-/* data: grad_in, grad_out, out of the forward. */
+/* data: grad_input, grad_output, output of the forward. */
 void SHMT_LOOP(softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   for (int64_t r = 0; r < n; r++) {
     T* to = ROW(0, T);
@@ -154,8 +154,8 @@ void SHMT_LOOP(softmax_backward_rows)(char* const* data, const int64_t* strides,
 }
 
 static void FN(short_rows_back)(char* const* data, const int64_t* strides, int64_t n, int64_t length) {
-  const int64_t most = FN(together) / length;
-  C line[FN(together)];
+  const int64_t most = FN(block_cells) / length;
+  C line[FN(block_cells)];
 
   for (int64_t first = 0, end; first < n; first = end) {
     C* row = line;
@@ -175,7 +175,7 @@ static void FN(short_rows_back)(char* const* data, const int64_t* strides, int64
 }
 
 void SHMT_LOOP(log_softmax_backward_rows)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const int64_t length = ((const shmt__softmax_shape*)ctx)->length;
+  const int64_t length = ((const shmt__softmax_args*)ctx)->length;
 
   if (length <= FN(short_row)) return FN(short_rows_back)(data, strides, n, length);
   for (int64_t r = 0; r < n; r++) {

@@ -1,7 +1,7 @@
-/* kernels/softmax/softmax_columns.tmpl.h -- softmax and log-softmax of columns, forward and backward, one dtype.
+/* kernels/softmax/softmax_columns.tmpl.h -- softmax and log_softmax of columns, forward and backward. One dtype.
  *
- * n columns side by side, of ctx->length elements that are ctx->step bytes apart, so that columns are summed in vectors.
- * 16-bit floats are calculated in float, never rounded in between.
+ * n columns that are neighbours in memory, of ctx->length elements that are ctx->step bytes apart. Each column has a lane.
+ * 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/simd/half_runs.h"
@@ -13,12 +13,13 @@ enum { FN(columns) = 64 };
 #define CELL_OF(k, row, TYPE) ((TYPE*)(void*)(data[k] + (row) * s->step) + c0)
 #define CELL(k, TYPE) CELL_OF(k, i, TYPE)
 #define EACH_COLUMN for (int64_t c = 0; c < width; c++)
-#define COLUMN_BLOCKS                                                                       \
-  const shmt__softmax_shape* s = ctx;                                                       \
-  (void)strides;                                                                            \
+#define COLUMN_BLOCKS                \
+  const shmt__softmax_args* s = ctx; \
+  (void)strides;                     \
   for (int64_t c0 = 0, width; c0 < n && (width = n - c0 < FN(columns) ? n - c0 : FN(columns)); c0 += FN(columns))
 
-/* A row in C: as it lies, or in the buffer. SAVE writes a row that was made in the memory that MADE gave. */
+/* row_in gives a row in the compute type C: the memory itself, or widened in the buffer. A result is computed in the memory
+ * that MADE gives; SAVE narrows it to out where that is the buffer. */
 #if SHMT_IS_HALF
 static inline const C* FN(row_in)(const T* x, C* buffer, int64_t width) {
   SHMT_WIDEN_RUN(buffer, x, width);
@@ -37,7 +38,7 @@ static inline const C* FN(row_in)(const T* x, C* buffer, int64_t width) {
 #endif
 
 /* The largest element of each of `width` columns. */
-static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt__softmax_shape* s) {
+static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt__softmax_args* s) {
   EACH_COLUMN top[c] = -(C)INFINITY;
   for (int64_t i = 0; i < s->length; i++, x = (const T*)(const void*)((const char*)x + s->step)) {
     C buffer[FN(columns)];
@@ -47,10 +48,10 @@ static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt
 }
 
 #if SHMT_IS_HALF
-/* Never rounded in between: exponentials are kept in C, or calculated twice where they are too many. */
+/* Exponentials are kept in C, or computed twice where they are too many, so that they are never rounded in between. */
 enum { FN(kept_rows) = 128 };
 
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_shape* s, const C* top,
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
                                      C* sum) {
   C kept[FN(kept_rows) * FN(columns)], buffer[FN(columns)];
   const bool keep = s->length <= FN(kept_rows);
@@ -74,7 +75,7 @@ static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t widt
   }
 }
 #else
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_shape* s, const C* top,
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
                                      C* sum) {
   for (int64_t i = 0; i < s->length; i++) {
     const C* x = CELL(1, const C);

@@ -1,7 +1,8 @@
-/* kernels/special/gamma_lockstep.h -- incomplete gamma functions and Hurwitz' zeta function of many doubles at once.
+/* kernels/special/gamma_lockstep.h -- incomplete gamma functions and Hurwitz' zeta function, for groups of doubles.
  *
- * Series and fractions run for SHMT_GROUP pairs of arguments together until all of them have converged: vectors, where
- * a loop for each pair has none. Arrays are a whole number of groups long; callers fill the last one up.
+ * Series and continued fractions run for SHMT_GROUP pairs of arguments in lockstep, until all of them have converged. So
+ * the loops over a group vectorise; a loop for a single pair would not. Array lengths are a multiple of SHMT_GROUP; callers
+ * pad the last group.
  *
  * Source: NIST Digital Library of Mathematical Functions, 8.7 and 8.9 (incomplete gamma), 25.11 (zeta by Euler and
  * Maclaurin). Polynomials were fitted as those of vmath_bessel.h.
@@ -44,14 +45,14 @@ SHMT_VMATH double shmt__lgamma_near_one(double a) {
                   -3.098738545301767e-10, 5.697824905354011e-11, -1.0643682886778086e-11, 2.3539280838831927e-12,
                   -4.4386451157625894e-13);
 }
-/* a - b, and what rounding took away. */
+/* a - b, and its rounding error in *low. */
 SHMT_VMATH double shmt__difference(double a, double b, double* low) {
   const double d = a - b, part = d - a;
   *low = (a - (d - part)) - (b + part);
   return d;
 }
-/* exp(a log(q) - gap - rest), of normal q: an exponent in the hundreds needs more digits than a double has. The
- * differences of q and gap to what they stand for are q_low (of 1) and gap_low. */
+/* exp(a log(q) - gap - rest) for a normal q. An exponent in the hundreds needs more digits than a double has: q_low (the
+ * relative rounding error of q) and gap_low (that of gap) supply them. */
 SHMT_VMATH double shmt__exp_of_power(double a, double q, double q_low, double gap, double gap_low, double rest) {
 #ifdef __FMA__
   double low, shifted, k;
@@ -66,7 +67,7 @@ SHMT_VMATH double shmt__exp_of_power(double a, double q, double q_low, double ga
   return shmt__exp(a * (shmt__log(q) + q_low) - (gap + gap_low) - rest);
 #endif
 }
-/* x^a exp(-x) / gamma(a + 1), below a = 10 and from there on */
+/* x^a exp(-x) / gamma(a + 1): `near` for a below 10, `far` from there on */
 SHMT_VMATH double shmt__gamma_prefix_near(double a, double x) {
   const double c = a > 10.0 ? 10.0 : a, n = __builtin_trunc(c), f = c - n;
   double product = 1.0;
@@ -81,7 +82,7 @@ SHMT_VMATH double shmt__gamma_prefix_near(double a, double x) {
   FACTOR(8.0);
   FACTOR(9.0);
 #undef FACTOR
-  /* Next to a power of what is no normal number, x itself is nothing. */
+  /* A subnormal x is scaled up; beside the logarithm of such a number, x itself does not count. */
   const bool is_tiny = x < 1e-290;
   const double power = shmt__exp_of_power(a, is_tiny ? x * 0x1p100 : x, 0.0, is_tiny ? a * 69.31471805599453 : x, 0.0, 0.0);
   return power * shmt__reciprocal_gamma(f) / product;
@@ -113,7 +114,7 @@ static void shmt__gamma_prefixes(double* y, const double* a, const double* x, in
   }
 }
 
-/* The lower function by its series of positive terms, fast for x up to about a. */
+/* The lower incomplete gamma function by its series of positive terms, fast for x up to about a. */
 static void shmt__lower_series(double* y, const double* as, const double* xs, int64_t n) {
   shmt__gamma_prefixes(y, as, xs, n);
   for (int64_t i0 = 0; i0 < n; i0 += SHMT_GROUP) {
@@ -135,7 +136,8 @@ static void shmt__lower_series(double* y, const double* as, const double* xs, in
   }
 }
 
-/* The upper function by Legendre's continued fraction (Lentz' method), for x > a + 1: all denominators are positive. */
+/* The upper incomplete gamma function by Legendre's continued fraction (Lentz' method), for x > a + 1, where all
+ * denominators are positive. */
 static void shmt__upper_fraction(double* y, const double* as, const double* xs, int64_t n) {
   shmt__gamma_prefixes(y, as, xs, n);
   for (int64_t i0 = 0; i0 < n; i0 += SHMT_GROUP) {
@@ -156,7 +158,7 @@ static void shmt__upper_fraction(double* y, const double* as, const double* xs, 
         d[i] = 1.0 / SHMT_MADD(numerator, d[i], b[i]);
         c[i] = b[i] + numerator / c[i];
         const double step = c[i] * d[i];
-        /* What has converged stays: the other pairs' steps would only round it again and again. */
+        /* A pair that has converged stays: further steps would only round it again. */
         h[i] *= open[i] != 0 ? step : 1.0;
         open[i] = shmt__magnitude(step - 1.0) > SHMT_EPSILON ? open[i] : 0.0;
         more |= open[i] != 0 ? 1 : 0;
@@ -166,7 +168,7 @@ static void shmt__upper_fraction(double* y, const double* as, const double* xs, 
   }
 }
 
-/* The upper function for a <= 1/2 and x <= 3/2, where 1 less the lower one would cancel. */
+/* The upper incomplete gamma function for a <= 1/2 and x <= 3/2, where 1 minus the lower one would cancel. */
 static void shmt__upper_series(double* y, const double* as, const double* xs, int64_t n) {
   for (int64_t i0 = 0; i0 < n; i0 += SHMT_GROUP) {
     double sum[SHMT_GROUP], term[SHMT_GROUP];
@@ -192,8 +194,8 @@ static void shmt__upper_series(double* y, const double* as, const double* xs, in
   }
 }
 
-/* Hurwitz' zeta function for s > 1, 0 < q < infinity: terms one by one until the rest is nothing or the formula of Euler
- * and Maclaurin holds. */
+/* Hurwitz' zeta function for s > 1, 0 < q < infinity: adds terms until the rest does not count, or until the formula of
+ * Euler and Maclaurin is exact enough for the rest. */
 static void shmt__zeta_sum(double* y, const double* ss, const double* qs, int64_t n) {
   for (int64_t i0 = 0; i0 < n; i0 += SHMT_GROUP) {
     double sum[SHMT_GROUP], q[SHMT_GROUP], open[SHMT_GROUP];
@@ -212,7 +214,7 @@ static void shmt__zeta_sum(double* y, const double* ss, const double* qs, int64_
         const double term = shmt__pow(q[i], -s) * going;
         sum[i] += term;
         q[i] += going;
-        /* Also when both are too small for a double. */
+        /* False also when term and sum both underflow. */
         const double left = term > SHMT_EPSILON * 1e-2 * sum[i] ? 1.0 : 0.0;
         open[i] = going != 0 ? left : open[i];
         more |= going * left != 0 ? 1 : 0;

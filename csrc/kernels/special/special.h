@@ -1,8 +1,8 @@
-/* kernels/special/special.h -- special functions of real numbers, in double.
+/* kernels/special/special.h -- special functions of one or two doubles, called for one element at a time.
  *
- * Loops of every floating dtype call these and round once, so that shorter floats are exact to their
- * last place. Arguments outside a function's domain give NaN, poles give infinity; nothing here
- * fails or depends on the instruction set.
+ * The loops of all floating dtypes call these functions and round once, so that shorter types are exact to the last place.
+ * Arguments outside a function's domain give NaN, poles give infinity. Nothing here fails or depends on the instruction
+ * set.
  */
 #ifndef SHMT_KERNELS_SPECIAL_SPECIAL_H
 #define SHMT_KERNELS_SPECIAL_SPECIAL_H
@@ -24,7 +24,7 @@ double shmt__gammaincc(double a, double x);
 
 /* The modified Bessel function of the first kind, order 0. */
 double shmt__bessel_i0(double x);
-/* For arguments that the loops of special_bessel.tmpl.h leave out: large ones. */
+/* For large arguments, which the loops of special_bessel.tmpl.h do not cover. */
 double shmt__bessel_j0(double x);
 double shmt__bessel_j1(double x);
 double shmt__bessel_y0(double x);
@@ -35,12 +35,12 @@ double shmt__spherical_j0(double x);
 
 /* --- special_polynomial.c --------------------------------------------------------- */
 
-/* Orthogonal polynomials of degree n, cut to an integer; 0 for a negative one. */
+/* Orthogonal polynomials of degree n, which is truncated to an integer; 0 for a negative degree. */
 double shmt__chebyshev_t(double x, double n);
 double shmt__chebyshev_u(double x, double n);
 double shmt__chebyshev_v(double x, double n);
 double shmt__chebyshev_w(double x, double n);
-/* NaN from degree limit + 1 on, where the dtype overflows. */
+/* NaN for degrees above `limit`, where the dtype overflows. */
 double shmt__hermite_h(double x, double n, int64_t limit);
 double shmt__hermite_he(double x, double n, int64_t limit);
 double shmt__laguerre_l(double x, double n);

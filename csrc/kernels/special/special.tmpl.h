@@ -1,7 +1,7 @@
-/* kernels/special/special.tmpl.h -- special functions that are calculated one by one (kernels/special/special.h), one dtype.
+/* kernels/special/special.tmpl.h -- special functions computed one element at a time (kernels/special/special.h). One dtype.
  *
- * All are calculated in double: a float result is right to its last place, and rare functions need
- * no second implementation.
+ * All are computed in double: float results are exact to the last place, and rare functions need no second
+ * implementation.
  */
 #include "kernels/loops.h"
 #include "kernels/special/special.h"
@@ -10,12 +10,12 @@
 #define Y ((double)b)
 
 /* ctx: the order. */
-UNARY_WITH(polygamma, const int64_t order = shmt__number_int(ctx, 0),
+UNARY_WITH(polygamma, const int64_t order = shmt__ctx_int(ctx, 0),
            (C)shmt__polygamma(order, X))
 BINARY(special_xlog1py, (C)(Y != Y ? Y : X == 0 ? 0 : X * log1p(Y)))
 
 #if !SHMT_IS_HALF /* as in torch */
-/* Degrees at which the recurrence of Hermite polynomials overflows, as in torch. */
+/* The degree above which Hermite polynomials are NaN, because the recurrence overflows, as in torch. */
 #define HERMITE_LIMIT (sizeof(C) == 4 ? 128 : 512)
 BINARY(special_chebyshev_polynomial_t, (C)shmt__chebyshev_t(X, Y))
 BINARY(special_chebyshev_polynomial_u, (C)shmt__chebyshev_u(X, Y))

@@ -1,4 +1,4 @@
-/* kernels/special/special_bessel.c -- Bessel functions and Airy's function of arguments far out, one by one.
+/* kernels/special/special_bessel.c -- Bessel functions and Airy's function of large arguments, one element at a time.
  *
  * Source: NIST Digital Library of Mathematical Functions, 9.7.
  */
@@ -38,10 +38,10 @@ static double airy_oscillating(double x) {
 }
 
 double shmt__airy_ai(double x) {
-  return isinf(x) ? NAN : airy_oscillating(-x); /* the phase is not known */
+  return isinf(x) ? NAN : airy_oscillating(-x); /* at -infinity the phase is undefined */
 }
 
-/* Beyond every argument the phase is not known: NaN, as in torch. */
+/* At infinity the phase is undefined: NaN, as in torch. */
 double shmt__bessel_j0(double x) { return isinf(x) ? NAN : j0(x); }
 double shmt__bessel_j1(double x) { return isinf(x) ? NAN : j1(x); }
 double shmt__bessel_y0(double x) { return isinf(x) ? NAN : y0(x); }

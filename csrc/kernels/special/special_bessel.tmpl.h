@@ -1,14 +1,14 @@
-/* kernels/special/special_bessel.tmpl.h -- Bessel functions and Airy's function, one dtype.
+/* kernels/special/special_bessel.tmpl.h -- Bessel functions and Airy's function. One dtype.
  *
- * Calculated in double, so that shorter floats are right to their last place. Arguments outside a function's domain
+ * They are computed in double, so that shorter types are exact to the last place. Arguments outside a function's domain
  * give NaN, poles give infinity.
  */
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/special/special.h"
 #include "kernels/simd/vmath_bessel.h"
 
 #if SHMT_IS_DOUBLE
-#define SPECIAL(NAME, ...) IN_PIECES_1(NAME, __VA_ARGS__)
+#define SPECIAL(NAME, ...) PIECEWISE_1(NAME, __VA_ARGS__)
 #else
 IN_DOUBLE_RUNNER
 #define SPECIAL(NAME, ...) IN_DOUBLE_1(NAME)
@@ -24,7 +24,7 @@ IN_DOUBLE_RUNNER
 
 /* --- modified Bessel functions ---------------------------------------------------------------- */
 
-/* At infinity exp(x) times a factor that is 0: NaN, as in torch. */
+/* At infinity the result is exp(x) times a factor of 0: NaN, as in torch. */
 SPECIAL(i0, OTHERWISE(a)
   PIECE(IS_NEAR, shmt__i0_near(a * a))
   PIECE(IS_MIDDLE, shmt__i0_middle(SIZE) / ROOT * GROWTH * GROWTH)

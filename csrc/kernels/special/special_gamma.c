@@ -10,7 +10,7 @@
 #define PI      3.141592653589793
 #define EPSILON 1.1102230246251565e-16
 
-/* Reflected below 0, shifted up to 10, then the asymptotic series. */
+/* Reflects a negative x, shifts it up to 10, and uses the asymptotic series there. */
 double shmt__digamma(double x) {
   double r = 0;
 
@@ -49,7 +49,7 @@ static const double BERNOULLI[] = {
     -174611.0 / 802857662698291200000.0,
 };
 
-/* Terms one by one until the rest is nothing or the formula of Euler and Maclaurin holds. q > 0. */
+/* Adds terms until the rest does not count, or until the formula of Euler and Maclaurin is exact enough for it. q > 0. */
 static double zeta_positive(double s, double q) {
   const double enough = s < 1e6 ? 10 + s : 1e6;
   double sum = 0;
@@ -57,7 +57,7 @@ static double zeta_positive(double s, double q) {
   for (; q < enough; q += 1) {
     const double term = pow(q, -s);
     sum += term;
-    if (term <= EPSILON * 1e-2 * sum) return sum; /* also when both are too small for a double */
+    if (term <= EPSILON * 1e-2 * sum) return sum; /* true also when both underflow */
   }
   const double head = pow(q, -s);
   sum += head * q / (s - 1) + head / 2;
@@ -78,7 +78,7 @@ double shmt__zeta(double s, double q) {
   if (q <= 0) {
     if (q == floor(q)) return INFINITY;
     if (s != floor(s)) return NAN;
-    /* The negative terms are those of two other sums. */
+    /* For negative q, the sum is divided into two sums with positive arguments. */
     const double f = -q - floor(-q), sign = fmod(s, 2) == 0 ? 1 : -1;
     return sign * (zeta_positive(s, f) - zeta_positive(s, 1 - q)) + zeta_positive(s, 1 - f);
   }
@@ -86,7 +86,7 @@ double shmt__zeta(double s, double q) {
   return zeta_positive(s, q);
 }
 
-/* Reflected to the right of 1/2, stepped up to where Stirling's series is exact; infinite at the poles. */
+/* Reflects x to the right of 1/2 and steps it up to where Stirling's series is exact. Infinite at the poles. */
 static double trigamma(double x) {
   double sum = 0, sign = 1;
 
@@ -106,7 +106,7 @@ static double trigamma(double x) {
 
 double shmt__polygamma(int64_t n, double x) {
   if (n == 0) return shmt__digamma(x);
-  /* As torch has it at the ends: only the first derivative has a limit. */
+  /* At the infinities as in torch: only the first derivative has a limit. */
   if (isinf(x) && (x > 0) == (n > 1)) return NAN;
   if (n == 1) return trigamma(x);
   const double s = (double)n + 1;
@@ -183,7 +183,7 @@ static double lgamma_near_one(double a) {
   return sum;
 }
 
-/* The upper function for small a and x, where 1 - P would cancel. */
+/* The upper function Q for small a and x, where 1 - P would cancel. */
 static double upper_series(double a, double x) {
   const double log_factor = a * log(x) - lgamma_near_one(a);
   double sum = 0, term = 1;
@@ -196,7 +196,7 @@ static double upper_series(double a, double x) {
   return -expm1(log_factor) - exp(log_factor) * a * sum;
 }
 
-/* Temme's uniform expansion: two terms are exact for a above a million. Q when upper, else P. */
+/* Temme's uniform expansion, of which two terms are enough for a above a million. Q when upper, else P. */
 static double uniform(double a, double x, int upper) {
   const double m = (x - a) / a;
   const double half_square = -log1p_minus(m); /* eta^2 / 2 */
@@ -211,11 +211,11 @@ static double uniform(double a, double x, int upper) {
 
 enum { UNIFORM_FROM = 1000000 };
 
-/* What the limits are; -1: neither argument is at one. */
+/* The value of P where an argument is at a limit of its range; -1 when neither is. */
 static double lower_at_limits(double a, double x) {
   if (x < 0 || a < 0) return NAN;
   if (a == 0) return x > 0 ? 1 : NAN;
-  /* The ends of the integral decide also for an unknown a. */
+  /* x == 0 and x == infinity decide the integral, also when a is NaN. */
   if (x == 0) return 0;
   if (isinf(a)) return isinf(x) ? NAN : 0;
   if (isinf(x)) return 1;

@@ -1,13 +1,13 @@
-/* kernels/special/special_normal.tmpl.h -- inverse and scaled error functions, the normal distribution, entropy; one dtype.
+/* kernels/special/special_normal.tmpl.h -- erfinv, erfcx, ndtr, log_ndtr, ndtri, entr. One dtype.
  *
- * Calculated in double, so that shorter floats are right to their last place, but for one that floats can do alone.
+ * They are computed in double, so that shorter types are exact to the last place, except erfinv, which has a float version.
  */
-#include "kernels/simd/double_pieces.h"
+#include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/vmath_normal.h"
 #include "kernels/simd/avx512/erf_tanh.h"
 
 #if SHMT_IS_DOUBLE
-#define SPECIAL(NAME, ...) IN_PIECES_1(NAME, __VA_ARGS__)
+#define SPECIAL(NAME, ...) PIECEWISE_1(NAME, __VA_ARGS__)
 #else
 IN_DOUBLE_RUNNER
 #define SPECIAL(NAME, ...) IN_DOUBLE_1(NAME)
@@ -21,7 +21,7 @@ SPECIAL(special_log_ndtr, OTHERWISE(a)
   PIECE(a >= -1, shmt__log_ndtr_right(a)))
 #endif
 
-/* exp(-16): the root of minus its logarithm is 4. */
+/* exp(-16), where sqrt(-log(x)) is 4. */
 #define FAR  1.1253517471925912e-07
 #define LOW  (a < 0.5 ? a : 1.0 - a)
 #define SIDE (a < 0.5 ? -1.0 : 1.0)
@@ -37,13 +37,13 @@ SPECIAL(special_ndtri, OTHERWISE(a == 0 ? -INFINITY : a == 1 ? INFINITY : NAN)
 
 #if SHMT_IS_DOUBLE
 #define LOW  (1.0 - shmt__magnitude(a))
-IN_PIECES_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
+PIECEWISE_1(erfinv, OTHERWISE(a == 1 ? INFINITY : a == -1 ? -INFINITY : NAN)
   PIECE(LOW >= 0.25, shmt__erfinv_middle(a))
   PIECE((LOW < 0.25) & (LOW >= FAR), shmt__copysign(shmt__erfcinv_tail(ROOT), a))
   PIECE((LOW < FAR) & (LOW > 0), shmt__copysign(shmt__erfcinv_far(ROOT), a)))
 #undef LOW
-#elif SHMT_HAS_WIDE
-UNARY_WIDE(erfinv, shmt__wide_erfinvf)
+#elif SHMT_HAS_AVX512
+UNARY_AVX512(erfinv, shmt__avx512_erfinvf)
 #else
 UNARY_COSTLY(erfinv, shmt__erfinvf(a))
 #endif

@@ -1,14 +1,14 @@
 /* kernels/special/special_polynomial.c -- orthogonal polynomials by their recurrences.
  *
- * Degrees come as numbers of the tensor's dtype. High degrees take closed forms, which cost the same
- * for any degree, or end as NaN, so that no argument makes a call endless.
+ * Degrees are numbers of the tensor's dtype. High degrees use closed forms, which cost the same for any degree, or give
+ * NaN, so that no argument makes a call endless.
  */
 #include "kernels/special/special.h"
 
 #include <math.h>
 
 enum {
-  CLOSED_FROM = 1000,      /* degrees from here on are not recurred to */
+  CLOSED_FROM = 1000,      /* from this degree on there is no recurrence, but the closed form */
   LONGEST = 1 << 20,       /* the most steps of a recurrence without a closed form */
 };
 
@@ -28,7 +28,7 @@ static double chebyshev(double x, int64_t n, double first) {
   return p;
 }
 
-/* A closed form as the recurrence ends, which subtracts infinity from infinity behind the first overflow. */
+/* The closed form's value with overflow as in the recurrence, which gives NaN (infinity - infinity) after it. */
 static double as_recurred(double p) { return isinf(p) ? NAN : p; }
 
 static double sign_of(double x, int64_t n) { return x < 0 && n % 2 ? -1 : 1; }

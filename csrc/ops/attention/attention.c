@@ -1,8 +1,8 @@
-/* ops/attention/attention.c -- scaled dot product attention in blocks, forward and backward.
+/* ops/attention/attention.c -- flash attention: scaled dot product attention in blocks, forward and backward.
  *
- * Inputs are (batch, heads, length, width). Only a block of scores exists at a time, so memory grows with the inputs,
- * not with the product of their lengths; the backward pass makes the blocks anew from the logsumexp of each query.
- * 16-bit floats are widened a block at a time, gradients of theirs are summed in float32 a head at a time.
+ * Inputs are (batch, heads, length, width). Only one block of scores exists at a time, so memory grows with the inputs and
+ * not with the product of their lengths. The backward pass recomputes the blocks from the logsumexp of each query. 16-bit
+ * floats are widened a block at a time; their gradients are summed in float32, one head at a time.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -26,17 +26,17 @@ enum { FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
 
 typedef struct job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
-  shmt_tensor *out, *lse, *grad;           /* rows side by side; lse dense, in the working dtype */
-  shmt_tensor *grad_query, *grad_key, *grad_value; /* rows side by side */
+  shmt_tensor *out, *lse, *grad;           /* rows are dense; lse is contiguous, in the working dtype */
+  shmt_tensor *grad_query, *grad_key, *grad_value; /* rows are dense */
   shmt_dtype work;
-  int64_t heads, n_heads_in_all, queries, keys, width, values;
+  int64_t heads, n_batch_heads, queries, keys, width, values;
   int64_t block; /* queries at a time */
   bool causal;
   double scale;
   atomic_bool failed; /* out of memory */
 } job;
 
-/* Scratch of one piece, cut from one allocation. */
+/* Scratch memory of a task: parts of one allocation. */
 typedef struct scratch {
   char *scores, *grads, *largest, *sums, *out, *query, *key, *value, *mask, *grad;
   char *for_query, *for_key, *for_value; /* gradients of a head */
@@ -50,7 +50,7 @@ static int64_t item_of(const job* j) { return shmt__dtype_size[j->work]; }
 
 static bool is_narrow(const job* j) { return j->query->dtype != j->work; }
 
-/* Keys of a block: fewer where they have to be widened. */
+/* Keys of a block: fewer when they have to be widened. */
 static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KEYS; }
 
 static bool make_scratch(job* j, bool backward, scratch* s) {
@@ -77,7 +77,7 @@ static bool make_scratch(job* j, bool backward, scratch* s) {
   s->nbytes = 0;
   for (int i = 0; i < n; i++) s->nbytes += (uint64_t)(counts[i] * item_of(j) + 63) / 64 * 64;
   if (shmt__alloc(s->nbytes, &s->base) != SHMT_OK) {
-    atomic_store_explicit(&j->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    atomic_store_explicit(&j->failed, true, memory_order_relaxed); /* read after all tasks have ended */
     return false;
   }
   char* at = s->base;
@@ -94,7 +94,7 @@ static char* row_of(const job* j, const shmt_tensor* t, int64_t h, int64_t first
                                         first * t->strides[2]) * shmt__tensor_item_bytes(t);
 }
 
-/* Rows [first, first + n) of head h in the working dtype; buffer is used when they have to be widened. */
+/* Rows [first, first + n) of head h in the working dtype: the tensor's memory, or a widened copy in buffer. */
 static shmt__matrix rows_of(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, char* buffer) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
   char* data = row_of(j, t, h, first);
@@ -114,12 +114,12 @@ static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool add, shm
   shmt__gemm(j->work, shmt__scalar_int(1), a, b, shmt__scalar_int(add), c);
 }
 
-/* Scores of a block of queries and keys, scaled and masked; *s is their shape. */
+/* Computes the scaled and masked scores of a block of queries and keys. *s becomes the arguments of their loops. */
 static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt__matrix q, int64_t k0, shmt__matrix k,
-                        shmt__attention_shape* s) {
+                        shmt__attention_args* s) {
   char* data[2] = {room->scores, NULL};
 
-  *s = (shmt__attention_shape){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
+  *s = (shmt__attention_args){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
                                .scale = j->scale};
   multiply(j, q, shmt__matrix_transposed(k), false, dense(room->scores, q.rows, k.rows));
   if (j->mask) {
@@ -142,7 +142,7 @@ static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt
   shmt__loops[SHMT_LOOP_attention_scores][j->work](data, NULL, q.rows, s);
 }
 
-/* How many keys a block of queries looks at. */
+/* The number of keys that a block of queries attends to. */
 static int64_t last_key(const job* j, int64_t q0, int64_t n) {
   return j->causal && q0 + n < j->keys ? q0 + n : j->keys;
 }
@@ -151,21 +151,21 @@ static void fill_number(const job* j, char* data, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) shmt__scalar_store_unsafe(shmt__scalar_float(value), j->work, data + i * item_of(j));
 }
 
-/* Rows [first, first + n) of head h of t become those at `from`, dense and in the working dtype. */
+/* Stores the rows at `from`, contiguous and in the working dtype, to rows [first, first + n) of head h of t. */
 static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, const char* from) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3], row = t->strides[2] * item;
-  const int64_t together = t->strides[2] == width ? n : 1; /* rows that lie side by side */
+  const int64_t at_once = t->strides[2] == width ? n : 1; /* rows without gaps are stored at once */
   const shmt__cast_loop_fn store = shmt__cast_loop(t->dtype, j->work);
   char* data = row_of(j, t, h, first);
 
-  for (int64_t i = 0; i < n; i += together)
-    store(data + i * row, item, from + i * width * item_of(j), item_of(j), together * width);
+  for (int64_t i = 0; i < n; i += at_once)
+    store(data + i * row, item, from + i * width * item_of(j), item_of(j), at_once * width);
 }
 
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
-  shmt__attention_shape s = {.values = j->values};
+  shmt__attention_args s = {.values = j->values};
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item;
 
   fill_number(j, room->largest, n, -INFINITY);
@@ -176,7 +176,7 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
     make_scores(j, room, h, q0, q, k0, rows_of(j, j->key, h, k0, keys, room->key), &s);
     char* data[4] = {room->scores, room->largest, room->sums, room->out};
     shmt__loops[SHMT_LOOP_attention_forward][j->work](data, NULL, n, &s);
-    /* The scores are made, so the values may take the place of the keys. */
+    /* The keys are no longer needed, so their buffer takes the values. */
     multiply(j, dense(room->scores, n, keys), rows_of(j, j->value, h, k0, keys, room->key), true,
              dense(room->out, n, j->values));
   }
@@ -185,20 +185,20 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   store_rows(j, j->out, h, q0, n, room->out);
 }
 
-/* Would products of matrices cost more to start than to calculate? */
+/* Are there so few keys that matrix products would cost more to start than to run? */
 static bool has_few_keys(const job* j) {
   return j->keys <= FEW_KEYS && !j->mask && j->query->dtype == j->work &&
          least(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
 }
 
-/* Bytes from row to row; of a lone one none. */
+/* Bytes from row to row; 0 for a single row, whose stride may be anything. */
 static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 : m.row_stride * item; }
 
 static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
-  const shmt__attention_shape s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
+  const shmt__attention_args s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
   const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->out->strides[2] * item};
   char* const data[5] = {q.data, k.data, v.data, row_of(j, j->out, h, q0),
@@ -207,7 +207,7 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   shmt__loops[SHMT_LOOP_attention_few_keys][j->work](data, strides, n, &s);
 }
 
-static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
+static void forward_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t blocks = (j->queries + j->block - 1) / j->block;
   scratch room;
@@ -221,23 +221,23 @@ static void forward_pieces(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(room.base, room.nbytes);
 }
 
-/* Elements from row to row of where the gradients of a head are summed. */
+/* Elements from row to row in the memory where the gradients of a head are summed. */
 static int64_t sum_step(const job* j, const shmt_tensor* result) {
   return is_narrow(j) ? result->sizes[3] : result->strides[2];
 }
 
-/* Where the gradients of head h are summed: in the results, or in the scratch where those are narrow. All zeros. */
+/* Sets the sums of head h's gradients to 0. They are in the results, or in scratch memory when those are 16-bit floats. */
 static void begin_head(const job* j, scratch* room, int64_t h) {
   shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
   char** const parts[] = {&room->for_query, &room->for_key, &room->for_value};
 
   for (int i = 0; i < 3; i++) {
     const int64_t n = results[i]->sizes[2], width = results[i]->sizes[3], step = sum_step(j, results[i]);
-    const int64_t together = step == width ? n : 1;
+    const int64_t at_once = step == width ? n : 1;
     if (results[i]->numel == 0) continue;
     if (!is_narrow(j)) *parts[i] = row_of(j, results[i], h, 0);
-    for (int64_t r = 0; r < n; r += together)
-      memset(*parts[i] + r * step * item_of(j), 0, (size_t)(together * width * item_of(j)));
+    for (int64_t r = 0; r < n; r += at_once)
+      memset(*parts[i] + r * step * item_of(j), 0, (size_t)(at_once * width * item_of(j)));
   }
 }
 
@@ -248,14 +248,14 @@ static void end_head(const job* j, const scratch* room, int64_t h) {
   for (int i = 0; i < 3 && is_narrow(j); i++) store_rows(j, results[i], h, 0, results[i]->sizes[2], parts[i]);
 }
 
-/* Rows of what is summed there. */
+/* Rows [first, first + n) of the sums at data. */
 static shmt__matrix sum_rows(const job* j, char* data, const shmt_tensor* result, int64_t first, int64_t n) {
   const int64_t step = sum_step(j, result);
 
   return (shmt__matrix){data + first * step * item_of(j), n, result->sizes[3], step, 1};
 }
 
-/* Per query the dot of output and gradient, into room->sums. */
+/* Stores the dot product of output and gradient of each query to room->sums. */
 static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t h, int64_t q0) {
   const shmt__matrix out = rows_of(j, j->out, h, q0, grad.rows, room->out);
 
@@ -275,15 +275,15 @@ static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
     const int64_t keys = least(block_keys(j), j->keys - k0);
     const shmt__matrix k = rows_of(j, j->key, h, k0, keys, room->key);
     const shmt__matrix v = rows_of(j, j->value, h, k0, keys, room->value);
-    const shmt__matrix weights = dense(room->scores, n, keys), slopes = dense(room->grads, n, keys);
-    shmt__attention_shape s;
+    const shmt__matrix weights = dense(room->scores, n, keys), grad_scores = dense(room->grads, n, keys);
+    shmt__attention_args s;
     make_scores(j, room, h, q0, q, k0, k, &s);
-    multiply(j, grad, shmt__matrix_transposed(v), false, slopes);
+    multiply(j, grad, shmt__matrix_transposed(v), false, grad_scores);
     char* data[4] = {room->scores, room->grads, lse, room->sums};
     shmt__loops[SHMT_LOOP_attention_backward][j->work](data, NULL, n, &s);
     multiply(j, shmt__matrix_transposed(weights), grad, true, sum_rows(j, room->for_value, j->grad_value, k0, keys));
-    multiply(j, slopes, k, true, sum_rows(j, room->for_query, j->grad_query, q0, n));
-    multiply(j, shmt__matrix_transposed(slopes), q, true, sum_rows(j, room->for_key, j->grad_key, k0, keys));
+    multiply(j, grad_scores, k, true, sum_rows(j, room->for_query, j->grad_query, q0, n));
+    multiply(j, shmt__matrix_transposed(grad_scores), q, true, sum_rows(j, room->for_key, j->grad_key, k0, keys));
   }
 }
 
@@ -302,14 +302,14 @@ static void backward_heads(void* ctx, int64_t begin, int64_t end) {
 
 /* --- the operators -------------------------------------------------------------------------- */
 
-/* A last dim that is dense, for products. */
+/* A tensor whose last dim has stride 1, as matrix products need. New reference. */
 static shmt_status with_dense_rows(shmt_tensor* t, shmt_tensor** out) {
   if (t->sizes[3] > 1 && t->strides[3] != 1) return shmt__tensor_contiguous(t, SHMT_CONTIGUOUS_FORMAT, out);
   *out = shmt__tensor_ref(t);
   return SHMT_OK;
 }
 
-/* Would torch too go in blocks? Its other way gives contiguous tensors. */
+/* Would torch use its flash attention, too? Its other algorithm returns contiguous tensors. */
 static bool has_dense_rows(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
   return query->strides[3] == 1 && key->strides[3] == 1 && value->strides[3] == 1 && value->sizes[3] == query->sizes[3] &&
          query->numel > 0 && key->numel > 0;
@@ -341,7 +341,7 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
                  SHMT_SHAPE_TEXT(mask), shmt__dtype_title(mask->dtype), SHMT_SHAPE_TEXT(query), SHMT_SHAPE_TEXT(key));
   j->work = work;
   j->heads = query->sizes[1];
-  j->n_heads_in_all = query->sizes[0] * query->sizes[1];
+  j->n_batch_heads = query->sizes[0] * query->sizes[1];
   j->queries = query->sizes[2];
   j->block = QUERIES;
   j->keys = key->sizes[2];
@@ -388,11 +388,11 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     j.value = v;
     j.out = result;
     j.lse = lse;
-    /* Every block reads all keys: larger ones where there are enough for the threads. */
-    if (j.n_heads_in_all * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
+    /* Every block reads all keys, so blocks are larger when there are still enough for all threads. */
+    if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
     const int64_t blocks = (j.queries + j.block - 1) / j.block;
     const int64_t work = least(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
-    shmt__parallel_for(j.n_heads_in_all * blocks, GRAIN / work + 1, forward_pieces, &j);
+    shmt__parallel_for(j.n_batch_heads * blocks, GRAIN / work + 1, forward_blocks, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   *out = SHMT_TAKE(result);
@@ -400,7 +400,8 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   return SHMT_OK;
 }
 
-/* As in torch, the heads of a query, key or value lie side by side: so the layers that made them had them. */
+/* An empty gradient. As in torch, it has the layout (batch, length, heads, width), the one that layers produce before they
+ * transpose, when heads_are_inside. */
 static shmt_status make_grad(const shmt_tensor* t, bool heads_are_inside, shmt_tensor** out) {
   const int64_t* n = t->sizes;
 
@@ -428,8 +429,8 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_TRY(check("scaled_dot_product_attention_flash_attention_backward", query, key, value, dropout_p, attn_mask,
                  scale, is_causal, &j));
   SHMT_REQUIRE(grad_out->n_dims == 4 && out->n_dims == 4 && grad_out->numel == out->numel &&
-                   out->numel == j.n_heads_in_all * j.queries * j.values &&
-                   logsumexp->numel == j.n_heads_in_all * j.queries && logsumexp->dtype == j.work &&
+                   out->numel == j.n_batch_heads * j.queries * j.values &&
+                   logsumexp->numel == j.n_batch_heads * j.queries && logsumexp->dtype == j.work &&
                    grad_out->dtype == query->dtype && out->dtype == query->dtype,
                SHMT_E_RUNTIME, "scaled_dot_product_attention_flash_attention_backward: expected the forward results, "
                "but got out %s, its gradient %s and logsumexp %s", SHMT_SHAPE_TEXT(out), SHMT_SHAPE_TEXT(grad_out),
@@ -438,7 +439,7 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_TRY(make_grad(query, heads_are_inside, &for_query));
   SHMT_TRY(make_grad(key, heads_are_inside, &for_key));
   SHMT_TRY(make_grad(value, heads_are_inside, &for_value));
-  const bool is_empty = j.n_heads_in_all == 0 || j.queries == 0 || j.keys == 0;
+  const bool is_empty = j.n_batch_heads == 0 || j.queries == 0 || j.keys == 0;
   if (!shmt__tensor_is_meta(query) && !is_empty) {
     SHMT_TRY(with_dense_rows(query, &q));
     SHMT_TRY(with_dense_rows(key, &k));
@@ -455,7 +456,7 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
     j.grad_query = for_query;
     j.grad_key = for_key;
     j.grad_value = for_value;
-    shmt__parallel_for(j.n_heads_in_all, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
+    shmt__parallel_for(j.n_batch_heads, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   if (!shmt__tensor_is_meta(query) && is_empty) {

@@ -1,4 +1,5 @@
-/* ops/attention/composite.c -- which way attention goes, the way with all scores at once, and second derivatives. */
+/* ops/attention/composite.c -- scaled_dot_product_attention: chooses the algorithm; attention with all scores at once;
+ * double backward. */
 #include "base/scalar.h"
 #include "api/keys.h"
 #include "generated/impls.h"
@@ -24,8 +25,8 @@ static shmt_status to_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out)
   return shmt_op_to_dtype(t, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
 }
 
-/* Minus infinity where a bool mask is false. */
-static shmt_status hide(shmt_tensor** scores, shmt_tensor* mask) {
+/* Applies a mask: sets scores to minus infinity where a bool mask is false; adds another mask. */
+static shmt_status apply_mask(shmt_tensor** scores, shmt_tensor* mask) {
   SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(*scores);
   SHMT_AUTO(shmt_tensor) hidden = NULL;
 
@@ -34,7 +35,7 @@ static shmt_status hide(shmt_tensor** scores, shmt_tensor* mask) {
   return shmt_op_masked_fill_Scalar(before, hidden, shmt__scalar_float(-INFINITY), scores);
 }
 
-/* The square root of the scale on either side keeps products of narrow floats in range. */
+/* Scales query and key by the square root of the scale each, which keeps products of 16-bit floats in range. */
 shmt_status shmt__attention_weights(shmt_tensor* query, shmt_tensor* key, bool is_causal, shmt_tensor* attn_mask,
                                     double scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) q = NULL;
@@ -52,12 +53,13 @@ shmt_status shmt__attention_weights(shmt_tensor* query, shmt_tensor* key, bool i
     SHMT_TRY(shmt_op_ones(SHMT_INTS(last[0], last[1]), SHMT_BOOL, SHMT_LAYOUT_NONE, scores->device, (shmt_opt_bool){0},
                           &ones));
     SHMT_TRY(shmt_op_tril(ones, 0, &seen));
-    SHMT_TRY(hide(&scores, seen));
+    SHMT_TRY(apply_mask(&scores, seen));
   }
-  if (attn_mask) SHMT_TRY(hide(&scores, attn_mask));
+  if (attn_mask) SHMT_TRY(apply_mask(&scores, attn_mask));
   return shmt_op__safe_softmax(scores, LAST, SHMT_DTYPE_NONE, out);
 }
 
+/* Attention that computes all scores at once. 16-bit floats are computed in float32. */
 static shmt_status all_scores(shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, shmt_tensor* mask,
                               double dropout_p, bool is_causal, double scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) q = NULL;
@@ -81,15 +83,15 @@ static shmt_status all_scores(shmt_tensor* query, shmt_tensor* key, shmt_tensor*
   return to_dtype(result, dtype, out);
 }
 
-/* Are they all (batch, heads, ., .) already? */
-static bool are_in_blocks(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
+/* Do all three have the shape (batch, heads, ., .) already? */
+static bool have_four_dims(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
   return query->n_dims == 4 && key->n_dims == 4 && value->n_dims == 4 &&
          memcmp(query->sizes, key->sizes, 2 * sizeof *key->sizes) == 0 &&
          memcmp(query->sizes, value->sizes, 2 * sizeof *key->sizes) == 0;
 }
 
-/* t broadcast to the batch dims and its own last two (for a mask: those given), as (batch, heads, ., .). Other than two
- * batch dims become one, of single heads. */
+/* Broadcasts t to the batch dims and (rows, columns), as (batch, heads, rows, columns). When there are not exactly two batch
+ * dims, they are merged to one and heads is 1. */
 static shmt_status in_four_dims(shmt_tensor* t, shmt_ints batch, int64_t rows, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS], four[4] = {1, 1, rows, columns};
@@ -104,7 +106,8 @@ static shmt_status in_four_dims(shmt_tensor* t, shmt_ints batch, int64_t rows, i
   return shmt_op_reshape(wide, (shmt_ints){four, 4}, out);
 }
 
-static shmt_status in_blocks(shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, shmt_tensor* mask,
+/* Flash attention (attention.c) of inputs with any batch dims. */
+static shmt_status flash(shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, shmt_tensor* mask,
                              bool is_causal, double scale, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) q = NULL;
   SHMT_AUTO(shmt_tensor) k = NULL;
@@ -115,7 +118,7 @@ static shmt_status in_blocks(shmt_tensor* query, shmt_tensor* key, shmt_tensor* 
   int64_t batch[SHMT_MAX_DIMS], both[SHMT_MAX_DIMS], n_batch = 0;
   const shmt_tensor* const inputs[4] = {query, key, value, mask};
 
-  if (!mask && are_in_blocks(query, key, value))
+  if (!mask && have_four_dims(query, key, value))
     return shmt_op__scaled_dot_product_flash_attention_for_cpu(query, key, value, 0, is_causal, NULL,
                                                                (shmt_opt_float){scale, true}, out, &lse);
   for (int i = 0; i < 4; i++) {
@@ -128,7 +131,7 @@ static shmt_status in_blocks(shmt_tensor* query, shmt_tensor* key, shmt_tensor* 
   const int64_t queries = query->sizes[query->n_dims - 2], keys = key->sizes[key->n_dims - 2];
   const int64_t width = value->sizes[value->n_dims - 1];
   SHMT_TRY(in_four_dims(query, outer, queries, query->sizes[query->n_dims - 1], &q));
-  if (n_batch != 2) { /* the result lies as the query does: contiguous, where there are no heads */
+  if (n_batch != 2) { /* the result has the query's layout, and is contiguous where there are no heads */
     SHMT_AUTO(shmt_tensor) before = SHMT_TAKE(q);
     SHMT_TRY(shmt_op_contiguous(before, SHMT_CONTIGUOUS_FORMAT, &q));
   }
@@ -160,7 +163,7 @@ static shmt_status check(const shmt_tensor* query, const shmt_tensor* key, const
   return SHMT_OK;
 }
 
-/* Key or value with as many heads as the query. */
+/* Repeats the heads of a key or value to the number of the query's heads (grouped-query attention). */
 static shmt_status repeat_heads(const shmt_tensor* query, shmt_tensor* t, shmt_tensor** out) {
   SHMT_REQUIRE(query->n_dims >= 3 && t->n_dims >= 3, SHMT_E_RUNTIME,
                "scaled_dot_product_attention: enable_gqa wants heads, but got shapes %s and %s",
@@ -193,14 +196,14 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   }
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : query->dtype, &mask));
   const int64_t width = query->sizes[query->n_dims - 1];
-  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* no width: scores of 0 */
+  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* with a width of 0, all scores are 0 */
   const bool mask_wants_grad = mask && (mask->keys & SHMT_KEYBIT_Autograd);
   if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
-    return in_blocks(query, k, v, mask, is_causal, factor, out);
+    return flash(query, k, v, mask, is_causal, factor, out);
   return all_scores(query, k, v, mask, dropout_p, is_causal, factor, out);
 }
 
-/* --- second derivatives ------------------------------------------------------------------------- */
+/* --- double backward ---------------------------------------------------------------------------- */
 
 static shmt_status or_zeros(shmt_tensor* t, shmt_tensor* like, shmt_dtype dtype, shmt_tensor** out) {
   if (t) return to_dtype(t, dtype, out);
@@ -208,7 +211,7 @@ static shmt_status or_zeros(shmt_tensor* t, shmt_tensor* like, shmt_dtype dtype,
                             SHMT_MEMORY_FORMAT_NONE, out);
 }
 
-/* a - rows' sums of a * weights */
+/* a minus the row sums of a * weights */
 static shmt_status centred(shmt_tensor* a, shmt_tensor* weights, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) sums = NULL;
@@ -218,7 +221,7 @@ static shmt_status centred(shmt_tensor* a, shmt_tensor* weights, shmt_tensor** o
   return shmt_op_sub_Tensor(a, sums, shmt__scalar_int(1), out);
 }
 
-/* sum of a @ b and c @ d, each second factor transposed if the flag says so */
+/* a @ b + c @ d, where ta and tc transpose a and c */
 static shmt_status two_products(shmt_tensor* a, bool ta, shmt_tensor* b, shmt_tensor* c, bool tc, shmt_tensor* d,
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
@@ -229,9 +232,9 @@ static shmt_status two_products(shmt_tensor* a, bool ta, shmt_tensor* b, shmt_te
   return shmt_op_add_Tensor(first, second, shmt__scalar_int(1), out);
 }
 
-/* With weights P, V' = grad V^T and slopes S = P (V' - rows(P V')) scale, the gradients are S K, S^T Q and P^T grad;
- * a, b, c are the gradients of these. */
-shmt_status shmt__attention_second(shmt_tensor* ggrad_query, shmt_tensor* ggrad_key, shmt_tensor* ggrad_value,
+/* With weights P, V' = grad V^T and the gradient of query @ key^T S = P (V' - rowsum(P V')) scale, the gradients of query,
+ * key and value are S K, S^T Q and P^T grad. a, b, c are the gradients with respect to these. */
+shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tensor* ggrad_key, shmt_tensor* ggrad_value,
                                    shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
                                    bool is_causal, shmt_tensor* attn_mask, shmt_opt_float scale, shmt_tensor** for_grad,
                                    shmt_tensor** for_query, shmt_tensor** for_key, shmt_tensor** for_value) {
@@ -248,9 +251,9 @@ shmt_status shmt__attention_second(shmt_tensor* ggrad_query, shmt_tensor* ggrad_
   SHMT_AUTO(shmt_tensor) m = NULL;
   shmt_tensor** const wide[N_WIDE] = {&a, &b, &c, &g, &q, &k, &v, &m};
   SHMT_AUTO(shmt_tensor) weights = NULL;
-  SHMT_AUTO(shmt_tensor) slopes = NULL;      /* of the products of queries and keys, without P */
+  SHMT_AUTO(shmt_tensor) grad_scores = NULL; /* S without the factor P */
   SHMT_AUTO(shmt_tensor) by_value = NULL;    /* grad V^T */
-  SHMT_AUTO(shmt_tensor) of_slopes = NULL;   /* gradient of S */
+  SHMT_AUTO(shmt_tensor) of_scores_grad = NULL; /* gradient of S */
   SHMT_AUTO(shmt_tensor) of_by_value = NULL; /* gradient of V' */
   SHMT_AUTO(shmt_tensor) of_scores = NULL;
   SHMT_AUTO(shmt_tensor) weighted = NULL; /* S */
@@ -270,16 +273,16 @@ shmt_status shmt__attention_second(shmt_tensor* ggrad_query, shmt_tensor* ggrad_
   SHMT_TRY(shmt_op__attention_weights(q, k, is_causal, m, factor, &weights));
   SHMT_TRY(multiply(g, v, false, true, &by_value));
   SHMT_TRY(centred(by_value, weights, &t0));
-  SHMT_TRY(shmt_op_mul_Scalar(t0, times, &slopes));
-  SHMT_TRY(shmt_op_mul_Tensor(weights, slopes, &weighted));
+  SHMT_TRY(shmt_op_mul_Scalar(t0, times, &grad_scores));
+  SHMT_TRY(shmt_op_mul_Tensor(weights, grad_scores, &weighted));
   /* a K^T + Q b^T, scaled */
   SHMT_TRY(multiply(a, k, false, true, &t1));
   SHMT_TRY(multiply(q, b, false, true, &t2));
   SHMT_TRY(shmt_op_add_Tensor(t1, t2, one, &t3));
-  SHMT_TRY(shmt_op_mul_Scalar(t3, times, &of_slopes));
-  SHMT_TRY(centred(of_slopes, weights, &t4));
+  SHMT_TRY(shmt_op_mul_Scalar(t3, times, &of_scores_grad));
+  SHMT_TRY(centred(of_scores_grad, weights, &t4));
   SHMT_TRY(shmt_op_mul_Tensor(weights, t4, &of_by_value));
-  /* of P: E (V' - rows(P V')) - V' rows(E P) + grad c^T, and from there of the scores */
+  /* The gradient of P, E (V' - rowsum(P V')) - V' rowsum(E P) + grad c^T, and from it that of the scores. E: that of S. */
   {
     SHMT_AUTO(shmt_tensor) product = NULL;
     SHMT_AUTO(shmt_tensor) first = NULL;
@@ -287,9 +290,9 @@ shmt_status shmt__attention_second(shmt_tensor* ggrad_query, shmt_tensor* ggrad_
     SHMT_AUTO(shmt_tensor) third = NULL;
     SHMT_AUTO(shmt_tensor) difference = NULL;
     SHMT_AUTO(shmt_tensor) total = NULL;
-    SHMT_TRY(shmt_op_mul_Tensor(of_slopes, weights, &product));
+    SHMT_TRY(shmt_op_mul_Tensor(of_scores_grad, weights, &product));
     SHMT_TRY(shmt_op_sum_dim_IntList(product, SHMT_INTS(LAST), true, SHMT_DTYPE_NONE, &sums));
-    SHMT_TRY(shmt_op_mul_Tensor(of_slopes, t0, &first));
+    SHMT_TRY(shmt_op_mul_Tensor(of_scores_grad, t0, &first));
     SHMT_TRY(shmt_op_mul_Tensor(by_value, sums, &second));
     SHMT_TRY(shmt_op_sub_Tensor(first, second, one, &difference));
     SHMT_TRY(multiply(g, c, false, true, &third));

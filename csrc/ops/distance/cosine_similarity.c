@@ -36,7 +36,7 @@ static char* row_of(const row_job* j, shmt_tensor* t, int64_t r) {
 
 /* The sum of the products of x and y, or of x's squares when y is NULL. */
 static double sum_of(const row_job* j, char* x, char* y) {
-  static const shmt__norm_shape plain = {0};
+  static const shmt__norm_args plain = {0};
   double sum = 0;
   char* data[3] = {(char*)&sum, x, y};
 
@@ -64,15 +64,15 @@ static void cosine_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Normalises rows of at most SHMT_SHORT_NORM elements. Squares are in double: only factors may leave the range of floats. */
+/* Normalises rows of at most SHMT_SHORT_ROW elements. Squares are in double: only factors may leave the range of floats. */
 static void short_unit_rows(row_job* j, int64_t begin, int64_t end) {
-  const shmt__short_norm shape = {.length = j->width, .eps = j->eps, .uncentred = true, .to_length = true};
+  const shmt__short_norm_args shape = {.length = j->width, .eps = j->eps, .uncentred = true, .to_length = true};
   const double most = ldexp(1, 100);
-  double means[SHMT_NORMS_ABREAST], factors[SHMT_NORMS_ABREAST];
+  double means[SHMT_SHORT_ROWS_PER_BLOCK], factors[SHMT_SHORT_ROWS_PER_BLOCK];
   bool in_range = true;
 
   for (int64_t r = begin, n; r < end; r += n) {
-    n = end - r < SHMT_NORMS_ABREAST ? end - r : SHMT_NORMS_ABREAST;
+    n = end - r < SHMT_SHORT_ROWS_PER_BLOCK ? end - r : SHMT_SHORT_ROWS_PER_BLOCK;
     char* data[6] = {row_of(j, j->out, r), row_of(j, j->a, r), NULL, NULL, (char*)means, (char*)factors};
     shmt__loops[SHMT_LOOP_short_norm][j->a->dtype](data, NULL, n, &shape);
     for (int64_t k = 0; k < n; k++) in_range &= factors[k] > 1 / most && factors[k] < most;
@@ -83,13 +83,13 @@ static void short_unit_rows(row_job* j, int64_t begin, int64_t end) {
 static void unit_rows(void* ctx, int64_t begin, int64_t end) {
   row_job* j = ctx;
 
-  if (j->width <= SHMT_SHORT_NORM) {
+  if (j->width <= SHMT_SHORT_ROW) {
     short_unit_rows(j, begin, end);
     return;
   }
   for (int64_t r = begin; r < end; r++) {
     char* data[4] = {row_of(j, j->out, r), row_of(j, j->a, r), NULL, NULL};
-    const shmt__norm_shape shape = {.scale = 1 / length_of(j, data[1])};
+    const shmt__norm_args shape = {.scale = 1 / length_of(j, data[1])};
     shmt__loops[SHMT_LOOP_row_norm][j->a->dtype](data, NULL, j->width, &shape);
   }
 }

@@ -48,7 +48,7 @@ shmt_status shmt__gather(shmt_tensor* self, int64_t dim, shmt_tensor* index, boo
                    "dimension %" PRId64, d, SHMT_SHAPE_TEXT(index), SHMT_SHAPE_TEXT(self), dim);
   }
   SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
-  SHMT_TRY(shmt__output_begin_apart("gather", out, shmt__tensor_sizes(index), self->dtype,
+  SHMT_TRY(shmt__output_begin_no_overlap("gather", out, shmt__tensor_sizes(index), self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
@@ -174,7 +174,7 @@ shmt_status shmt__index_select(shmt_tensor* self, int64_t dim, shmt_tensor* inde
   sizes[dim] = where->sizes[0];
   strides[dim] = 0;
   const shmt_ints shape_out = {sizes, self->n_dims};
-  SHMT_TRY(shmt__output_begin_apart("index_select", out, shape_out, self->dtype,
+  SHMT_TRY(shmt__output_begin_no_overlap("index_select", out, shape_out, self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const int64_t stride = shmt__wrap_mul_i64(line->strides[dim], shmt__tensor_item_bytes(self));
@@ -231,7 +231,7 @@ shmt_status shmt__take(shmt_tensor* self, shmt_tensor* index, shmt_tensor** out)
                "take(): Expected a long tensor for index, but got %s", shmt__dtype_title(index->dtype));
   SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "take(): tried to take from an empty tensor");
   SHMT_TRY(shmt__check_out_dtype(*out, self->dtype));
-  SHMT_TRY(shmt__output_begin_apart("take", out, shmt__tensor_sizes(index), self->dtype,
+  SHMT_TRY(shmt__output_begin_no_overlap("take", out, shmt__tensor_sizes(index), self->dtype,
                                     shmt__common_device(self, index, NULL), self, index, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const shmt__loop loop = shmt__move_loop(SHMT_LOOP_gather, self->dtype);

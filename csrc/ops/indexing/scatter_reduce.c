@@ -62,10 +62,10 @@ static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor*
   SHMT_TRY(shmt__tensor_empty_like(sums, index->numel < INT32_MAX ? SHMT_INT32 : SHMT_INT64, &counts));
   if (!shmt__tensor_is_meta(sums)) SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(include_self ? 1 : 0)));
   SHMT_TRY(shmt__scatter_value_reduce(counts, dim, index, shmt__scalar_int(1), "add", &counts));
-  SHMT_TRY(shmt__family_unary_1(&at_least, counts, shmt__scalar_int(1), &counts));
+  SHMT_TRY(shmt__pointwise_unary_1(&at_least, counts, shmt__scalar_int(1), &counts));
   SHMT_TRY(shmt__tensor_cast(counts, sums->dtype, &divisors));
-  if (shmt__dtype_category(sums->dtype) >= 2) return shmt__family_binary(&exact, sums, divisors, &sums);
-  return shmt__family_binary_division(&floored, sums, divisors, &sums);
+  if (shmt__dtype_category(sums->dtype) >= 2) return shmt__pointwise_binary(&exact, sums, divisors, &sums);
+  return shmt__pointwise_binary_division(&floored, sums, divisors, &sums);
 }
 
 shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor* index,

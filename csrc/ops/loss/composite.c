@@ -1,4 +1,4 @@
-/* ops/loss/composite.c -- losses made of other operators: cross-entropy, reductions, element-wise losses. */
+/* ops/loss/composite.c -- losses made of other operators: nll_loss, cross_entropy; reductions and gradients of losses. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -16,9 +16,9 @@ shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor*
   return SHMT_OK;
 }
 
-/* self * factor, in the memory of self where nobody else has that. */
+/* self * factor, written into self's memory when the caller owns it alone. */
 static shmt_status multiply(shmt_tensor* self, shmt_tensor* factor, shmt_tensor** out) {
-  if (!shmt__is_spent(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
+  if (!shmt__can_reuse(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
   SHMT_TRY(shmt_op_mul__Tensor(self, factor));
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
@@ -27,7 +27,7 @@ static shmt_status multiply(shmt_tensor* self, shmt_tensor* factor, shmt_tensor*
 shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduction, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) scaled = NULL;
 
-  /* The 0-d gradient is scaled first: one pass less over the elements. */
+  /* Scales the 0-d gradient first, which saves a pass over the elements. */
   if (reduction == MEAN && slope->numel != 1)
     SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &scaled));
   else
@@ -35,7 +35,7 @@ shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduc
   return multiply(slope, scaled, out);
 }
 
-shmt_status shmt__weighted(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
+shmt_status shmt__mul_optional_weight(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
   if (weight) return multiply(self, weight, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
@@ -57,7 +57,7 @@ shmt_status shmt__nll_loss2d(shmt_tensor* self, shmt_tensor* target, shmt_tensor
   return shmt_op_nll_loss2d_forward(self, target, weight, reduction, ignore_index, out, &total);
 }
 
-/* Any number of dims behind the classes: folded into planes of one row. */
+/* nll_loss with any number of dims after the classes: reshapes them to planes of one row. */
 static shmt_status nll_folded(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
                               int64_t ignore_index, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) planes = NULL;
@@ -96,7 +96,7 @@ shmt_status shmt__nll_loss_nd(shmt_tensor* self, shmt_tensor* target, shmt_tenso
 
 /* --- cross-entropy -------------------------------------------------------------------------- */
 
-/* weight shaped to broadcast over the class dim of n_dims dims. */
+/* weight in a shape that broadcasts along the class dim of n_dims dims. */
 static shmt_status shape_weight(shmt_tensor* weight, int64_t class_dim, int64_t n_dims, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
 
@@ -149,7 +149,7 @@ static shmt_status entropy_of_probabilities(shmt_tensor* self, shmt_tensor* targ
   return shmt_op_div_Scalar(negative, shmt__scalar_float((double)self->numel / (double)n_classes), out);
 }
 
-/* The loss against the uniform distribution, without the samples to ignore. */
+/* The part of label smoothing: the loss against the uniform distribution, without the ignored samples. */
 static shmt_status smooth_loss(shmt_tensor* log_p, shmt_tensor* target, shmt_tensor* weight, int64_t class_dim,
                                int64_t reduction, int64_t ignore_index, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) terms = NULL;
@@ -178,7 +178,7 @@ static shmt_status smooth_loss(shmt_tensor* log_p, shmt_tensor* target, shmt_ten
   if (reduction == SUM) return shmt_op_sum(kept, SHMT_DTYPE_NONE, out);
   SHMT_TRY(shmt_op_sum(kept, SHMT_DTYPE_NONE, &total));
   if (weight) {
-    /* Ignored targets may be no class numbers: they are looked up as 0 and then dropped. */
+    /* Ignored targets may be invalid as indices: class 0 is looked up for them, and the result dropped. */
     SHMT_AUTO(shmt_tensor) safe = NULL;
     SHMT_AUTO(shmt_tensor) flat = NULL;
     SHMT_AUTO(shmt_tensor) each = NULL;

@@ -22,7 +22,7 @@ typedef struct batch {
   double* alpha; /* (n, times, states) */
   int64_t times, n, classes, states, blank;
   const int64_t *input_lengths, *target_lengths;
-  int64_t* offsets; /* (n): where the labels of a sequence begin in targets */
+  int64_t* offsets; /* (n): the index in targets where the labels of a sequence begin */
   double* losses;   /* (n) */
   double* grad;     /* backward: as log_probs */
   const double* grad_losses;
@@ -43,7 +43,7 @@ static int64_t label_of(const batch* b, int64_t i, int64_t state) {
   return state % 2 ? b->targets[b->offsets[i] + state / 2] : b->blank;
 }
 
-/* May a path go from state s - 2 to s? Not over a blank between equal labels, nor into a blank. */
+/* May a path skip from state s - 2 to s? Not to a blank, nor past the blank between equal labels. */
 static bool may_skip(const batch* b, int64_t i, int64_t s) {
   return s % 2 == 1 && s > 1 && label_of(b, i, s) != label_of(b, i, s - 2);
 }
@@ -97,14 +97,14 @@ static void step_back(const batch* b, int64_t i, int64_t t, int64_t states, cons
   }
 }
 
-/* room: 2 * states for beta, classes for sums. */
+/* The gradient of one sequence. room: scratch memory, 2 * states for beta and `classes` for sums. */
 static void find_grad(const batch* b, int64_t i, double* room) {
   const int64_t length = b->input_lengths[i], states = 2 * b->target_lengths[i] + 1;
   double *now = room, *after = room + b->states, *sums = room + 2 * b->states;
   const double factor = b->grad_losses[i];
 
   if (length == 0) return;
-  /* The loss itself may have been set to 0. */
+  /* The stored loss may have been set to 0 (zero_infinity), so it is computed again. */
   const double* last = b->alpha + (i * b->times + length - 1) * b->states;
   const double loss = -(states > 1 ? add_logs(last[states - 1], last[states - 2]) : last[0]);
 
@@ -144,7 +144,7 @@ static void batch_fini(batch* b) {
   free(b->offsets);
 }
 
-/* Check the lengths and find where the labels of every sequence begin. */
+/* Checks the lengths, and finds the index where the labels of every sequence begin. */
 static shmt_status find_offsets(const shmt_tensor* targets, batch* b) {
   int64_t longest = 0, total = 0;
 
@@ -175,12 +175,12 @@ static shmt_status find_offsets(const shmt_tensor* targets, batch* b) {
   return SHMT_OK;
 }
 
-/* Without elements or without labels there are shapes only. */
+/* On the Meta device there are only shapes; lengths and labels cannot be read. */
 static bool is_meta(const shmt_tensor* log_probs, const shmt_tensor* targets) {
   return shmt__tensor_is_meta(log_probs) || shmt__tensor_is_meta(targets);
 }
 
-/* Dense copies in the types that are calculated in, and the checks. Of Meta tensors the shapes are checked only. */
+/* Checks the arguments, and makes contiguous copies in the compute dtypes. For Meta tensors only the shapes are checked. */
 static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_ints input_lengths,
                            shmt_ints target_lengths, int64_t blank, shmt_tensor** wide, shmt_tensor** labels,
                            batch* b) {
@@ -205,7 +205,7 @@ static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
   if (is_meta(log_probs, targets)) return SHMT_OK;
   SHMT_TRY(shmt__tensor_cast(log_probs, SHMT_FLOAT64, &whole));
   SHMT_TRY(shmt__tensor_contiguous(whole, SHMT_CONTIGUOUS_FORMAT, wide));
-  /* A copy: labels that are checked here and used later are not another process's to change in between. */
+  /* A copy, so that another process cannot change the labels between this check and their use. */
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(targets), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, labels));
   SHMT_TRY(shmt__tensor_copy(*labels, targets));
   b->log_probs = shmt__tensor_data(*wide);

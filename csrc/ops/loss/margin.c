@@ -1,4 +1,4 @@
-/* ops/loss/margin.c -- hinge losses over pairs of classes, row by row: one right class, or several. */
+/* ops/loss/margin.c -- multi_margin_loss and multilabel_margin_loss, and their backward. */
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "generated/impls.h"
@@ -12,16 +12,16 @@
 
 enum { MIN_PIECE_OPS = 1 << 16 };
 
-/* Everything dense. */
+/* All contiguous. */
 typedef struct operands {
   shmt_tensor *scores, *target; /* owned; (N, C), and int64 */
   shmt_tensor *grad, *weight;   /* owned; NULL: none */
 } operands;
 
 typedef struct job {
-  shmt__margin_shape shape;
+  shmt__margin_args shape;
   shmt__loop loop;
-  char *to, *grad, *scores, *target, *last; /* grad is NULL forwards; last: weights or marks */
+  char *to, *grad, *scores, *target, *last; /* grad: NULL in the forward; last: weights or marks */
   int64_t item, to_step, target_step, last_step; /* bytes; steps from row to row */
 } job;
 
@@ -53,7 +53,7 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
   j->loop(data, NULL, end - begin, &j->shape);
 }
 
-/* with_marks: the loop needs a byte for every score. */
+/* with_marks: the loop needs a byte of scratch memory for every score. */
 static shmt_status run(job* j, const operands* o, bool with_marks, shmt_tensor* to) {
   const int64_t rows = o->scores->sizes[0], classes = o->scores->sizes[1];
   const uint64_t nbytes = with_marks ? (uint64_t)(rows * classes) : 0;
@@ -78,7 +78,8 @@ static shmt_status run(job* j, const operands* o, bool with_marks, shmt_tensor* 
   return SHMT_OK;
 }
 
-/* grad, weight: may be NULL. The result has the shape of the scores backwards, and one element a row forwards. */
+/* Checks the arguments and runs the loop. grad and weight may be NULL. With a grad (backward), the result has the shape of
+ * the scores; otherwise it has one element for each row. */
 static shmt_status calculate(const char* name, uint32_t row, job* j, shmt_tensor* grad, shmt_tensor* self,
                              shmt_tensor* target, shmt_tensor* weight, bool with_marks, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -139,7 +140,7 @@ shmt_status shmt__multi_margin_backward(shmt_tensor* grad, shmt_tensor* self, sh
                            (weight ? shmt__tensor_keys(weight) : 0);
 
   if (!shmt__is_unobserved_call(keys))
-    return shmt_op__multi_margin_slopes(grad, self, target, p, margin, weight, out);
+    return shmt_op__multi_margin_backward_differentiable(grad, self, target, p, margin, weight, out);
   return calculate("multi_margin_loss_backward", SHMT_LOOP_multi_margin_backward, &j, grad, self, target, weight,
                    false, out);
 }

@@ -1,4 +1,4 @@
-/* ops/loss/nll.c -- negative log-likelihood over class numbers, forward and backward. */
+/* ops/loss/nll.c -- nll_loss and nll_loss2d, forward and backward. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { NONE = 0, MEAN = 1 }; /* other numbers: the sum */
+enum { NONE = 0, MEAN = 1 }; /* any other reduction is the sum */
 
-/* Everything dense and of one dtype. */
+/* All contiguous; x and weight have one dtype. */
 typedef struct operands {
   shmt_tensor* x;      /* owned: scores, (C), (N, C) or (N, C, ...) */
   shmt_tensor* target; /* owned: int64 */
@@ -25,7 +25,7 @@ static void operands_fini(operands* o) {
   shmt__tensor_release(o->weight);
 }
 
-/* dtype: of the scores. */
+/* Checks target and weight. dtype is that of the scores. */
 static shmt_status check_common(shmt_dtype dtype, const shmt_tensor* target, const shmt_tensor* weight,
                                 int64_t n_classes) {
   SHMT_REQUIRE(target->dtype == SHMT_INT64 || target->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
@@ -89,8 +89,9 @@ static shmt_status prepare(shmt_tensor* x, shmt_dtype dtype, shmt_tensor* target
   return SHMT_OK;
 }
 
-/* Call loop for all samples; first is per sample (stride 0 repeats one value) or per class. */
-static void walk(const operands* o, shmt__loop loop, shmt__nll_shape* shape, int64_t item, char* per_sample,
+/* Runs the loop over all samples. per_sample has one element for each sample (with stride 0: one for all), or is NULL;
+ * classes has the scores or their gradients. classes_first: whether the loop's first operand is classes. */
+static void run_samples(const operands* o, shmt__loop loop, shmt__nll_args* shape, int64_t item, char* per_sample,
                  int64_t sample_stride, char* classes, bool classes_first) {
   const int64_t plane = o->n_classes * o->inner * item;
 
@@ -118,7 +119,7 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
   SHMT_AUTO(shmt_tensor) total = NULL;
   double sums[2] = {0, 0};
   shmt__bad_index bad = {0};
-  shmt__nll_shape shape = {.ignore_index = ignore_index, .sums = sums, .bad = &bad};
+  shmt__nll_args shape = {.ignore_index = ignore_index, .sums = sums, .bad = &bad};
   const int64_t item = shmt__tensor_item_bytes(self);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_forward, self->dtype, "nll_loss_out_frame");
@@ -130,7 +131,7 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &total));
   if (!shmt__tensor_is_meta(self)) {
     SHMT_TRY(prepare(self, self->dtype, target, weight, o));
-    walk(o, shmt__loops[SHMT_LOOP_nll_forward][self->dtype], &shape, item,
+    run_samples(o, shmt__loops[SHMT_LOOP_nll_forward][self->dtype], &shape, item,
          reduction == NONE ? shmt__tensor_data(losses) : NULL, item, shmt__tensor_data(o->x), false);
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "Target %" PRId64 " is out of bounds.", bad.value);
     if (reduction != NONE) SHMT_TRY(store_number(losses, reduction == MEAN ? sums[0] / sums[1] : sums[0]));
@@ -168,7 +169,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) dense = NULL;
-  shmt__nll_shape shape = {.ignore_index = ignore_index, .scale = 1};
+  shmt__nll_args shape = {.ignore_index = ignore_index, .scale = 1};
   const int64_t item = shmt__tensor_item_bytes(grad);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_backward, grad->dtype, "nll_loss_backward_out_frame");
@@ -190,7 +191,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
     SHMT_TRY(prepare(NULL, grad->dtype, target, weight, o));
     SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
     if (result->numel > 0)
-      walk(o, shmt__loops[SHMT_LOOP_nll_backward][grad->dtype], &shape, item, shmt__tensor_data(dense),
+      run_samples(o, shmt__loops[SHMT_LOOP_nll_backward][grad->dtype], &shape, item, shmt__tensor_data(dense),
            reduction == NONE ? item : 0, shmt__tensor_data(result), true);
   }
   *out = SHMT_TAKE(result);

@@ -1,9 +1,9 @@
-/* ops/loss/pointwise_losses.c -- losses of two tensors, element by element: L1, mean square, smooth L1, Huber,
- * Kullback-Leibler divergence, binary cross-entropy.
+/* ops/loss/pointwise_losses.c -- element-wise losses: l1_loss, mse_loss, smooth_l1_loss, huber_loss, kl_div, binary
+ * cross-entropy.
  *
- * Where nothing is recorded, the errors of a block are calculated in the nearest cache and summed there: no tensor
- * of errors is made. Blocks form parts of a fixed length, whose sums are merged in order, so that the result does not
- * depend on the number of threads. */
+ * When nothing is recorded and the loss is reduced, the element losses of a block are computed in the cache and summed
+ * there, without a tensor of them. Blocks form parts of a fixed length, whose sums are merged in order, so the result does
+ * not depend on the number of threads. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -23,7 +23,7 @@ enum {
   PART = 1 << 16, /* elements */
 };
 
-/* One loss: its loop, and the number the loop takes. */
+/* A loss: its loop, and the loop's scalar. */
 typedef struct error {
   const char* name;
   uint32_t row;
@@ -67,7 +67,7 @@ static void sum_parts(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The sum or mean of the errors of dense operands of one shape. */
+/* The sum or mean of the element losses of two contiguous operands of one shape. */
 static shmt_status sum_errors(const error* e, shmt_tensor* self, shmt_tensor* target, bool is_mean, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   summing s = {.data = {shmt__tensor_data(self), shmt__tensor_data(target)},
@@ -97,22 +97,23 @@ static shmt_status sum_errors(const error* e, shmt_tensor* self, shmt_tensor* ta
   return SHMT_OK;
 }
 
-/* Do the loops fit: one floating dtype, dense memory of one shape, on the CPU? */
+/* Can the loops read both: one floating dtype, one shape, contiguous, on the CPU? */
 static bool is_dense_pair(const shmt_tensor* a, const shmt_tensor* b) {
   return a->dtype == b->dtype && shmt__is_floating(a->dtype) && shmt__same_sizes(a, b) && a->numel > 0 &&
          a->device == SHMT_CPU && b->device == SHMT_CPU && shmt__tensor_is_contiguous(a) &&
          shmt__tensor_is_contiguous(b) && !((a->flags | b->flags) & (SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG));
 }
 
+/* As in torch, any other number means no reduction. */
 static bool is_reduced(int64_t reduction) { return reduction == MEAN || reduction == SUM; }
 
-/* Is the sum of the terms all that anybody sees, and are they made from neighbours? */
+/* Can the loss be summed without a tensor of element losses? */
 static bool is_direct(int64_t reduction, const shmt_tensor* self, const shmt_tensor* target) {
   return is_reduced(reduction) && is_dense_pair(self, target) &&
          shmt__is_unobserved_call(shmt__tensor_keys(self) | shmt__tensor_keys(target));
 }
 
-/* The errors as a tensor: in one pass over operands that lie and promote in any way. */
+/* The element losses as a tensor, in one pass, for operands of any layout and dtypes. */
 static shmt_status find_errors(const error* e, shmt_tensor* self, shmt_tensor* target, shmt_tensor** out) {
   const shmt__pointwise p = {e->name, e->row, SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
 
@@ -128,7 +129,7 @@ static shmt_status reduce_errors(const error* e, shmt_tensor* self, shmt_tensor*
   return shmt__reduce_loss(elements, reduction, out);
 }
 
-/* Losses that torch has kernels of floating point numbers for only. */
+/* For losses whose kernels in torch exist for floating point dtypes only. */
 static shmt_status check_floating(const char* name, const shmt_tensor* self, const shmt_tensor* target) {
   const shmt_dtype dtype = shmt__is_floating(self->dtype) ? target->dtype : self->dtype;
   const bool is_real = !shmt__is_complex(self->dtype) && !shmt__is_complex(target->dtype);
@@ -138,7 +139,6 @@ static shmt_status check_floating(const char* name, const shmt_tensor* self, con
   return SHMT_OK;
 }
 
-/* Any number but these two gives the losses themselves, as in torch. */
 shmt_status shmt__mse_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, shmt_tensor** out) {
   const error e = {"mse_loss", SHMT_LOOP_squared_error, shmt__scalar_int(0)};
 
@@ -160,7 +160,7 @@ shmt_status shmt__l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduct
 
 shmt_status shmt__smooth_l1_loss(shmt_tensor* self, shmt_tensor* target, int64_t reduction, double beta,
                                  shmt_tensor** out) {
-  const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_error, shmt__scalar_float(beta)};
+  const error e = {"smooth_l1_loss", SHMT_LOOP_smooth_l1_error, shmt__scalar_float(beta)};
 
   SHMT_REQUIRE(beta >= 0, SHMT_E_RUNTIME, "smooth_l1_loss does not support negative values for beta.");
   if (beta == 0) return shmt_op_l1_loss(self, target, reduction, out);
@@ -185,7 +185,7 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
 }
 
 shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target, shmt_tensor** out) {
-  const error e = {"kl_div", log_target ? SHMT_LOOP_log_divergence : SHMT_LOOP_divergence, shmt__scalar_int(0)};
+  const error e = {"kl_div", log_target ? SHMT_LOOP_kl_div_log_target_error : SHMT_LOOP_kl_div_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) own = NULL;
   SHMT_AUTO(shmt_tensor) cross = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
@@ -233,10 +233,10 @@ static shmt_status check_unit(const char* what, shmt_tensor* t) {
   return SHMT_OK;
 }
 
-/* Below the Autograd key: nothing is recorded. */
+/* Runs below the Autograd key: nothing is recorded. */
 shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, int64_t reduction,
                                        shmt_tensor** out) {
-  const error e = {"binary_cross_entropy", SHMT_LOOP_entropy_error, shmt__scalar_int(0)};
+  const error e = {"binary_cross_entropy", SHMT_LOOP_binary_cross_entropy_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
   SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
@@ -273,7 +273,7 @@ static shmt_status find_weighted_errors(shmt_tensor* self, shmt_tensor* target, 
 
 static shmt_status find_logit_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, shmt_tensor* pos_weight,
                                    int64_t reduction, shmt_tensor** out) {
-  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_logit_entropy_error, shmt__scalar_int(0)};
+  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_binary_cross_entropy_with_logits_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
   if (!weight && !pos_weight) return reduce_errors(&e, self, target, reduction, out);
@@ -285,7 +285,7 @@ static shmt_status find_logit_loss(shmt_tensor* self, shmt_tensor* target, shmt_
   return shmt__reduce_loss(loss, reduction, out);
 }
 
-/* The errors are a change of the target: theirs is its dtype, which numbers of classes have not. */
+/* As in torch, the result has the target's dtype, so that must be a floating one. */
 shmt_status shmt__binary_cross_entropy_with_logits(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight,
                                                    shmt_tensor* pos_weight, int64_t reduction, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) loss = NULL;

@@ -1,4 +1,4 @@
-/* ops/normalization/batch_norm.c -- normalisation per channel over batch and positions, forward and backward. */
+/* ops/normalization/batch_norm.c -- native_batch_norm and its backward; the algorithm that works plane by plane. */
 #include "ops/normalization/batch_norm.h"
 
 #include "base/scalar.h"
@@ -9,22 +9,21 @@
 #include "ops/normalization/normalization.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
-typedef shmt__channels channels;
+typedef shmt__batch_norm_args channels;
 
-/* Channels that are taken at once where they are neighbours in memory: a line of the cache serves all. */
+/* Channels that are taken at once where they are neighbours in memory, so that one cache line serves all of them. */
 enum { GROUP = 16 };
 
-/* Planes of x, and perhaps of grad, in parts: where they lie, if they lie dense, else laid so. */
+/* Planes of x (and of grad) in parts that are contiguous: the memory itself, or packed copies. */
 typedef struct planes {
   const channels* c;
   shmt__part_chunks cut;
-  bool as_is;
+  bool as_is; /* the planes are dense: no copies */
   int64_t group; /* channels taken at once, at most */
-  char* data[2]; /* of the first of them; the part's others follow */
-  int64_t begin, n; /* the part's elements in the plane */
+  char* data[2]; /* the part of the first channel; those of the others follow */
+  int64_t begin, n; /* the part is elements [begin, begin + n) of the plane */
   _Alignas(64) char room[2][SHMT_PACK_BYTES];
 } planes;
 
@@ -44,7 +43,7 @@ static void begin_planes(planes* p, const channels* c, bool with_grad) {
   shmt__part_chunks_init(&p->cut, &x, p->as_is ? INT64_MAX : SHMT_PACK_BYTES / p->group);
 }
 
-/* Part `index` of n channels' planes in sample i; NULL: not wanted. */
+/* Makes part `index` of n channels' planes in sample i contiguous. x or grad may be NULL. */
 static void take_planes(planes* p, const shmt__part* x, const shmt__part* grad, int64_t i, int64_t channel, int64_t n,
                         int64_t index) {
   const shmt__part* const all[2] = {x, grad};
@@ -62,7 +61,7 @@ static void take_planes(planes* p, const shmt__part* x, const shmt__part* grad, 
     find_plane(all[k], i, channel, &plane);
     p->begin = shmt__part_chunk(&p->cut, &plane, index, &part);
     p->n = shmt__part_numel(&part);
-    each.data = part.data; /* field by field: the rest of the struct is kilobytes */
+    each.data = part.data; /* field by field, because the struct has kilobytes */
     each.item = part.item;
     each.n_dims = part.n_dims + 1;
     each.sizes[0] = n;
@@ -73,7 +72,7 @@ static void take_planes(planes* p, const shmt__part* x, const shmt__part* grad, 
   }
 }
 
-/* Sums over all planes of n channels. */
+/* Runs a loop that sums, over all planes of n channels. */
 static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* grad, int64_t channel, int64_t n,
                      const double* means, double* sums) {
   for (int64_t g = 0; g < n; g++) sums[g] = 0;
@@ -81,16 +80,16 @@ static void sum_over(planes* p, int row, const shmt__part* x, const shmt__part* 
     for (int64_t part = 0; part < p->cut.n; part++) {
       take_planes(p, x, grad, i, channel, n, part);
       for (int64_t g = 0, at = 0; g < n; g++, at += p->n * p->c->x.item) {
-        const shmt__norm_shape shape = {.mean = means ? means[g] : 0};
+        const shmt__norm_args shape = {.mean = means ? means[g] : 0};
         char* data[3] = {(char*)&sums[g], p->data[0] + at, p->data[1] ? p->data[1] + at : NULL};
         shmt__loops[row][p->c->dtype](data, NULL, p->n, &shape);
       }
     }
 }
 
-/* The channels' elements of out from those of x, and of grad where there is one. */
+/* Runs a loop from the elements of x (and of grad) to those of out, for n channels. */
 static void run_over(planes* p, int row, const shmt__part* x, const shmt__part* grad, int64_t channel, int64_t n,
-                     const shmt__norm_shape* shapes) {
+                     const shmt__norm_args* shapes) {
   const channels* c = p->c;
   const int64_t item = c->x.item, step = c->plane * item;
 
@@ -106,30 +105,6 @@ static void run_over(planes* p, int row, const shmt__part* x, const shmt__part* 
   }
 }
 
-/* Move a running statistic towards the batch's. */
-static void follow(const channels* c, shmt_tensor* running, int64_t k, double value) {
-  if (running) shmt__norm_store(running, k, c->momentum * value + (1 - c->momentum) * shmt__norm_load(running, k, 0));
-}
-
-shmt__norm_shape shmt__batch_norm_settle(const channels* c, int64_t k, double mean, double square) {
-  const double count = (double)(c->n * c->plane);
-  double scale;
-
-  if (c->training) {
-    scale = 1 / sqrt(square / count + c->eps);
-    follow(c, c->running_mean, k, mean);
-    follow(c, c->running_var, k, square / (count - 1));
-  } else {
-    mean = shmt__norm_load(c->running_mean, k, 0);
-    scale = 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
-  }
-  shmt__norm_store(c->mean, k, mean);
-  shmt__norm_store(c->scale, k, scale);
-  shmt__norm_shape shape = {.scale = scale * shmt__norm_load(c->weight, k, 1)};
-  shape.shift = shmt__norm_load(c->bias, k, 0) - mean * shape.scale;
-  return shape;
-}
-
 static void forward_channels(void* ctx, int64_t begin, int64_t end) {
   const channels* c = ctx;
   const double count = (double)(c->n * c->plane);
@@ -138,35 +113,16 @@ static void forward_channels(void* ctx, int64_t begin, int64_t end) {
   begin_planes(&p, c, false);
   for (int64_t k = begin, n; k < end; k += n) {
     double means[GROUP] = {0}, squares[GROUP] = {0};
-    shmt__norm_shape shapes[GROUP];
+    shmt__norm_args shapes[GROUP];
     n = end - k < p.group ? end - k : p.group;
     if (c->training) {
       sum_over(&p, SHMT_LOOP_run_sum, &c->x, NULL, k, n, NULL, means);
       for (int64_t g = 0; g < n; g++) means[g] /= count;
       sum_over(&p, SHMT_LOOP_run_square, &c->x, NULL, k, n, means, squares);
     }
-    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle(c, k + g, means[g], squares[g]);
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_finish_statistics(c, k + g, means[g], squares[g]);
     run_over(&p, SHMT_LOOP_run_affine, &c->x, NULL, k, n, shapes);
   }
-}
-
-double shmt__batch_norm_mean(const channels* c, int64_t k) {
-  return shmt__norm_load(c->training ? c->mean : c->running_mean, k, 0);
-}
-
-shmt__norm_shape shmt__batch_norm_settle_backward(const channels* c, int64_t k, double sum, double product) {
-  const double count = (double)(c->n * c->plane), weight = shmt__norm_load(c->weight, k, 1);
-  const double scale =
-      c->training ? shmt__norm_load(c->scale, k, 1) : 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);
-  shmt__norm_shape shape = {.mean = shmt__batch_norm_mean(c, k), .scale = scale * weight, .weight = 1};
-
-  shmt__norm_store(c->to_weight, k, product * scale);
-  shmt__norm_store(c->to_bias, k, sum);
-  if (c->training) {
-    shape.shift = -sum / count;
-    shape.slope = -product * scale * scale / count;
-  }
-  return shape;
 }
 
 static void backward_channels(void* ctx, int64_t begin, int64_t end) {
@@ -176,16 +132,16 @@ static void backward_channels(void* ctx, int64_t begin, int64_t end) {
   begin_planes(&p, c, true);
   for (int64_t k = begin, n; k < end; k += n) {
     double means[GROUP], sums[GROUP], products[GROUP];
-    shmt__norm_shape shapes[GROUP];
+    shmt__norm_args shapes[GROUP];
     n = end - k < p.group ? end - k : p.group;
     for (int64_t g = 0; g < n; g++) means[g] = shmt__batch_norm_mean(c, k + g);
     sum_over(&p, SHMT_LOOP_run_sum, &c->grad, NULL, k, n, NULL, sums);
     sum_over(&p, SHMT_LOOP_run_product, &c->x, &c->grad, k, n, means, products);
-    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_settle_backward(c, k + g, sums[g], products[g]);
+    for (int64_t g = 0; g < n; g++) shapes[g] = shmt__batch_norm_finish_gradients(c, k + g, sums[g], products[g]);
     if (!c->out) continue;
     if (c->training)
       run_over(&p, SHMT_LOOP_run_backward, &c->x, &c->grad, k, n, shapes);
-    else /* the statistics are constants: the input, which may be NaN, has no say */
+    else /* the statistics are constants, so the gradient does not depend on the input, which may be NaN */
       run_over(&p, SHMT_LOOP_run_affine, &c->grad, NULL, k, n, shapes);
   }
 }
@@ -201,7 +157,7 @@ static shmt_status check_vector(const char* what, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
-/* In channels-last memory every position is a sample of its own. */
+/* The extent of (n, n_channels, plane). In channels-last memory every position counts as a sample. */
 static void find_extent(const shmt_tensor* input, shmt_memory_format format, channels* c) {
   c->n = input->sizes[0];
   c->n_channels = input->sizes[1];
@@ -210,8 +166,8 @@ static void find_extent(const shmt_tensor* input, shmt_memory_format format, cha
   for (int d = 2; d < input->n_dims; d++) *(format == SHMT_CONTIGUOUS_FORMAT ? &c->plane : &c->n) *= input->sizes[d];
 }
 
-/* Columns are walked side by side: one piece a thread, and no two write to one cache line. Where there are too few for
- * all, they are one piece here, and their rows are shared out. */
+/* How many channels a task has. With the algorithm of columns: one task for each thread, and no two write to one cache line.
+ * With too few channels for that, there is one task, whose rows the column loop divides among the threads. */
 static int64_t grain_of(const channels* c) {
   enum { WORK = 16384, TOGETHER = 32 };
   const int64_t least = WORK / (c->n * c->plane + 1) + 1, threads = shmt__num_threads();
@@ -277,7 +233,8 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
     c.running_var = rv;
     shmt__parallel_for(c.n_channels, grain_of(&c),
                        shmt__batch_norm_has_columns(&c) ? shmt__batch_norm_columns : forward_channels, &c);
-    /* The statistics' versions stay, as in torch: the node that saves them does not read them after training. */
+    /* As in torch, the versions of the running statistics do not change: the node that saves them does not read them when it
+     * was made in training. */
     if (training && running_mean && rm != running_mean) SHMT_TRY(shmt__tensor_copy(running_mean, rm));
     if (training && running_var && rv != running_var) SHMT_TRY(shmt__tensor_copy(running_var, rv));
   }

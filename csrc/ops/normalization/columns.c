@@ -1,7 +1,7 @@
-/* ops/normalization/columns.c -- loops over the columns of a matrix, shared out by rows.
+/* ops/normalization/columns.c -- runs loops over the columns of a matrix, with its rows divided among threads.
  *
- * Rows of few columns that follow each other without a gap are taken several at a time as one row of as many times the
- * columns: a loop that starts anew for every 16 elements takes three times as long.
+ * Rows of few columns that follow each other without a gap are joined to wider rows: a loop that starts anew for every 16
+ * elements takes three times as long.
  */
 #include "ops/normalization/columns.h"
 
@@ -10,18 +10,18 @@
 
 #include <string.h>
 
-enum { PIECES = 8, PIECE = 32768 /* elements */, WIDE = 64 };
+enum { MAX_TASKS = 8, TASK_ELEMENTS = 32768, WIDE = 64 };
 
-/* `fold` rows are one; a piece has so many of the given rows. */
-typedef struct pieces {
-  const shmt__columns* c;
+/* `fold` given rows form one wide row; a task has `per` of the given rows. */
+typedef struct tasks {
+  const shmt__column_loop* c;
   int64_t fold, per;
-  double params[4][SHMT_MOST_COLUMNS];
-  double totals[PIECES][SHMT_MOST_COLUMNS];
-} pieces;
+  double params[4][SHMT_MAX_COLUMNS];
+  double totals[MAX_TASKS][SHMT_MAX_COLUMNS];
+} tasks;
 
-/* How many rows are taken as one. */
-static int64_t find_fold(const shmt__columns* c) {
+/* How many rows are joined to one. */
+static int64_t find_fold(const shmt__column_loop* c) {
   const int64_t row = c->n * (int64_t)shmt__dtype_size[c->dtype];
 
   for (int k = c->is_sum ? 1 : 0; k <= c->n_matrices; k++)
@@ -30,9 +30,9 @@ static int64_t find_fold(const shmt__columns* c) {
   return c->n >= WIDE ? 1 : WIDE / c->n < most ? WIDE / c->n : most;
 }
 
-/* So many given rows from `begin` on, as rows of `fold` of them. */
-static void run_rows(const pieces* p, char* totals, int64_t begin, int64_t fold, int64_t rows) {
-  const shmt__columns* c = p->c;
+/* Runs the loop over `rows` wide rows, each of `fold` given rows, from the given row `begin` on. */
+static void run_rows(const tasks* p, char* totals, int64_t begin, int64_t fold, int64_t rows) {
+  const shmt__column_loop* c = p->c;
   int64_t strides[3];
   char* data[7];
 
@@ -46,8 +46,8 @@ static void run_rows(const pieces* p, char* totals, int64_t begin, int64_t fold,
   shmt__loops[c->loop][c->dtype](data, strides, c->n * fold, &rows);
 }
 
-static void run_pieces(void* ctx, int64_t first, int64_t last) {
-  pieces* p = ctx;
+static void run_tasks(void* ctx, int64_t first, int64_t last) {
+  tasks* p = ctx;
 
   for (int64_t i = first; i < last; i++) {
     const int64_t begin = i * p->per, left = p->c->rows - begin, rows = left < p->per ? left : p->per;
@@ -59,9 +59,9 @@ static void run_pieces(void* ctx, int64_t first, int64_t last) {
   }
 }
 
-void shmt__columns_run(const shmt__columns* c) {
-  pieces p; /* field by field: the rest is tens of kilobytes */
-  const int64_t wanted = c->rows * c->n / PIECE + 1, n = wanted < PIECES ? wanted : PIECES;
+void shmt__column_loop_run(const shmt__column_loop* c) {
+  tasks p; /* filled field by field, because it has tens of kilobytes */
+  const int64_t wanted = c->rows * c->n / TASK_ELEMENTS + 1, n = wanted < MAX_TASKS ? wanted : MAX_TASKS;
   double* const sums = (double*)(void*)c->data[0];
 
   p.c = c;
@@ -73,7 +73,7 @@ void shmt__columns_run(const shmt__columns* c) {
     for (int64_t i = 0; given && i < p.fold; i++)
       memcpy(p.params[k] + i * c->n, given, (size_t)c->n * sizeof(double));
   }
-  shmt__parallel_for(many, 1, run_pieces, &p);
+  shmt__parallel_for(many, 1, run_tasks, &p);
   for (int64_t i = 0; c->is_sum && i < many; i++)
     for (int64_t k = 0; k < p.fold; k++)
       for (int64_t j = 0; j < c->n; j++) sums[j] += p.totals[i][k * c->n + j];

@@ -1,4 +1,5 @@
-/* ops/normalization/composite.c -- normalisations without their statistics, and those made of batch norm. */
+/* ops/normalization/composite.c -- layer_norm, batch_norm, group_norm, instance_norm and rms_norm, made of the native
+ * operators. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -44,7 +45,7 @@ static shmt_status apply_affine(shmt_tensor** t, shmt_tensor* weight, shmt_tenso
   return SHMT_OK;
 }
 
-/* Of no elements: empty too, and made of weight and bias, which so get gradients of zeros. */
+/* Batch norm of an empty input. The result is empty, but computed from weight and bias, so that these get zero gradients. */
 static shmt_status batch_norm_of_nothing(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
                                          shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -79,7 +80,7 @@ shmt_status shmt__group_norm(shmt_tensor* input, int64_t num_groups, shmt_tensor
                                    shmt__tensor_extent(input, 2, input->n_dims), num_groups, eps, out, &mean, &rstd);
 }
 
-/* Narrow floats are computed in float32; complex numbers by plain operators, as they have no rows' loop. */
+/* Complex input is computed by plain operators, because the fused loop has no complex dtypes. */
 shmt_status shmt__rms_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight, shmt_opt_float eps,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) rstd = NULL;

@@ -1,8 +1,8 @@
-/* ops/normalization/double_backward.c -- second derivatives of the normalisations.
+/* ops/normalization/double_backward.c -- double backward of layer norm, RMS norm, group norm and batch norm.
  *
- * All of them shift and scale x over some dims by its mean and inverse deviation there, and then by a weight and a
- * bias that are constant over others. So all are brought to one form: x as dense blocks of up to four dims, with the
- * statistics and the weight of size 1 where they do not vary.
+ * All of them normalise x by its mean and inverse standard deviation over some dims, and then apply a weight and a bias that
+ * are constant along other dims. So all share one function: x is reshaped to up to four dims, and the statistics and the
+ * weight have size 1 along the dims where they do not vary.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -16,19 +16,19 @@ typedef struct form {
   int n;
   int64_t sizes[4];
   bool is_stat[4];   /* the statistics are taken over this dim */
-  bool is_common[4]; /* the weight is the same along this dim */
+  bool is_common[4]; /* the weight is constant along this dim */
   bool train, centred;
 } form;
 
-/* What the operator was given; tensors may be NULL. */
+/* The operator's tensors; some may be NULL. */
 typedef struct given {
-  shmt_tensor *a, *u, *v; /* gradients of the gradients of input, weight and bias */
+  shmt_tensor *a, *u, *v; /* gradients with respect to the gradients of input, weight and bias */
   shmt_tensor *grad, *input, *mean, *rstd, *weight;
 } given;
 
 static shmt_ints sizes_of(const form* f) { return (shmt_ints){f->sizes, f->n}; }
 
-/* The form's sizes, with 1 where the flag is set. */
+/* The form's sizes, with 1 where the flag is true. */
 static shmt_ints sizes_without(const form* f, const bool* dropped, int64_t* to) {
   for (int d = 0; d < f->n; d++) to[d] = dropped[d] ? 1 : f->sizes[d];
   return (shmt_ints){to, f->n};
@@ -42,7 +42,7 @@ static shmt_ints dims_where(const form* f, const bool* flags, int64_t* to) {
   return (shmt_ints){to, n};
 }
 
-/* t in the given sizes, or a number in its place. */
+/* t reshaped to sizes, or a tensor filled with `missing` when t is NULL. */
 static shmt_status part(shmt_tensor* t, shmt_ints sizes, const shmt_tensor* like, int64_t missing, shmt_tensor** out) {
   if (t) return shmt_op_reshape(t, sizes, out);
   return shmt_op_full(sizes, shmt__scalar_int(missing), like->dtype, SHMT_LAYOUT_NONE, like->device, (shmt_opt_bool){0},
@@ -78,19 +78,19 @@ static shmt_status second(const form* f, const given* g, shmt_tensor** for_grad,
   SHMT_TRY(part(g->rstd, stats, g->input, 1, &rstd));
   SHMT_TRY(shmt_op_sub_Tensor(x, mean, shmt__scalar_int(1), &centred));
   SHMT_TRY(shmt_op_mul_Tensor(centred, rstd, &unit));
-  SHMT_TRY(shmt_op__norm_second_output(a, u, v, unit, rstd, w, dims, f->train, f->centred, &to_grad));
-  SHMT_TRY(shmt_op__norm_second_input(a, u, grad, unit, rstd, w, dims, f->train, f->centred, &to_input));
+  SHMT_TRY(shmt_op__norm_double_backward_output(a, u, v, unit, rstd, w, dims, f->train, f->centred, &to_grad));
+  SHMT_TRY(shmt_op__norm_double_backward_input(a, u, grad, unit, rstd, w, dims, f->train, f->centred, &to_input));
   SHMT_TRY(shmt_op_reshape(to_grad, shmt__tensor_sizes(g->grad), for_grad));
   SHMT_TRY(shmt_op_reshape(to_input, shmt__tensor_sizes(g->input), for_input));
   if (g->weight) {
     SHMT_AUTO(shmt_tensor) to_weight = NULL;
-    SHMT_TRY(shmt_op__norm_second_weight(a, grad, unit, rstd, dims, others, f->train, f->centred, &to_weight));
+    SHMT_TRY(shmt_op__norm_double_backward_weight(a, grad, unit, rstd, dims, others, f->train, f->centred, &to_weight));
     SHMT_TRY(shmt_op_reshape(to_weight, shmt__tensor_sizes(g->weight), for_weight));
   }
   return SHMT_OK;
 }
 
-shmt_status shmt__layer_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__layer_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
                                     shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight, shmt_tensor** for_grad,
                                     shmt_tensor** for_input, shmt_tensor** for_weight) {
@@ -103,7 +103,7 @@ shmt_status shmt__layer_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__group_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__group_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* mean, shmt_tensor* rstd,
                                     shmt_tensor* weight, int64_t n, int64_t channels, int64_t plane, int64_t group,
                                     shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_weight) {
@@ -119,7 +119,7 @@ shmt_status shmt__group_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__batch_norm_second(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
+shmt_status shmt__batch_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
                                     shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* weight,
                                     shmt_tensor* running_mean, shmt_tensor* running_var, shmt_tensor* save_mean,
                                     shmt_tensor* save_invstd, bool train, double eps, shmt_tensor** for_grad,

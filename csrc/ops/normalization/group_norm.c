@@ -1,8 +1,8 @@
-/* ops/normalization/group_norm.c -- normalisation of groups of channels, forward and backward.
+/* ops/normalization/group_norm.c -- native_group_norm and its backward.
  *
- * The input is taken as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
- * two in the middle. Where channels come last, they are walked as columns, and backward a group at a time is gathered and
- * put back.
+ * The input is seen as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the two in
+ * the middle. For channels-last input, the forward runs column loops; the backward, and a forward with large groups, gather
+ * one group at a time to contiguous memory and scatter the result.
  */
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -15,9 +15,10 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, COLUMNS = SHMT_MOST_COLUMNS };
+enum { GRAIN = 16384, COLUMNS = SHMT_MAX_COLUMNS };
 
-/* Everything dense; in the passes "apart" x, grad and out with the channels last. sums (float64, 2 x n x channels): those of grad, and of grad * (x - mean), per plane. */
+/* All tensors are dense; x, grad and out are channels-last in the functions that gather or run columns. sums is float64,
+ * (2, n, channels): for each plane, the sum of grad, and that of grad * (x - mean). */
 typedef struct groups {
   shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *rstd, *sums;
   int64_t n, n_groups, per_group, plane;
@@ -35,16 +36,17 @@ static double* sums_of(const groups* g, int which) {
   return (double*)shmt__tensor_data(g->sums) + which * g->n * channels_of(g);
 }
 
-/* Are the weight and bias of a group dense rows as its elements are, or missing? */
+/* Can the loop over rows apply the weight and bias of a group? They are missing, or have one value for each element and the
+ * input's dtype. */
 static bool is_row(const groups* g) {
   const bool same_dtype = (!g->weight || g->weight->dtype == g->x->dtype) && (!g->bias || g->bias->dtype == g->x->dtype);
 
   return (!g->weight && !g->bias) || (g->plane == 1 && same_dtype);
 }
 
-/* Group k as one row, from x to out. */
+/* Normalises group k as one row, from x to out. */
 static void forward_row(const groups* g, int64_t k, double mean, double scale, char* x, char* out) {
-  const shmt__norm_shape shape = {.mean = mean, .scale = scale};
+  const shmt__norm_args shape = {.mean = mean, .scale = scale};
   const int64_t first = k % g->n_groups * g->per_group * shmt__tensor_item_bytes(g->x);
   char* data[4] = {out, x, g->weight ? shmt__norm_data(g->weight) + first : NULL,
                    g->bias ? shmt__norm_data(g->bias) + first : NULL};
@@ -52,7 +54,7 @@ static void forward_row(const groups* g, int64_t k, double mean, double scale, c
   shmt__loops[SHMT_LOOP_row_norm][g->x->dtype](data, NULL, g->per_group * g->plane, &shape);
 }
 
-/* Group k, which lies dense in x, to out. */
+/* Normalises group k, which is contiguous at x, to out. */
 static void forward_group(const groups* g, int64_t k, char* x, char* out) {
   const shmt_dtype dtype = g->x->dtype;
   const int64_t nbytes = g->plane * shmt__tensor_item_bytes(g->x);
@@ -67,16 +69,16 @@ static void forward_group(const groups* g, int64_t k, char* x, char* out) {
   }
   for (int64_t i = 0; i < g->per_group; i++) {
     const int64_t channel = k % g->n_groups * g->per_group + i;
-    shmt__norm_shape shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
+    shmt__norm_args shape = {.scale = scale * shmt__norm_load(g->weight, channel, 1)};
     shape.shift = shmt__norm_load(g->bias, channel, 0) - mean * shape.scale;
     char* data[2] = {out + i * nbytes, x + i * nbytes};
     shmt__loops[SHMT_LOOP_run_affine][dtype](data, NULL, g->plane, &shape);
   }
 }
 
-/* Are groups few elements each, and rows that weight and bias, if there are any, are the same for? */
+/* Do groups have few elements, with the same weight and bias for all of them? Then the loop of short rows applies. */
 static bool are_short_rows(const groups* g) {
-  return g->per_group * g->plane <= SHMT_SHORT_NORM && (g->n_groups == 1 || (!g->weight && !g->bias)) && is_row(g);
+  return g->per_group * g->plane <= SHMT_SHORT_ROW && (g->n_groups == 1 || (!g->weight && !g->bias)) && is_row(g);
 }
 
 static void forward_groups(void* ctx, int64_t begin, int64_t end) {
@@ -92,7 +94,7 @@ static void forward_groups(void* ctx, int64_t begin, int64_t end) {
     forward_group(g, k, plane_of(g, g->x, k * g->per_group), plane_of(g, g->out, k * g->per_group));
 }
 
-/* The group between an image whose channels come last and a dense block. */
+/* Copies a group from a channels-last image to a contiguous block, or back. */
 static void move_group(const groups* g, char* block, char* image, bool to_block) {
   const int64_t item = shmt__tensor_item_bytes(g->x), pixel = channels_of(g) * item, row = g->plane * item;
 
@@ -102,21 +104,21 @@ static void move_group(const groups* g, char* block, char* image, bool to_block)
     shmt__move_transposed(image, pixel, block, row, g->plane, g->per_group, item);
 }
 
-/* Group k of a tensor whose channels come last. */
+/* The first element of group k of a channels-last tensor. */
 static char* group_of(const groups* g, shmt_tensor* t, int64_t k) {
   const int64_t at = k / g->n_groups * channels_of(g) * g->plane + k % g->n_groups * g->per_group;
 
   return shmt__norm_data(t) + at * shmt__tensor_item_bytes(t);
 }
 
-static void forward_apart(void* ctx, int64_t begin, int64_t end) {
+static void forward_gathered(void* ctx, int64_t begin, int64_t end) {
   groups* g = ctx;
   const int64_t item = shmt__tensor_item_bytes(g->x);
   const uint64_t nbytes = (uint64_t)(g->per_group * g->plane * item);
   void* block = NULL;
 
   if (shmt__alloc(nbytes, &block) != SHMT_OK) {
-    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after all tasks have ended */
     return;
   }
   for (int64_t k = begin; k < end; k++) {
@@ -127,7 +129,7 @@ static void forward_apart(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(block, nbytes);
 }
 
-/* The columns' numbers summed up for each of n groups. */
+/* For each of n groups, the sum of its columns' values. */
 static void sum_groups(const groups* g, int64_t n, const double* columns, double* totals) {
   for (int64_t i = 0; i < n; i++) {
     totals[i] = 0;
@@ -135,20 +137,20 @@ static void sum_groups(const groups* g, int64_t n, const double* columns, double
   }
 }
 
-/* A loop of columns over groups of an image; out NULL: a sum. */
+/* Runs a column loop over n columns of an image. When out is NULL, the loop adds to sums. */
 static void run_columns(const groups* g, int loop, int64_t n, double* sums, char* out, char* x, double* first,
                         double* second) {
   const int64_t pixel = channels_of(g) * shmt__tensor_item_bytes(g->x);
-  shmt__columns l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
+  shmt__column_loop l = {.loop = loop, .dtype = g->x->dtype, .is_sum = !out, .n = n, .rows = g->plane,
                      .n_matrices = out ? 1 : 2, .n_params = out ? 2 : 1,
                      .data = {out ? out : (char*)sums, x}, .strides = {pixel, pixel}};
 
   l.data[l.n_matrices + 1] = (char*)first;
   if (second) l.data[l.n_matrices + 2] = (char*)second;
-  shmt__columns_run(&l);
+  shmt__column_loop_run(&l);
 }
 
-/* n groups of an image whose channels come last, from k on, which are COLUMNS channels at most. */
+/* Normalises n groups, from k on, of one channels-last image. They have at most COLUMNS channels. */
 static void forward_columns(const groups* g, int64_t k, int64_t n) {
   const int64_t many = n * g->per_group, channel = k % g->n_groups * g->per_group;
   const double count = (double)(g->per_group * g->plane);
@@ -175,7 +177,7 @@ static void forward_columns(const groups* g, int64_t k, int64_t n) {
   run_columns(g, SHMT_LOOP_columns_affine, many, NULL, out, x, scales, shifts);
 }
 
-static void forward_last(void* ctx, int64_t begin, int64_t end) {
+static void forward_channels_last(void* ctx, int64_t begin, int64_t end) {
   const groups* g = ctx;
   const int64_t most = COLUMNS / g->per_group;
 
@@ -187,7 +189,8 @@ static void forward_last(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Group k, which lies dense in x and grad, to out, which may be x; NULL: only the sums. */
+/* The gradient of group k, which is contiguous at x and grad, to out, which may be x. When out is NULL, computes only the
+ * sums. */
 static void backward_group(const groups* g, int64_t k, char* x, char* grad, char* out) {
   const shmt_dtype dtype = g->x->dtype;
   const int64_t nbytes = g->plane * shmt__tensor_item_bytes(g->x);
@@ -198,7 +201,7 @@ static void backward_group(const groups* g, int64_t k, char* x, char* grad, char
   for (int64_t i = 0; i < g->per_group; i++) {
     const int64_t at = k * g->per_group + i;
     const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-    const shmt__norm_shape shape = {.mean = mean};
+    const shmt__norm_args shape = {.mean = mean};
     double* one = sums_of(g, 0) + at;
     double* with_x = sums_of(g, 1) + at;
     *one = *with_x = 0;
@@ -211,7 +214,7 @@ static void backward_group(const groups* g, int64_t k, char* x, char* grad, char
   }
   for (int64_t i = 0; out && i < g->per_group; i++) {
     const double weight = shmt__norm_load(g->weight, k % g->n_groups * g->per_group + i, 1);
-    const shmt__norm_shape shape = {.mean = mean,
+    const shmt__norm_args shape = {.mean = mean,
                                     .scale = scale,
                                     .weight = weight,
                                     .shift = -sum / count,
@@ -230,13 +233,13 @@ static void backward_groups(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void backward_apart(void* ctx, int64_t begin, int64_t end) {
+static void backward_gathered(void* ctx, int64_t begin, int64_t end) {
   groups* g = ctx;
   const int64_t block = g->per_group * g->plane * shmt__tensor_item_bytes(g->x);
   void* x = NULL;
 
   if (shmt__alloc((uint64_t)(2 * block), &x) != SHMT_OK) {
-    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after the pieces are done */
+    atomic_store_explicit(&g->failed, true, memory_order_relaxed); /* read after all tasks have ended */
     return;
   }
   char* const grad = (char*)x + block;
@@ -277,8 +280,8 @@ static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, co
 
 static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
 
-/* Groups whose columns stand side by side are walked together, whole images where there are as many for every thread.
- * Else they are one piece, and the columns' rows are shared out. */
+/* Groups in a task of the column algorithm: those of whole images, when there are enough images for all threads. Otherwise
+ * there is one task, whose rows the column loop divides among the threads. */
 static int64_t grain_of_columns(const groups* g) {
   const int64_t threads = shmt__num_threads(), images = (g->n + threads - 1) / threads;
 
@@ -321,9 +324,9 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
     g.mean = means;
     g.rstd = scales;
     void (*const run)(void*, int64_t, int64_t) = format == SHMT_CONTIGUOUS_FORMAT       ? forward_groups
-                                                 : plane == 1 || g.per_group > COLUMNS ? forward_apart
-                                                                                       : forward_last;
-    shmt__parallel_for(n * group, run == forward_last ? grain_of_columns(&g) : grain_of(&g), run, &g);
+                                                 : plane == 1 || g.per_group > COLUMNS ? forward_gathered
+                                                                                       : forward_channels_last;
+    shmt__parallel_for(n * group, run == forward_channels_last ? grain_of_columns(&g) : grain_of(&g), run, &g);
     SHMT_TRY(check_memory(&g));
   }
   *out = SHMT_TAKE(result);
@@ -332,7 +335,7 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
   return SHMT_OK;
 }
 
-/* The sums over the batch, per channel: of grad, or of grad * (x - mean) * rstd. */
+/* The gradient of the bias (which == 0) or of the weight: sums over the batch of grad, or of grad * (x - mean) * rstd. */
 static void channel_sums(const groups* g, int which, shmt_tensor* to) {
   const double* sums = sums_of(g, which);
 
@@ -391,7 +394,7 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
     g.rstd = scales;
     g.sums = sums;
     g.out = for_input;
-    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_apart, &g);
+    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_gathered, &g);
     SHMT_TRY(check_memory(&g));
     if (for_weight) channel_sums(&g, 1, for_weight);
     if (for_bias) channel_sums(&g, 0, for_bias);

@@ -1,4 +1,4 @@
-/* ops/normalization/layer_norm.c -- layer and RMS normalisation, forward and backward. */
+/* ops/normalization/layer_norm.c -- native_layer_norm and RMS norm, and their backward. */
 #include "ops/normalization/normalization.h"
 
 #include "generated/impls.h"
@@ -21,12 +21,12 @@ typedef struct layer_job {
 
 void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
-  const shmt__short_norm shape = {.length = j->length, .eps = j->eps, .uncentred = j->uncentred};
+  const shmt__short_norm_args shape = {.length = j->length, .eps = j->eps, .uncentred = j->uncentred};
   shmt_tensor* const stats[2] = {j->mean, j->rstd};
-  double moments[2][SHMT_NORMS_ABREAST];
+  double moments[2][SHMT_SHORT_ROWS_PER_BLOCK];
 
   for (int64_t r = begin, n; r < end; r += n) {
-    n = end - r < SHMT_NORMS_ABREAST ? end - r : SHMT_NORMS_ABREAST;
+    n = end - r < SHMT_SHORT_ROWS_PER_BLOCK ? end - r : SHMT_SHORT_ROWS_PER_BLOCK;
     char* data[6] = {shmt__norm_data(j->out) + r * step, shmt__norm_data(j->x) + r * step, shmt__norm_data(j->weight),
                      shmt__norm_data(j->bias), (char*)moments[0], (char*)moments[1]};
     shmt__loops[SHMT_LOOP_short_norm][j->x->dtype](data, NULL, n, &shape);
@@ -43,12 +43,12 @@ static void layer_rows(void* ctx, int64_t begin, int64_t end) {
   const shmt__norm_rows* j = &((const layer_job*)ctx)->rows;
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
-  if (j->length <= SHMT_SHORT_NORM) {
+  if (j->length <= SHMT_SHORT_ROW) {
     shmt__norm_short_rows(j, begin, end);
     return;
   }
   for (int64_t r = begin; r < end; r++) {
-    shmt__norm_shape shape = {0};
+    shmt__norm_args shape = {0};
     char* x = shmt__norm_data(j->x) + r * step;
     shmt__norm_moments(j->x->dtype, x, j->length, j->eps, j->uncentred, &shape.mean, &shape.scale);
     char* data[4] = {shmt__norm_data(j->out) + r * step, x, shmt__norm_data(j->weight), shmt__norm_data(j->bias)};
@@ -103,7 +103,7 @@ shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, co
   return SHMT_OK;
 }
 
-/* Rows of the last dims normalised; RMS takes no mean off and makes none. */
+/* Normalises rows, which are the last dims. mean == NULL: RMS norm, which subtracts no mean. */
 static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints shape, shmt_tensor* weight,
                                  shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,
                                  shmt_tensor** rstd) {
@@ -163,7 +163,7 @@ static void layer_backward_rows(void* ctx, int64_t begin, int64_t end) {
   const int64_t step = j->length * shmt__tensor_item_bytes(j->x);
 
   for (int64_t r = begin; r < end; r++) {
-    const shmt__norm_shape shape = {.mean = shmt__norm_load(j->mean, r, 0), .scale = shmt__norm_load(j->rstd, r, 1),
+    const shmt__norm_args shape = {.mean = shmt__norm_load(j->mean, r, 0), .scale = shmt__norm_load(j->rstd, r, 1),
                                     .uncentred = !j->mean};
     char* data[6] = {j->out ? shmt__norm_data(j->out) + r * step : NULL,
                      shmt__norm_data(j->x) + r * step,
@@ -204,7 +204,7 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   if (wants_input)
     SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(input), input->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   layer_job j = {.grad = g, .rows = {.x = x, .weight = w, .mean = m, .rstd = s, .length = length, .out = result}};
-  /* Rows' own gradients are independent; the sums over rows are not. */
+  /* The gradients of rows are independent, so threads share them; the sums over rows run on one thread. */
   if (wants_input && rows > 0 && length > 0)
     shmt__parallel_for(rows, GRAIN / length + 1, layer_backward_rows, &j);
   j.rows.out = NULL;
@@ -215,7 +215,7 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   return SHMT_OK;
 }
 
-/* The gradients that `wants` asks for, of input, weight and bias. */
+/* Computes those of the gradients of input, weight and bias that `wants` asks for. */
 static shmt_status layer_gradients(shmt_tensor* grad_out, shmt_tensor* input, shmt_ints shape, shmt_tensor* mean,
                                    shmt_tensor* rstd, shmt_tensor* weight, const bool wants[3],
                                    shmt_tensor** const outs[3]) {

@@ -1,4 +1,4 @@
-/* ops/normalization/normalization.h -- what the normalisations share.
+/* ops/normalization/normalization.h -- checks, statistics and short rows, shared by all normalisations.
  *
  * Statistics are kept in double and stored in the input's dtype (float32 for 16-bit floats).
  */
@@ -14,15 +14,15 @@
 
 #include <math.h>
 
-/* Are the last dims of input, weight and bias (either may be NULL) as shape says? Errors: SHMT_E_RUNTIME. */
+/* Checks that the last dims of input, and weight and bias (either may be NULL), have this shape. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
                                    const shmt_tensor* bias);
 
-/* Parameters have the input's dtype, or are all float32 beside one of 16 bits; NULL ones are skipped, and those of an
- * input without elements. Errors: SHMT_E_RUNTIME. */
+/* Checks that the parameters have the input's dtype, or are all float32 when the input is a 16-bit float. NULLs are skipped;
+ * an empty input passes. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_norm_dtypes(const shmt_tensor* input, const shmt_tensor* const* parameters, int n);
 
-/* t dense in dtype, a new reference; *out stays NULL when t is. */
+/* t as a contiguous tensor of dtype, a new reference. *out stays NULL when t is NULL. */
 static inline shmt_status shmt__norm_dense(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
@@ -43,7 +43,7 @@ static inline double shmt__norm_load(const shmt_tensor* t, int64_t i, double mis
       shmt__scalar_load((const char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t), t->dtype));
 }
 
-/* Nothing when t is NULL or empty. */
+/* Stores element i of a dense t. Does nothing when t is NULL or empty. */
 static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
   if (!t || t->numel == 0) return;
   if (SHMT_LIKELY(t->dtype == SHMT_FLOAT32))
@@ -53,22 +53,22 @@ static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
                               (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
 }
 
-/* Dense rows of `length` elements, normalised and, where weight and bias are not NULL, scaled and shifted by these, which
- * have a row's elements and the dtype of x. The statistics are stored where there is a tensor for them. */
+/* Contiguous rows of `length` elements to normalise. weight and bias, when not NULL, have a row's elements and the dtype of
+ * x. The statistics are stored where their tensor is not NULL. */
 typedef struct shmt__norm_rows {
   shmt_tensor *x, *out, *weight, *bias, *mean, *rstd;
   int64_t length;
   double eps;
-  bool uncentred; /* means are not taken off */
+  bool uncentred; /* RMS norm: the mean is not subtracted */
 } shmt__norm_rows;
 
-/* Rows [begin, end) of at most SHMT_SHORT_NORM elements, many of them at a time. */
+/* Normalises rows [begin, end), which have at most SHMT_SHORT_ROW elements, many rows at a time. */
 void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end);
 
-/* Mean (0 when uncentred) and inverse deviation from it of a dense run. */
+/* The mean (0 when uncentred) and the inverse standard deviation of n contiguous elements. */
 static inline void shmt__norm_moments(shmt_dtype dtype, char* x, int64_t n, double eps, bool uncentred, double* mean,
                                       double* scale) {
-  shmt__norm_shape shape = {0};
+  shmt__norm_args shape = {0};
   double sum = 0, square = 0;
   char* data[3] = {(char*)&sum, x, NULL};
 

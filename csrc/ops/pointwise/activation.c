@@ -1,4 +1,4 @@
-/* ops/pointwise/activation.c -- activation functions with a choice of formula, gates and learned slopes. */
+/* ops/pointwise/activation.c -- activation functions that are more than one loop: gelu (two approximations), glu, prelu. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -18,7 +18,7 @@ static shmt_status is_tanh(const char* approximate, bool* out) {
   return SHMT_OK;
 }
 
-shmt_status shmt__family_softshrink(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_softshrink(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                     shmt_tensor** out) {
   const double by = shmt__scalar_to_double(a);
   const double most = self->dtype == SHMT_FLOAT64    ? DBL_MAX
@@ -29,7 +29,7 @@ shmt_status shmt__family_softshrink(const shmt__pointwise* p, shmt_tensor* self,
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) != 2 || (by >= 0 && by <= most), SHMT_E_RUNTIME,
                "lambda must be in range [0, %g] for input dtype %s, but found %g", most,
                shmt__dtype_title(self->dtype), by);
-  return shmt__family_unary_1(p, self, a, out);
+  return shmt__pointwise_unary_1(p, self, a, out);
 }
 
 shmt_status shmt__gelu(shmt_tensor* self, const char* approximate, shmt_tensor** out) {
@@ -38,7 +38,7 @@ shmt_status shmt__gelu(shmt_tensor* self, const char* approximate, shmt_tensor**
   SHMT_TRY(is_tanh(approximate, &by_tanh));
   const shmt__pointwise p = {"gelu", by_tanh ? SHMT_LOOP_gelu_tanh : SHMT_LOOP_gelu,
                              SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
-  return shmt__family_unary(&p, self, out);
+  return shmt__pointwise_unary(&p, self, out);
 }
 
 shmt_status shmt__gelu_backward(shmt_tensor* grad_output, shmt_tensor* self,
@@ -49,12 +49,12 @@ shmt_status shmt__gelu_backward(shmt_tensor* grad_output, shmt_tensor* self,
   const shmt__pointwise p = {"gelu_backward",
                              by_tanh ? SHMT_LOOP_gelu_tanh_backward : SHMT_LOOP_gelu_backward,
                              SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
-  return shmt__family_binary(&p, grad_output, self, out);
+  return shmt__pointwise_binary(&p, grad_output, self, out);
 }
 
 /* --- gated linear units ------------------------------------------------------------------- */
 
-/* The dim to halve, from 0 on. */
+/* Wraps dim and checks that its size is even. */
 static shmt_status check_even_dim(const shmt_tensor* self, int64_t dim, int64_t* out) {
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "glu does not support scalars because halving size must be even");
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, out));
@@ -63,7 +63,7 @@ static shmt_status check_even_dim(const shmt_tensor* self, int64_t dim, int64_t*
   return SHMT_OK;
 }
 
-/* The first or second half of t along dim: an alias, a new reference. */
+/* A view of the first (which == 0) or second half of t along dim. New reference. */
 static shmt_status half_of(shmt_tensor* t, int64_t dim, int which, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
 
@@ -81,7 +81,7 @@ shmt_status shmt__glu(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_TRY(check_even_dim(self, dim, &dim));
   SHMT_TRY(half_of(self, dim, 0, &value));
   SHMT_TRY(half_of(self, dim, 1, &gate));
-  return shmt__family_binary(&p, value, gate, out);
+  return shmt__pointwise_binary(&p, value, gate, out);
 }
 
 shmt_status shmt__glu_backward(shmt_tensor* grad_output, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
@@ -103,13 +103,13 @@ shmt_status shmt__glu_backward(shmt_tensor* grad_output, shmt_tensor* self, int6
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(half_of(result, dim, 0, &value_grad));
   SHMT_TRY(half_of(result, dim, 1, &gate_grad));
-  SHMT_TRY(shmt__family_binary(&of_value, grad_output, gate, &value_grad));
-  SHMT_TRY(shmt__family_ternary(&of_gate, grad_output, value, gate, &gate_grad));
+  SHMT_TRY(shmt__pointwise_binary(&of_value, grad_output, gate, &value_grad));
+  SHMT_TRY(shmt__pointwise_ternary(&of_gate, grad_output, value, gate, &gate_grad));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
 
-/* --- learned slopes ------------------------------------------------------------------------- */
+/* --- prelu ---------------------------------------------------------------------------------- */
 
 shmt_status shmt__prelu(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) slopes = NULL;

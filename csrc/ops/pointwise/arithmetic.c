@@ -1,5 +1,5 @@
-/* ops/pointwise/arithmetic.c -- arithmetic that is more than one loop: rounded division, powers, conjugates, complex numbers from
- * two real ones. */
+/* ops/pointwise/arithmetic.c -- arithmetic that is more than one loop: div with a rounding mode, pow, products with
+ * conjugates, complex and polar. */
 #include "base/promote.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -24,11 +24,11 @@ shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* ro
   static const shmt__pointwise cut = {"div_trunc", SHMT_LOOP_div_trunc, SHMT_PROMOTE_ARITHMETIC,
                                       SHMT_DTYPE_NONE, false};
 
-  if (!rounding_mode) return shmt__family_binary(&exact, self, other, out);
+  if (!rounding_mode) return shmt__pointwise_binary(&exact, self, other, out);
   if (shmt__text_is(rounding_mode, "floor"))
-    return shmt__family_binary_division(&floored, self, other, out);
+    return shmt__pointwise_binary_division(&floored, self, other, out);
   if (shmt__text_is(rounding_mode, "trunc"))
-    return shmt__family_binary_division(&cut, self, other, out);
+    return shmt__pointwise_binary_division(&cut, self, other, out);
   SHMT_FAIL(SHMT_E_RUNTIME,
             "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '%s'",
             rounding_mode);
@@ -36,7 +36,7 @@ shmt_status shmt__div_mode(shmt_tensor* self, shmt_tensor* other, const char* ro
 
 /* --- powers ------------------------------------------------------------------------- */
 
-/* Exponents that are cheaper, and exact, as something else. -1: none. */
+/* The loop of a cheaper and exact function for this exponent (square, sqrt, ...); -1 when there is none. */
 static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
   const double e = shmt__scalar_to_double(exponent);
 
@@ -50,8 +50,8 @@ static int special_power(shmt_dtype dtype, shmt_scalar exponent) {
   return -1;
 }
 
-/* A power that is a copy of t. */
-static shmt_status give_power(shmt_tensor* t, shmt_tensor** out) {
+/* The result of pow is t itself: copies it to out or clones it. */
+static shmt_status copy_to_result(shmt_tensor* t, shmt_tensor** out) {
   if (*out == t) return SHMT_OK;
   return *out ? shmt__write_out("pow", t, *out) : shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
 }
@@ -70,27 +70,27 @@ shmt_status shmt__pow_scalar(shmt_tensor* self, shmt_scalar exponent, shmt_tenso
                                  (self->flags & SHMT_TENSOR_WRAPPED_NUMBER) != 0));
   SHMT_TRY(shmt__result_type_add_scalar(&result, exponent));
   SHMT_TRY(shmt__result_type_get(&result, &dtype));
-  /* Beyond the range of 32 bits it is infinite; integers and halves refuse it. */
+  /* An exponent beyond the range of float32 counts as infinite; integers and 16-bit floats refuse it. */
   if (dtype != SHMT_FLOAT32 && dtype != SHMT_COMPLEX64) SHMT_TRY(shmt__scalar_check(exponent, dtype));
   if (dtype == SHMT_BOOL) { /* True and False are 1 and 0 */
-    if (shmt__scalar_to_bool(exponent)) return give_power(self, out);
+    if (shmt__scalar_to_bool(exponent)) return copy_to_result(self, out);
     SHMT_TRY(shmt_op_eq_Tensor(self, self, &number)); /* all True */
-    return give_power(number, out);
+    return copy_to_result(number, out);
   }
   if (dtype == self->dtype) {
     const int row = special_power(dtype, exponent);
-    /* Exact also where a part is infinite or NaN. */
+    /* A copy is exact also where the real or imaginary part is infinite or NaN. */
     if (kind == 3 && exponent.tag != SHMT_SCALAR_COMPLEX && shmt__scalar_to_double(exponent) == 1) {
-      return give_power(self, out);
+      return copy_to_result(self, out);
     }
     if (row >= 0) {
       const shmt__pointwise special = {"pow", (uint32_t)row, SHMT_PROMOTE_ARITHMETIC,
                                        SHMT_DTYPE_NONE, false};
-      return shmt__family_unary(&special, self, out);
+      return shmt__pointwise_unary(&special, self, out);
     }
   }
-  SHMT_TRY(shmt__tensor_of_number(exponent, &number));
-  return shmt__family_binary(&general, self, number, out);
+  SHMT_TRY(shmt__wrapped_scalar_tensor(exponent, &number));
+  return shmt__pointwise_binary(&general, self, number, out);
 }
 
 /* float_power: float64, or complex128 when either side is complex. */
@@ -121,7 +121,7 @@ shmt_status shmt__float_power_tensor_scalar(shmt_tensor* self, shmt_scalar expon
                     float_power_dtype(shmt__is_complex(self->dtype) ||
                                       exponent.tag == SHMT_SCALAR_COMPLEX),
                     &base));
-  /* As float: a negative integer is a fine exponent here. */
+  /* As a float: here a negative integer is a valid exponent. */
   if (exponent.tag != SHMT_SCALAR_COMPLEX)
     exponent = shmt__scalar_float(shmt__scalar_to_double(exponent));
   return shmt_op_pow_Tensor_Scalar(base, exponent, out);
@@ -137,7 +137,7 @@ shmt_status shmt__float_power_scalar(shmt_scalar self, shmt_tensor* exponent, sh
   return shmt_op_pow_Scalar(self, power, out);
 }
 
-/* The in-place forms do not change a dtype. */
+/* An in-place form cannot change the dtype, so self must have the dtype of the result. */
 static shmt_status check_float_power(const shmt_tensor* self, bool is_complex) {
   const shmt_dtype dtype = float_power_dtype(is_complex || shmt__is_complex(self->dtype));
 
@@ -161,7 +161,7 @@ shmt_status shmt__float_power_scalar_(shmt_tensor* self, shmt_scalar exponent) {
   return shmt_op_pow__Tensor_Scalar(self, exponent);
 }
 
-shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
+shmt_status shmt__pointwise_heaviside(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* values,
                                    shmt_tensor** out) {
   SHMT_REQUIRE(!shmt__is_complex(self->dtype) && !shmt__is_complex(values->dtype) &&
                    (!*out || !shmt__is_complex((*out)->dtype)),
@@ -169,7 +169,7 @@ shmt_status shmt__family_heaviside(const shmt__pointwise* p, shmt_tensor* self, 
   SHMT_REQUIRE(self->dtype == values->dtype && (!*out || (*out)->dtype == self->dtype),
                SHMT_E_RUNTIME,
                "heaviside is not yet implemented for tensors with different dtypes.");
-  return shmt__family_binary(p, self, values, out);
+  return shmt__pointwise_binary(p, self, values, out);
 }
 
 /* --- conjugates --------------------------------------------------------------------- */
@@ -223,13 +223,13 @@ shmt_status shmt__scale_conj(shmt_tensor* self, shmt_scalar factor, shmt_tensor*
     return SHMT_OK;
   }
   if (factor.tag == SHMT_SCALAR_COMPLEX) factor.v.z[1] = -factor.v.z[1];
-  SHMT_TRY(shmt__tensor_of_number(factor, &number));
+  SHMT_TRY(shmt__wrapped_scalar_tensor(factor, &number));
   return shmt_op_mul_Tensor(self, number, out);
 }
 
 /* --- complex from two reals -------------------------------------------------------- */
 
-/* out as pairs (a, b) of reals; both inputs broadcast. */
+/* complex and polar. Both inputs broadcast; out is filled as pairs (a, b) of reals, which polar then converts. */
 static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_tensor** out,
                               bool polar);
 
@@ -241,7 +241,7 @@ shmt_status shmt__polar(shmt_tensor* abs, shmt_tensor* angle, shmt_tensor** out)
   return from_parts("polar", abs, angle, out, true);
 }
 
-/* A new result in the memory order that a loop over both would give it. */
+/* Allocates a result with the memory layout that a binary loop over both inputs would choose. */
 static shmt_status allocate_parts(const char* name, shmt_tensor* first, shmt_tensor* second, shmt_dtype dtype,
                                   shmt_tensor** out) {
   shmt_iter it;
@@ -278,7 +278,7 @@ static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor*
   else
     SHMT_TRY(allocate_parts(name, first, second, dtype, &work));
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
-    /* The complex result seen as reals: every second element is a real part. */
+    /* Views of the result's memory as reals: part 0 is every second element from the first, part 1 from the second. */
     const shmt_dtype real = shmt__to_real_dtype(dtype);
     for (int part = 0; part < 2; part++) {
       SHMT_AUTO(shmt_tensor) half = NULL;

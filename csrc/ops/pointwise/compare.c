@@ -1,4 +1,4 @@
-/* ops/pointwise/compare.c -- comparisons of whole tensors, and with tolerances. */
+/* ops/pointwise/compare.c -- equal, isclose and allclose. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -24,14 +24,15 @@ static shmt_status holds_everywhere(shmt_tensor* mask, bool* out) {
   return read_bool(all, out);
 }
 
-/* Whether a condition holds for two tensors of one shape. */
+/* What two tensors of one shape are tested for. */
 typedef struct condition {
-  bool is_equal; /* else near */
+  bool is_equal; /* true: equal; false: close, with the tolerances below */
   double rtol, atol;
   bool equal_nan;
 } condition;
 
-enum { PIECE = 1 << 15 }; /* elements compared at a time: their masks stay in the cache, and the first miss ends it */
+/* Elements that a thread compares at a time: the masks stay in the cache, and the first block that differs ends the test. */
+enum { BLOCK = 1 << 15 };
 
 static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
   SHMT_AUTO(shmt_tensor) mask = NULL;
@@ -43,13 +44,13 @@ static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b,
   return holds_everywhere(mask, out);
 }
 
-/* The same, half by half along the dim with the longest steps. */
-static shmt_status holds_in_pieces(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
+/* As holds_for, block by block: divides the tensors in two along the dim with the largest stride until they are small. */
+static shmt_status holds_in_blocks(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
   int64_t dim = -1;
 
   for (int d = 0; d < a->n_dims; d++)
     if (a->sizes[d] > 1 && (dim < 0 || a->strides[d] > a->strides[dim])) dim = d;
-  if (a->numel <= PIECE * (int64_t)shmt__num_threads() || dim < 0) return holds_for(c, a, b, out);
+  if (a->numel <= BLOCK * (int64_t)shmt__num_threads() || dim < 0) return holds_for(c, a, b, out);
   const int64_t half = a->sizes[dim] / 2;
   *out = true;
   for (int k = 0; k < 2 && *out; k++) {
@@ -58,14 +59,14 @@ static shmt_status holds_in_pieces(const condition* c, shmt_tensor* a, shmt_tens
     const int64_t length = k == 0 ? half : a->sizes[dim] - half;
     SHMT_TRY(shmt_op_narrow(a, dim, k * half, length, &some_a));
     SHMT_TRY(shmt_op_narrow(b, dim, k * half, length, &some_b));
-    SHMT_TRY(holds_in_pieces(c, some_a, some_b, out));
+    SHMT_TRY(holds_in_blocks(c, some_a, some_b, out));
   }
   return SHMT_OK;
 }
 
 shmt_status shmt__equal(shmt_tensor* self, shmt_tensor* other, bool* out) {
   *out = shmt__same_sizes(self, other);
-  return *out ? holds_in_pieces(&(condition){.is_equal = true}, self, other, out) : SHMT_OK;
+  return *out ? holds_in_blocks(&(condition){.is_equal = true}, self, other, out) : SHMT_OK;
 }
 
 /* mask |= more */
@@ -78,7 +79,7 @@ static shmt_status or_into(shmt_tensor** mask, shmt_tensor* more) {
   return SHMT_OK;
 }
 
-/* Both NaN. */
+/* A mask of the elements where a and b are both NaN. */
 static shmt_status both_nan(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a_nan = NULL;
   SHMT_AUTO(shmt_tensor) b_nan = NULL;
@@ -88,7 +89,7 @@ static shmt_status both_nan(shmt_tensor* a, shmt_tensor* b, shmt_tensor** out) {
   return shmt_op_logical_and(a_nan, b_nan, out);
 }
 
-/* |a - b| is finite and at most atol + |rtol * b|. */
+/* A mask: |a - b| is finite and at most atol + |rtol * b|. */
 static shmt_status is_near(shmt_tensor* a, shmt_tensor* b, double rtol, double atol,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) scaled = NULL;
@@ -99,7 +100,7 @@ static shmt_status is_near(shmt_tensor* a, shmt_tensor* b, double rtol, double a
   SHMT_AUTO(shmt_tensor) within = NULL;
 
   SHMT_TRY(shmt_op_mul_Scalar(b, shmt__scalar_float(rtol), &scaled));
-  SHMT_TRY(shmt_op_abs(scaled, &allowed)); /* real of complex ones */
+  SHMT_TRY(shmt_op_abs(scaled, &allowed)); /* real, also for complex b */
   shmt__tensor_release(SHMT_TAKE(scaled));
   SHMT_TRY(shmt_op_add__Scalar(allowed, shmt__scalar_float(atol), shmt__scalar_int(1)));
   SHMT_TRY(shmt_op_sub_Tensor(a, b, shmt__scalar_int(1), &difference));
@@ -131,7 +132,7 @@ shmt_status shmt__isclose(shmt_tensor* self, shmt_tensor* other, double rtol, do
     SHMT_TRY(or_into(&close, nan));
   }
   if (rtol > 0 || atol > 0) {
-    /* Whole numbers are compared as floats: rtol is a fraction. */
+    /* Integers are compared as floats, because rtol is a fraction. */
     SHMT_TRY(shmt_op_to_dtype(other, kind < 2 ? shmt__default_dtype() : other->dtype, false, false,
                               SHMT_MEMORY_FORMAT_NONE, &wide));
     SHMT_TRY(shmt_op_to_dtype(self, kind == 0 ? shmt__default_dtype() : self->dtype, false, false,
@@ -147,5 +148,5 @@ shmt_status shmt__allclose(shmt_tensor* self, shmt_tensor* other, double rtol, d
                            bool equal_nan, bool* out) {
   const condition c = {false, rtol, atol, equal_nan};
 
-  return shmt__same_sizes(self, other) ? holds_in_pieces(&c, self, other, out) : holds_for(&c, self, other, out);
+  return shmt__same_sizes(self, other) ? holds_in_blocks(&c, self, other, out) : holds_for(&c, self, other, out);
 }

@@ -1,4 +1,4 @@
-/* ops/pointwise/conj_neg_views.c -- tensors that are the conjugate or the negative of what lies in memory. */
+/* ops/pointwise/conj_neg_views.c -- lazy conj and neg: views whose elements are the conjugate or negative of the memory. */
 #include "ops/pointwise/conj_neg_views.h"
 
 #include "base/promote.h"
@@ -13,7 +13,7 @@ static bool is_complex(const shmt_tensor* t) {
   return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
 }
 
-/* The same memory with other bits. */
+/* A view of the same memory with the given conj and neg bits. */
 static shmt_status with_bits(shmt_tensor* t, uint32_t bits, shmt_tensor** out) {
   SHMT_TRY(shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out));
   shmt__tensor_set_conj_neg(*out, bits);
@@ -39,7 +39,7 @@ shmt_status shmt__resolve_conj_neg(shmt_tensor* t, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* Store values behind the bits of t, which takes over their sizes. */
+/* Writes values to the memory of t so that t, read through its bits, equals them. t is resized to their sizes. */
 static shmt_status write_back(shmt_tensor* t, shmt_tensor* values) {
   SHMT_AUTO(shmt_tensor) raw = NULL;
   SHMT_TRY(shmt__tensor_resize(t, shmt__tensor_sizes(values), SHMT_MEMORY_FORMAT_NONE));
@@ -51,11 +51,11 @@ static shmt_status write_back(shmt_tensor* t, shmt_tensor* values) {
 
 /* --- the kernel of the keys Conjugate and Negative ---------------------------------------------- */
 
-/* What replaces the arguments of a call. */
+/* A copy of a call's arguments in which tensors with bits are replaced by resolved ones. */
 typedef struct replacement {
   shmt_value* args;
   int n;
-  bool is_recorded; /* a composite under Autograd: what is done to its arguments is recorded */
+  bool is_recorded; /* the call is a composite under Autograd: resolving must be recorded */
 } replacement;
 
 static shmt_status resolve_one(const replacement* r, shmt_tensor* t, shmt_tensor** out) {
@@ -71,18 +71,18 @@ static bool has_conj_neg(shmt_tensors list) {
   return false;
 }
 
-/* The list with resolved tensors: memory and references of its own. */
+/* A new list with resolved tensors. It owns its memory and references. */
 static shmt_status resolve_list(const replacement* r, shmt_tensors list, shmt_value* out) {
   void* data = NULL;
   SHMT_TRY(shmt__alloc_zeroed((uint64_t)list.len * sizeof(shmt_tensor*), &data));
   shmt_tensor** fresh = data;
-  out->v.tensors = (shmt_tensors){fresh, list.len}; /* freed by the caller, also when this fails */
+  out->v.tensors = (shmt_tensors){fresh, list.len}; /* the caller frees it, also when this function fails */
   for (int64_t i = 0; i < list.len; i++)
     if (list.data[i]) SHMT_TRY(resolve_one(r, list.data[i], &fresh[i]));
   return SHMT_OK;
 }
 
-/* Replaced values are those that differ from the originals. */
+/* Fills r->args. A value that differs from the original is a replacement, which release_replacements releases. */
 static shmt_status resolve_arguments(replacement* r, const shmt_value* args) {
   memcpy(r->args, args, (size_t)r->n * sizeof *args);
   for (int i = 0; i < r->n; i++) {
@@ -117,7 +117,7 @@ static shmt_status write_arguments(const replacement* r, const shmt_schema* sche
   return SHMT_OK;
 }
 
-static void give_back(replacement* r, const shmt_value* args) {
+static void release_replacements(replacement* r, const shmt_value* args) {
   for (int i = 0; i < r->n; i++) {
     if (args[i].tag == SHMT_VALUE_TENSOR && r->args[i].v.tensor != args[i].v.tensor)
       shmt__tensor_release(r->args[i].v.tensor);
@@ -137,7 +137,7 @@ static shmt_status resolve_and_call(void* ctx, const shmt_operator* op, shmt_key
   shmt_status status = resolve_arguments(&r, args);
   if (status == SHMT_OK) status = shmt__operator_call(op, true, below, fresh, results);
   if (status == SHMT_OK) status = write_arguments(&r, op->schema, args);
-  give_back(&r, args);
+  release_replacements(&r, args);
   shmt__dealloc(fresh, nbytes);
   return status;
 }
@@ -176,7 +176,7 @@ shmt_status shmt__conj_physical(shmt_tensor* self, shmt_tensor** out) {
 
 shmt_status shmt__conj_physical_(shmt_tensor* self) {
   if (is_complex(self)) return shmt_op__conj_complex_(self);
-  return shmt_op_copy_(self, self, false); /* still a write: not to leaves that need gradients */
+  return shmt_op_copy_(self, self, false); /* counts as a write: leaves that require grad refuse it */
 }
 
 shmt_status shmt__resolve_conj(shmt_tensor* self, shmt_tensor** out) {

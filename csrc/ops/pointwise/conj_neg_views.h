@@ -1,12 +1,11 @@
-/* ops/pointwise/conj_neg_views.h -- tensors that are the conjugate or the negative of what lies in memory.
+/* ops/pointwise/conj_neg_views.h -- lazy conj and neg: views whose elements are the conjugate or negative of the memory.
  *
  * Note [Conj and neg views]
- * conj() of a complex tensor is a view with a bit set, and so is imag() of such a view, with another
- * bit. Tensors with a bit have the key Conjugate or Negative in their key set. Views pass on through
- * these keys, and so do operators tagged `geometry`, which do not look at elements; of all others
- * the row is filled with shmt__conj_neg_fallback. It makes ordinary tensors of the arguments, calls
- * what is below, and writes what was written to back behind the bits. So kernels never see a bit, and
- * code that reads a tensor's bytes itself must be below these keys or resolve first.
+ * conj() of a complex tensor is a view with a conj bit, and imag() of such a view is a view with a neg bit. A tensor with
+ * a bit has the key Conjugate or Negative in its key set. View operators pass through these keys, and so do operators
+ * tagged `geometry`, which do not read elements. For every other operator these keys call shmt__conj_neg_fallback: it
+ * resolves the arguments to ordinary tensors, calls the kernel below, and writes changed arguments back through their
+ * bits. So kernels never see a bit. Code that reads a tensor's bytes itself must run below these keys or resolve first.
  */
 #ifndef SHMT_OPS_POINTWISE_CONJ_NEG_VIEWS_H
 #define SHMT_OPS_POINTWISE_CONJ_NEG_VIEWS_H
@@ -14,8 +13,8 @@
 #include "dispatch/operator.h"
 #include "tensor/tensor.h"
 
-/* The tensor itself when it has no bit, else its values in memory of their own, not recorded.
- * Errors: of the allocation. New reference. */
+/* The tensor itself when it has no bit, else a copy with its values. Nothing is recorded.
+ * Errors: those of the allocation. New reference. */
 shmt_status shmt__resolve_conj_neg(shmt_tensor* t, shmt_tensor** out);
 
 #endif

@@ -1,4 +1,4 @@
-/* ops/pointwise/pointwise.c -- operators that are one loop: the families. */
+/* ops/pointwise/pointwise.c -- runs operators that are a single element-wise loop. */
 #include "ops/pointwise/pointwise.h"
 
 #include "base/promote.h"
@@ -17,7 +17,8 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
   return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
 }
 
-/* Numbers beside tensors are used in the dtype that the loop calculates in: float32 for halves, but for alpha. */
+/* Do the scalars fit the dtype that the loop computes in? For float16 and bfloat16 that is float32, but alpha must fit the
+ * dtype itself. */
 static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alpha, shmt_dtype dtype) {
   if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
   for (int i = 0; i < n; i++)
@@ -25,9 +26,9 @@ static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alp
   return SHMT_OK;
 }
 
-enum { ALPHA = -1 }; /* the ctx of add and sub: one number */
+enum { ALPHA = -1 }; /* in place of a count of scalars: the ctx is the single scalar alpha of add and sub */
 
-/* ctx: n scalars, or with n == 0 whatever the loop takes. */
+/* Builds the iterator and runs the loop. ctx is n scalars, which are checked; with n == 0 it is whatever the loop takes. */
 static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;
@@ -60,30 +61,30 @@ shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* in
   return run_on(p, inputs, n, ctx, 0, out);
 }
 
-shmt_status shmt__family_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
+shmt_status shmt__pointwise_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self}, 1, NULL, out);
 }
 
-shmt_status shmt__family_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, &a, 1, out);
 }
 
-shmt_status shmt__family_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b}, 2, out);
 }
 
-shmt_status shmt__family_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
+shmt_status shmt__pointwise_hardtanh(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar low, shmt_scalar high,
                                   shmt_tensor** out) {
   const bool is_negative = shmt__scalar_to_double(low) < 0 || shmt__scalar_to_double(high) < 0;
 
   SHMT_REQUIRE(shmt__dtype_kind[self->dtype] != SHMT_KIND_UNSIGNED || !is_negative, SHMT_E_RUNTIME,
                "cannot do hardtanh on an unsigned type with negative limits");
-  return shmt__family_unary_2(p, self, low, high, out);
+  return shmt__pointwise_unary_2(p, self, low, high, out);
 }
 
-shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_2_overlapping(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                              shmt_scalar b, shmt_tensor** out) {
   shmt_iter it;
 
@@ -95,17 +96,17 @@ shmt_status shmt__family_unary_2_overlapping(const shmt__pointwise* p, shmt_tens
   return run(p, &it, (const shmt_scalar[]){a, b}, 2);
 }
 
-shmt_status shmt__family_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
+shmt_status shmt__pointwise_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,
                                  shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self}, 1, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
-shmt_status shmt__family_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                 shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){self, other}, 2, NULL, out);
 }
 
-/* alpha must be of no higher kind than the result: a fraction means nothing to integers. */
+/* alpha must not be of a higher category than the result: an integer result has no use for a fraction. */
 static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self,
                                const shmt_tensor* other, shmt_scalar alpha) {
   int kind = shmt__dtype_category(self->dtype), other_kind = shmt__dtype_category(other->dtype);
@@ -124,13 +125,13 @@ static shmt_status check_alpha(const shmt__pointwise* p, const shmt_tensor* self
   return SHMT_OK;
 }
 
-shmt_status shmt__family_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
+shmt_status shmt__pointwise_binary_alpha(const shmt__pointwise* p, shmt_tensor* self,
                                       shmt_tensor* other, shmt_scalar alpha, shmt_tensor** out) {
   SHMT_TRY(check_alpha(p, self, other, alpha));
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
-shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                              shmt_scalar alpha, shmt_tensor** out) {
   if (SHMT_UNLIKELY(self->dtype == SHMT_BOOL || other->dtype == SHMT_BOOL)) {
     SHMT_REQUIRE(
@@ -146,7 +147,7 @@ shmt_status shmt__family_sub(const shmt__pointwise* p, shmt_tensor* self, shmt_t
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &alpha, ALPHA, out);
 }
 
-shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* self,
+shmt_status shmt__pointwise_binary_division(const shmt__pointwise* p, shmt_tensor* self,
                                          shmt_tensor* other, shmt_tensor** out) {
   int divided_by_zero = 0;
 
@@ -155,37 +156,37 @@ shmt_status shmt__family_binary_division(const shmt__pointwise* p, shmt_tensor* 
   return SHMT_OK;
 }
 
-shmt_status shmt__family_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_1(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, &a, 1, out);
 }
 
-shmt_status shmt__family_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_1_swapped(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                          shmt_scalar a, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){other, self}, 2, &a, 1, out);
 }
 
-shmt_status shmt__family_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_2(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b}, 2, out);
 }
 
-shmt_status shmt__family_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
+shmt_status shmt__pointwise_binary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor* other,
                                   shmt_scalar a, shmt_scalar b, shmt_scalar c, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){self, other}, 2, (const shmt_scalar[]){a, b, c}, 3, out);
 }
 
-shmt_status shmt__family_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_ternary(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_tensor** out) {
   return shmt__pointwise_run(p, (shmt_tensor* const[]){a, b, c}, 3, NULL, out);
 }
 
-shmt_status shmt__family_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_ternary_1(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                    shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
   return run_on(p, (shmt_tensor* const[]){a, b, c}, 3, &value, 1, out);
 }
 
-shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
+shmt_status shmt__pointwise_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_tensor* b,
                                  shmt_tensor* c, shmt_scalar value, shmt_tensor** out) {
   SHMT_REQUIRE(shmt__dtype_category(b->dtype) >= 2 || shmt__dtype_category(c->dtype) >= 2,
                SHMT_E_RUNTIME,
@@ -196,5 +197,5 @@ shmt_status shmt__family_addcdiv(const shmt__pointwise* p, shmt_tensor* a, shmt_
                "torch.trunc(tensor1 / tensor2)).to(input.dtype) for integer inputs and as (input + "
                "value * tensor1 / "
                "tensor2) for float inputs.");
-  return shmt__family_ternary_1(p, a, b, c, value, out);
+  return shmt__pointwise_ternary_1(p, a, b, c, value, out);
 }

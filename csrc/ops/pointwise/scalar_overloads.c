@@ -1,14 +1,14 @@
-/* ops/pointwise/scalar_overloads.c -- forms of operators that take a number where there could be a tensor.
+/* ops/pointwise/scalar_overloads.c -- overloads of operators that take a Scalar in place of a tensor.
  *
- * The number becomes a 0-d tensor that gives way in promotion; then it is the tensor form, which
- * records. */
+ * The scalar becomes a wrapped 0-d tensor, which has the lowest priority in dtype promotion. Then the Tensor overload
+ * runs, which also records for autograd. */
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/scalar_expression.h"
 
 #define WRAPPED(value)             \
   SHMT_AUTO(shmt_tensor) t = NULL; \
-  SHMT_TRY(shmt__tensor_of_number(value, &t))
+  SHMT_TRY(shmt__wrapped_scalar_tensor(value, &t))
 
 /* f.Scalar and f_.Scalar of f.Tensor */
 #define SCALAR_FORMS(NAME, FORM, FORM_)                                                        \
@@ -64,7 +64,7 @@ shmt_status shmt__div_scalar_mode_(shmt_tensor* self, shmt_scalar other,
   return shmt_op_div__Tensor_mode(self, t, rounding_mode);
 }
 
-/* Some have an out= form as well. */
+/* Scalar overloads that also have an out= form. */
 #define OUT_FORM(NAME)                                                                            \
   shmt_status shmt__##NAME##_scalar_out(shmt_tensor* self, shmt_scalar other, shmt_tensor* out) { \
     WRAPPED(other);                                                                               \
@@ -89,7 +89,7 @@ COMPARE_FORMS(le)
 COMPARE_FORMS(gt)
 COMPARE_FORMS(ge)
 
-/* The number first. */
+/* Overloads whose first argument is the Scalar. */
 #define BASE_FORM(FUNCTION, FORM)                                                 \
   shmt_status FUNCTION(shmt_scalar self, shmt_tensor* other, shmt_tensor** out) { \
     WRAPPED(self);                                                                \
@@ -130,6 +130,6 @@ shmt_status shmt__where_scalars(shmt_tensor* condition, shmt_scalar self, shmt_s
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) a = NULL;
   WRAPPED(other);
-  SHMT_TRY(shmt__tensor_of_number(self, &a));
+  SHMT_TRY(shmt__wrapped_scalar_tensor(self, &a));
   return shmt_op_where_self(condition, a, t, out);
 }

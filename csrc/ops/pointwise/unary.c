@@ -1,4 +1,4 @@
-/* ops/pointwise/unary.c -- functions of one number that prepare more than their loop. */
+/* ops/pointwise/unary.c -- unary operators that prepare arguments or results around their loop. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -13,37 +13,37 @@
 
 #include <math.h>
 
-shmt_status shmt__family_neg(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
+shmt_status shmt__pointwise_neg(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out) {
   SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_RUNTIME,
                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying "
                "to invert a mask, use "
                "the `~` or `logical_not()` operator instead.");
-  return shmt__family_unary(p, self, out);
+  return shmt__pointwise_unary(p, self, out);
 }
 
-/* The loop of a complex dtype stores real numbers. */
-shmt_status shmt__family_unary_real(const shmt__pointwise* p, shmt_tensor* self,
+/* For a complex dtype the loop stores real numbers. */
+shmt_status shmt__pointwise_unary_real(const shmt__pointwise* p, shmt_tensor* self,
                                     shmt_tensor** out) {
   shmt__pointwise real = *p;
 
-  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX) return shmt__family_unary(p, self, out);
+  if (shmt__dtype_kind[self->dtype] != SHMT_KIND_COMPLEX) return shmt__pointwise_unary(p, self, out);
   SHMT_REQUIRE(*out != self, SHMT_E_RUNTIME, "In-place %s is not supported for complex tensors.",
                p->name);
   real.result = shmt__to_real_dtype(self->dtype);
-  return shmt__family_unary(&real, self, out);
+  return shmt__pointwise_unary(&real, self, out);
 }
 
-/* angle: integers give the default dtype; their loops store float32. */
-shmt_status shmt__family_unary_angle(const shmt__pointwise* p, shmt_tensor* self,
+/* angle. Integers are cast to the default dtype first. */
+shmt_status shmt__pointwise_unary_angle(const shmt__pointwise* p, shmt_tensor* self,
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
-  if (shmt__dtype_category(self->dtype) >= 2) return shmt__family_unary_real(p, self, out);
+  if (shmt__dtype_category(self->dtype) >= 2) return shmt__pointwise_unary_real(p, self, out);
   SHMT_TRY(shmt__tensor_cast(self, shmt__default_dtype(), &cast));
-  return shmt__family_unary(p, cast, out);
+  return shmt__pointwise_unary(p, cast, out);
 }
 
-/* 10^|decimals|; whether to divide by it. */
+/* The loop gets 10^|decimals|, and whether to divide by it first. */
 shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tensor** out) {
   static const shmt__pointwise plain = {"round", SHMT_LOOP_round, SHMT_PROMOTE_NONE,
                                         SHMT_DTYPE_NONE, true};
@@ -51,8 +51,8 @@ shmt_status shmt__round_decimals(shmt_tensor* self, int64_t decimals, shmt_tenso
                                          SHMT_PROMOTE_NONE, SHMT_DTYPE_NONE, true};
 
   SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, decimals == 0 ? "round_vml_cpu" : "round_cpu");
-  if (decimals == 0) return shmt__family_unary(&plain, self, out);
-  return shmt__family_unary_2(&scaled, self, shmt__scalar_float(pow(10, fabs((double)decimals))),
+  if (decimals == 0) return shmt__pointwise_unary(&plain, self, out);
+  return shmt__pointwise_unary_2(&scaled, self, shmt__scalar_float(pow(10, fabs((double)decimals))),
                               shmt__scalar_int(decimals < 0), out);
 }
 
@@ -69,27 +69,27 @@ shmt_status shmt__nan_to_num(shmt_tensor* self, shmt_opt_float nan, shmt_opt_flo
                          : real == SHMT_FLOAT16 ? 65504.0
                                                 : 3.3895313892515355e38;
 
-  /* Whole numbers are all finite: or-ing them with themselves is the copy. */
-  if (shmt__dtype_category(self->dtype) < 2) return shmt__family_binary(&copy, self, self, out);
+  /* Integers are always finite, so the result is a copy: x | x. */
+  if (shmt__dtype_category(self->dtype) < 2) return shmt__pointwise_binary(&copy, self, self, out);
   const double given[] = {nan.has ? nan.value : 0, posinf.has ? posinf.value : largest,
                           neginf.has ? neginf.value : -largest};
-  shmt_scalar number[3]; /* beyond the range of float: infinite */
+  shmt_scalar number[3]; /* a value beyond the range of float is infinite */
   for (int k = 0; k < 3; k++) number[k] = shmt__scalar_float(is_wide ? given[k] : (double)(float)given[k]);
-  return shmt__family_unary_3(&replace, self, number[0], number[1], number[2], out);
+  return shmt__pointwise_unary_3(&replace, self, number[0], number[1], number[2], out);
 }
 
 shmt_status shmt__logit(shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {
   static const shmt__pointwise p = {"logit", SHMT_LOOP_logit, SHMT_PROMOTE_INT_TO_FLOAT,
                                     SHMT_DTYPE_NONE, false};
 
-  return shmt__family_unary_1(&p, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
+  return shmt__pointwise_unary_1(&p, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
 }
 
 shmt_status shmt__logit_backward(shmt_tensor* grad, shmt_tensor* self, shmt_opt_float eps, shmt_tensor** out) {
   static const shmt__pointwise p = {"logit_backward", SHMT_LOOP_logit_backward, SHMT_PROMOTE_ARITHMETIC,
                                     SHMT_DTYPE_NONE, false};
 
-  return shmt__family_binary_1(&p, grad, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
+  return shmt__pointwise_binary_1(&p, grad, self, shmt__scalar_float(eps.has ? eps.value : NAN), out);
 }
 
 shmt_status shmt__frexp(shmt_tensor* self, shmt_tensor** mantissa, shmt_tensor** exponent) {

@@ -14,7 +14,7 @@
 
 /* --- where ------------------------------------------------------------------------------- */
 
-/* A tensor of the wanted dtype: t itself, or a cast. New reference; a cast number stays one. */
+/* t itself, or a cast of it to dtype. New reference. A 0-d tensor stays 0-d. */
 static shmt_status as_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   if (t->n_dims == 0 && t->dtype != dtype && t->device == SHMT_CPU)
     return shmt__tensor_from_scalar(shmt__scalar_load(shmt__tensor_data(t), t->dtype), dtype, false,
@@ -71,7 +71,8 @@ shmt_status shmt__where_nonzero(shmt_tensor* condition, shmt_tensor_vec* out) {
 
 static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value, shmt_tensor** out);
 
-/* Into a tensor whose places stand for several elements each: filled where any of them is chosen. */
+/* masked_fill_ of an expanded tensor, where several elements share one memory location: the location is filled when the
+ * mask is true for any of them. */
 static shmt_status masked_fill_repeated(shmt_tensor* self, shmt_tensor* mask, shmt_tensor* value) {
   const uint64_t repeated = shmt__expanded_dims(self);
   SHMT_AUTO(shmt_tensor) single = NULL;
@@ -93,7 +94,7 @@ static shmt_status masked_fill(shmt_tensor* self, shmt_tensor* mask, shmt_tensor
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL, SHMT_E_RUNTIME,
                "masked_fill_ only supports boolean masks, but got mask with dtype %s",
                shmt__dtype_ctype(mask->dtype));
-  if (!*out) { /* contiguous, whatever the layout of self and mask */
+  if (!*out) { /* a new result is contiguous, whatever the layouts of self and mask */
     int64_t sizes[SHMT_MAX_DIMS], n;
     SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(mask), sizes, &n));
     SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, shmt__common_device(self, mask, NULL),
@@ -137,7 +138,7 @@ static shmt_status check_clamp(const shmt_tensor* self, bool has_min, bool has_m
   return SHMT_OK;
 }
 
-/* A limit of clamp; torch has no limits for truth values. */
+/* Checks a limit of clamp. As in torch, bool has no clamp. */
 static shmt_status check_limit(shmt_scalar limit, shmt_dtype dtype, const char* what) {
   SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL, dtype, what);
   return shmt__scalar_check(limit, dtype);
@@ -159,9 +160,9 @@ shmt_status shmt__clamp(shmt_tensor* self, shmt_scalar min, shmt_scalar max, shm
   const char* what = !has_max ? "clamp_min_scalar_cpu" : !has_min ? "clamp_max_scalar_cpu" : "clamp_scalar_cpu";
   if (has_min) SHMT_TRY(check_limit(min, dtype, what));
   if (has_max) SHMT_TRY(check_limit(max, dtype, what));
-  if (has_min && has_max) return shmt__family_unary_2(&p, input, min, max, out);
+  if (has_min && has_max) return shmt__pointwise_unary_2(&p, input, min, max, out);
   p.row = has_min ? SHMT_LOOP_clamp_low : SHMT_LOOP_clamp_high;
-  return shmt__family_unary_1(&p, input, has_min ? min : max, out);
+  return shmt__pointwise_unary_1(&p, input, has_min ? min : max, out);
 }
 
 shmt_status shmt__clamp_min(shmt_tensor* self, shmt_scalar min, shmt_tensor** out) {
@@ -182,9 +183,9 @@ shmt_status shmt__clamp_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor*
                                        SHMT_DTYPE_NONE, false};
 
   SHMT_TRY(check_clamp(self, min != NULL, max != NULL));
-  if (!max) return shmt__family_binary(&low, self, min, out);
-  if (!min) return shmt__family_binary(&high, self, max, out);
-  return shmt__family_ternary(&both, self, min, max, out);
+  if (!max) return shmt__pointwise_binary(&low, self, min, out);
+  if (!min) return shmt__pointwise_binary(&high, self, max, out);
+  return shmt__pointwise_ternary(&both, self, min, max, out);
 }
 
 shmt_status shmt__clamp_min_tensor(shmt_tensor* self, shmt_tensor* min, shmt_tensor** out) {
@@ -210,16 +211,15 @@ shmt_status shmt__clamp_max_tensor_out(shmt_tensor* self, shmt_tensor* max, shmt
 
 /* --- lerp ----------------------------------------------------------------------------------- */
 
-/* A weight without dims is promoted as a number of its dtype would be; one with dims has the dtype of
- * the rest, and so has out. */
+/* A 0-d weight takes part in promotion like a scalar. A weight with dims must have the dtype of self, and so must out. */
 shmt_status shmt__lerp(shmt_tensor* self, shmt_tensor* end, shmt_tensor* weight, shmt_tensor** out) {
   static const shmt__pointwise promoted = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
   static const shmt__pointwise exact = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_SAME, SHMT_DTYPE_NONE, true};
 
   SHMT_REQUIRE(self->dtype == end->dtype, SHMT_E_RUNTIME, "expected dtype %s for `end` but got dtype %s",
                shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(end->dtype));
-  if (weight->n_dims == 0) return shmt__family_ternary(&promoted, self, end, weight, out);
+  if (weight->n_dims == 0) return shmt__pointwise_ternary(&promoted, self, end, weight, out);
   SHMT_REQUIRE(self->dtype == weight->dtype, SHMT_E_RUNTIME, "expected dtype %s for `weight` but got dtype %s",
                shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(weight->dtype));
-  return shmt__family_ternary(&exact, self, end, weight, out);
+  return shmt__pointwise_ternary(&exact, self, end, weight, out);
 }

@@ -1,4 +1,4 @@
-/* ops/reduce/backward.c -- results of reductions, back at the shape they came from. */
+/* ops/reduce/backward.c -- gradients of reductions: expanding to the input's shape, prod, cumprod, vector norms. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-/* grad with size 1 where dims of mask were removed from n_dims; grad itself when it has them all.
- * New reference. */
+/* Inserts dims of size 1 into grad where a reduction removed the dims of mask. New reference. */
 static shmt_status restore_dims(shmt_tensor* grad, uint64_t mask, int64_t n_dims,
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) at = shmt__tensor_ref(grad);
@@ -33,7 +32,7 @@ shmt_status shmt___reduced_expand(shmt_tensor* grad, shmt_ints sizes, shmt_ints 
   uint64_t mask;
 
   SHMT_TRY(shmt__dims_mask(dim, sizes.len, &mask));
-  /* With one element there is nothing to put back: it expands to anything. */
+  /* A 0-d gradient expands to any shape. */
   if (keepdim || sizes.len == 0 || grad->n_dims == 0)
     full = shmt__tensor_ref(grad);
   else
@@ -52,7 +51,7 @@ shmt_status shmt___unreduce(shmt_tensor* grad, int64_t dim, int64_t n_dims, shmt
 
 /* --- cumprod ------------------------------------------------------------------ */
 
-/* The gradient of element k: of each later product the part that k was multiplied with. */
+/* The gradient of element k: sums the gradients of all products from k on, each times the product's other factors. */
 static shmt_status cumprod_term(shmt_tensor* grad, shmt_tensor* self, int64_t dim, int64_t k, int64_t n,
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) earlier = NULL;
@@ -75,7 +74,7 @@ static shmt_status cumprod_term(shmt_tensor* grad, shmt_tensor* self, int64_t di
   return shmt_op_sum_dim_IntList(terms, SHMT_INTS(dim), true, SHMT_DTYPE_NONE, out);
 }
 
-/* Without a division, so that it can be differentiated where self is 0; quadratic in the dim's size. */
+/* Without a division, so that it can be differentiated again where self is 0. Quadratic in the size of dim. */
 static shmt_status cumprod_backward_by_products(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO_LIST terms = {0, 0};
 
@@ -86,19 +85,19 @@ static shmt_status cumprod_backward_by_products(shmt_tensor* grad, shmt_tensor* 
   return shmt_op_cat((shmt_tensors){terms.data, terms.len}, dim, out);
 }
 
-/* Where no element is 0. */
+/* For inputs without zeros. */
 static shmt_status cumprod_backward_by_quotients(shmt_tensor* grad, shmt_tensor* self, int64_t dim,
                                                  shmt_tensor* product, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) terms = NULL;
   SHMT_AUTO(shmt_tensor) sums = NULL;
 
   SHMT_TRY(shmt_op__mul_conj(grad, product, &terms));
-  SHMT_TRY(shmt_op__cumsum_back(terms, dim, &sums));
+  SHMT_TRY(shmt_op__cumsum_from_end(terms, dim, &sums));
   shmt__tensor_release(SHMT_TAKE(terms));
   return shmt_op__div_conj(sums, self, out);
 }
 
-/* Is any element of mask set? Of a Meta tensor nobody knows: `unknown`. */
+/* Is any element of mask true? For a Meta tensor the answer is `unknown`. */
 static shmt_status has_any(shmt_tensor* mask, bool unknown, bool* out) {
   SHMT_AUTO(shmt_tensor) any = NULL;
   shmt_scalar found;
@@ -120,7 +119,7 @@ static shmt_status has_infinities(shmt_tensor* self, bool* out) {
   return has_any(is_not, false, out);
 }
 
-/* A product of one element is that element, whatever it is. */
+/* Does every product have one factor? Then the gradient passes through. */
 static bool is_alone(const shmt_tensor* self, int64_t dim) {
   return self->n_dims == 0 || self->sizes[dim] == 1 || self->numel == 1;
 }
@@ -140,8 +139,8 @@ static shmt_status product_before(shmt_tensor* self, int64_t dim, shmt_tensor** 
   return shmt_op_cumprod(shifted, dim, SHMT_DTYPE_NONE, out);
 }
 
-/* Quotients lose what stands at a 0 when they are differentiated again, and what an infinity makes of one; products of
- * those before and behind do not. */
+/* The gradient of an element is the product of the others. Where self has zeros, quotients would be wrong for second
+ * derivatives and beside infinities; there it multiplies the products of the elements before and behind. */
 shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_zero = NULL;
   SHMT_AUTO(shmt_tensor) others = NULL;
@@ -202,10 +201,10 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
 
 /* --- norms ------------------------------------------------------------------------------------- */
 
-enum { PIECE = 1 << 16 }; /* elements whose slopes are calculated at a time */
+enum { BLOCK = 1 << 16 }; /* elements whose gradients are computed at a time */
 
-/* Elements [begin, begin + n) along dim of each of the three, into out. */
-static shmt_status norm_piece(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
+/* Computes the gradients of elements [begin, begin + n) along a dim of the three tensors (grad, self, norm), into out. */
+static shmt_status norm_backward_block(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
                               int64_t n, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) grad = NULL;
   SHMT_AUTO(shmt_tensor) self = NULL;
@@ -217,27 +216,28 @@ static shmt_status norm_piece(shmt_tensor* const* of, shmt_scalar ord, shmt_ints
   SHMT_TRY(shmt_op_narrow(of[1], along, begin, n, &self));
   SHMT_TRY(shmt_op_narrow(of[2], along, begin, n, &norm));
   SHMT_TRY(shmt_op_narrow(out, along, begin, n, &to));
-  SHMT_TRY(shmt_op__norm_slopes(grad, self, norm, ord, dim, &slopes));
+  SHMT_TRY(shmt_op__norm_backward_differentiable(grad, self, norm, ord, dim, &slopes));
   return shmt__tensor_copy(to, slopes);
 }
 
-/* An element's slope needs no other element, but for the largest and the smallest, which share theirs. */
+/* Computes block by block when nothing is recorded. An element's gradient needs no other element, except for the norms of
+ * order infinity, whose gradient is shared by equal extreme elements. */
 shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* norm, shmt_scalar ord, shmt_ints dim,
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   const shmt_keyset keys = shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(norm);
   int64_t along = 0;
 
-  if (self->numel <= PIECE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
+  if (self->numel <= BLOCK || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
       norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_unobserved_call(keys))
-    return shmt_op__norm_slopes(grad, self, norm, ord, dim, out);
+    return shmt_op__norm_backward_differentiable(grad, self, norm, ord, dim, out);
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   for (int d = 1; d < self->n_dims; d++)
     if (self->sizes[d] > 1 && (self->sizes[along] == 1 || result->strides[d] > result->strides[along])) along = d;
-  const int64_t size = self->sizes[along], fit = PIECE / (self->numel / size);
+  const int64_t size = self->sizes[along], fit = BLOCK / (self->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     n = fit < 1 ? 1 : fit < size - begin ? fit : size - begin;
-    SHMT_TRY(norm_piece((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));
+    SHMT_TRY(norm_backward_block((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

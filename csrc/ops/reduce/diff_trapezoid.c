@@ -1,4 +1,4 @@
-/* ops/reduce/diff_trapezoid.c -- differences and integrals along a dim. */
+/* ops/reduce/diff_trapezoid.c -- diff, trapezoid and cumulative_trapezoid. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -29,7 +29,7 @@ static shmt_status check_joined(const shmt_tensor* self, const shmt_tensor* othe
   return SHMT_OK;
 }
 
-/* Neighbours subtracted; of bools, whether they differ. */
+/* Subtracts neighbours along dim; for bool, xor. */
 static shmt_status one_difference(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
@@ -50,7 +50,7 @@ shmt_status shmt__diff(shmt_tensor* self, int64_t n, int64_t dim, shmt_tensor* p
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_joined(self, prepend, dim));
   SHMT_TRY(check_joined(self, append, dim));
-  if (n == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out); /* torch joins nothing then */
+  if (n == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out); /* as torch, which ignores prepend and append then */
   if (prepend || append) {
     shmt_tensor* parts[3];
     int64_t count = 0;
@@ -72,7 +72,7 @@ shmt_status shmt__diff(shmt_tensor* self, int64_t n, int64_t dim, shmt_tensor* p
 
 /* --- integrals ----------------------------------------------------------------------- */
 
-/* Zeros in y's shape without dim: the integral over nothing. */
+/* The integral over no points: zeros in y's shape without dim. */
 static shmt_status no_area(shmt_tensor* y, int64_t dim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
   int n = 0;

@@ -1,4 +1,4 @@
-/* ops/reduce/hash.c -- a number that stands for the contents of a tensor. */
+/* ops/reduce/hash.c -- hash_tensor: the xor of all elements' bits. */
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-/* bits with the dims of mask last, in dense memory. New reference. */
+/* A contiguous tensor with the dims of mask moved to the end. New reference. */
 static shmt_status rows_of(shmt_tensor* bits, uint64_t mask, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) permuted = NULL;
   int64_t order[SHMT_MAX_DIMS];

@@ -1,5 +1,4 @@
-/* ops/reduce/moments_and_scans.c -- variances, norms, logsumexp and running sums; reductions that are more than one
- * pass. */
+/* ops/reduce/moments_and_scans.c -- var, std, linalg_vector_norm, logsumexp; scans: cumsum, cumprod, cummax, cummin. */
 #include "kernels/reduce/variance.h"
 #include "kernels/reduce/scan.h"
 
@@ -32,7 +31,7 @@ static shmt_status check_var(const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-/* The variance of complex numbers: those of both parts, added. */
+/* The variance of complex numbers: the sum of the variances of both parts. */
 static shmt_status complex_var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
                                bool keepdim, bool root, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) re = NULL;
@@ -63,8 +62,8 @@ static bool is_single(const shmt_tensor* self, uint64_t mask) {
   return true;
 }
 
-/* Fewer numbers to a result than their mean uses up leave nothing to divide by: NaN, of which torch warns. */
-static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_options* options) {
+/* Warns as torch does when the divisor of a variance is 0 or negative. */
+static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shmt__var_args* options) {
   int64_t n = self->numel > 0;
   for (int d = 0; d < self->n_dims; d++)
     if (mask >> d & 1) n *= self->sizes[d];
@@ -76,7 +75,7 @@ static shmt_status warn_of_few(const shmt_tensor* self, uint64_t mask, const shm
 
 static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction, bool keepdim,
                        bool root, shmt_tensor** out) {
-  const shmt__var_options options = {
+  const shmt__var_args options = {
       .correction = correction.tag == SHMT_SCALAR_NONE ? 1 : shmt__scalar_to_double(correction),
       .root = root};
   uint64_t mask;
@@ -85,7 +84,7 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   SHMT_TRY(warn_of_few(self, mask, &options));
-  /* As torch, which calculates several results in the dtype of out, a single one aside, and none of nothing. */
+  /* As in torch, which has no kernel for a complex out= unless the result is one element or self is empty. */
   SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
                "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
   const shmt__reduction r = {.name = root ? "std" : "var",
@@ -219,7 +218,7 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 /* --- logsumexp ----------------------------------------------------------------------------------
  */
 
-enum { PIECE = 1 << 16 }; /* elements whose exponentials are there at a time */
+enum { BLOCK = 1 << 16 }; /* elements whose exponentials a thread computes at a time */
 
 /* sum += exp(x - shift), summed over the dims in which sum has size 1; shift has sum's sizes. */
 static shmt_status add_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* shift, shmt_tensor* sum) {
@@ -234,20 +233,20 @@ static shmt_status add_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* 
   return shmt_op_add__Tensor(sum, part, shmt__scalar_int(1));
 }
 
-/* Elements [begin, begin + n) along dim, or all where there is one. New reference. */
+/* Elements [begin, begin + n) along dim, or all when the dim has size 1. New reference. */
 static shmt_status some_of(shmt_tensor* t, int64_t dim, int64_t begin, int64_t n, shmt_tensor** out) {
   if (t->n_dims > 0 && t->sizes[dim] > 1) return shmt_op_narrow(t, dim, begin, n, out);
   *out = shmt__tensor_ref(t);
   return SHMT_OK;
 }
 
-/* The same piece by piece, along the dim with the longest steps. */
+/* As add_exponentials, block by block along the dim with the largest stride. */
 static shmt_status add_all_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* shift, shmt_tensor* sum) {
   int64_t along = 0;
 
   for (int d = 0; d < x->n_dims; d++)
     if (x->sizes[d] > 1 && (x->sizes[along] == 1 || x->strides[d] > x->strides[along])) along = d;
-  const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1, fit = PIECE * (int64_t)shmt__num_threads() / (x->numel / size);
+  const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1, fit = BLOCK * (int64_t)shmt__num_threads() / (x->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     SHMT_AUTO(shmt_tensor) some = NULL;
     SHMT_AUTO(shmt_tensor) some_shift = NULL;
@@ -261,8 +260,7 @@ static shmt_status add_all_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tens
   return SHMT_OK;
 }
 
-/* Around the largest element, which an infinite one is not taken for. Below the Autograd key:
- * nothing is recorded. */
+/* Shifts by the largest element, or by 0 where that is infinite. Runs below the Autograd key: nothing is recorded. */
 static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) parts = NULL;
   SHMT_AUTO(shmt_tensor) highest = NULL;
@@ -278,7 +276,7 @@ static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, s
     SHMT_TRY(shmt_op_sum_dim_IntList(self, dim, keepdim, SHMT_DTYPE_NONE, &sum));
     return shmt_op_log(sum, out);
   }
-  /* Halves are rounded once, and a sum that float16 cannot hold has a logarithm that it can. */
+  /* 16-bit floats are computed in float32: rounded once, and the sum may be larger than float16 can hold. */
   const shmt_dtype work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;
   if (shmt__dtype_category(self->dtype) == 3)
     SHMT_TRY(shmt_op_real(self, &parts));
@@ -297,11 +295,11 @@ static shmt_status log_sum_exp(shmt_tensor* self, shmt_ints dim, bool keepdim, s
   return shmt__tensor_cast(flat, self->dtype, out);
 }
 
-enum { ROWS_GRAIN = 16384 }; /* elements below which another thread does not pay */
+enum { ROWS_GRAIN = 16384 }; /* elements of a task: with fewer, another thread does not pay */
 
 typedef struct exp_rows {
   shmt_tensor *x, *out;
-  shmt__softmax_shape shape;
+  shmt__softmax_args shape;
 } exp_rows;
 
 static void run_exp_rows(void* ctx, int64_t begin, int64_t end) {
@@ -313,7 +311,7 @@ static void run_exp_rows(void* ctx, int64_t begin, int64_t end) {
   shmt__loops[SHMT_LOOP_logsumexp_rows][r->x->dtype](data, strides, end - begin, &r->shape);
 }
 
-/* Over the last dim of a dense tensor, mask, each row in one go. */
+/* Is the reduction over the last dim of a contiguous tensor, so that the loop over rows applies? */
 static bool is_dense_rows(const shmt_tensor* x, uint64_t mask) {
   return x->n_dims > 0 && mask == UINT64_C(1) << (x->n_dims - 1) && x->numel > 0 &&
          (x->flags & SHMT_TENSOR_CONTIGUOUS) &&
@@ -358,7 +356,7 @@ shmt_status shmt__logsumexp(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt
   return SHMT_OK;
 }
 
-/* --- running results -----------------------------------------------------------------------------
+/* --- scans ---------------------------------------------------------------------------------------
  */
 
 typedef struct scan {
@@ -368,20 +366,20 @@ typedef struct scan {
   int n_operands;
 } scan;
 
-/* Do rows that begin so far apart take less time together? */
-static bool scans_rows_together(const scan* s, const int64_t* strides, int64_t n) {
+/* Is it faster to scan n rows at once, one lane for each? strides: bytes from row to row. */
+static bool scans_many_rows(const scan* s, const int64_t* strides, int64_t n) {
   enum { SHORT = 32, SOME = 8 };
   const bool side_by_side = strides[0] == s->item && strides[1] == s->item && s->strides[1] != s->item;
 
   return s->rows_loop && n >= SOME && (s->length <= SHORT || side_by_side);
 }
 
-/* One element of the walk is the beginning of a row. */
+/* The iterator's loop: each of its n elements is the beginning of a row. */
 static void scan_each_row(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const scan* s = ctx;
   char* row_at[3] = {0};
 
-  if (scans_rows_together(s, strides, n)) {
+  if (scans_many_rows(s, strides, n)) {
     const shmt__scan_args shape = {s->length, {s->strides[0], s->strides[1]}};
     s->rows_loop(data, strides, n, &shape);
     return;
@@ -392,7 +390,7 @@ static void scan_each_row(char* const* data, const int64_t* strides, int64_t n, 
   }
 }
 
-/* t without dim: where its rows begin. New reference. */
+/* A view of the beginnings of t's rows along dim: t without dim. New reference. */
 static shmt_status row_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
 
@@ -404,7 +402,7 @@ static shmt_status row_starts(shmt_tensor* t, int64_t dim, shmt_tensor** out) {
   return shmt__tensor_alias(t, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, t->offset, out);
 }
 
-/* Run the loop of `row` along dim of input into outs (all of input's sizes). */
+/* Runs the loop of `row` along dim of input into outs, which have input's sizes. */
 static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int64_t dim,
                              shmt_tensor* const* outs, int n_outs) {
   shmt_tensor* tensors[3] = {outs[0], n_outs == 2 ? outs[1] : input, input};
@@ -438,27 +436,27 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
   return shmt__iter_finish(&it, shmt__iter_run_costly(&it, scan_each_row, &s, s.length));
 }
 
-/* Is every line one number, which is its own running sum or product? */
+/* Does every row have one element, which is its own cumsum or cumprod? */
 static bool are_singles(int row, const shmt_tensor* input, int64_t dim) {
   const bool is_sum = row == SHMT_LOOP_cumsum, is_product = row == SHMT_LOOP_cumprod && !is_complex(input->dtype);
 
   return (is_sum || is_product) && input->n_dims > 0 && input->sizes[dim] == 1 && shmt__loops[row][input->dtype];
 }
 
-/* A sum begins with 0: that of -0.0 is 0.0. */
+/* Copies rows of one element. A sum begins with 0, so that of -0.0 is 0.0. */
 static shmt_status take_singles(int row, shmt_tensor* work, shmt_tensor* input) {
   SHMT_TRY(shmt__tensor_copy(work, input));
   if (row != SHMT_LOOP_cumsum || shmt__dtype_category(work->dtype) < 2) return SHMT_OK;
   return shmt_op_add__Scalar(work, shmt__scalar_int(0), shmt__scalar_int(1));
 }
 
-/* A sum or product of one number, or of none, is taken also where the dtype has no loop (bool). */
+/* Scans of 0-d and empty tensors work also for dtypes without a loop (bool). */
 static bool is_trivial(int row, const shmt_tensor* input) {
   return (row == SHMT_LOOP_cumsum || row == SHMT_LOOP_cumprod) && (input->n_dims == 0 || input->numel == 0);
 }
 
-/* Each number may be replaced by its sum, but not by that of another one. */
-static shmt_status check_same_or_apart(const shmt_tensor* out, const shmt_tensor* self) {
+/* out may be exactly self (in-place), but may not overlap it in another way. */
+static shmt_status check_same_or_no_overlap(const shmt_tensor* out, const shmt_tensor* self) {
   const bool is_same = out && out->offset == self->offset && shmt__same_sizes(out, self) && shmt__same_strides(out, self);
   return is_same ? SHMT_OK : shmt__check_no_overlap(out, self);
 }
@@ -469,7 +467,7 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_TRY(check_same_or_apart(*out, self));
+  SHMT_TRY(check_same_or_no_overlap(*out, self));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
   SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
   shmt_status status = is_trivial(row, input)         ? shmt__tensor_copy(work, input)
@@ -478,12 +476,12 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 
-/* An output has the dtype that is asked for, if one is. */
+/* When a dtype is given, out= must have it. */
 static shmt_status check_running_dtype(const shmt_tensor* out, shmt_dtype dtype) {
   return dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__check_out_dtype(out, dtype);
 }
 
-/* Whole numbers add up in int64 unless a dtype is asked for, or given by a preset output. */
+/* Integers and bool are scanned in int64, unless dtype or out= gives another dtype. */
 static shmt_dtype running_dtype(const shmt_tensor* self, shmt_dtype dtype, const shmt_tensor* out) {
   if (dtype != SHMT_DTYPE_NONE) return dtype;
   if (out) return out->dtype;

@@ -1,4 +1,4 @@
-/* ops/reduce/reduce.c -- sums, products, extremes and tests over dims. */
+/* ops/reduce/reduce.c -- reductions by one loop: sum, mean, prod, amax, argmax, any, all, count_nonzero, ... */
 #include "ops/reduce/reduce.h"
 
 #include "base/promote.h"
@@ -23,7 +23,7 @@ int64_t shmt__reduced_sizes(const shmt_tensor* self, uint64_t mask, bool keepdim
   return n;
 }
 
-/* Fewer elements are reduced as fast as their single ones are looked for. */
+/* With fewer elements, the test for reductions over dims of size 1 costs as much as it saves. */
 enum { MIN_SINGLES = 64 };
 
 /* Is every result made of one element? */
@@ -33,7 +33,7 @@ static bool are_singles(const shmt_tensor* self, uint64_t mask) {
   return self->numel >= MIN_SINGLES && !shmt__tensor_is_meta(self);
 }
 
-/* self without the dims of mask, whose sizes are 1, or with them. */
+/* A view of self without the dims of mask, whose sizes are 1; with keepdim they stay. */
 static shmt_status without_dims(shmt_tensor* self, uint64_t mask, bool keepdim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], n = 0;
 
@@ -45,20 +45,20 @@ static shmt_status without_dims(shmt_tensor* self, uint64_t mask, bool keepdim, 
   return shmt__tensor_alias(self, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, self->offset, out);
 }
 
-/* Results of one element each, by copies of it; *done false: this reduction of one element is none. */
+/* When every result has one element, copies the elements. *done is false when this reduction does not allow that. */
 static shmt_status take_singles(const shmt__reduction* r, shmt_tensor* self, shmt_tensor* const* targets, int n_outs,
                                 bool* done) {
   SHMT_AUTO(shmt_tensor) single = NULL;
   const bool is_norm = r->row == SHMT_LOOP_norm_1 || r->row == SHMT_LOOP_norm_2 || r->row == SHMT_LOOP_norm_inf ||
                        r->row == SHMT_LOOP_norm_neg_inf;
-  const bool is_place = r->row == SHMT_LOOP_argmax || r->row == SHMT_LOOP_argmin;
+  const bool has_index = r->row == SHMT_LOOP_argmax || r->row == SHMT_LOOP_argmin;
   const bool is_sum = r->row == SHMT_LOOP_sum, is_real = shmt__dtype_category(self->dtype) < 3;
 
-  *done = is_place || is_sum || is_norm || r->row == SHMT_LOOP_any || r->row == SHMT_LOOP_all ||
+  *done = has_index || is_sum || is_norm || r->row == SHMT_LOOP_any || r->row == SHMT_LOOP_all ||
           (is_real && (r->row == SHMT_LOOP_prod || r->row == SHMT_LOOP_amax || r->row == SHMT_LOOP_amin));
   if (!*done) return SHMT_OK;
-  if (is_place) SHMT_TRY(shmt__tensor_fill(targets[n_outs - 1], shmt__scalar_int(0)));
-  if (is_place && n_outs == 1) return SHMT_OK;
+  if (has_index) SHMT_TRY(shmt__tensor_fill(targets[n_outs - 1], shmt__scalar_int(0)));
+  if (has_index && n_outs == 1) return SHMT_OK;
   SHMT_TRY(without_dims(self, r->mask, r->keepdim, &single));
   if (is_norm) return shmt_op_abs_out(single, targets[0]);
   SHMT_TRY(shmt__tensor_copy(targets[0], single));
@@ -108,7 +108,7 @@ shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
 
 /* --- sums and products -------------------------------------------------------------------- */
 
-/* A sum over no elements needs no loop: dtypes without one have it too. */
+/* A sum over no elements needs no loop, so it works for dtypes without one. */
 static shmt_status empty_sum(shmt_tensor* self, uint64_t mask, bool keepdim, shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS];
   const shmt_ints shape = {sizes, shmt__reduced_sizes(self, mask, keepdim, sizes)};
@@ -118,15 +118,14 @@ static shmt_status empty_sum(shmt_tensor* self, uint64_t mask, bool keepdim, shm
   return shmt__tensor_fill(*out, shmt__scalar_int(0));
 }
 
-/* Sums and products: whole numbers in int64, everything else in itself, after a cast to dtype when
- * one is asked for. */
+/* Runs a sum or product. Casts to dtype first when one is given. Integers and bool accumulate in int64. */
 static shmt_status accumulate(const char* name, int row, shmt_tensor* self, uint64_t mask,
                               bool keepdim, shmt_dtype dtype, const void* ctx, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) input = NULL;
 
   if (dtype == SHMT_DTYPE_NONE)
     dtype = *out ? (*out)->dtype : is_whole(self->dtype) ? SHMT_INT64 : self->dtype;
-  /* Whole numbers into whole numbers need no cast first: sums wrap the same way. */
+  /* From integers to an integer dtype no cast is needed first: sums wrap the same way. */
   if (is_whole(dtype) && is_whole(self->dtype) && dtype != SHMT_BOOL)
     input = shmt__tensor_ref(self);
   else
@@ -143,7 +142,7 @@ static shmt_status accumulate(const char* name, int row, shmt_tensor* self, uint
   return shmt__reduce_into(&r, input, (shmt_tensor * * const[]){out}, 1);
 }
 
-/* An output has the dtype that is asked for, if one is. */
+/* When a dtype is given, out= must have it. */
 static shmt_status check_asked_dtype(const shmt_tensor* out, shmt_dtype dtype) {
   return dtype == SHMT_DTYPE_NONE ? SHMT_OK : shmt__check_out_dtype(out, dtype);
 }
@@ -222,7 +221,7 @@ shmt_status shmt__prod_dim(shmt_tensor* self, int64_t dim, bool keepdim, shmt_dt
   return accumulate("prod", SHMT_LOOP_prod, self, mask, keepdim, dtype, NULL, out);
 }
 
-/* --- extremes ------------------------------------------------------------------------------- */
+/* --- min, max and their indices --------------------------------------------------------------- */
 
 static shmt_status check_extreme(const char* name, const shmt_tensor* self, uint64_t mask,
                                  bool has_dims, shmt_status code) {
@@ -339,9 +338,9 @@ shmt_status shmt__aminmax(shmt_tensor* self, shmt_opt_int dim, bool keepdim, shm
   return extreme("aminmax", SHMT_LOOP_amax, self, mask, keepdim, max);
 }
 
-/* --- tests and counts ------------------------------------------------------------------------ */
+/* --- any, all, count_nonzero ------------------------------------------------------------------ */
 
-/* The result is bool; for uint8, torch's old mask dtype, uint8. */
+/* The result is bool, but uint8 for uint8, torch's old mask dtype. */
 static shmt_status test(const char* name, int row, shmt_tensor* self, uint64_t mask, bool keepdim,
                         shmt_tensor** out) {
   SHMT_REQUIRE(!*out || (*out)->dtype == SHMT_BOOL || (*out)->dtype == SHMT_UINT8, SHMT_E_RUNTIME,
@@ -359,7 +358,7 @@ static shmt_status test_dims(const char* name, int row, shmt_tensor* self, shmt_
                              bool keepdim, shmt_tensor** out) {
   uint64_t mask = 0;
 
-  /* An empty list means no dims here, unlike elsewhere. */
+  /* Unlike elsewhere, an empty list means no dims. */
   if (dim.len != 0) SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   return test(name, row, self, mask, keepdim, out);
 }

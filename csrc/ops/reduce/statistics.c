@@ -1,4 +1,4 @@
-/* ops/reduce/statistics.c -- quantiles, covariances, norms of slices. */
+/* ops/reduce/statistics.c -- quantile, nanquantile, cov, corrcoef, nanmean, renorm, trace. */
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -48,8 +48,8 @@ static shmt_status check_quantile(const char* name, const shmt_tensor* self, shm
   return SHMT_OK;
 }
 
-/* Where the quantiles lie in sorted rows of length n: q * (count - 1), as (..., numel(q)). With
- * ignore_nan the count is that of numbers; else a line with a NaN, which sorts last, is all NaN. */
+/* The fractional ranks of the quantiles in sorted rows: q * (count - 1), in shape (..., numel(q)). With ignore_nan, count
+ * leaves out NaNs, which sort last; without it, a row with a NaN gives NaN for all its quantiles. */
 static shmt_status ranks_of(shmt_tensor* sorted, shmt_tensor* q, bool ignore_nan,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_nan = NULL;
@@ -87,7 +87,7 @@ static shmt_status value_at(shmt_tensor* sorted, shmt_tensor* rank, shmt_tensor*
   return shmt_op_gather(sorted, sorted->n_dims - 1, index, false, out);
 }
 
-/* The elements of sorted rows at fractional ranks. */
+/* The elements of sorted rows at fractional ranks, interpolated. */
 static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const char* how,
                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) below = NULL;
@@ -115,7 +115,7 @@ static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const ch
   return shmt_op_lerp_Tensor(low, high, weight, out);
 }
 
-/* (The indices go before anything else is made.) */
+/* Sorts the rows. The indices are released at once, so that the caller never holds them beside other temporaries. */
 static shmt_status sorted_rows(shmt_tensor* rows, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) index = NULL;
 
@@ -208,7 +208,7 @@ static shmt_status check_weights(const char* what, bool integral, shmt_tensor* w
   return SHMT_OK;
 }
 
-/* The number that a sum is known by; NaN on Meta. */
+/* The value of a 0-d tensor; NaN on Meta. */
 static shmt_status number_of(shmt_tensor* t, double* out) {
   shmt_scalar s = shmt__scalar_float(NAN);
 
@@ -217,7 +217,7 @@ static shmt_status number_of(shmt_tensor* t, double* out) {
   return SHMT_OK;
 }
 
-/* What the products are divided by: the sum of the weights less the correction, not below 0. */
+/* The divisor of the products: the sum of the weights minus the correction, at least 0. */
 static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, shmt_tensor* aweights,
                                       int64_t correction, int64_t n, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) lost = NULL;
@@ -227,12 +227,12 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
   if (!weights) {
     int64_t degrees;
     if (n > correction) {
-      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__tensor_of_number(shmt__scalar_int(degrees), out);
-      return shmt__tensor_of_number(shmt__scalar_float((double)n - (double)correction), out);
+      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__wrapped_scalar_tensor(shmt__scalar_int(degrees), out);
+      return shmt__wrapped_scalar_tensor(shmt__scalar_float((double)n - (double)correction), out);
     }
     SHMT_TRY(shmt__warn("cov(): degrees of freedom is <= 0. Correction should be strictly less "
                         "than the number of observations."));
-    return shmt__tensor_of_number(shmt__scalar_int(0), out);
+    return shmt__wrapped_scalar_tensor(shmt__scalar_int(0), out);
   }
   if (aweights && correction != 0) {
     SHMT_AUTO(shmt_tensor) product = NULL;
@@ -243,7 +243,7 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
     SHMT_TRY(shmt_op_mul_Scalar(total, shmt__scalar_int(correction), &scaled));
     SHMT_TRY(shmt_op_div_Tensor(scaled, sum, &lost));
   } else {
-    SHMT_TRY(shmt__tensor_of_number(shmt__scalar_int(correction), &lost));
+    SHMT_TRY(shmt__wrapped_scalar_tensor(shmt__scalar_int(correction), &lost));
   }
   SHMT_TRY(shmt_op_sub_Tensor(sum, lost, ONE, &left));
   SHMT_TRY(number_of(left, &value));
@@ -285,7 +285,7 @@ shmt_status shmt__cov(shmt_tensor* self, int64_t correction, shmt_tensor* fweigh
     SHMT_TRY(number_of(sum, &total));
     SHMT_REQUIRE(total != 0, SHMT_E_RUNTIME, "cov(): weights sum to zero, can't be normalized");
   } else {
-    SHMT_TRY(shmt__tensor_of_number(shmt__scalar_int(n), &sum));
+    SHMT_TRY(shmt__wrapped_scalar_tensor(shmt__scalar_int(n), &sum));
   }
   SHMT_TRY(degrees_of_freedom(sum, weights, aweights, correction, n, &norm));
   if (weights) return shmt_op__cov_weighted(rows, weights, sum, norm, out);
@@ -377,7 +377,7 @@ shmt_status shmt__renorm_(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sc
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) value = NULL;
 
-  /* The derivative needs what self was. */
+  /* The derivative needs the old values of self. */
   SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
   SHMT_TRY(shmt_op_renorm(before, p, dim, maxnorm, &value));
   return shmt_op_copy_(self, value, false);

@@ -89,7 +89,7 @@ static shmt_status tril_or_triu(const char* name, shmt_tensor* self, int64_t dia
       return tril_or_triu(name, single, diagonal, upper, &single);
     }
   }
-  SHMT_TRY(shmt__output_begin_apart(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
+  SHMT_TRY(shmt__output_begin_no_overlap(name, out, shmt__tensor_sizes(self), self->dtype, self->device,
                                     in_place ? NULL : self, NULL, &work));
   if (shmt__tensor_is_meta(work) || work->numel == 0) return shmt__output_end(name, &work, out);
   const bool is_there = shmt__tensor_is_contiguous(self);

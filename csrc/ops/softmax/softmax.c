@@ -1,4 +1,4 @@
-/* ops/softmax/softmax.c -- softmax and log-softmax over one dim, forward and backward. */
+/* ops/softmax/softmax.c -- softmax and log_softmax over one dim, forward and backward. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -7,14 +7,14 @@
 #include "kernels/loop_args.h"
 #include "ops/check.h"
 
-enum { GRAIN = 16384 }; /* elements below which another thread does not pay */
+enum { GRAIN = 16384 }; /* elements of a task: with fewer, another thread does not pay */
 
-/* The tensors seen as [outer, length, inner], dense; data[0] is written. */
+/* The tensors seen as (outer, length, inner), contiguous; data[0] is the output. */
 typedef struct row_job {
   char* data[3];
   int n_data;
   int64_t outer, inner, item;
-  shmt__softmax_shape shape;
+  shmt__softmax_args shape;
   shmt__loop loop;
 } row_job;
 
@@ -28,7 +28,7 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
   l->loop(data, strides, end - begin, &l->shape);
 }
 
-/* Columns are numbered through all outer blocks; a piece may begin and end inside a block. */
+/* Columns are numbered through all outer blocks; a task may begin and end inside a block. */
 static void run_columns(void* ctx, int64_t begin, int64_t end) {
   const row_job* l = ctx;
   const int64_t strides[3] = {l->item, l->item, l->item};
@@ -44,7 +44,8 @@ static void run_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* to = loop(a[, b]) along dim; all have to's sizes, dtype and dense row-major layout. */
+/* Runs to = loop(a[, b]) along dim, by rows when dim is the last and by columns otherwise. All tensors are contiguous and
+ * have to's sizes and dtype. */
 static void run_softmax_rows(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, int64_t dim, int rows, int columns) {
   row_job l = {.n_data = b ? 3 : 2,
              .outer = shmt__tensor_extent(to, 0, dim),
@@ -99,7 +100,7 @@ shmt_status shmt__log_softmax(shmt_tensor* self, int64_t dim, bool half_to_float
   return forward("log_softmax", self, dim, SHMT_LOOP_log_softmax_rows, SHMT_LOOP_log_softmax_columns, out);
 }
 
-/* The result has output's dtype: that of the input, which a CPU does not calculate in another. */
+/* The result has output's dtype, which on a CPU is also the input's. */
 static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* output, int64_t dim, int rows,
                             int columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense_grad = NULL;

@@ -11,8 +11,8 @@
 #include <inttypes.h>
 #include <math.h>
 
-shmt_status shmt__number_tensor(shmt_scalar value, shmt_tensor** out) {
-  return shmt__tensor_of_number(value, out);
+shmt_status shmt__scalar_tensor_of(shmt_scalar value, shmt_tensor** out) {
+  return shmt__wrapped_scalar_tensor(value, out);
 }
 
 shmt_status shmt__no_derivative(shmt_tensor* grad, const char* what, shmt_tensor** out) {
@@ -29,14 +29,14 @@ shmt_status shmt__polygamma_of(int64_t n, shmt_tensor* self, shmt_tensor** out) 
                "polygamma(n, x) does not support negative n, got n=%" PRId64, n);
   SHMT_REQUIRE(n < INT64_MAX, SHMT_E_RUNTIME,
                "polygamma(n, x): the gradient of n=%" PRId64 " would need a larger n", n);
-  return shmt__family_unary_1(&p, self, shmt__scalar_int(n), out);
+  return shmt__pointwise_unary_1(&p, self, shmt__scalar_int(n), out);
 }
 
 shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) value = NULL;
 
-  /* The derivative needs what self was. */
+  /* The derivative needs the old values of self. */
   SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
   SHMT_TRY(shmt_op_polygamma(n, before, &value));
   SHMT_REQUIRE(shmt__can_cast(value->dtype, self->dtype), SHMT_E_RUNTIME,
@@ -45,7 +45,7 @@ shmt_status shmt__polygamma_(shmt_tensor* self, int64_t n) {
   return shmt_op_copy_(self, value, false);
 }
 
-/* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, and a constant. */
+/* The sum of lgamma(x + (1 - i) / 2) for i = 1 ... p, plus a constant. */
 shmt_status shmt__mvlgamma(shmt_tensor* self, int64_t p, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) shifts = NULL;
   SHMT_AUTO(shmt_tensor) column = NULL;

@@ -1,4 +1,4 @@
-"""Attention in blocks against the plain formula; multi-head attention is in test_layers."""
+"""Flash attention against the plain formula. Multi-head attention is in test_layers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms of images whose channels come last: rows of few columns, in pieces that threads share."""
+"""Normalisation of channels-last images: rows of few columns, divided among threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short planes and rows, attention of few keys, and flips: shapes that have loops of their own."""
+"""Short planes and rows, attention with few keys, flips: shapes that have special loops."""
 
 from __future__ import annotations
 

@@ -119,14 +119,14 @@ _X = st.ones(2, 3)
             "Expected number of channels in input to be divisible by num_groups",
         ),
         (
-            lambda: st.ops.aten._batch_norm_second(
+            lambda: st.ops.aten._batch_norm_double_backward(
                 *([None] * 3), _X, _X, None, None, _X[0], _X[0], _X[0], False, 1e-5
             ),
             RuntimeError,
             "running_mean and running_var must be defined in evaluation mode",
         ),
         (
-            lambda: st.ops.aten._batch_norm_second(
+            lambda: st.ops.aten._batch_norm_double_backward(
                 *([None] * 3), _X[0], _X[0], *([None] * 3), _X[0], _X[0], True, 1e-5
             ),
             RuntimeError,
@@ -141,7 +141,9 @@ _X = st.ones(2, 3)
             "input has shape [2, 3]",
         ),
         (
-            lambda: st.ops.aten._group_norm_second(*([None] * 3), *([_X] * 4), None, 2, 3, 1, 0),
+            lambda: st.ops.aten._group_norm_double_backward(
+                *([None] * 3), *([_X] * 4), None, 2, 3, 1, 0
+            ),
             RuntimeError,
             "Expected num groups to be greater than 0, got 0",
         ),

@@ -1,7 +1,7 @@
-"""Errors of elementary functions at the instruction-set level of this process, printed as JSON.
+"""Measures the errors of elementary functions at the level of this process; prints them as JSON.
 
-Run by test_accuracy.py in a process per level. References are the C library's functions of
-double, right to some 1e-16 of themselves, for results of float32.
+test_accuracy.py runs it in a process for each level. References for float32 are the C library's
+functions of double, whose relative error is about 1e-16.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Binary functions: complex numbers, gradients of steps, in-place forms, numbers as operands."""
+"""Binary functions: complex numbers, gradients of step functions, in-place, scalar operands."""
 
 from __future__ import annotations
 

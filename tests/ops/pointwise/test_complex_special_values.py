@@ -1,4 +1,4 @@
-"""Complex functions where a part is infinite, NaN or zero, as Annex G of C has them."""
+"""Complex functions with infinite, NaN or zero parts, as in Annex G of the C standard."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Rounded division of integers: vectors divide them as doubles, so the limits of those are tried.
+"""Rounded division of integers. Loops divide them as doubles, so values near 2**51 are tested.
 
-The reference is Python's own arithmetic, whose integers have no limits.
+The reference is Python's arithmetic, whose integers have no limits.
 """
 
 from __future__ import annotations

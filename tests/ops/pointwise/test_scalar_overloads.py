@@ -1,4 +1,4 @@
-"""Numbers beside tensors: what does not fit the dtype is refused, never cut to what fits."""
+"""Scalar operands that do not fit the dtype raise an error; they are never truncated."""
 
 from __future__ import annotations
 

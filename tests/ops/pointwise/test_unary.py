@@ -1,4 +1,4 @@
-"""Functions of one number: values, special values, accuracy over the range, dtypes."""
+"""Unary functions: values, special values, accuracy over the range, dtypes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""norm of vectors and matrices by its orders, and means without NaN."""
+"""Vector and matrix norms of every order, and nanmean."""
 
 from __future__ import annotations
 

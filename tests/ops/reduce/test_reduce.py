@@ -1,4 +1,4 @@
-"""Reductions over dims, dtypes, strides; accuracy, NaN, no elements, ties, errors, gradients."""
+"""Reductions: dims, dtypes, strides, accuracy, NaN, empty tensors, ties, errors, gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions of neighbouring columns: few rows, many rows of few columns, NaNs anywhere."""
+"""Reductions of columns: few rows, many rows of few columns, NaNs anywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions of many rows, which threads share out in parts."""
+"""Reductions of many rows, which are divided among threads."""
 
 from __future__ import annotations
 

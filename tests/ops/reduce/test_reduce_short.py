@@ -1,4 +1,4 @@
-"""Reductions of a few elements each, triangles of narrow matrices, copies of short rows."""
+"""Reductions of few elements each, tril and triu of narrow matrices, copies of short rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions and running results over dims of one element, which are copies of it."""
+"""Reductions and scans over dims of size 1, which are copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running sums and products along many lines: short ones, and those that lie side by side."""
+"""cumsum and cumprod of many rows: short rows, and rows that are columns in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences, integrals, quantiles and covariances against NumPy, their gradients and errors."""
+"""diff, trapezoid, quantile and cov against NumPy; gradients and errors."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ STEPS = frozenset(
     _scatter_prod_backward_self _scatter_prod_backward_src _scatter_prod_backward_src_by_zeros
     _scatter_reduce_backward_self _scatter_reduce_backward_src _pinv_general _pinv_hermitian
     _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
-    _extreme_backward _index_backward _norm_backward _share _std_backward _var_backward
+    _min_max_backward _index_backward _norm_backward _scale_grad_by_count _std_backward
+    _var_backward
     _vector_norm_backward _log_softmax_backward_data _softmax_backward_data _no_derivative
     _cholesky_backward _det_backward _eig_backward _eigh_backward _householder_backward
     _lstsq_backward _lu_backward _lu_solve_backward _matrix_exp_backward _ormqr_backward
@@ -43,7 +44,7 @@ STEPS = frozenset(
     _svdvals_backward _aminmax_backward _correlation _correlation_complex _cov_plain _cov_products
     _cov_products_weighted _cov_weighted _evenly_distribute_backward _cdist_backward
     _pdist_backward _pdist_backward_all_pairs _difference_norm_backward
-    _multi_margin_backward _multi_margin_slopes _multilabel_margin_backward
+    _multi_margin_backward _multi_margin_backward_differentiable _multilabel_margin_backward
     """.split()
 )
 

@@ -161,7 +161,7 @@ LOSS: dict[str, list[Case]] = {
     "_ctc_loss": [case(_log_probs, idx(4, 2, 2, low=1), [5, 4], [2, 1])],
     "_loss_grad": [case(t(), _x, 1), case(_x, _x, 0)],
     "_reduce_loss": [case(_x, r) for r in (0, 1, 2)],
-    "_weighted": [case(_x, None), case(_x, _x)],
+    "_mul_optional_weight": [case(_x, None), case(_x, _x)],
     "_multi_margin": [
         case(t(3, 4), _classes, 1, 1.0, None),
         case(t(3, 4), _classes, 2, 0.5, pos(4)),

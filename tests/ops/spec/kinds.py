@@ -13,8 +13,9 @@ UNDEFINED = frozenset(
 #: Parts of derivatives: what they make up is compared with differences in ``test_gradients.py``.
 OF_DERIVATIVES = frozenset(
     """
-    _elu_double_backward _gelu_double_backward _gelu_tanh_second _mish_second _silu_double_backward
-    _silu_second _softplus_double_backward _pow_backward _pow_backward_exponent
+    _elu_double_backward _gelu_double_backward _gelu_tanh_second_derivative
+    _mish_second_derivative _silu_double_backward
+    _silu_second_derivative _softplus_double_backward _pow_backward _pow_backward_exponent
     _pow_backward_self _div_mode_other_backward _div_mode_self_backward _logit_backward
     _native_dropout_backward _group_norm_statistics_backward
     _sinc_backward grid_sampler_backward _grid_sampler_double_backward _nll_backward
@@ -141,7 +142,7 @@ COMPLEX_RESULTS = {
 
 #: Another device than Meta is asked for, or none can be.
 OF_DEVICE = frozenset(
-    "to.device _number set_.source_Storage set_.source_Storage_storage_offset".split()
+    "to.device _wrapped_scalar set_.source_Storage set_.source_Storage_storage_offset".split()
 )
 
 #: The output's dtype is what the result is made in, as in torch.

@@ -382,11 +382,13 @@ def _multilabel_margin(a: Any, target: Any) -> Any:
 
 LOSSES: dict[str, Reference] = {
     "_reduce_loss": _reduced,
-    "_smooth_l1_slope": lambda a, target, beta: np.clip((a - target) / beta, -1, 1),
-    "_huber_slope": lambda a, target, delta: np.clip(a - target, -delta, delta),
-    "_entropy_slope": lambda a, target: (a - target) / np.maximum(a * (1 - a), 1e-12),
-    "_logit_entropy_slope": lambda a, target: _sigmoid(a) - target,
-    "_weighted": lambda a, weight: a if weight is None else a * weight,
+    "_smooth_l1_derivative": lambda a, target, beta: np.clip((a - target) / beta, -1, 1),
+    "_huber_derivative": lambda a, target, delta: np.clip(a - target, -delta, delta),
+    "_binary_cross_entropy_derivative": lambda a, target: (
+        (a - target) / np.maximum(a * (1 - a), 1e-12)
+    ),
+    "_binary_cross_entropy_with_logits_derivative": lambda a, target: _sigmoid(a) - target,
+    "_mul_optional_weight": lambda a, weight: a if weight is None else a * weight,
     "_loss_grad": lambda grad, slope, r: grad * slope / (slope.size if r == 1 else 1),
     "binary_cross_entropy": _bce,
     "binary_cross_entropy_with_logits": _bce_with_logits,

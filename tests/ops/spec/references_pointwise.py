@@ -229,7 +229,7 @@ UNARY: dict[str, Reference] = {
     "trunc": _rounding(np.trunc),
     "_imaginary": lambda a: 1j * a.imag if np.iscomplexobj(a) else a.imag,
     "_zero_reciprocal": lambda a: np.where(a == 0, 0, 1 / np.where(a == 0, 1, a)),
-    "_number": lambda value: value,
+    "_wrapped_scalar": lambda value: value,
 }
 
 

@@ -1,6 +1,6 @@
-"""Special functions against values calculated with 30 digits, edges, derivatives, degrees.
+"""Special functions against values with 30 digits; limits, derivatives, degrees of polynomials.
 
-Promotion, layouts and out= are what every element-wise operator has; test_binary and test_unary.
+Promotion, layouts and out= are those of all element-wise operators: test_binary, test_unary.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operators that read their operands in row-major order, block by block, however they lie.
+"""Operators that pack operands block by block give the same result for every memory layout.
 
 Values and errors of dense operands: test_index.py, test_random.py.
 """

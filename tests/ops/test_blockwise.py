@@ -1,6 +1,6 @@
-"""Operators that work piece by piece give what they give of the whole, and take less memory for it.
+"""Operators that work block by block give the result of the whole tensor, with less memory.
 
-Values of small operands: the families' own tests. Blocks in row-major order: test_blocks.py.
+Values of small operands: the families' own tests. Packed operands: test_packed_operands.py.
 """
 
 from __future__ import annotations

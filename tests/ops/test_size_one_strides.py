@@ -1,4 +1,4 @@
-"""Dims of one element, whose strides may be anything: nothing is reached by them."""
+"""Dims of size 1 may have any stride: no operator may read memory by it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Forms of operators: out= with numbers, in place over shared elements, refused overlaps, layouts.
+"""out= and in-place forms: scalars, overlapping elements, refused overlaps, layouts of results.
 
-Values of the functional forms are in the tests of their families.
+The tests of the families check the values of the functional forms.
 """
 
 from __future__ import annotations

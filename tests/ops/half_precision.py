@@ -1,7 +1,7 @@
-"""Operators of 16-bit floats at the instruction-set level of this process: what differs, as JSON.
+"""Checks operators of 16-bit floats at the level of this process; prints what differs as JSON.
 
-Run by test_halves.py in a process per level. A result is that of float32, rounded once: the same
-bits wherever the elements lie.
+test_half_precision.py runs it in a process for each level. A result must be that of float32,
+rounded once: the same bits for every memory layout.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from shmtensor import Tensor
 from shmtensor.nn import functional
 
 HALVES = (st.float16, st.bfloat16)
-#: More than two stretches of 256, and not a whole number of them.
+#: More than two blocks of 256, and not a whole number of them.
 LENGTH = 700
 
 UNARY = (
@@ -136,7 +136,7 @@ def reductions() -> list[str]:
     return wrong
 
 
-def halves_of_complex() -> list[str]:
+def complex_half_functions() -> list[str]:
     """complex32 against complex64."""
     wrong = []
     parts = np.random.default_rng(23).standard_normal((900, 2))
@@ -164,7 +164,7 @@ if __name__ == "__main__":
             {
                 "elementwise": elementwise(),
                 "reductions": reductions(),
-                "complex": halves_of_complex(),
+                "complex": complex_half_functions(),
             }
         )
     )
