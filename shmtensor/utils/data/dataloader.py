@@ -1,7 +1,7 @@
 """`DataLoader`: batches of a dataset, made ahead of time by worker processes.
 
 What worker processes make lies in shared memory, in blocks that are used again; see
-`shmtensor.utils.data._utils.worker` for what they are told and answer.
+`shmtensor.utils.data._utils.worker_loop` for what they are told and answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shmtensor.utils.data._utils.iterators import (
     _SingleProcessDataLoaderIter,
 )
 from shmtensor.utils.data._utils.multiprocess import _MultiProcessingDataLoaderIter
-from shmtensor.utils.data._utils.worker_info import get_worker_info
+from shmtensor.utils.data._utils.worker import get_worker_info
 from shmtensor.utils.data.dataset import IterableDataset
 from shmtensor.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 

@@ -21,7 +21,7 @@ from shmtensor.utils.data._utils.signal_handling import (
     is_stopped,
     may_die_with_parent,
 )
-from shmtensor.utils.data._utils.worker import STOP, WorkerJob, _worker_loop
+from shmtensor.utils.data._utils.worker_loop import STOP, WorkerJob, _worker_loop
 
 __all__ = ["Crew"]
 
