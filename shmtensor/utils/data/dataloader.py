@@ -11,7 +11,7 @@ import multiprocessing.context
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from shmtensor.multiprocessing import context as _context
 from shmtensor.utils.data._utils.collate import default_collate, default_convert
@@ -222,16 +222,15 @@ class DataLoader(Generic[_T_co]):
 
     def __iter__(self) -> _BaseDataLoaderIter:
         if not self.persistent_workers or self.num_workers <= 0:
-            return self._get_iterator()
+            once: _BaseDataLoaderIter = self._get_iterator()
+            return once
         if self._iterator is None or self._iterator._shutdown:
-            made = self._get_iterator()
-            assert isinstance(made, _MultiProcessingDataLoaderIter)
-            self._iterator = made
+            self._iterator = self._get_iterator()
         else:
             self._iterator._reset(self)
-        return self._iterator
+        return cast(_BaseDataLoaderIter, self._iterator)
 
-    def _get_iterator(self) -> _BaseDataLoaderIter:
+    def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         self.check_worker_number_rationality()
