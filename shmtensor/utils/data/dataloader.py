@@ -23,7 +23,7 @@ from shmtensor.utils.data._utils.iterators import (
 )
 from shmtensor.utils.data._utils.multiprocess import _MultiProcessingDataLoaderIter
 from shmtensor.utils.data._utils.worker import get_worker_info
-from shmtensor.utils.data.dataset import IterableDataset
+from shmtensor.utils.data.dataset import is_stream
 from shmtensor.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = [
@@ -137,7 +137,7 @@ class DataLoader(Generic[_T_co]):
         self.in_order = in_order
         converter(output)
         self.output = output
-        if isinstance(dataset, IterableDataset):
+        if is_stream(dataset):
             self._dataset_kind = _DatasetKind.Iterable
             _check_stream(shuffle, sampler, batch_sampler)
         else:

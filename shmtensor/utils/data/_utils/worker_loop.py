@@ -23,7 +23,7 @@ from shmtensor import _C
 from shmtensor._boundary.process import set_thread_name
 from shmtensor._utils import ExceptionWrapper
 from shmtensor.utils.data._utils.fetch import _DatasetKind
-from shmtensor.utils.data._utils.interop import loaded_torch
+from shmtensor.utils.data._utils.interop import prepare_torch
 from shmtensor.utils.data._utils.signal_handling import ParentWatch, Report, prepare_worker
 from shmtensor.utils.data._utils.transport import packed
 from shmtensor.utils.data._utils.worker import (
@@ -68,10 +68,6 @@ def _seed(base_seed: int, worker_id: int) -> int:
     random.seed(seed)
     _C.default_generator.manual_seed(seed)
     np.random.seed(_generate_state(base_seed, worker_id))
-    torch = loaded_torch()
-    if torch is not None:
-        torch.manual_seed(seed)
-        torch.set_num_threads(1)
     return seed
 
 
@@ -91,6 +87,7 @@ class _Worker:
         """Seed, and call what the program wants called."""
         seed = _seed(self.job.base_seed, self.id)
         set_worker_info(WorkerInfo(self.id, self.job.num_workers, seed, self.job.dataset))
+        prepare_torch(self.id, self.job.num_workers, seed, self.job.dataset)
         try:
             if self.job.init_fn is not None:
                 self.job.init_fn(self.id)
