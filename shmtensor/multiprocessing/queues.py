@@ -13,7 +13,6 @@ Processes get a queue by inheritance, or as an argument of a process that is bei
 
 from __future__ import annotations
 
-import asyncio
 import collections
 import copyreg
 import itertools
@@ -545,6 +544,8 @@ class JoinableQueue(Queue):
 
 async def _readable(fd: int) -> None:
     """Wait until *fd* is readable."""
+    import asyncio  # who awaits has it; others need not wait for its modules
+
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
     # A loop knows one reader for each descriptor, and several tasks may wait for this one.

@@ -13,6 +13,8 @@ from session_figures import resident_bytes, used_bytes, wait_until_used_bytes
 
 import shmtensor as st
 from shmtensor.utils.data import (
+    ChainDataset,
+    ConcatDataset,
     DataLoader,
     Dataset,
     SharedTensorDataset,
@@ -190,6 +192,24 @@ def test_torch_is_seeded_in_workers(torch: Any) -> None:
     assert len({value for value, _, _ in drawn}) == 4
     assert drawn[1][1] == drawn[0][1] + 1
     assert {threads for _, _, threads in drawn} == {1}
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_torch_streams_are_streams(torch: Any, n_workers: int) -> None:
+    class Stream(torch.utils.data.IterableDataset):  # type: ignore[name-defined,misc]
+        def __iter__(self) -> Any:
+            info = torch.utils.data.get_worker_info()
+            first, step = (0, 1) if info is None else (info.id, info.num_workers)
+            return iter(torch.arange(6.0)[first::step])
+
+    loader = DataLoader(Stream(), batch_size=None, num_workers=n_workers, output="torch")
+    batches = list(loader)
+    assert all(type(batch) is torch.Tensor for batch in batches)
+    assert [batch.item() for batch in batches] == [0, 1, 2, 3, 4, 5]
+    chained = ChainDataset([Stream()])
+    assert len(list(chained)) == 6
+    with pytest.raises(AssertionError, match="does not support IterableDataset"):
+        ConcatDataset([Stream()])
 
 
 def test_torch_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:

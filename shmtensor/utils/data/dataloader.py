@@ -1,7 +1,7 @@
 """`DataLoader`: batches of a dataset, made ahead of time by worker processes.
 
 What worker processes make lies in shared memory, in blocks that are used again; see
-`shmtensor.utils.data._utils.worker` for what they are told and answer.
+`shmtensor.utils.data._utils.worker_loop` for what they are told and answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import multiprocessing.context
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from shmtensor.multiprocessing import context as _context
 from shmtensor.utils.data._utils.collate import default_collate, default_convert
@@ -22,8 +22,8 @@ from shmtensor.utils.data._utils.iterators import (
     _SingleProcessDataLoaderIter,
 )
 from shmtensor.utils.data._utils.multiprocess import _MultiProcessingDataLoaderIter
-from shmtensor.utils.data._utils.worker_info import get_worker_info
-from shmtensor.utils.data.dataset import IterableDataset
+from shmtensor.utils.data._utils.worker import get_worker_info
+from shmtensor.utils.data.dataset import is_stream
 from shmtensor.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = [
@@ -137,7 +137,7 @@ class DataLoader(Generic[_T_co]):
         self.in_order = in_order
         converter(output)
         self.output = output
-        if isinstance(dataset, IterableDataset):
+        if is_stream(dataset):
             self._dataset_kind = _DatasetKind.Iterable
             _check_stream(shuffle, sampler, batch_sampler)
         else:
@@ -222,16 +222,15 @@ class DataLoader(Generic[_T_co]):
 
     def __iter__(self) -> _BaseDataLoaderIter:
         if not self.persistent_workers or self.num_workers <= 0:
-            return self._get_iterator()
+            once: _BaseDataLoaderIter = self._get_iterator()
+            return once
         if self._iterator is None or self._iterator._shutdown:
-            made = self._get_iterator()
-            assert isinstance(made, _MultiProcessingDataLoaderIter)
-            self._iterator = made
+            self._iterator = self._get_iterator()
         else:
             self._iterator._reset(self)
-        return self._iterator
+        return cast(_BaseDataLoaderIter, self._iterator)
 
-    def _get_iterator(self) -> _BaseDataLoaderIter:
+    def _get_iterator(self) -> Any:
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(self)
         self.check_worker_number_rationality()

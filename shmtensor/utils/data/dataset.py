@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from shmtensor import _C
 from shmtensor._C import Generator, default_generator
 from shmtensor._tensor import Tensor
+from shmtensor.utils.data._utils.interop import is_torch_stream
 
 __all__ = [
     "ChainDataset",
@@ -62,6 +63,11 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
     def __add__(self, other: Dataset[_T_co]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
+
+
+def is_stream(dataset: object) -> bool:
+    """Whether *dataset* is iterated over, not asked by index; torch's streams are streams too."""
+    return isinstance(dataset, IterableDataset) or is_torch_stream(dataset)
 
 
 class TensorDataset(Dataset[tuple[Tensor, ...]]):
@@ -180,7 +186,7 @@ class ConcatDataset(Dataset[_T_co]):
         self.datasets = list(datasets)
         if not self.datasets:
             raise AssertionError("datasets should not be an empty iterable")
-        if any(isinstance(d, IterableDataset) for d in self.datasets):
+        if any(is_stream(d) for d in self.datasets):
             raise AssertionError("ConcatDataset does not support IterableDataset")
         self.cumulative_sizes = self.cumsum(self.datasets)
 
@@ -221,9 +227,9 @@ class ChainDataset(IterableDataset[Any]):
         super().__init__()
         self.datasets = datasets
 
-    def _checked(self) -> Iterator[IterableDataset[Any]]:
+    def _checked(self) -> Iterator[Any]:
         for dataset in self.datasets:
-            if not isinstance(dataset, IterableDataset):
+            if not is_stream(dataset):
                 raise AssertionError("ChainDataset only supports IterableDataset")
             yield dataset
 

@@ -21,7 +21,7 @@ from shmtensor.utils.data._utils.tree import (
     like_mapping,
     like_sequence,
 )
-from shmtensor.utils.data._utils.worker_info import get_worker_info
+from shmtensor.utils.data._utils.worker import get_worker_info
 
 __all__ = [
     "collate",

@@ -21,7 +21,7 @@ from shmtensor.utils.data._utils.signal_handling import (
     is_stopped,
     may_die_with_parent,
 )
-from shmtensor.utils.data._utils.worker import STOP, WorkerJob, _worker_loop
+from shmtensor.utils.data._utils.worker_loop import STOP, WorkerJob, _worker_loop
 
 __all__ = ["Crew"]
 
@@ -120,16 +120,16 @@ class Crew:
         gone = connection.wait(list(by_sentinel), 0)
         return sorted(by_sentinel[sentinel] for sentinel in gone)  # type: ignore[index]
 
-    def epitaph(self, i: int) -> str:
-        """How worker *i*, which has ended, did so; with its traceback if it left one."""
+    def exit_report(self, i: int) -> str:
+        """Say how worker *i* has ended, with its traceback if it crashed."""
         process = self.processes[i]
         process.join(1.0)
         text = describe_exit(process.pid, process.exitcode)
         trace = self._reports[i].text()
         return f"{text}\n{trace}" if trace else text
 
-    def whereabouts(self, i: int) -> str:
-        """Where worker *i*, which does not answer, is."""
+    def hang_report(self, i: int) -> str:
+        """Say where worker *i*, which does not answer, is."""
         pid = self.processes[i].pid
         if is_stopped(pid):
             return f"worker {i} (pid {pid}) is stopped by a signal"
@@ -189,13 +189,13 @@ class Crew:
 
     def _wait(self, deadline: float, without: Iterable[int]) -> None:
         """Wait for those that can end by themselves."""
-        patients = [p for i, p in enumerate(self.processes) if i not in without]
+        waiting = [p for i, p in enumerate(self.processes) if i not in without]
         while True:
-            patients = [p for p in patients if p.is_alive() and not is_stopped(p.pid)]
+            waiting = [p for p in waiting if p.is_alive() and not is_stopped(p.pid)]
             left = deadline - time.monotonic()
-            if not patients or left <= 0:
+            if not waiting or left <= 0:
                 return
-            connection.wait([p.sentinel for p in patients], min(left, _STEP_S))
+            connection.wait([p.sentinel for p in waiting], min(left, _STEP_S))
 
 
 def _empty(tasks: Any) -> None:

@@ -95,7 +95,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
         if not self.auto_collation:
             return self.collate_fn(self.dataset[possibly_batched_index])
         if self.collate_fn is default_collate:
-            rows = _rows(self.dataset, possibly_batched_index)
+            rows = _gathered_rows(self.dataset, possibly_batched_index)
             if rows is not None:
                 return rows
         if getattr(self.dataset, "__getitems__", None):
@@ -117,7 +117,7 @@ def _is_rows_of_tensors(dataset: Any) -> bool:
     )
 
 
-def _rows(dataset: Any, indices: Any) -> Any:
+def _gathered_rows(dataset: Any, indices: Any) -> Any:
     """Return the batch that `default_collate` would make of rows of tensors, or None.
 
     The rows go into the batch at once, without a tensor for each of them.

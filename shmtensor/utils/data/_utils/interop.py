@@ -14,7 +14,16 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.utils.data._utils.tree import map_leaves
 
-__all__ = ["OUTPUTS", "converter", "from_torch", "is_torch_tensor", "loaded_torch", "to_torch"]
+__all__ = [
+    "OUTPUTS",
+    "converter",
+    "from_torch",
+    "is_torch_stream",
+    "is_torch_tensor",
+    "loaded_torch",
+    "prepare_torch",
+    "to_torch",
+]
 
 #: What `DataLoader` takes as *output*, beside None.
 OUTPUTS = ("torch", "numpy")
@@ -34,6 +43,26 @@ def is_torch_tensor(value: object) -> bool:
     """Whether *value* is a tensor of torch."""
     torch = loaded_torch()
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_torch_stream(dataset: object) -> bool:
+    """Whether *dataset* is an ``IterableDataset`` of torch."""
+    torch = loaded_torch()
+    return torch is not None and isinstance(dataset, torch.utils.data.IterableDataset)
+
+
+def prepare_torch(worker_id: int, num_workers: int, seed: int, dataset: Any) -> None:
+    """Make torch, if it is loaded, in this worker process what it is in its own loader's."""
+    torch = loaded_torch()
+    if torch is None:
+        return
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    state = torch.utils.data._utils.worker
+    # Its datasets ask it which worker they are in.
+    state._worker_info = state.WorkerInfo(
+        id=worker_id, num_workers=num_workers, seed=seed, dataset=dataset
+    )
 
 
 def from_torch(tensor: Any) -> Any:

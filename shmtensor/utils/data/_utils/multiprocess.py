@@ -206,7 +206,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         if not dead:
             return
         pids = ", ".join(str(self._workers[i].pid) for i in dead)
-        details = "\n".join(self._crew.epitaph(i) for i in dead)
+        details = "\n".join(self._crew.exit_report(i) for i in dead)
         self._give_up()
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly\n{details}")
 
@@ -216,7 +216,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._crew.hung.update(waiting)
         if self._in_order:
             del waiting[1:]
-        details = "\n".join(self._crew.whereabouts(worker) for worker in waiting)
+        details = "\n".join(self._crew.hang_report(worker) for worker in waiting)
         return RuntimeError(f"DataLoader timed out after {self._timeout} seconds\n{details}")
 
     def _give_up(self) -> None:

@@ -31,8 +31,8 @@ __all__ = [
     "prepare_worker",
 ]
 
-#: Asks a worker where it is. The C library keeps the first few real-time signals for itself.
-_WHERE_ARE_YOU = signal.SIGRTMIN + 5
+#: Has a worker write its traceback. The C library keeps the first real-time signals for itself.
+_DUMP_SIGNAL = signal.SIGRTMIN + 5
 _ANSWER_S = 0.5
 _MOST_BYTES = 1 << 16
 #: The function that a worker's process runs.
@@ -74,7 +74,7 @@ class Report:
         os.ftruncate(self.fd, 0)
         os.lseek(self.fd, 0, os.SEEK_SET)  # of both processes: they share the position
         with contextlib.suppress(OSError):
-            os.kill(pid, _WHERE_ARE_YOU)
+            os.kill(pid, _DUMP_SIGNAL)
         deadline = time.monotonic() + _ANSWER_S
         text = ""
         while time.monotonic() < deadline:
@@ -115,7 +115,7 @@ def prepare_worker(report: Report, dies_with_parent: bool) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     faulthandler.enable(report.fd, all_threads=True)
-    faulthandler.register(_WHERE_ARE_YOU, report.fd, all_threads=True, chain=False)
+    faulthandler.register(_DUMP_SIGNAL, report.fd, all_threads=True, chain=False)
     if dies_with_parent:
         set_parent_death_signal(signal.SIGKILL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -1,0 +1,179 @@
+"""What a worker process does: it fetches the batches it is told to, until it is told to end.
+
+Messages to it are ``(epoch, number, index)``: fetch that batch; ``epoch``: another pass begins;
+None: end. It answers each of the first kind by ``(epoch, number, batch)``, in their order; a batch
+that failed is an `ExceptionWrapper`, the end of a stream an `_IterableDatasetStopIteration`.
+
+Beside the messages there is a tensor in shared memory, *control*. Its first number is the epoch of
+the loader: a worker lets go of what is of another, and ends when it is `STOP`, whatever messages
+there are. The other numbers say of each worker whether its signal handlers are set.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import Empty
+from typing import Any
+
+import numpy as np
+
+from shmtensor import _C
+from shmtensor._boundary.process import set_thread_name
+from shmtensor._utils import ExceptionWrapper
+from shmtensor.utils.data._utils.fetch import _DatasetKind
+from shmtensor.utils.data._utils.interop import prepare_torch
+from shmtensor.utils.data._utils.signal_handling import ParentWatch, Report, prepare_worker
+from shmtensor.utils.data._utils.transport import packed
+from shmtensor.utils.data._utils.worker import (
+    WorkerInfo,
+    _generate_state,
+    _IterableDatasetStopIteration,
+    set_worker_info,
+)
+
+__all__ = [
+    "STOP",
+    "WorkerJob",
+    "_worker_loop",
+]
+
+#: In place of an epoch: end.
+STOP = -1
+#: A worker that waits looks so often whether its parent is alive.
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class WorkerJob:
+    """What all workers of a loader are told when they start."""
+
+    kind: int
+    dataset: Any
+    auto_collation: bool
+    collate_fn: Callable[[Any], Any]
+    drop_last: bool
+    base_seed: int
+    init_fn: Callable[[int], object] | None
+    num_workers: int
+    control: Any
+    parent_pid: int  # 0: of a fork server, whatever it is
+    dies_with_parent: bool
+
+
+def _seed(base_seed: int, worker_id: int) -> int:
+    """Seed all generators of this process; returns the seed."""
+    seed = base_seed + worker_id
+    random.seed(seed)
+    _C.default_generator.manual_seed(seed)
+    np.random.seed(_generate_state(base_seed, worker_id))
+    return seed
+
+
+class _Worker:
+    """The state of a worker process."""
+
+    def __init__(self, job: WorkerJob, worker_id: int, results: Any) -> None:
+        self.job = job
+        self.id = worker_id
+        self.results = results
+        self.epoch = 0
+        self.fetcher: Any = None
+        self.has_ended = False  # its stream
+        self.failure: ExceptionWrapper | None = None  # of its start; the answer to everything
+
+    def begin(self) -> None:
+        """Seed, and call what the program wants called."""
+        seed = _seed(self.job.base_seed, self.id)
+        set_worker_info(WorkerInfo(self.id, self.job.num_workers, seed, self.job.dataset))
+        prepare_torch(self.id, self.job.num_workers, seed, self.job.dataset)
+        try:
+            if self.job.init_fn is not None:
+                self.job.init_fn(self.id)
+        except Exception:
+            self.failure = self._failed()
+
+    def wanted(self) -> int:
+        """The epoch that the loader is in."""
+        return int(self.job.control[0].item())
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Start over."""
+        self.epoch = epoch
+        self.has_ended = False
+        self.fetcher = None
+
+    def _failed(self) -> ExceptionWrapper:
+        return ExceptionWrapper(where=f"in DataLoader worker process {self.id}")
+
+    def _fetched(self, index: Any) -> Any:
+        if self.failure is not None:
+            return self.failure
+        try:
+            if self.fetcher is None:  # with what an iterator of the dataset's raises
+                job = self.job
+                self.fetcher = _DatasetKind.create_fetcher(
+                    job.kind, job.dataset, job.auto_collation, job.collate_fn, job.drop_last
+                )
+            return packed(self.fetcher.fetch(index))
+        except StopIteration:
+            if self.job.kind != _DatasetKind.Iterable:
+                return self._failed()
+            self.has_ended = True
+            return _IterableDatasetStopIteration(self.id)
+        except Exception:
+            return self._failed()
+
+    def answer(self, epoch: int, number: int, index: Any) -> None:
+        """Fetch a batch and put it into the queue, unless nobody wants it any more."""
+        if self.has_ended or epoch != self.epoch or epoch != self.wanted():
+            return
+        batch = self._fetched(index)
+        try:
+            self.results.put((epoch, number, batch))
+        except Exception:  # it cannot be pickled
+            failure = batch if isinstance(batch, ExceptionWrapper) else self._failed()
+            try:
+                self.results.put((epoch, number, failure))
+            except Exception:  # neither can its exception's class
+                self.results.put((epoch, number, failure.of_type(RuntimeError)))
+
+    def run(self, tasks: Any) -> None:
+        """Answer tasks until told to end, or the parent is gone."""
+        parent = ParentWatch(self.job.parent_pid)
+        is_armed = False
+        while self.wanted() != STOP:
+            try:
+                task = tasks.get(timeout=_LOOK_S)
+            except Empty:
+                if not parent.is_alive():
+                    return
+                continue
+            if not is_armed:  # the parent has written what it had to: it puts tasks behind that
+                parent.arm()
+                is_armed = True
+                if not parent.is_alive():
+                    return
+            if task is None:
+                return
+            if isinstance(task, int):
+                self.begin_epoch(task)
+            else:
+                self.answer(*task)
+
+
+def _worker_loop(job: WorkerJob, worker_id: int, tasks: Any, results: Any, report: Report) -> None:
+    """Run a worker; the target of its process."""
+    try:
+        prepare_worker(report, job.dies_with_parent)
+        job.control[1 + worker_id] = 1
+        set_thread_name("shm_data_worker")
+        _C.set_num_threads(1)  # workers are what runs side by side
+        worker = _Worker(job, worker_id, results)
+        worker.begin()
+        worker.run(tasks)
+    except (KeyboardInterrupt, EOFError):
+        pass  # the user ended everything, or nobody is left who could ask for anything
+    finally:
+        results.cancel_join_thread()
