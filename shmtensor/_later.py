@@ -1,4 +1,9 @@
-"""Parts of the package that stand above most of it, loaded when one is first asked for."""
+"""Parts of the package that stand above most of it, loaded when one is first asked for.
+
+This is the table of them. A module that is imported from the package itself is only stood in for:
+its code runs when one of its names is used (`_lazy`). A function or class, and whatever a star
+brings, loads the module that it comes from.
+"""
 
 from __future__ import annotations
 
