@@ -50,7 +50,7 @@ if _TYPE_CHECKING:
     from shmtensor._later import *
 
 
-def _load_later() -> bool:
+def _load_later() -> object:
     """Load what stands above most of the package; who only moves tensors needs none of it.
 
     The interpreter does not specialise reading attributes of a module that has a ``__getattr__``,

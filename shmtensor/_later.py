@@ -10,10 +10,18 @@ from __future__ import annotations
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
 from shmtensor import (
+    __config__ as __config__,
     _C,
+    accelerator as accelerator,
+    amp as amp,
+    backends as backends,
+    cpu as cpu,
+    cuda as cuda,
     fft as fft,
     library as library,
     masked as masked,
+    mps as mps,
+    mtia as mtia,
     nn as nn,
     optim as optim,
     overrides as overrides,
@@ -21,9 +29,18 @@ from shmtensor import (
     return_types as return_types,
     serialization as serialization,
     signal as signal,
+    torch_version as torch_version,
+    types as types,
+    version as version,
+    xpu as xpu,
 )
+from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
+from shmtensor._autocast import *  # noqa: F403
+from shmtensor._build_facts import *  # noqa: F403
+from shmtensor._checks import *  # noqa: F403
 from shmtensor._lobpcg import lobpcg as lobpcg
 from shmtensor._spectrogram import istft as istft, stft as stft
+from shmtensor._symbols import *  # noqa: F403
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (
     alpha_dropout as alpha_dropout,
@@ -44,14 +61,21 @@ from shmtensor.utils.dlpack import to_dlpack as to_dlpack
 
 def names() -> dict[str, object]:
     """What belongs into the package: all above, and the operators that torch keeps to itself."""
-    public = {
+    listed = {
         name: value
         for name, value in globals().items()
-        if not name.startswith("_") and name not in ("annotations", "names")
+        if name not in ("annotations", "names", "_C") and name not in _OWN
     }
     private = {
         name: getattr(_C, name)
         for name in dir(_C)
         if name.startswith("_") and not name.startswith("__") and _C._operator_overloads(name)
     }
-    return {**private, **public}
+    return {**private, **listed}
+
+
+#: What every module has.
+_OWN = (
+    "__annotations__ __builtins__ __cached__ __doc__ __file__ __loader__ __name__ __package__ "
+    "__spec__ _OWN"
+).split()

@@ -18,14 +18,15 @@ __all__ = ["stand_in"]
 # no circles, so that they never wait for one another.
 _locks: dict[str, threading.RLock] = {}
 _loading: set[str] = set()
+# Attributes that tools look for in every module that there is.
+_ASKED_BY_TOOLS = ("__test__", "__warningregistry__", "__wrapped__")
 
 
 class _Standin(ModuleType):
     """A module whose code has not run. It becomes a plain one by that."""
 
     def __getattr__(self, name: str) -> object:
-        is_asked_by_tools = name.startswith("__") and name not in ("__path__", "__all__")
-        if is_asked_by_tools or not _load(self):
+        if name in _ASKED_BY_TOOLS or not _load(self):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         return getattr(self, name)
 
@@ -61,7 +62,8 @@ def _load(module: _Standin) -> bool:
             raise
         finally:
             _loading.discard(name)
-        module.__class__ = ModuleType  # type: ignore[assignment]
+        if type(module) is _Standin:  # unless its code has chosen a class
+            module.__class__ = ModuleType  # type: ignore[assignment]
     return True
 
 

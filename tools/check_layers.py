@@ -27,6 +27,7 @@ PYTHON_RANKS: dict[str, int] = {
     "errors": 1,
     "_warnings": 1,
     "_boundary": 1,
+    "_lazy": 0,
     "_dtypes": 2,
     "dtypes": 2,
     "storage": 3,
