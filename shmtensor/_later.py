@@ -29,6 +29,7 @@ from shmtensor import (
     return_types as return_types,
     serialization as serialization,
     signal as signal,
+    testing as testing,
     torch_version as torch_version,
     types as types,
     version as version,

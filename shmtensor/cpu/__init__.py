@@ -16,8 +16,8 @@ from functools import cache
 from types import MappingProxyType, TracebackType
 from typing import Any
 
+import shmtensor.cpu.amp as amp
 from shmtensor._absent_devices import Device
-from shmtensor.cpu import amp as amp
 
 __all__ = [
     "Event",

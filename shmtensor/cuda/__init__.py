@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import shmtensor.cuda.amp as amp
 from shmtensor import _C
 from shmtensor._absent_devices import (
     Device,
@@ -22,7 +23,6 @@ from shmtensor._absent_devices import (
 )
 from shmtensor._absent_devices import StreamContext as StreamContext
 from shmtensor.cuda import (
-    amp as amp,
     comm as comm,
     graphs as graphs,
     jiterator as jiterator,
