@@ -210,7 +210,9 @@ def test_default_tolerances(dtypes: tuple[str, ...], expected: tuple[float, floa
 
 
 def test_default_tolerances_of_something_else() -> None:
-    with pytest.raises(TypeError, match=r"a torch\.Tensor or a torch\.dtype, but got <class 'int'>"):
+    with pytest.raises(
+        TypeError, match=r"a torch\.Tensor or a torch\.dtype, but got <class 'int'>"
+    ):
         default_tolerances(3)  # type: ignore[arg-type]
 
 
