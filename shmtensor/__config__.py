@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import sysconfig
 
-from shmtensor import __version__, _C
+from shmtensor import _C, __version__
 from shmtensor._boundary.runtime import cpu_capability
 
 __all__ = ["parallel_info", "show"]

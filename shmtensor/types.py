@@ -7,22 +7,14 @@ Source:
 from __future__ import annotations
 
 import os
-from builtins import (
-    bool as _bool,
-    bytes as _bytes,
-    complex as _complex,
-    float as _float,
-    int as _int,
-    str as _str,
-)
 from collections.abc import Sequence
 from typing import IO, TypeAlias
 
 from shmtensor._C import (
     Size,
+)
+from shmtensor._C import (
     device as _device,
-    dtype as _dtype,
-    layout as _layout,
 )
 from shmtensor._symbols import SymBool, SymFloat, SymInt
 from shmtensor._tensor import Tensor

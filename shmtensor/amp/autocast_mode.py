@@ -97,7 +97,9 @@ class autocast:
     ) -> None:
         self.device = _checked_type(device_type)
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
-        self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        self._cache_enabled = (
+            is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        )
         if enabled and self.device == "cuda":
             warnings.warn("CUDA is not available. Disabling autocast.", stacklevel=2)
             enabled = False
@@ -136,6 +138,7 @@ class autocast:
         set_autocast_cache_enabled(self.prev_cache_enabled)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        """Return *func* with its calls inside the block."""
         return autocast_decorator(self, func)
 
 

@@ -14,27 +14,57 @@ from typing import TYPE_CHECKING
 
 from shmtensor.backends import (
     cpu as cpu,
+)
+from shmtensor.backends import (
     cuda as cuda,
+)
+from shmtensor.backends import (
     cudnn as cudnn,
+)
+from shmtensor.backends import (
     cusparselt as cusparselt,
+)
+from shmtensor.backends import (
     kleidiai as kleidiai,
+)
+from shmtensor.backends import (
     mha as mha,
+)
+from shmtensor.backends import (
     miopen as miopen,
+)
+from shmtensor.backends import (
     mkl as mkl,
+)
+from shmtensor.backends import (
     mkldnn as mkldnn,
+)
+from shmtensor.backends import (
     mps as mps,
+)
+from shmtensor.backends import (
     nnpack as nnpack,
+)
+from shmtensor.backends import (
     openmp as openmp,
+)
+from shmtensor.backends import (
     opt_einsum as opt_einsum,
+)
+from shmtensor.backends import (
     quantized as quantized,
 )
 from shmtensor.backends._flags import (
     FlagModule,
     PrecisionFlag,
-    disable_global_flags as disable_global_flags,
-    flags_frozen as flags_frozen,
     swapped,
     use_flags,
+)
+from shmtensor.backends._flags import (
+    disable_global_flags as disable_global_flags,
+)
+from shmtensor.backends._flags import (
+    flags_frozen as flags_frozen,
 )
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from shmtensor.backends._flags import Flag, FlagModule, PrecisionFlag
 from shmtensor._attention_choice import allowed
+from shmtensor.backends._flags import Flag, PrecisionFlag
 
 __all__ = [
     "allow_fp16_bf16_reduction_math_sdp",
@@ -250,8 +250,7 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     """Allow sums in half precision in composed attention; here they are float32 all the same."""
     if not isinstance(enabled, bool):
         raise RuntimeError(
-            "allow_fp16_bf16_reduction_math_sdp expects a bool, but got "
-            f"{type(enabled).__name__}"
+            f"allow_fp16_bf16_reduction_math_sdp expects a bool, but got {type(enabled).__name__}"
         )
     _reduction["allowed"] = enabled
 

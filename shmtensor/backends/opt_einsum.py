@@ -46,8 +46,6 @@ def set_flags(
     return before
 
 
-def flags(
-    enabled: bool | None = None, strategy: str | None = None
-) -> AbstractContextManager[None]:
+def flags(enabled: bool | None = None, strategy: str | None = None) -> AbstractContextManager[None]:
     """Return a context with these flags."""
     return swapped(_module, enabled=enabled, strategy=strategy)

@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType, TracebackType
 from typing import Any
 
-import shmtensor.cpu.amp as amp
+import shmtensor.cpu.amp as amp  # noqa: F401 - a name of the package
 from shmtensor._absent_devices import Device
 
 __all__ = [

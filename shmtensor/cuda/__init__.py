@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import shmtensor.cuda.amp as amp
+import shmtensor.cuda.amp as amp  # noqa: F401 - a name of the package
 from shmtensor import _C
 from shmtensor._absent_devices import (
     Device,
@@ -24,23 +24,45 @@ from shmtensor._absent_devices import (
 from shmtensor._absent_devices import StreamContext as StreamContext
 from shmtensor.cuda import (
     comm as comm,
+)
+from shmtensor.cuda import (
     graphs as graphs,
+)
+from shmtensor.cuda import (
     jiterator as jiterator,
+)
+from shmtensor.cuda import (
     memory as memory,
+)
+from shmtensor.cuda import (
     nccl as nccl,
+)
+from shmtensor.cuda import (
     nvtx as nvtx,
+)
+from shmtensor.cuda import (
     profiler as profiler,
+)
+from shmtensor.cuda import (
     random as random,
+)
+from shmtensor.cuda import (
     streams as streams,
+)
+from shmtensor.cuda import (
     tunable as tunable,
 )
 from shmtensor.cuda._refusal import refusal
-from shmtensor.cuda.graphs import *
-from shmtensor.cuda.memory import *
-from shmtensor.cuda.random import *
+from shmtensor.cuda.graphs import *  # noqa: F403
+from shmtensor.cuda.memory import *  # noqa: F403
+from shmtensor.cuda.random import *  # noqa: F403
 from shmtensor.cuda.streams import (
     Event as Event,
+)
+from shmtensor.cuda.streams import (
     ExternalStream as ExternalStream,
+)
+from shmtensor.cuda.streams import (
     Stream as Stream,
 )
 from shmtensor.errors import OutOfMemoryError as OutOfMemoryError
@@ -186,9 +208,7 @@ def set_stream(stream: Any) -> None:
 
 
 def _no_tensors(name: str) -> TypeError:
-    return TypeError(
-        f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled."
-    )
+    return TypeError(f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled.")
 
 
 def _old(name: str, dtype: _C.dtype, refuse: Callable[[str], Exception]) -> Any:

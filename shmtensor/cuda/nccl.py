@@ -7,7 +7,9 @@ from typing import Any
 from shmtensor._absent_devices import refusals
 from shmtensor.cuda._refusal import refusal
 
-_REFUSED = "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id version".split()
+_REFUSED = (
+    "all_gather all_reduce broadcast init_rank reduce reduce_scatter unique_id version".split()
+)
 
 __all__ = ["is_available", *_REFUSED]
 

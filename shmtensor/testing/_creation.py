@@ -51,7 +51,7 @@ def _bounds(dtype: _C.dtype, low: float | None, high: float | None) -> tuple[flo
         raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
     if low > high or (low == high and not is_floating):
         raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
-    if high < least or low >= end and not (is_floating and low == end):
+    if high < least or (low >= end and not (is_floating and low == end)):
         raise ValueError(
             f"The value interval specified by `low` and `high` is [{low}, {high}), but {dtype} "
             f"only supports [{least}, {end})"

@@ -15,12 +15,15 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._absent_devices import Device, DeviceGuard, device_number, refusals
 from shmtensor._absent_devices import StreamContext as StreamContext
-from shmtensor.xpu import graphs as graphs, memory as memory, random as random, streams as streams
+from shmtensor.xpu import graphs as graphs
+from shmtensor.xpu import memory as memory
+from shmtensor.xpu import random as random
+from shmtensor.xpu import streams as streams
 from shmtensor.xpu._refusal import refusal
-from shmtensor.xpu.graphs import *
-from shmtensor.xpu.memory import *
-from shmtensor.xpu.random import *
-from shmtensor.xpu.streams import *
+from shmtensor.xpu.graphs import *  # noqa: F403
+from shmtensor.xpu.memory import *  # noqa: F403
+from shmtensor.xpu.random import *  # noqa: F403
+from shmtensor.xpu.streams import *  # noqa: F403
 
 _REFUSED = """
     can_device_access_peer clock_rate current_device current_stream device_memory_used

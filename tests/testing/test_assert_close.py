@@ -224,5 +224,5 @@ def test_one_tolerance_alone_is_refused() -> None:
 def test_old_function_makes_tensors_and_warns() -> None:
     with pytest.warns(FutureWarning, match="deprecated"):
         assert_allclose([1, 2], [1.0, 2.0])
-    with pytest.warns(FutureWarning), pytest.raises(AssertionError, match="up to 0.0001 allowed"):
+    with pytest.warns(FutureWarning), pytest.raises(AssertionError, match=r"up to 0\.0001 allowed"):
         assert_allclose(shmtensor.tensor([1.0]), [2.0])

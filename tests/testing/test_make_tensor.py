@@ -77,7 +77,9 @@ def test_values_strides_and_errors_are_torch_s(number: int) -> None:
     assert (str(ours.dtype), ours.shape) == (str(theirs.dtype), tuple(theirs.shape))
     assert tuple(ours.stride()) == tuple(theirs.stride())
     if theirs.dtype.is_floating_point or theirs.dtype.is_complex:
-        theirs = T.tensor(theirs.tolist(), dtype=ours.dtype)  # the last bits are not the same
+        theirs = T.tensor(theirs.tolist(), dtype=ours.dtype).reshape(
+            ours.shape
+        )  # the last bits are not the same
         span = float(theirs.abs().double().amax()) if theirs.numel() else 0
         T.testing.assert_close(
             ours, theirs, rtol=0, atol=span * (1e-3 if theirs.itemsize == 2 else 1e-6)

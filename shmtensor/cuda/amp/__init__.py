@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from shmtensor.cuda.amp.autocast_mode import (
     autocast as autocast,
+)
+from shmtensor.cuda.amp.autocast_mode import (
     custom_bwd as custom_bwd,
+)
+from shmtensor.cuda.amp.autocast_mode import (
     custom_fwd as custom_fwd,
 )
 from shmtensor.cuda.amp.common import amp_definitely_not_available as amp_definitely_not_available
