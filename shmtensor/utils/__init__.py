@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_SUBMODULES = ("_python_dispatch", "checkpoint", "data", "dlpack", "hooks", "safetensors")
+_SUBMODULES = (
+    "_python_dispatch",
+    "_pytree",
+    "checkpoint",
+    "data",
+    "dlpack",
+    "hooks",
+    "safetensors",
+)
 
 
 def __getattr__(name: str) -> object:
