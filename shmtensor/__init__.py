@@ -28,6 +28,7 @@ from shmtensor._products import *  # type: ignore[no-redef,assignment]
 from shmtensor.random import *
 from shmtensor.storage import *
 from shmtensor import (
+    _private_names as _private_names,
     _utils as _utils,
     autograd as autograd,
     errors as errors,

@@ -10,21 +10,34 @@ from __future__ import annotations
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
 from shmtensor import (
-    __config__ as __config__,
     _C,
+    __config__ as __config__,
+    _dynamo as _dynamo,
+    _jit_internal as _jit_internal,
     accelerator as accelerator,
     amp as amp,
     backends as backends,
+    compiler as compiler,
     cpu as cpu,
     cuda as cuda,
+    distributed as distributed,
+    export as export,
     fft as fft,
+    futures as futures,
+    fx as fx,
+    hub as hub,
+    jit as jit,
     library as library,
     masked as masked,
+    monitor as monitor,
     mps as mps,
     mtia as mtia,
+    nested as nested,
     nn as nn,
+    onnx as onnx,
     optim as optim,
     overrides as overrides,
+    package as package,
     quasirandom as quasirandom,
     return_types as return_types,
     serialization as serialization,
@@ -39,9 +52,12 @@ from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
 from shmtensor._autocast import *  # noqa: F403
 from shmtensor._build_facts import *  # noqa: F403
 from shmtensor._checks import *  # noqa: F403
+from shmtensor._control_flow import *  # noqa: F403
 from shmtensor._lobpcg import lobpcg as lobpcg
 from shmtensor._spectrogram import istft as istft, stft as stft
+from shmtensor._streams import *  # noqa: F403
 from shmtensor._symbols import *  # noqa: F403
+from shmtensor.compiler import compile as compile
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (
     alpha_dropout as alpha_dropout,
@@ -56,6 +72,7 @@ from shmtensor.nn.functional import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
+from shmtensor.jit import fork as fork, wait as wait
 from shmtensor.serialization import load as load, save as save
 from shmtensor.utils.dlpack import to_dlpack as to_dlpack
 

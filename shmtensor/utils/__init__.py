@@ -8,9 +8,12 @@ _SUBMODULES = (
     "_python_dispatch",
     "_pytree",
     "checkpoint",
+_SUBMODULES = (
     "data",
     "dlpack",
     "hooks",
+    "model_zoo",
+)
     "safetensors",
 )
 

@@ -1,0 +1,59 @@
+"""Small names of ``torch._C`` that programs look at, added to the extension module.
+
+Source:
+    torch._C.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+
+__all__: list[str] = []
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Note that a part of the library is used: nobody is told."""
+
+
+def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
+    """Note that a part of the library is used: nobody is told."""
+
+
+def _get_tracing_state() -> None:
+    """Return the trace that is being recorded: None."""
+
+
+def _jit_set_setting(value: Any) -> Any:
+    """Accept a setting of TorchScript, which is not here; returns it."""
+    return value
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of devices that a plug-in adds: there is no plug-in."""
+    return "privateuseone"
+
+
+def _is_torch_function_enabled() -> bool:
+    """Return whether classes with ``__torch_function__`` are asked on this thread."""
+    return not _C._change_overrides_off(0)
+
+
+for _function in (
+    _get_privateuse1_backend_name,
+    _get_tracing_state,
+    _is_torch_function_enabled,
+    _log_api_usage_metadata,
+    _log_api_usage_once,
+):
+    setattr(_C, _function.__name__, _function)
+for _name in (
+    "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode",
+    "_jit_set_texpr_fuser_enabled",
+    "_jit_override_can_fuse_on_cpu",
+    "_jit_override_can_fuse_on_gpu",
+    "_set_graph_executor_optimize",
+):
+    setattr(_C, _name, _jit_set_setting)
