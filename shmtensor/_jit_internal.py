@@ -164,7 +164,7 @@ def boolean_dispatch(
 
 
 class BroadcastingListCls:
-    """For annotations of arguments that are a number or a list of them: ``BroadcastingList2[int]``."""
+    """For annotations of a number or a list of them: ``BroadcastingList2[int]``."""
 
     def __getitem__(self, types: Any) -> None:
         return None

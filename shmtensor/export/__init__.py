@@ -15,8 +15,8 @@ _REFUSED = (
     "default_decompositions dims draft_export export export_for_training load save unflatten"
 ).split()
 _CLASSES = (
-    "AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature ExportGraphSignature "
-    "ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection "
+    "AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature "
+    "ExportGraphSignature ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection "
     "UnflattenedModule"
 ).split()
 

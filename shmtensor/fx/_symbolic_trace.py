@@ -15,9 +15,11 @@ from shmtensor._not_offered import not_offered, unavailable_names
 from shmtensor.fx._what import WHAT
 from shmtensor.fx.proxy import TracerBase
 
-__all__ = ["Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", "symbolic_trace", "wrap"]
+_REFUSED = ("symbolic_trace",)
 
-__getattr__, __dir__ = unavailable_names(__name__, ("symbolic_trace",), WHAT)
+__all__ = ["Tracer", "is_fx_symbolic_tracing", "is_fx_tracing", *_REFUSED, "wrap"]
+
+__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, WHAT)
 
 
 def is_fx_tracing() -> bool:

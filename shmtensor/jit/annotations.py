@@ -54,7 +54,14 @@ __all__ = [
 
 __getattr__, __dir__ = unavailable_names(
     __name__,
-    "ann_to_type check_fn get_param_names get_signature try_ann_to_type try_real_annotations".split(),
+    (
+        "ann_to_type",
+        "check_fn",
+        "get_param_names",
+        "get_signature",
+        "try_ann_to_type",
+        "try_real_annotations",
+    ),
     "there is no TorchScript here",
 )
 
