@@ -16,8 +16,8 @@ _REFUSED = (
 ).split()
 _CLASSES = (
     "AdditionalInputs Constraint CustomDecompTable Dim ExportBackwardSignature "
-    "ExportGraphSignature ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature ShapesCollection "
-    "UnflattenedModule"
+    "ExportGraphSignature ExportedProgram FlatArgsAdapter ModuleCallEntry ModuleCallSignature "
+    "ShapesCollection UnflattenedModule"
 ).split()
 
 __all__ = ["register_dataclass", *_CLASSES, *_REFUSED]

@@ -40,12 +40,8 @@ from shmtensor._jit_internal import (
 )
 from shmtensor._not_offered import unavailable_class, unavailable_names
 from shmtensor.futures import Future as Future
-from shmtensor.jit import (  # type: ignore[assignment]
-    _state as _state,
-)
-from shmtensor.jit import (
-    annotations as annotations,
-)
+from shmtensor.jit import _state as _state
+from shmtensor.jit import annotations as annotations  # type: ignore[assignment]
 from shmtensor.nn import Module
 
 _WHAT = "there is no TorchScript here; save() keeps a state_dict"

@@ -491,6 +491,14 @@ class Module(HookMixin, StateMixin):
         """Raise what ``to("xpu")`` raises: there is no such device."""
         return self.to("xpu")
 
+    def mtia(self: M, device: Any = None) -> M:
+        """Raise what ``to("mtia")`` raises: there is no such device."""
+        return self.to("mtia")
+
+    def ipu(self: M, device: Any = None) -> M:
+        """Raise RuntimeError: there is no such device."""
+        raise RuntimeError("PyTorch is not linked with support for ipu devices")
+
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
         """Move to *device* without copying values."""
         return self._apply(lambda t: shmtensor.empty_like(t, device=device), recurse=recurse)
