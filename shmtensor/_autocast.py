@@ -10,11 +10,14 @@ Source:
 from __future__ import annotations
 
 import builtins
+import functools
 import threading
 import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
 
 from shmtensor import _C
+from shmtensor._tensor import Tensor
 
 __all__ = [
     "autocast_decrement_nesting",
@@ -179,6 +182,47 @@ def autocast_decrement_nesting() -> int:
 def clear_autocast_cache() -> None:
     """Drop the weights that were cast."""
     _C._clear_autocast_cache()
+
+
+# --- functions that are composed here, and are operators in torch ---------------------------------
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def is_on() -> builtins.bool:
+    """Return whether the CPU's operators cast their arguments, on this thread."""
+    return "cpu" in _state.enabled
+
+
+def _cast(value: Any, dtype: _C.dtype) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(_cast(each, dtype) for each in value)
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return value
+    return value if value.dtype is _C.float64 or not value.is_cpu else value.to(dtype)
+
+
+def in_lower_precision(value: Any) -> Any:
+    """Return what autocast makes of an argument: floating tensors in the 16-bit dtype."""
+    return _cast(value, _state.dtypes["cpu"]) if is_on() else value
+
+
+def in_float32(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function that autocast lets compute in float32."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if not is_on():
+            return function(*args, **kwargs)
+        set_autocast_enabled("cpu", False)
+        try:
+            named = {name: _cast(value, _C.float32) for name, value in kwargs.items()}
+            return function(*_cast(args, _C.float32), **named)  # type: ignore[arg-type]
+        finally:
+            set_autocast_enabled("cpu", True)
+
+    return call
 
 
 # --- old names -----------------------------------------------------------------------------------
