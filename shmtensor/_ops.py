@@ -98,6 +98,12 @@ class OpOverloadPacket:
                 problems.append(f"{each}: {error}")
         raise TypeError(f"no overload of '{self._name}' fits:\n" + "\n".join(problems))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpOverloadPacket) and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._name.replace('::', '.')}')>"
 

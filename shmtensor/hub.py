@@ -29,17 +29,19 @@ _CONF = "hubconf.py"
 _dir: str | None = None
 
 
+def _get_torch_home() -> str:
+    """Return the folder of torch's files: ``$TORCH_HOME``, or ``torch`` in the user's cache."""
+    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+
+
 def get_dir() -> str:
     """Return the folder of files from the network.
 
     What `set_dir` was told; else ``$TORCH_HOME/hub``, ``$XDG_CACHE_HOME/torch/hub`` or
     ``~/.cache/torch/hub``, so that what torch has downloaded is found.
     """
-    if _dir is not None:
-        return _dir
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.getenv("TORCH_HOME", os.path.join(cache, "torch"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return os.path.join(_get_torch_home(), "hub") if _dir is None else _dir
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

@@ -7,13 +7,14 @@ from importlib import import_module
 _SUBMODULES = (
     "_python_dispatch",
     "_pytree",
+    "benchmark",
     "checkpoint",
-_SUBMODULES = (
     "data",
     "dlpack",
+    "flop_counter",
     "hooks",
     "model_zoo",
-)
+    "module_tracker",
     "safetensors",
 )
 

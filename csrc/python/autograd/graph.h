@@ -44,25 +44,4 @@ PyObject* shmt__py_function_context(const shmt_node* n);
 int shmt__py_function_init(PyObject* module);
 extern PyMethodDef shmt__py_function_functions[];
 
-<<<<<<< HEAD
-=======
-/* --- the dispatcher from Python (library.c, mode.c) --------------------------------------- */
-
-extern PyMethodDef shmt__py_library_functions[];
-extern PyMethodDef shmt__py_autocast_functions[];
-extern PyMethodDef shmt__py_mode_functions[];
-int shmt__py_mode_init(void);
-
-/* Python's view of values, for kernels and modes: positional arguments and keyword-only ones. New
- * references. */
-struct shmt_operator;
-int shmt__py_values_to_args(const struct shmt_operator* op, const void* values, PyObject** args,
-                            PyObject** kwargs);
-/* What a Python kernel returned, as results of the schema. */
-shmt_status shmt__py_results_from(const struct shmt_operator* op, PyObject* returned,
-                                  void* results);
-/* The OpOverload object of an operator; new reference. */
-PyObject* shmt__py_operator_object(const struct shmt_operator* op);
-
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
 #endif

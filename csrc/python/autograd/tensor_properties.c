@@ -467,13 +467,7 @@ PyMethodDef shmt__py_autograd_functions[] = {
 };
 
 int shmt__py_autograd_init(PyObject* module) {
-<<<<<<< HEAD
   PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions};
-=======
-  PyMethodDef* const tables[] = {shmt__py_hook_functions, shmt__py_function_functions,
-                                 shmt__py_library_functions, shmt__py_mode_functions,
-                                 shmt__py_override_functions, shmt__py_autocast_functions};
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
   if (shmt__py_node_init(module) < 0 || shmt__py_hooks_init(module) < 0 ||

@@ -7,28 +7,16 @@
 
 enum { MAX_OVERLOADED = 64 };
 
-<<<<<<< HEAD
 static PyObject* torch_function_name;      /* "__torch_function__" */
 static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
 static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
 static PyObject* function_modules; /* modules in which functions are looked up */
 static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
-=======
-static PyObject* answer_name;      /* "__torch_function__" */
-static PyObject* default_answer;   /* the function of Tensor.__torch_function__ */
-static PyObject* disabled_answer;  /* _disabled_torch_function_impl */
-static PyObject* function_modules; /* modules whose functions may be asked about */
-static _Thread_local int n_off;    /* regions that treat subclasses as plain */
 
 /* Modes: objects that answer every call of their thread, the innermost last. */
 enum { MAX_MODES = 256 };
 _Thread_local int shmt__py_n_function_modes __attribute__((tls_model("initial-exec")));
 static _Thread_local PyObject** function_modes; /* owned references; comes with the first mode */
-
-bool shmt__py_overrides_are_off(void) { return n_off > 0; }
-
-void shmt__py_change_overrides_off(int by) { n_off += by; }
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
 
 /* Does the class have a __torch_function__ of its own? */
 static bool has_own_torch_function(PyTypeObject* type) {
@@ -179,16 +167,9 @@ static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* c
   return true;
 }
 
-<<<<<<< HEAD
-PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
-  overloaded_args a;
-  if (n_disabled > 0 || is_recursive(f, call)) return NULL;
-  collect(&a, call);
-  if (a.n == 0) return NULL;
-=======
-/* Ask the innermost mode, off the stack meanwhile, so that what it calls reaches the next one. */
-static PyObject* ask_mode(const answerers* a, PyObject* function, PyObject* args,
-                          PyObject* kwargs) {
+/* Call the innermost mode, off the stack meanwhile, so that what it calls reaches the next one. */
+static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObject* args,
+                           PyObject* kwargs) {
   PyObject* types = types_of(a);
   if (types == NULL) return NULL;
   PyObject* mode = function_modes[--shmt__py_n_function_modes];
@@ -199,32 +180,23 @@ static PyObject* ask_mode(const answerers* a, PyObject* function, PyObject* args
   return r;
 }
 
-PyObject* shmt__py_ask(const shmt__py_function* f, const shmt__py_call_args* call) {
-  answerers a = {.n = 0};
+PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
+  overloaded_args a = {.n = 0};
   const bool has_mode = shmt__py_n_function_modes > 0;
-  const bool asks_arguments = n_off == 0 && !is_asked_again(f, call);
-  if (asks_arguments) collect(&a, call);
+  if (n_disabled == 0 && !is_recursive(f, call)) collect(&a, call);
   if (a.n == 0 && !has_mode) return NULL;
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
   PyObject* function = function_object(f);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
   if (arguments_of(call, &args, &kwargs) == 0) {
-<<<<<<< HEAD
-    torch_function_call here = {f, call, innermost};
-    innermost = &here;
-    r = call_each(&a, function, args, kwargs);
-    innermost = here.outer;
-=======
-    if (has_mode) r = ask_mode(&a, function, args, kwargs);
+    if (has_mode) r = call_mode(&a, function, args, kwargs);
     if (!has_mode || r == Py_NotImplemented) {
       Py_XDECREF(r);
-      asking here = {f, call, innermost};
+      torch_function_call here = {f, call, innermost};
       innermost = &here;
-      r = ask_each(&a, function, args, kwargs);
+      r = call_each(&a, function, args, kwargs);
       innermost = here.outer;
     }
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
   }
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
@@ -341,14 +313,9 @@ static PyObject* change_disabled_depth(PyObject* module, PyObject* by) {
 
 static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-<<<<<<< HEAD
+  if (shmt__py_n_function_modes) Py_RETURN_TRUE;
   for (Py_ssize_t i = 0; n_disabled == 0 && i < n; i++)
     if (has_own_torch_function(Py_TYPE(args[i]))) Py_RETURN_TRUE;
-=======
-  if (shmt__py_n_function_modes) Py_RETURN_TRUE;
-  for (Py_ssize_t i = 0; n_off == 0 && i < n; i++)
-    if (has_own_answer(Py_TYPE(args[i]))) Py_RETURN_TRUE;
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
   Py_RETURN_FALSE;
 }
 
@@ -384,17 +351,14 @@ static PyObject* mode_depth(PyObject* module, PyObject* unused) {
 }
 
 PyMethodDef shmt__py_override_functions[] = {
-<<<<<<< HEAD
-    {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
-     "As a class's __torch_function__: results of operators on it are plain tensors."},
-=======
     {"_push_function_mode", push_mode, METH_O, "Let an object answer this thread's calls."},
     {"_pop_function_mode", pop_mode, METH_NOARGS,
      "Undo the last push on this thread; returns the object."},
     {"_function_mode_at", mode_at, METH_O, "A mode of this thread, the outermost first."},
     {"_function_mode_depth", mode_depth, METH_NOARGS,
      "How many function modes are active on this thread."},
->>>>>>> ad65a86 (amp: autocast casts per operator on the CPU; overrides: TorchFunctionMode; utils: benchmark)
+    {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
+     "As a class's __torch_function__: results of operators on it are plain tensors."},
     {"_set_torch_function", set_torch_function, METH_VARARGS,
      "Name the default and the disabled __torch_function__, and the modules of functions."},
     {"_change_overrides_off", change_disabled_depth, METH_O,

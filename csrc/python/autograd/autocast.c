@@ -1,5 +1,5 @@
-/* python/call/autocast.c -- autocast from Python. */
-#include "python/autograd/graph.h"
+/* python/autograd/autocast.c -- autocast from Python. */
+#include "python/autograd/tensor_properties.h"
 
 #include "autograd/autocast.h"
 #include "python/call/convert.h"
