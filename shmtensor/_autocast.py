@@ -195,9 +195,10 @@ def is_on() -> builtins.bool:
     return "cpu" in _state.enabled
 
 
-def _cast(value: Any, dtype: _C.dtype) -> Any:
+def cast_floating(value: Any, dtype: _C.dtype) -> Any:
+    """Return tensors, in tuples and lists too, cast where they are floating and not float64."""
     if isinstance(value, (tuple, list)):
-        return type(value)(_cast(each, dtype) for each in value)
+        return type(value)(cast_floating(each, dtype) for each in value)
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return value
     return value if value.dtype is _C.float64 or not value.is_cpu else value.to(dtype)
@@ -205,7 +206,7 @@ def _cast(value: Any, dtype: _C.dtype) -> Any:
 
 def in_lower_precision(value: Any) -> Any:
     """Return what autocast makes of an argument: floating tensors in the 16-bit dtype."""
-    return _cast(value, _state.dtypes["cpu"]) if is_on() else value
+    return cast_floating(value, _state.dtypes["cpu"]) if is_on() else value
 
 
 def in_float32(function: Callable[P, R]) -> Callable[P, R]:
@@ -217,8 +218,8 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         set_autocast_enabled("cpu", False)
         try:
-            named = {name: _cast(value, _C.float32) for name, value in kwargs.items()}
-            return function(*_cast(args, _C.float32), **named)  # type: ignore[arg-type]
+            named = {name: cast_floating(value, _C.float32) for name, value in kwargs.items()}
+            return function(*cast_floating(args, _C.float32), **named)  # type: ignore[arg-type]
         finally:
             set_autocast_enabled("cpu", True)
 

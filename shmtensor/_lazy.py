@@ -79,7 +79,7 @@ def stand_in(name: str) -> ModuleType | None:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.loader is None or spec.origin is None:  # none, or a mere folder
         return None
     module = _Standin(name)
     package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
+from shmtensor import _dispatch_keys as keys
 
 __all__: list[str] = []
 
@@ -30,6 +31,16 @@ def _jit_set_setting(value: Any) -> Any:
     return value
 
 
+def _jit_can_fuse() -> bool:
+    """Return whether TorchScript makes one kernel of several: False."""
+    return False
+
+
+def _get_accelerator() -> Any:
+    """Return the device type of the accelerator: the CPU, there is none."""
+    return _C.device("cpu")
+
+
 def _get_privateuse1_backend_name() -> str:
     """Return the name of devices that a plug-in adds: there is no plug-in."""
     return "privateuseone"
@@ -41,6 +52,7 @@ def _is_torch_function_enabled() -> bool:
 
 
 for _function in (
+    _get_accelerator,
     _get_privateuse1_backend_name,
     _get_tracing_state,
     _is_torch_function_enabled,
@@ -54,6 +66,14 @@ for _name in (
     "_jit_set_texpr_fuser_enabled",
     "_jit_override_can_fuse_on_cpu",
     "_jit_override_can_fuse_on_gpu",
+    "_jit_set_nvfuser_enabled",
+    "_jit_set_nvfuser_guard_mode",
     "_set_graph_executor_optimize",
 ):
     setattr(_C, _name, _jit_set_setting)
+_C._jit_can_fuse_on_cpu = _C._jit_can_fuse_on_gpu = _jit_can_fuse
+_C.DispatchKey = keys.DispatchKey
+_C.DispatchKeySet = keys.DispatchKeySet
+_C._AutoDispatchBelowAutograd = keys.AutoDispatchBelowAutograd
+_C._ExcludeDispatchKeyGuard = keys.ExcludeDispatchKeyGuard
+_C._IncludeDispatchKeyGuard = keys.IncludeDispatchKeyGuard

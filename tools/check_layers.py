@@ -39,6 +39,7 @@ PYTHON_RANKS: dict[str, int] = {
     "multiprocessing": 6,
     "utils": 6,
     "nn": 7,
+    "_custom_ops": 6,
     "hub": 6,
     "amp": 6,
     "cpu": 7,

@@ -1,7 +1,7 @@
 """How many floating point operations products and convolutions take, by module and operator.
 
-A product of ``(M, K)`` and ``(K, N)`` counts ``2 M K N``. Operators without a formula count nothing:
-next to these they cost little.
+A product of ``(M, K)`` and ``(K, N)`` counts ``2 M K N``. Operators without a formula count
+nothing: next to these they cost little.
 
 Source:
     torch.utils.flop_counter.
@@ -106,13 +106,15 @@ def matmul_flop(a: Sizes, b: Sizes, *rest: Any, out_shape: Any = None, **options
     """Count a product of any dims; with a vector it is none of matrices, and counts nothing."""
     if len(a) < 2 or len(b) < 2:
         return 0
-    return 2 * math.prod(out_shape) * a[-1]
+    size: int = math.prod(out_shape)
+    return 2 * size * a[-1]
 
 
 @register_flop_formula("inner")
 def inner_flop(a: Sizes, b: Sizes, *rest: Any, out_shape: Any = None, **options: Any) -> int:
     """Count a product along the last dims."""
-    return 2 * math.prod(out_shape) * a[-1] if len(a) > 1 and len(b) > 1 else 0
+    size: int = math.prod(out_shape)
+    return 2 * size * a[-1] if len(a) > 1 and len(b) > 1 else 0
 
 
 @register_flop_formula("tensordot")
@@ -120,7 +122,8 @@ def tensordot_flop(
     a: Sizes, b: Sizes, dims_a: Sizes, dims_b: Sizes, *rest: Any, out_shape: Any, **options: Any
 ) -> int:
     """Count a product along some dims."""
-    return 2 * math.prod(out_shape) * math.prod(a[d] for d in dims_a)
+    size: int = math.prod(out_shape)
+    return 2 * size * math.prod(a[d] for d in dims_a)
 
 
 @register_flop_formula(["linalg_multi_dot", "chain_matmul"])
@@ -145,11 +148,10 @@ def linear_flop(input: Sizes, weight: Sizes, *rest: Any, **options: Any) -> int:
     return 2 * math.prod(input) * (weight[0] if len(weight) > 1 else 1)
 
 
-def conv_flop_count(
-    input: Sizes, weight: Sizes, output: Sizes, transposed: bool = False
-) -> int:
+def conv_flop_count(input: Sizes, weight: Sizes, output: Sizes, transposed: bool = False) -> int:
     """Count a convolution: each element of the output, or of the input of a transposed one, takes
-    a product with a filter."""
+    a product with a filter.
+    """
     places = (input if transposed else output)[2:]
     return 2 * input[0] * math.prod(places) * math.prod(weight)
 
@@ -189,7 +191,9 @@ def convolution_flop(
 
 
 @register_flop_formula(["convolution_backward", "_conv_backward"])
-def convolution_backward_flop(grad: Sizes, input: Sizes, weight: Sizes, *rest: Any, out_shape: Any, **options: Any) -> int:
+def convolution_backward_flop(
+    grad: Sizes, input: Sizes, weight: Sizes, *rest: Any, out_shape: Any, **options: Any
+) -> int:
     """Count the gradients of a convolution: a convolution each for the input's and the weight's."""
     transposed = next((each for each in rest if isinstance(each, bool)), False)
     each = conv_flop_count(input, weight, grad, transposed)

@@ -141,9 +141,7 @@ class Module(HookMixin, StateMixin):
                 "compute the value in the forward() method."
             )
         if all_modules.parameter_registration:
-            param = all_modules.registered(
-                all_modules.parameter_registration, self, name, param
-            )
+            param = all_modules.registered(all_modules.parameter_registration, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
