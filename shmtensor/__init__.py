@@ -28,6 +28,7 @@ from shmtensor._products import *  # type: ignore[no-redef,assignment]
 from shmtensor.random import *
 from shmtensor.storage import *
 from shmtensor import (
+    _private_names as _private_names,
     _utils as _utils,
     autograd as autograd,
     errors as errors,
@@ -50,27 +51,37 @@ if _TYPE_CHECKING:
     from shmtensor._later import *
 
 
-def _load_later() -> None:
+def _load_later() -> object:
     """Load what stands above most of the package; who only moves tensors needs none of it.
 
     The interpreter does not specialise reading attributes of a module that has a ``__getattr__``,
     so that goes when it has done its work.
+
+    Returns:
+        False while this thread is loading it.
     """
     from importlib import import_module
 
     later = import_module("shmtensor._later")
-    # Absent while this thread is loading it: the import system asks for submodules here first.
-    if names := getattr(later, "names", None):
-        for name, value in names().items():
-            globals().setdefault(name, value)
-        globals().pop("__getattr__", None)
+    if not (names := getattr(later, "names", None)):
+        return False
+    for name, value in names().items():
+        globals().setdefault(name, value)
+    globals().pop("__getattr__", None)
+    return True
 
 
 def __getattr__(name: str) -> object:
     if not name.startswith("__"):
-        _load_later()
-        if name in globals():
-            return globals()[name]
+        if _load_later():
+            if name in globals():
+                return globals()[name]
+        else:
+            from shmtensor._lazy import stand_in
+
+            # `_later` imports a submodule, which the import system looks for here first.
+            if (module := stand_in(f"shmtensor.{name}")) is not None:
+                return module
     raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
 
 

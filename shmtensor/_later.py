@@ -1,4 +1,9 @@
-"""Parts of the package that stand above most of it, loaded when one is first asked for."""
+"""Parts of the package that stand above most of it, loaded when one is first asked for.
+
+This is the table of them. A module that is imported from the package itself is only stood in for:
+its code runs when one of its names is used (`_lazy`). A function or class, and whatever a star
+brings, loads the module that it comes from.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,53 @@ from __future__ import annotations
 
 from shmtensor import (
     _C,
+    __config__ as __config__,
+    _dynamo as _dynamo,
+    _jit_internal as _jit_internal,
+    accelerator as accelerator,
+    amp as amp,
+    backends as backends,
+    compiler as compiler,
+    cpu as cpu,
+    cuda as cuda,
+    distributed as distributed,
+    export as export,
     fft as fft,
+    futures as futures,
+    fx as fx,
+    hub as hub,
+    jit as jit,
     library as library,
     masked as masked,
+    monitor as monitor,
+    mps as mps,
+    mtia as mtia,
+    nested as nested,
     nn as nn,
+    onnx as onnx,
     optim as optim,
     overrides as overrides,
+    package as package,
     quasirandom as quasirandom,
     return_types as return_types,
     serialization as serialization,
     signal as signal,
+    testing as testing,
+    torch_version as torch_version,
+    types as types,
+    version as version,
+    xpu as xpu,
 )
+from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
+from shmtensor._autocast import *  # noqa: F403
+from shmtensor._build_facts import *  # noqa: F403
+from shmtensor._checks import *  # noqa: F403
+from shmtensor._control_flow import *  # noqa: F403
 from shmtensor._lobpcg import lobpcg as lobpcg
 from shmtensor._spectrogram import istft as istft, stft as stft
+from shmtensor._streams import *  # noqa: F403
+from shmtensor._symbols import *  # noqa: F403
+from shmtensor.compiler import compile as compile
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (
     alpha_dropout as alpha_dropout,
@@ -33,20 +72,28 @@ from shmtensor.nn.functional import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
+from shmtensor.jit import fork as fork, wait as wait
 from shmtensor.serialization import load as load, save as save
 from shmtensor.utils.dlpack import to_dlpack as to_dlpack
 
 
 def names() -> dict[str, object]:
     """What belongs into the package: all above, and the operators that torch keeps to itself."""
-    public = {
+    listed = {
         name: value
         for name, value in globals().items()
-        if not name.startswith("_") and name not in ("annotations", "names")
+        if name not in ("annotations", "names", "_C") and name not in _OWN
     }
     private = {
         name: getattr(_C, name)
         for name in dir(_C)
         if name.startswith("_") and not name.startswith("__") and _C._operator_overloads(name)
     }
-    return {**private, **public}
+    return {**private, **listed}
+
+
+#: What every module has.
+_OWN = (
+    "__annotations__ __builtins__ __cached__ __doc__ __file__ __loader__ __name__ __package__ "
+    "__spec__ _OWN"
+).split()

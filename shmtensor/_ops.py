@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from shmtensor import _C
 
@@ -98,6 +98,12 @@ class OpOverloadPacket:
                 problems.append(f"{each}: {error}")
         raise TypeError(f"no overload of '{self._name}' fits:\n" + "\n".join(problems))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OpOverloadPacket) and self._name == other._name
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self._name.replace('::', '.')}')>"
 
@@ -124,6 +130,20 @@ class _Namespace:
 
 class _Ops:
     """``shmtensor.ops``: namespaces of operators; ``aten`` is the built-in one."""
+
+    #: Files that `load_library` has loaded.
+    loaded_libraries: ClassVar[set[str]] = set()
+
+    def load_library(self, path: Any) -> None:
+        """Load operators that were compiled for torch.
+
+        Raises:
+            OSError: They need torch's own C++ library; `library` adds operators from Python.
+        """
+        raise OSError(
+            f"Could not load this library: {path}: it is compiled for torch's own C++ library, "
+            "which is not here"
+        )
 
     def __getattr__(self, namespace: str) -> _Namespace:
         if namespace.startswith("__"):

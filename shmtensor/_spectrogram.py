@@ -7,6 +7,7 @@ import warnings
 import shmtensor
 from shmtensor import fft
 from shmtensor._arguments import checked
+from shmtensor._autocast import in_float32
 from shmtensor._tensor import Tensor
 from shmtensor._warnings import warn_once
 
@@ -42,6 +43,7 @@ def _warn_of_no_window(name: str, reason: str) -> None:
 
 
 @checked
+@in_float32
 def stft(
     input: Tensor,
     n_fft: int,

@@ -377,6 +377,18 @@ class Tensor(_TensorBase):
         """Raise what ``to("xpu")`` raises: there is no such device."""
         return self.to("xpu")
 
+    def mtia(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Raise what ``to("mtia")`` raises: there is no such device."""
+        return self.to("mtia")
+
+    def ipu(self, *args: Any, **kwargs: Any) -> Tensor:
+        """Raise RuntimeError: there is no such device."""
+        raise RuntimeError("PyTorch is not linked with support for ipu devices")
+
+    def pin_memory(self, device: Any = None) -> Tensor:
+        """Raise RuntimeError: there is no accelerator to pin memory for."""
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
         """Return this tensor, which is dense already, as *dtype*.
 

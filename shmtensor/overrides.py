@@ -4,15 +4,19 @@ A class with a ``__torch_function__`` of its own is asked whenever one of its ob
 of a function, a method, an operator or a property of tensors. Methods, operators and properties of
 such a subclass of `Tensor` are wrapped when the class is made, so plain tensors pay nothing.
 
+A `TorchFunctionMode` is asked about all calls of its thread. While there is a mode in the process,
+`Tensor` itself is wrapped.
+
 Source:
     torch.overrides.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
 from typing import Any
 
@@ -108,16 +112,34 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     return bool(_C._has_override(*relevant_args))
 
 
+def _answers(kind: type) -> bool:
+    """Whether a class answers calls itself, modes apart."""
+    found = getattr(kind, "__torch_function__", None)
+    if found is None or found is _C._disabled_torch_function_impl or _C._change_overrides_off(0):
+        return False
+    return getattr(found, "__func__", found) is not _default_answer
+
+
 def _answerers(arguments: Iterable[Any]) -> list[Any]:
     """One argument of each class that answers; subclasses before their bases."""
     found: list[Any] = []
     for argument in arguments:
         kind = type(argument)
-        if any(type(f) is kind for f in found) or not _C._has_override(argument):
+        if any(type(f) is kind for f in found) or not _answers(kind):
             continue
         at = next((i for i, f in enumerate(found) if issubclass(kind, type(f))), len(found))
         found.insert(at, argument)
     return found
+
+
+@contextlib.contextmanager
+def _innermost_mode_off() -> Iterator[Any]:
+    """The innermost mode of this thread, off the stack for a block."""
+    mode = _C._pop_function_mode()
+    try:
+        yield mode
+    finally:
+        _C._push_function_mode(mode)
 
 
 #: ``calls``: the calls of this thread that are being asked about, by the identity of their parts.
@@ -127,7 +149,7 @@ _asking = threading.local()
 def handle_torch_function(
     public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Ask the arguments that answer calls themselves.
+    """Ask the innermost mode, and the arguments that answer calls themselves.
 
     Args:
         public_api: The function that was called.
@@ -146,6 +168,11 @@ def handle_torch_function(
     """
     asked = _answerers(relevant_args)
     types = tuple(type(argument) for argument in asked)
+    if _C._function_mode_depth():
+        with _innermost_mode_off() as mode:
+            result = mode.__torch_function__(public_api, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
     calls = _asking.__dict__.setdefault("calls", [])
     call = (id(public_api), *map(id, args), *map(id, kwargs.values()))
     if call not in calls:
@@ -223,6 +250,8 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
     owner = getattr(f, "__self__", None)
     if isinstance(owner, (GetSetDescriptorType, MemberDescriptorType)):
         return f"shmtensor.Tensor.{owner.__name__}.{f.__name__}"
+    if isinstance(owner, property):
+        return f"shmtensor.Tensor.{getattr(owner.fget, '__name__', '?')}.{f.__name__}"
     name = getattr(f, "__name__", None)
     if name is None:
         return None
@@ -276,36 +305,37 @@ def _ask(self: Tensor, function: Callable[..., Any], args: Any, kwargs: Any) -> 
 
 
 def _caught_method(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
-    public = getattr(Tensor, _OPERATOR_NAMES.get(name, name))
+    public = _OPERATOR_NAMES.get(name, name)
 
     @functools.wraps(plain)
     def caught(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         if _C._has_override(self, *args):
-            return _ask(self, public, args, kwargs)
+            return _ask(self, getattr(Tensor, public), args, kwargs)
         return plain(self, *args, **kwargs)
 
     caught._is_caught = True  # type: ignore[attr-defined]
     return caught
 
 
-def _caught_property(plain: Any) -> property:
+def _caught_property(name: str, plain: Any) -> property:
     def get(self: Tensor) -> Any:
         if _C._has_override(self):
-            return _ask(self, plain.__get__, (), {})
+            return _ask(self, getattr(Tensor, name).__get__, (), {})
         return plain.__get__(self)
 
     def set_to(self: Tensor, value: Any) -> None:
         if _C._has_override(self):
-            _ask(self, plain.__set__, (value,), {})
+            _ask(self, getattr(Tensor, name).__set__, (value,), {})
         else:
             plain.__set__(self, value)
 
     def delete(self: Tensor) -> None:
         if _C._has_override(self):
-            _ask(self, plain.__delete__, (), {})
+            _ask(self, getattr(Tensor, name).__delete__, (), {})
         else:
             plain.__delete__(self)
 
+    get.__name__ = name
     return property(get, set_to, delete, getattr(plain, "__doc__", None))
 
 
@@ -320,7 +350,7 @@ def _catchable() -> dict[str, Any]:
             continue
         is_property = isinstance(plain, (GetSetDescriptorType, MemberDescriptorType, property))
         if is_property:
-            caught[name] = _caught_property(plain)
+            caught[name] = _caught_property(name, plain)
         elif callable(plain):
             caught[name] = _caught_method(name, plain)
     return caught
@@ -344,5 +374,10 @@ def catch_everything(cls: type[Tensor]) -> None:
         if owner in (Tensor, _C._TensorBase):
             setattr(cls, name, caught)
 
+
+from shmtensor._function_modes import *  # noqa: E402,F403 - it asks this module
+from shmtensor._function_modes import __all__ as _modes  # noqa: E402
+
+__all__ += _modes
 
 _C._set_torch_function(_default_answer, _C._disabled_torch_function_impl, (_C, _C._nn))

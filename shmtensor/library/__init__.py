@@ -21,6 +21,8 @@ A `Library` holds registrations and takes them back when it is dropped::
     sine.register_autograd(backward, setup_context=save)
 """
 
+from shmtensor.library._autocast import register_autocast
+from shmtensor.library._contexts import get_ctx, impl_abstract
 from shmtensor.library._custom_ops import (
     CustomOpDef,
     custom_op,
@@ -40,9 +42,12 @@ __all__ = [
     "custom_op",
     "define",
     "fallthrough_kernel",
+    "get_ctx",
     "impl",
+    "impl_abstract",
     "infer_schema",
     "opcheck",
+    "register_autocast",
     "register_autograd",
     "register_fake",
     "register_kernel",

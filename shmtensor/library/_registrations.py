@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from shmtensor import _C
+from shmtensor._dispatch_keys import is_absent, own_name
 from shmtensor._ops import OpOverload
 
 __all__ = ["Library", "define", "fallthrough_kernel", "impl"]
@@ -83,6 +84,11 @@ class Library:
             raise ValueError(f"'{name}' is not in this library's namespace '{self.ns}'")
         return plain if self.ns in _BUILTIN else f"{self.ns}::{plain}"
 
+    def _key(self, given: Any) -> str:
+        """The key of a registration as it is called here; empty for none."""
+        key = given or self.dispatch_key
+        return own_name(getattr(key, "name", key))
+
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Define an operator.
 
@@ -112,7 +118,7 @@ class Library:
         self,
         op_name: str | OpOverload,
         fn: Callable[..., Any],
-        dispatch_key: str = "",
+        dispatch_key: Any = "",
         *,
         with_keyset: bool = False,
         allow_override: bool = False,
@@ -122,7 +128,8 @@ class Library:
         Args:
             op_name: ``"name"`` or ``"name.overload"`` in this namespace, or an operator object.
             fn: Takes the schema's arguments, the keyword-only ones by keyword.
-            dispatch_key: A dispatch or alias key; by default that of the library.
+            dispatch_key: A dispatch or alias key, as a text or a `DispatchKey`; by default that of
+                the library. Keys of devices that are not here are accepted, and never asked.
             with_keyset: Pass the key set, an int, before the arguments.
             allow_override: Accepted: the newest kernel counts, and dropping it brings the one
                 before back.
@@ -137,15 +144,16 @@ class Library:
         name = op_name._name if isinstance(op_name, OpOverload) else op_name
         if isinstance(op_name, OpOverload) and op_name._overload:
             name = f"{name}.{op_name._overload}"
-        key = dispatch_key or self.dispatch_key or "CompositeImplicitAutograd"
+        key = self._key(dispatch_key) or "CompositeImplicitAutograd"
         if fn is fallthrough_kernel:
             raise ValueError("a fallthrough is for keys as a whole: use Library.fallback")
-        self._registrations.append(
-            _C._library_impl(self._full_name(name), key, fn, _caller(), with_keyset)
-        )
+        full = self._full_name(name)
+        if is_absent(key):  # of devices that are not here
+            return
+        self._registrations.append(_C._library_impl(full, key, fn, _caller(), with_keyset))
 
     def fallback(
-        self, fn: Callable[..., Any], dispatch_key: str = "", *, with_keyset: bool = False
+        self, fn: Callable[..., Any], dispatch_key: Any = "", *, with_keyset: bool = False
     ) -> None:
         """Serve every operator that has no kernel for a key.
 
@@ -162,11 +170,13 @@ class Library:
         Source:
             torch.library.Library.fallback.
         """
-        key = dispatch_key or self.dispatch_key
+        key = self._key(dispatch_key)
         if not key:
             raise ValueError("fallback(): a dispatch key is needed")
         if with_keyset:
             raise RuntimeError("fallback(): with_keyset is not available")
+        if is_absent(key):
+            return
         kernel = None if fn is fallthrough_kernel else fn
         self._registrations.append(_C._library_impl(None, key, kernel, _caller(), False))
 

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor._tensor import Tensor
+from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 Grads = tuple[Any, ...]
@@ -120,30 +121,58 @@ class HookMixin:
         try:
             return self._run_hooks(args, kwargs, called)
         except Exception:
+            for key, hook in [*all_modules.forward.items()]:
+                if key in all_modules.forward_always_called and key not in called:
+                    self._run_global_hook(key, hook, args, kwargs, None)
             for key in [*self._forward_hooks_always_called]:
                 if key in self._forward_hooks and key not in called:
                     self._run_forward_hook(key, args, kwargs, None)
             raise
 
     def _run_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
+        for hook in [*all_modules.forward_pre.values()]:
+            changed = hook(self, args)
+            if changed is not None:
+                args = changed if isinstance(changed, tuple) else (changed,)
         for key, hook in [*self._forward_pre_hooks.items()]:
             args, kwargs = self._run_pre_hook(key, hook, args, kwargs)
         watch = None
         hooks = [*self._backward_hooks.values()]
-        full = hooks if self._is_full_backward_hook is not False else []
-        if full or self._backward_pre_hooks:
-            watch = _BackwardWatch(self, [*self._backward_pre_hooks.values()], full)
+        full = [*all_modules.backward.values()]
+        full += hooks if self._is_full_backward_hook is not False else []
+        before = [*all_modules.backward_pre.values(), *self._backward_pre_hooks.values()]
+        if full or before:
+            watch = _BackwardWatch(self, before, full)
             args = watch.inputs(args)
         result = self.forward(*args, **kwargs)
+        for key, hook in [*all_modules.forward.items()]:
+            called.add(key)
+            changed = self._run_global_hook(key, hook, args, kwargs, result)
+            if changed is not None:
+                result = changed
         for key in [*self._forward_hooks]:
             called.add(key)
             changed = self._run_forward_hook(key, args, kwargs, result)
             if changed is not None:
                 result = changed
         result = watch.outputs(result) if watch is not None else result
-        if hooks and self._is_full_backward_hook is False:
-            _hook_last_node(self, hooks, args, result)
+        last = hooks if self._is_full_backward_hook is False else []
+        last = [*all_modules.backward_at_last_node.values(), *last]
+        if last:
+            _hook_last_node(self, last, args, result)
         return result
+
+    def _run_global_hook(
+        self,
+        key: int,
+        hook: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+    ) -> Any:
+        if key in all_modules.forward_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
 
     def _run_pre_hook(
         self, key: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]

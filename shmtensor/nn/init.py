@@ -85,7 +85,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     raise ValueError(f"Unsupported nonlinearity {nonlinearity}")
 
 
-def _fans(tensor: Tensor) -> tuple[int, int]:
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
     """How many inputs feed, and how many outputs leave, one unit."""
     if tensor.dim() < 2:
         raise ValueError(
@@ -95,11 +95,35 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
     return int(tensor.shape[1]) * field, int(tensor.shape[0]) * field
 
 
-def _fan(tensor: Tensor, mode: str) -> int:
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     name = mode.lower()
     if name not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
-    return _fans(tensor)[name == "fan_out"]
+    return _calculate_fan_in_and_fan_out(tensor)[name == "fan_out"]
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    """Fill outside the graph."""
+    with shmtensor.no_grad():
+        return tensor.fill_(val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    """Fill with zeros outside the graph."""
+    with shmtensor.no_grad():
+        return tensor.zero_()
+
+
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None) -> Tensor:
+    """Fill with values from [a, b) outside the graph."""
+    with shmtensor.no_grad():
+        return tensor.uniform_(a, b, generator=generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
+    """Fill with normally distributed values outside the graph."""
+    with shmtensor.no_grad():
+        return tensor.normal_(mean, std, generator=generator)
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -178,13 +202,20 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
         Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural
         networks", 2010, eq. 16.
     """
-    bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_fans(tensor))))
+    bound = (
+        math.sqrt(3.0) * gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor))))
+    )
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
     """As ``xavier_uniform_``, from a normal distribution."""
-    return normal_(tensor, 0.0, gain * math.sqrt(2.0 / float(sum(_fans(tensor)))), generator)
+    return normal_(
+        tensor,
+        0.0,
+        gain * math.sqrt(2.0 / float(sum(_calculate_fan_in_and_fan_out(tensor)))),
+        generator,
+    )
 
 
 def kaiming_uniform_(
@@ -208,7 +239,7 @@ def kaiming_uniform_(
     """
     if _is_empty(tensor):
         return tensor
-    std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     bound = math.sqrt(3.0) * std
     return uniform_(tensor, -bound, bound, generator)
 
@@ -223,7 +254,7 @@ def kaiming_normal_(
     """As ``kaiming_uniform_``, from a normal distribution."""
     if _is_empty(tensor):
         return tensor
-    std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
+    std = calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
     return normal_(tensor, 0.0, std, generator)
 
 

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from importlib import import_module
 
-_SUBMODULES = ("_python_dispatch", "checkpoint", "data", "dlpack", "hooks", "safetensors")
+_SUBMODULES = (
+    "_python_dispatch",
+    "_pytree",
+    "benchmark",
+    "checkpoint",
+    "data",
+    "dlpack",
+    "flop_counter",
+    "hooks",
+    "model_zoo",
+    "module_tracker",
+    "safetensors",
+)
 
 
 def __getattr__(name: str) -> object:

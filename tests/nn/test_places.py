@@ -18,10 +18,13 @@ PLACES = {
     ),
     "nn.modules.adaptive": "AdaptiveLogSoftmaxWithLoss",
     "nn.modules.batchnorm": (
-        "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d"
+        "BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d "
+        "SyncBatchNorm"
     ),
     "nn.modules.channelshuffle": "ChannelShuffle",
-    "nn.modules.container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "nn.modules.container": (
+        "Container ModuleDict ModuleList ParameterDict ParameterList Sequential"
+    ),
     "nn.modules.conv": (
         "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d "
         "LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d"
@@ -44,7 +47,7 @@ PLACES = {
         "TripletMarginLoss TripletMarginWithDistanceLoss"
     ),
     "nn.modules.module": "Module",
-    "nn.modules.normalization": "GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "nn.modules.normalization": "CrossMapLRN2d GroupNorm LayerNorm LocalResponseNorm RMSNorm",
     "nn.modules.padding": (
         "CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d "
         "ReflectionPad1d ReflectionPad2d ReflectionPad3d ReplicationPad1d ReplicationPad2d "
@@ -64,6 +67,7 @@ PLACES = {
         "TransformerEncoderLayer"
     ),
     "nn.modules.upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
+    "nn.parallel.data_parallel": "DataParallel",
     "nn.parameter": "Buffer Parameter UninitializedBuffer UninitializedParameter",
 }
 

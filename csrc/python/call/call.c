@@ -143,7 +143,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
     fr.loose = again;
     int r = shmt__py_match(sig, &call, &fr);
     if (SHMT_LIKELY(r == 1)) {
-      if (SHMT_UNLIKELY(fr.has_subclass)) {
+      if (SHMT_UNLIKELY(fr.has_subclass || shmt__py_n_function_modes)) {
         PyObject* answer = shmt__py_call_torch_function(f, &call);
         if (answer != NULL || PyErr_Occurred()) {
           shmt__py_frame_fini(&fr);

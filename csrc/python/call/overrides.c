@@ -13,6 +13,11 @@ static PyObject* disabled_torch_function;  /* _disabled_torch_function_impl */
 static PyObject* function_modules; /* modules in which functions are looked up */
 static _Thread_local int n_disabled;    /* regions that treat subclasses as plain */
 
+/* Modes: objects that answer every call of their thread, the innermost last. */
+enum { MAX_MODES = 256 };
+_Thread_local int shmt__py_n_function_modes __attribute__((tls_model("initial-exec")));
+static _Thread_local PyObject** function_modes; /* owned references; comes with the first mode */
+
 /* Does the class have a __torch_function__ of its own? */
 static bool has_own_torch_function(PyTypeObject* type) {
   if (type == shmt__py_tensor_type || type == shmt__py_base_type || torch_function_name == NULL)
@@ -162,19 +167,36 @@ static bool is_recursive(const shmt__py_function* f, const shmt__py_call_args* c
   return true;
 }
 
+/* Call the innermost mode, off the stack meanwhile, so that what it calls reaches the next one. */
+static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObject* args,
+                           PyObject* kwargs) {
+  PyObject* types = types_of(a);
+  if (types == NULL) return NULL;
+  PyObject* mode = function_modes[--shmt__py_n_function_modes];
+  PyObject* r = PyObject_CallMethod(mode, "__torch_function__", "OOOO", function, types, args,
+                                    kwargs);
+  function_modes[shmt__py_n_function_modes++] = mode;
+  Py_DECREF(types);
+  return r;
+}
+
 PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
-  overloaded_args a;
-  if (n_disabled > 0 || is_recursive(f, call)) return NULL;
-  collect(&a, call);
-  if (a.n == 0) return NULL;
+  overloaded_args a = {.n = 0};
+  const bool has_mode = shmt__py_n_function_modes > 0;
+  if (n_disabled == 0 && !is_recursive(f, call)) collect(&a, call);
+  if (a.n == 0 && !has_mode) return NULL;
   PyObject* function = function_object(f);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
   if (arguments_of(call, &args, &kwargs) == 0) {
-    torch_function_call here = {f, call, innermost};
-    innermost = &here;
-    r = call_each(&a, function, args, kwargs);
-    innermost = here.outer;
+    if (has_mode) r = call_mode(&a, function, args, kwargs);
+    if (!has_mode || r == Py_NotImplemented) {
+      Py_XDECREF(r);
+      torch_function_call here = {f, call, innermost};
+      innermost = &here;
+      r = call_each(&a, function, args, kwargs);
+      innermost = here.outer;
+    }
   }
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
@@ -291,12 +313,50 @@ static PyObject* change_disabled_depth(PyObject* module, PyObject* by) {
 
 static PyObject* has_override(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
+  if (shmt__py_n_function_modes) Py_RETURN_TRUE;
   for (Py_ssize_t i = 0; n_disabled == 0 && i < n; i++)
     if (has_own_torch_function(Py_TYPE(args[i]))) Py_RETURN_TRUE;
   Py_RETURN_FALSE;
 }
 
+static PyObject* push_mode(PyObject* module, PyObject* mode) {
+  (void)module;
+  if (!function_modes && !(function_modes = PyMem_RawCalloc(MAX_MODES, sizeof *function_modes)))
+    return PyErr_NoMemory();
+  if (shmt__py_n_function_modes == MAX_MODES)
+    return PyErr_Format(PyExc_RecursionError, "more than %d function modes at a time", MAX_MODES);
+  function_modes[shmt__py_n_function_modes++] = Py_NewRef(mode);
+  Py_RETURN_NONE;
+}
+
+static PyObject* pop_mode(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  if (shmt__py_n_function_modes == 0)
+    return PyErr_Format(PyExc_RuntimeError, "no function mode is active on this thread");
+  return function_modes[--shmt__py_n_function_modes];
+}
+
+static PyObject* mode_at(PyObject* module, PyObject* index) {
+  (void)module;
+  long i = PyLong_AsLong(index);
+  if (i == -1 && PyErr_Occurred()) return NULL;
+  if (i < 0 || i >= shmt__py_n_function_modes)
+    return PyErr_Format(PyExc_IndexError, "function mode %ld of %d", i, shmt__py_n_function_modes);
+  return Py_NewRef(function_modes[i]);
+}
+
+static PyObject* mode_depth(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromLong(shmt__py_n_function_modes);
+}
+
 PyMethodDef shmt__py_override_functions[] = {
+    {"_push_function_mode", push_mode, METH_O, "Let an object answer this thread's calls."},
+    {"_pop_function_mode", pop_mode, METH_NOARGS,
+     "Undo the last push on this thread; returns the object."},
+    {"_function_mode_at", mode_at, METH_O, "A mode of this thread, the outermost first."},
+    {"_function_mode_depth", mode_depth, METH_NOARGS,
+     "How many function modes are active on this thread."},
     {"_disabled_torch_function_impl", disabled_impl, METH_VARARGS,
      "As a class's __torch_function__: results of operators on it are plain tensors."},
     {"_set_torch_function", set_torch_function, METH_VARARGS,
@@ -304,6 +364,6 @@ PyMethodDef shmt__py_override_functions[] = {
     {"_change_overrides_off", change_disabled_depth, METH_O,
      "Enter (1) or leave (-1) a region that treats subclasses as plain; returns the depth."},
     {"_has_override", (PyCFunction)(void (*)(void))has_override, METH_FASTCALL,
-     "Does one of the arguments answer calls itself?"},
+     "Does one of the arguments, or a mode, answer calls itself?"},
     {NULL, NULL, 0, NULL},
 };

@@ -13,6 +13,9 @@
 /* Call the __torch_function__ of the arguments in turn. NULL without an exception: no argument has one. */
 SHMT_COLD PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call);
 
+/* Modes that are active on this thread: they are asked before the arguments, and about every call. */
+extern _Thread_local int shmt__py_n_function_modes __attribute__((tls_model("initial-exec")));
+
 extern PyMethodDef shmt__py_override_functions[];
 
 #endif

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._attention_choice import check_any_is_allowed
 from shmtensor._tensor import Tensor
+from shmtensor.nn._causal_bias import CausalBias
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional.conv import linear
 
@@ -41,11 +43,16 @@ def scaled_dot_product_attention(
         ``(*, H, L, V)``.
 
     Raises:
-        RuntimeError: Shapes or dtypes that do not fit together, or a mask besides *is_causal*.
+        RuntimeError: Shapes or dtypes that do not fit together, a mask besides *is_causal*, or
+            `nn.attention.sdpa_kernel` allows no way of computing it.
+        ValueError: A `nn.attention.bias.CausalBias` besides *is_causal*.
 
     Source:
         Vaswani et al., "Attention is all you need", 2017, eq. 1.
     """
+    check_any_is_allowed()
+    if is_causal and isinstance(attn_mask, CausalBias):
+        raise ValueError("CausalBias should not be used with causal=True")
     return _C._nn.scaled_dot_product_attention(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )

@@ -10,6 +10,7 @@ import warnings
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._autocast import in_float32
 from shmtensor._tensor import Tensor
 
 _nn = _C._nn
@@ -345,6 +346,7 @@ def cross_entropy(
     return _nn.cross_entropy_loss(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
+@in_float32
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

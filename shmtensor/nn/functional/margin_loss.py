@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._autocast import in_float32
 from shmtensor._functions import require_tensors
 from shmtensor._tensor import Tensor
 from shmtensor.nn.functional.activation import logsigmoid
@@ -30,6 +31,7 @@ def _require_numbers_of_classes(target: Tensor) -> None:
         raise RuntimeError(f"expected scalar type Long but found {title}")
 
 
+@in_float32
 def hinge_embedding_loss(
     input: Tensor,
     target: Tensor,
@@ -56,6 +58,7 @@ def hinge_embedding_loss(
     return _reduced(unlike + like, code)
 
 
+@in_float32
 def margin_ranking_loss(
     input1: Tensor,
     input2: Tensor,
@@ -88,6 +91,7 @@ def margin_ranking_loss(
     return _reduced((-target * (input1 - input2) + float(margin)).clamp_min(0), code)
 
 
+@in_float32
 def cosine_embedding_loss(
     input1: Tensor,
     input2: Tensor,
@@ -132,6 +136,7 @@ def cosine_embedding_loss(
     return _reduced(like + unlike, code)
 
 
+@in_float32
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -188,6 +193,7 @@ def multi_margin_loss(
     return _reduced(sums.reshape(target.shape) if input.dim() < 2 else sums, code)
 
 
+@in_float32
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -253,6 +259,7 @@ def multilabel_soft_margin_loss(
     return _reduced(terms.sum(-1) / input.size(-1), code)
 
 
+@in_float32
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

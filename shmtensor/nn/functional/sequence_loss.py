@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._autocast import in_float32
 from shmtensor._tensor import Tensor
 from shmtensor.nn.functional.loss import _reduction
 
@@ -22,6 +23,7 @@ def _numbers(name: str, lengths: Lengths) -> list[int]:
     return [int(n) for n in lengths.reshape(-1).tolist()]
 
 
+@in_float32
 def ctc_loss(
     log_probs: Tensor,
     targets: Tensor,

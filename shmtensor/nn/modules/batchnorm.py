@@ -174,6 +174,75 @@ class BatchNorm3d(_BatchNorm):
     _dims = (5,)
 
 
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over all processes of a group; without one, over this process's batch.
+
+    Args:
+        num_features: C of ``(N, C, *)``.
+        eps: Added to the variance.
+        momentum: Share of a batch in the running statistics; their mean if None.
+        affine: Whether there are a weight and a bias for every channel.
+        track_running_stats: Whether there are running statistics.
+        process_group: Accepted; there are no groups.
+        device: Where parameters and statistics are.
+        dtype: Their type.
+        bias: Whether there is a bias besides the weight.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Return a module with this layer in the place of each batch normalisation.
+
+        Args:
+            module: It. It is changed, unless it is such a layer itself.
+            process_group: As for the layer.
+        """
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            for name in ("weight", "bias"):
+                if module.affine:
+                    setattr(made, name, getattr(module, name))
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                setattr(made, name, getattr(module, name))
+            made.training = module.training
+            if hasattr(module, "qconfig"):
+                made.qconfig = module.qconfig
+            return made
+        for name, child in module.named_children():
+            module.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return module
+
+
 class _LazyNorm(LazyModuleMixin, _Norm):
     """A normalisation whose ``num_features`` are the channels of the first input."""
 

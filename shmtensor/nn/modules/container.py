@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
@@ -18,6 +19,25 @@ def _position(index: Any, length: int) -> int:
     if not -length <= i < length:
         raise IndexError(f"index {i} is out of range")
     return i % length
+
+
+class Container(Module):
+    """A module whose children are given by name; `Module` itself has taken its place.
+
+    Args:
+        **kwargs: The children.
+    """
+
+    def __init__(self, **kwargs: Module) -> None:
+        super().__init__()
+        warnings.warn(
+            "nn.Container is deprecated. All of it's functionality is now implemented in "
+            "nn.Module. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _Numbered(Module):

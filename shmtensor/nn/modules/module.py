@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 import shmtensor
 from shmtensor._tensor import Tensor
+from shmtensor.nn import _global_hooks as all_modules
+from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
 from shmtensor.nn._hooks import HookMixin
 from shmtensor.nn._state import StateMixin
 from shmtensor.nn._to import parse_to
@@ -91,6 +93,7 @@ class Module(HookMixin, StateMixin):
             or self._forward_pre_hooks
             or self._backward_hooks
             or self._backward_pre_hooks
+            or all_modules.are_any()
         ):
             return self._call_with_hooks(args, kwargs)
         return self.forward(*args, **kwargs)
@@ -137,6 +140,8 @@ class Module(HookMixin, StateMixin):
                 f"created explicitly. To express '{name}' as a function of another Tensor, "
                 "compute the value in the forward() method."
             )
+        if all_modules.parameter_registration:
+            param = all_modules.registered(all_modules.parameter_registration, self, name, param)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -155,6 +160,8 @@ class Module(HookMixin, StateMixin):
                 f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
                 "(shmtensor Tensor or None required)"
             )
+        if all_modules.buffer_registration:
+            tensor = all_modules.registered(all_modules.buffer_registration, self, name, tensor)
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -166,6 +173,8 @@ class Module(HookMixin, StateMixin):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{_type_name(module)} is not a Module subclass")
         self._check_name("module", name, "_modules")
+        if all_modules.module_registration:
+            module = all_modules.registered(all_modules.module_registration, self, name, module)
         self._modules[name] = module
 
     register_module = add_module
@@ -490,6 +499,14 @@ class Module(HookMixin, StateMixin):
     def xpu(self: M, device: Any = None) -> M:
         """Raise what ``to("xpu")`` raises: there is no such device."""
         return self.to("xpu")
+
+    def mtia(self: M, device: Any = None) -> M:
+        """Raise what ``to("mtia")`` raises: there is no such device."""
+        return self.to("mtia")
+
+    def ipu(self: M, device: Any = None) -> M:
+        """Raise RuntimeError: there is no such device."""
+        raise RuntimeError("PyTorch is not linked with support for ipu devices")
 
     def to_empty(self: M, *, device: Any, recurse: bool = True) -> M:
         """Move to *device* without copying values."""

@@ -200,3 +200,48 @@ class LocalResponseNorm(Module):
     def extra_repr(self) -> str:
         """The options."""
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Divides by a power of the mean square of neighbouring channels, an older form.
+
+    Computes ``x * (k + alpha / size * sums) ** -beta``, where the sums of squares are over channels
+    ``c - r .. c + r`` with ``r = (size - 1) // 2``. From channel ``r + 1`` on, the first channel
+    counts always: torch has it so, and layers trained with it would give other values without.
+
+    Args:
+        size: How many channels, when it is odd.
+        alpha: Weighs the squares.
+        beta: The power.
+        k: Added to them.
+
+    Source:
+        torch.nn.CrossMapLRN2d; its gradient is that of another formula, here it is of this one.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``(N, C, H, W)`` to the same shape.
+
+        Raises:
+            ValueError: *input* has another number of dims.
+        """
+        if input.dim() != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
+        reach = (self.size - 1) // 2
+        squares = input * input
+        padded = F.pad(squares, (0, 0, 0, 0, reach, reach))
+        sums = padded.unfold(1, 2 * reach + 1, 1).sum(-1)
+        first = squares[:, :1].expand_as(squares[:, reach + 1 :])
+        sums = shmtensor.cat((sums[:, : reach + 1], sums[:, reach + 1 :] + first), 1)
+        return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

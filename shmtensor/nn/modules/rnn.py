@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor._autocast import in_lower_precision
+from shmtensor._autocast import is_on as autocast_is_on
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
@@ -219,7 +221,7 @@ class RNNBase(Module):
                 "instead"
             )
         dtype = self.weight_ih_l0.dtype
-        if input.dtype != dtype:
+        if input.dtype != dtype and not autocast_is_on():
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). Convert "
                 f"input: input.to({dtype}), or convert model: model.to({input.dtype})"
@@ -234,7 +236,10 @@ class RNNBase(Module):
         self._check_state(state, batch)
         if length == 0:
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-        rows, ends = self._run(steps.reshape(length * batch, width), [batch] * length, state)
+        rows = steps.reshape(length * batch, width)
+        if self.mode == "LSTM" and self.proj_size == 0:  # which is one operator in torch
+            rows, state = in_lower_precision((rows, state))
+        rows, ends = self._run(rows, [batch] * length, state)
         output = rows.view(length, batch, -1)
         if not batched:
             output, ends = output.squeeze(1), tuple(e.squeeze(1) for e in ends)

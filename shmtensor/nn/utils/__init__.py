@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shmtensor.nn.utils import parametrizations, parametrize, rnn
+from shmtensor.nn.utils import parametrizations, parametrize, rnn, stateless
 from shmtensor.nn.utils.clip_grad import (
     clip_grad_norm,
     clip_grad_norm_,
@@ -45,6 +45,7 @@ __all__ = [
     "rnn",
     "skip_init",
     "spectral_norm",
+    "stateless",
     "vector_to_parameters",
     "weight_norm",
 ]

@@ -1,0 +1,79 @@
+"""Small names of ``torch._C`` that programs look at, added to the extension module.
+
+Source:
+    torch._C.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+from shmtensor import _dispatch_keys as keys
+
+__all__: list[str] = []
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Note that a part of the library is used: nobody is told."""
+
+
+def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
+    """Note that a part of the library is used: nobody is told."""
+
+
+def _get_tracing_state() -> None:
+    """Return the trace that is being recorded: None."""
+
+
+def _jit_set_setting(value: Any) -> Any:
+    """Accept a setting of TorchScript, which is not here; returns it."""
+    return value
+
+
+def _jit_can_fuse() -> bool:
+    """Return whether TorchScript makes one kernel of several: False."""
+    return False
+
+
+def _get_accelerator() -> Any:
+    """Return the device type of the accelerator: the CPU, there is none."""
+    return _C.device("cpu")
+
+
+def _get_privateuse1_backend_name() -> str:
+    """Return the name of devices that a plug-in adds: there is no plug-in."""
+    return "privateuseone"
+
+
+def _is_torch_function_enabled() -> bool:
+    """Return whether classes with ``__torch_function__`` are asked on this thread."""
+    return not _C._change_overrides_off(0)
+
+
+for _function in (
+    _get_accelerator,
+    _get_privateuse1_backend_name,
+    _get_tracing_state,
+    _is_torch_function_enabled,
+    _log_api_usage_metadata,
+    _log_api_usage_once,
+):
+    setattr(_C, _function.__name__, _function)
+for _name in (
+    "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode",
+    "_jit_set_texpr_fuser_enabled",
+    "_jit_override_can_fuse_on_cpu",
+    "_jit_override_can_fuse_on_gpu",
+    "_jit_set_nvfuser_enabled",
+    "_jit_set_nvfuser_guard_mode",
+    "_set_graph_executor_optimize",
+):
+    setattr(_C, _name, _jit_set_setting)
+_C._jit_can_fuse_on_cpu = _C._jit_can_fuse_on_gpu = _jit_can_fuse
+_C.DispatchKey = keys.DispatchKey
+_C.DispatchKeySet = keys.DispatchKeySet
+_C._AutoDispatchBelowAutograd = keys.AutoDispatchBelowAutograd
+_C._ExcludeDispatchKeyGuard = keys.ExcludeDispatchKeyGuard
+_C._IncludeDispatchKeyGuard = keys.IncludeDispatchKeyGuard

@@ -1,0 +1,29 @@
+"""Apple's Metal: not here.
+
+Source:
+    torch.backends.mps.
+"""
+
+from __future__ import annotations
+
+__all__ = ["is_available", "is_built", "is_macos_or_newer", "is_macos13_or_newer"]
+
+
+def is_built() -> bool:
+    """Return whether there is code for it: False."""
+    return False
+
+
+def is_available() -> bool:
+    """Return whether there is a device: False."""
+    return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """Return whether this is macOS of that version or a later one: False."""
+    return False
+
+
+def is_macos13_or_newer(minor: int = 0) -> bool:
+    """Return whether this is macOS 13 of that minor version or a later one: False."""
+    return False

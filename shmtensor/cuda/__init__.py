@@ -1,0 +1,239 @@
+"""The namespace of CUDA devices, of which there are none.
+
+``is_available()`` is False and ``device_count()`` 0; seeds do nothing; what needs a device raises
+AssertionError, as torch does where it was built without CUDA.
+
+Source:
+    torch.cuda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import shmtensor.cuda.amp as amp  # noqa: F401 - a name of the package
+from shmtensor import _C
+from shmtensor._absent_devices import (
+    Device,
+    DeviceGuard,
+    absent_class,
+    device_number,
+    refusals,
+)
+from shmtensor._absent_devices import StreamContext as StreamContext
+from shmtensor.cuda import (
+    comm as comm,
+)
+from shmtensor.cuda import (
+    graphs as graphs,
+)
+from shmtensor.cuda import (
+    jiterator as jiterator,
+)
+from shmtensor.cuda import (
+    memory as memory,
+)
+from shmtensor.cuda import (
+    nccl as nccl,
+)
+from shmtensor.cuda import (
+    nvtx as nvtx,
+)
+from shmtensor.cuda import (
+    profiler as profiler,
+)
+from shmtensor.cuda import (
+    random as random,
+)
+from shmtensor.cuda import (
+    streams as streams,
+)
+from shmtensor.cuda import (
+    tunable as tunable,
+)
+from shmtensor.cuda._refusal import refusal
+from shmtensor.cuda.graphs import *  # noqa: F403
+from shmtensor.cuda.memory import *  # noqa: F403
+from shmtensor.cuda.random import *  # noqa: F403
+from shmtensor.cuda.streams import (
+    Event as Event,
+)
+from shmtensor.cuda.streams import (
+    ExternalStream as ExternalStream,
+)
+from shmtensor.cuda.streams import (
+    Stream as Stream,
+)
+from shmtensor.errors import OutOfMemoryError as OutOfMemoryError
+
+_REFUSED = """
+    can_device_access_peer check_error clock_rate cudart current_blas_handle current_device
+    current_solver_handle current_stream default_stream device_memory_used get_device_capability
+    get_device_name get_device_properties get_stream_from_external get_sync_debug_mode init
+    ipc_collect memory_usage power_draw set_sync_debug_mode synchronize temperature utilization
+""".split()
+
+__getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
+
+has_half = True
+has_magma = False
+default_generators: tuple[_C.Generator, ...] = ()
+_initialized = False
+
+
+class DeferredCudaCallError(Exception):
+    """A call that waited for the first use of CUDA has failed. Nothing raises it here."""
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def is_available() -> bool:
+    """Return whether there is a CUDA device: False."""
+    return False
+
+
+def device_count() -> int:
+    """Return how many CUDA devices there are: 0."""
+    return 0
+
+
+def is_initialized() -> bool:
+    """Return whether CUDA was initialized: False."""
+    return False
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Return whether the current CUDA device computes in bfloat16: False, there is none."""
+    return False
+
+
+def is_tf32_supported() -> bool:
+    """Return whether the current CUDA device has the format TF32: False, there is none."""
+    return False
+
+
+def get_arch_list() -> list[str]:
+    """Return the architectures that there is code for: none."""
+    return []
+
+
+def get_gencode_flags() -> str:
+    """Return the compiler's options for these architectures: none."""
+    return ""
+
+
+def _is_compiled() -> bool:
+    return False
+
+
+def _is_in_bad_fork() -> bool:
+    return False
+
+
+# --- what waits for the first use ----------------------------------------------------------------
+
+
+def _lazy_init() -> None:
+    """Raise AssertionError, as everything that needs a device does."""
+    raise refusal()
+
+
+def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
+    """Call a function as soon as CUDA is initialized, which never happens."""
+
+
+# --- contexts that change the current device -----------------------------------------------------
+
+
+def _no_support() -> RuntimeError:
+    return RuntimeError("PyTorch was compiled without CUDA support")
+
+
+class device(DeviceGuard):
+    """A context in which another device is the current one.
+
+    Args:
+        device: A number, or a device or its name. A negative number, a device without one and None
+            change nothing.
+
+    Raises:
+        ValueError: A device of another type.
+        RuntimeError: On entering with a number from 0 on; there is no such device.
+    """
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(device_number(device, "cuda", optional=True), _no_support)
+
+
+class device_of(device):
+    """A context in which a tensor's device is the current one; of a tensor elsewhere, no change.
+
+    Args:
+        obj: A tensor or a storage.
+    """
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+def set_device(device: Device) -> None:
+    """Make another device the current one; a negative number changes nothing.
+
+    Raises:
+        ValueError: A device of another type, or one without a number.
+        AssertionError: There is no such device.
+    """
+    if device_number(device, "cuda") >= 0:
+        raise refusal()
+
+
+def stream(stream: Any) -> StreamContext:
+    """Return a context for a stream; None changes nothing, and there are no others."""
+    return StreamContext(stream)
+
+
+def set_stream(stream: Any) -> None:
+    """Make a stream the current one; None changes nothing.
+
+    Raises:
+        AssertionError: Anything else; there are no streams.
+    """
+    if stream is not None:
+        raise refusal()
+
+
+# --- old-style classes ---------------------------------------------------------------------------
+
+
+def _no_tensors(name: str) -> TypeError:
+    return TypeError(f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled.")
+
+
+def _old(name: str, dtype: _C.dtype, refuse: Callable[[str], Exception]) -> Any:
+    return absent_class(name, "torch.cuda", refuse, dtype=dtype)
+
+
+ByteTensor = _old("ByteTensor", _C.uint8, _no_tensors)
+CharTensor = _old("CharTensor", _C.int8, _no_tensors)
+ShortTensor = _old("ShortTensor", _C.int16, _no_tensors)
+IntTensor = _old("IntTensor", _C.int32, _no_tensors)
+LongTensor = _old("LongTensor", _C.int64, _no_tensors)
+HalfTensor = _old("HalfTensor", _C.float16, _no_tensors)
+BFloat16Tensor = _old("BFloat16Tensor", _C.bfloat16, _no_tensors)
+FloatTensor = _old("FloatTensor", _C.float32, _no_tensors)
+DoubleTensor = _old("DoubleTensor", _C.float64, _no_tensors)
+BoolTensor = _old("BoolTensor", _C.bool, _no_tensors)
+ByteStorage = _old("ByteStorage", _C.uint8, refusal)
+CharStorage = _old("CharStorage", _C.int8, refusal)
+ShortStorage = _old("ShortStorage", _C.int16, refusal)
+IntStorage = _old("IntStorage", _C.int32, refusal)
+LongStorage = _old("LongStorage", _C.int64, refusal)
+HalfStorage = _old("HalfStorage", _C.float16, refusal)
+BFloat16Storage = _old("BFloat16Storage", _C.bfloat16, refusal)
+FloatStorage = _old("FloatStorage", _C.float32, refusal)
+DoubleStorage = _old("DoubleStorage", _C.float64, refusal)
+BoolStorage = _old("BoolStorage", _C.bool, refusal)
+ComplexFloatStorage = _old("ComplexFloatStorage", _C.complex64, refusal)
+ComplexDoubleStorage = _old("ComplexDoubleStorage", _C.complex128, refusal)

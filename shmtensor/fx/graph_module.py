@@ -1,0 +1,20 @@
+"""Modules that a graph is the code of: there are none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor.fx._what import WHAT
+from shmtensor.nn import Module
+
+__all__ = ["GraphModule"]
+
+_REFUSED = """
+    _assign_attr _copy_attr _forward_from_src reduce_deploy_graph_module reduce_graph_module
+    reduce_package_graph_module
+""".split()
+
+__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, WHAT)
+
+GraphModule: Any = unavailable_class("GraphModule", __name__, WHAT, (Module,))
