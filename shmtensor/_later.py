@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from shmtensor import (
     _C,
+    distributions as distributions,
     fft as fft,
     library as library,
     masked as masked,

@@ -39,6 +39,7 @@ PYTHON_RANKS: dict[str, int] = {
     "multiprocessing": 6,
     "utils": 6,
     "nn": 7,
+    "distributions": 8,
     "optim": 8,
     "testing": 9,
     "_later": 9,
