@@ -21,6 +21,7 @@ from shmtensor import (
     cpu as cpu,
     cuda as cuda,
     distributed as distributed,
+    distributions as distributions,
     export as export,
     fft as fft,
     futures as futures,

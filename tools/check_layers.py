@@ -47,6 +47,7 @@ PYTHON_RANKS: dict[str, int] = {
     "_dynamo": 8,
     "fx": 8,
     "jit": 8,
+    "distributions": 8,
     "optim": 8,
     "testing": 9,
     "_later": 9,

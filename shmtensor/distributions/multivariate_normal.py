@@ -1,0 +1,201 @@
+"""The multivariate normal distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import shmtensor
+from shmtensor import Size
+from shmtensor._tensor import Tensor
+from shmtensor.distributions import constraints
+from shmtensor.distributions.distribution import Distribution
+from shmtensor.distributions.utils import _standard_normal, lazy_property
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["MultivariateNormal"]
+
+
+def _batch_mv(bmat: Tensor, bvec: Tensor) -> Tensor:
+    """Matrices times vectors; batches broadcast."""
+    return (bmat @ bvec.unsqueeze(-1)).squeeze(-1)
+
+
+def _solve_triangular(factor: Tensor, x: Tensor) -> Tensor:
+    """Solve ``factor y = x`` for lower triangular factors and vectors ``x``; batches broadcast.
+
+    Vectors that share a factor become columns of one right side, so that no factor is copied.
+    """
+    n_batch = max(factor.dim() - 2, x.dim() - 1)
+    n = x.shape[-1]
+    factor = factor.reshape((1,) * (n_batch + 2 - factor.dim()) + factor.shape)
+    x = x.reshape((1,) * (n_batch + 1 - x.dim()) + x.shape)
+    own = [d for d in range(n_batch) if factor.shape[d] != 1]
+    shared = [d for d in range(n_batch) if factor.shape[d] == 1]
+    columns = x.permute([*own, n_batch, *shared])
+    factors = factor.reshape([factor.shape[d] for d in own] + [n, n])
+    solved = shmtensor.linalg.solve_triangular(
+        factors, columns.reshape([*columns.shape[: len(own) + 1], -1]), upper=False
+    )
+    solved = solved.reshape(solved.shape[: len(own) + 1] + columns.shape[len(own) + 1 :])
+    places = [*own, n_batch, *shared]
+    return solved.permute([places.index(d) for d in range(n_batch + 1)])
+
+
+def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
+    """The squared length of ``L^-1 x`` for factors ``(..., n, n)`` and vectors ``(..., n)``."""
+    return _solve_triangular(bL, bx).pow(2).sum(-1)
+
+
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
+    """The Cholesky factor of the inverse, without inverting the matrix itself.
+
+    With the order of rows and columns turned round, the factor of P is an upper triangular U with
+    ``P = U U^T``; so ``P^-1 = U^-T U^-1``, and ``U^-T`` is lower triangular.
+    """
+    turned = shmtensor.linalg.cholesky(P.flip((-2, -1)))
+    upper = turned.flip((-2, -1))
+    eye = shmtensor.eye(P.shape[-1], dtype=P.dtype, device=P.device)
+    return shmtensor.linalg.solve_triangular(upper.mT, eye, upper=False)
+
+
+def given_matrix(**matrices: Any) -> tuple[str, Any] | None:
+    """Name and value of the one matrix that is not None; None if there is none or several."""
+    given = [(name, value) for name, value in matrices.items() if value is not None]
+    return given[0] if len(given) == 1 else None
+
+
+class MultivariateNormal(Distribution):
+    """Vectors whose elements, and all their sums, are normal.
+
+    Exactly one of the three matrices is given; ``scale_tril`` is what is calculated with.
+
+    Args:
+        loc: ``(..., n)``, mean.
+        covariance_matrix: ``(..., n, n)``, positive definite. Or
+        precision_matrix: its inverse. Or
+        scale_tril: its Cholesky factor, lower triangular with a positive diagonal.
+        validate_args: As of `Distribution`.
+
+    Raises:
+        ValueError: Not exactly one matrix is given; *loc* or the matrix has too few dimensions.
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("loc must be at least one-dimensional.")
+        given = given_matrix(
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+            scale_tril=scale_tril,
+        )
+        if given is None:
+            raise ValueError(
+                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
+                "specified."
+            )
+        name, matrix = given
+        if matrix.dim() < 2:
+            raise ValueError(
+                f"{'scale_tril matrix' if name == 'scale_tril' else name} must be at least "
+                "two-dimensional, with optional leading batch dimensions"
+            )
+        batch_shape = shmtensor.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
+        self.loc = loc.expand((*batch_shape, -1))
+        super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
+        # The given matrix as it was: batch dimensions of it that loc alone has cost nothing.
+        if name == "scale_tril":
+            self._unbroadcasted_scale_tril: Tensor = matrix
+        elif name == "covariance_matrix":
+            self._unbroadcasted_scale_tril = shmtensor.linalg.cholesky(matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
+        parameters = {"loc": 1, "covariance_matrix": 2, "scale_tril": 2, "precision_matrix": 2}
+        return self._expanded(  # type: ignore[no-any-return]
+            MultivariateNormal,
+            _instance,
+            batch_shape,
+            parameters,
+            kept=["_unbroadcasted_scale_tril"],
+        )
+
+    def _square(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
+
+    if TYPE_CHECKING:
+        scale_tril: Tensor
+        covariance_matrix: Tensor
+        precision_matrix: Tensor
+    else:
+
+        @lazy_property
+        def scale_tril(self) -> Tensor:
+            """Cholesky factor of the covariance."""
+            return self._square(self._unbroadcasted_scale_tril)
+
+        @lazy_property
+        def covariance_matrix(self) -> Tensor:
+            """Covariance."""
+            factor = self._unbroadcasted_scale_tril
+            return self._square(factor @ factor.mT)
+
+        @lazy_property
+        def precision_matrix(self) -> Tensor:
+            """Inverse of the covariance."""
+            return self._square(shmtensor.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        squares = self._unbroadcasted_scale_tril.pow(2).sum(-1)
+        return squares.expand(self._batch_shape + self._event_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
+        shape = self._extended_shape(sample_shape)
+        noise = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
+
+    def _half_log_det(self) -> Tensor:
+        """Half of the logarithm of the covariance's determinant."""
+        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        square = _batch_mahalanobis(self._unbroadcasted_scale_tril, value - self.loc)
+        n = self._event_shape[0]
+        return -0.5 * (n * math.log(2 * math.pi) + square) - self._half_log_det()
+
+    def entropy(self) -> Tensor:
+        n = self._event_shape[0]
+        entropy = 0.5 * n * (1.0 + math.log(2 * math.pi)) + self._half_log_det()
+        return entropy.expand(self._batch_shape)
