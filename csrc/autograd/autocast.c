@@ -163,7 +163,7 @@ static bool pads_in_float32(const shmt_value* args) {
          (strcmp(mode, "reflect") == 0 && args[1].v.ints.len <= 4);
 }
 
-static shmt_status choose_dtype(policy how, const shmt_operator* op, const shmt_value* args,
+static shmt_status cast_dtype(policy how, const shmt_operator* op, const shmt_value* args,
                                 shmt_dtype* out) {
   if (how == PROMOTE) return widest(op, args, out);
   *out = how == LOWER_PRECISION ? state.lower : SHMT_FLOAT32;
@@ -223,7 +223,7 @@ static shmt_status call_with_casts(void* ctx, const shmt_operator* op, shmt_keys
                                    const shmt_value* args, shmt_value* results) {
   (void)ks;
   shmt_dtype dtype;
-  SHMT_TRY(choose_dtype(*(const policy*)ctx, op, args, &dtype));
+  SHMT_TRY(cast_dtype(*(const policy*)ctx, op, args, &dtype));
   SHMT_KEYS_GUARD(keys);
   shmt__tls_keys.excluded |= SHMT_KEYBIT_Autocast;
   cast_args casts = {.n = 0};

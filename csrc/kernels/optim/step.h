@@ -8,8 +8,8 @@
 
 enum { SHMT_STEP_MAX_LISTS = 5 }; /* parameter, gradient and what is remembered */
 
-/* The numbers of one tensor's step. A loop uses those of its algorithm; kernels/optim/step.tmpl.h has the formulas. */
-typedef struct shmt__step_numbers {
+/* The coefficients of one tensor's step. A loop uses those of its algorithm; kernels/optim/step.tmpl.h has the formulas. */
+typedef struct shmt__step_coefficients {
   double weight_decay; /* times the parameter, added to the gradient */
   double keep;         /* what the parameter is multiplied by first: 1, or less with decoupled decay */
   double eps;
@@ -23,13 +23,13 @@ typedef struct shmt__step_numbers {
   bool maximize, has_weight_decay;
   bool is_first;       /* the remembered direction is yet to be made */
   bool nesterov, use_root, replace_average;
-} shmt__step_numbers;
+} shmt__step_coefficients;
 
 /* For tensors with gaps and for halves that are calculated in float: stretches of all operands are brought together,
  * and those that `loop` has written go back. */
 typedef struct shmt__step_gathered {
   shmt__loop loop; /* of the dtype that the stretches have */
-  const shmt__step_numbers* numbers;
+  const shmt__step_coefficients* coefficients;
   int n_lists;
   unsigned written; /* bit k: the loop writes operand k */
   int first;        /* the place of the parameter among the operands */

@@ -1,6 +1,6 @@
 /* kernels/optim/step.tmpl.h -- one step of an optimizer on a run of elements, one dtype.
  *
- * data: parameter, gradient, and what the algorithm remembers; without gaps. ctx: shmt__step_numbers. Results are
+ * data: parameter, gradient, and what the algorithm remembers; without gaps. ctx: shmt__step_coefficients. Results are
  * rounded as torch's are, which are made by one tensor operator after the other: for halves, R is the rounding after
  * each of them. Halves that are calculated in float throughout run through step_widened and the float loop instead.
  */
@@ -16,15 +16,15 @@
 #endif
 #define ELEMENT static inline __attribute__((always_inline)) void
 
-/* shmt__step_numbers in the type calculated in. What stands beside a tensor in a sum is rounded to T, as torch does. */
-typedef struct FN(numbers) {
+/* shmt__step_coefficients in the type calculated in. What stands beside a tensor in a sum is rounded to T, as torch does. */
+typedef struct FN(coefficients) {
   C weight_decay, keep, eps, size, size_added, second_size, decay, decay_added, decay2, take, take_added, take2;
   C correction, scale, scale_added, high, low_added, high_added;
   bool maximize, has_weight_decay, is_first, nesterov, use_root, replace_average, is_near;
-} FN(numbers);
+} FN(coefficients);
 
-static inline FN(numbers) FN(numbers_of)(const shmt__step_numbers* s) {
-  return (FN(numbers)){.weight_decay = R(s->weight_decay),
+static inline FN(coefficients) FN(coefficients_of)(const shmt__step_coefficients* s) {
+  return (FN(coefficients)){.weight_decay = R(s->weight_decay),
                        .keep = (C)s->keep,
                        .eps = R(s->eps),
                        .size = (C)s->size,
@@ -60,9 +60,9 @@ static inline C FN(lerp)(C from, C to, C weight, bool is_near) {
 /* A NaN is the larger one. */
 static inline C FN(larger)(C a, C b) { return a != a ? a : (a > b || b != b ? (b != b ? b : a) : b); }
 
-ELEMENT FN(sgd)(const FN(numbers)* s, C* x, C g) { *x = R(*x + s->size_added * g); }
+ELEMENT FN(sgd)(const FN(coefficients)* s, C* x, C g) { *x = R(*x + s->size_added * g); }
 
-ELEMENT FN(sgd_momentum)(const FN(numbers)* s, C* x, C g, C* u) {
+ELEMENT FN(sgd_momentum)(const FN(coefficients)* s, C* x, C g, C* u) {
   const C direction = s->is_first ? g : R(R(*u * s->decay) + s->take_added * g);
 
   *u = direction;
@@ -70,31 +70,31 @@ ELEMENT FN(sgd_momentum)(const FN(numbers)* s, C* x, C g, C* u) {
 }
 
 /* u, v: averages of the gradient and of its square. */
-ELEMENT FN(moments)(const FN(numbers)* s, C g, C* u, C* v) {
+ELEMENT FN(moments)(const FN(coefficients)* s, C g, C* u, C* v) {
   *u = FN(lerp)(*u, g, s->take, s->is_near);
   *v = R(*v * s->decay2);
   *v = R(*v + s->take2 * g * g);
 }
 
-ELEMENT FN(adam_move)(const FN(numbers)* s, C* x, C moment, C square) {
+ELEMENT FN(adam_move)(const FN(coefficients)* s, C* x, C moment, C square) {
   *x = R(*x + s->size * moment / R(R(R(M(sqrt)(square)) / s->correction) + s->eps));
 }
 
-ELEMENT FN(adam)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(adam)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *x = R(*x * s->keep);
   FN(moments)(s, g, u, v);
   FN(adam_move)(s, x, *u, *v);
 }
 
 /* w: the largest v so far. */
-ELEMENT FN(amsgrad)(const FN(numbers)* s, C* x, C g, C* u, C* v, C* w) {
+ELEMENT FN(amsgrad)(const FN(coefficients)* s, C* x, C g, C* u, C* v, C* w) {
   *x = R(*x * s->keep);
   FN(moments)(s, g, u, v);
   *w = FN(larger)(*w, *v);
   FN(adam_move)(s, x, *u, *w);
 }
 
-ELEMENT FN(nadam)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(nadam)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *x = R(*x * s->keep);
   FN(moments)(s, g, u, v);
   const C divisor = R(R(M(sqrt)(R(*v / s->correction))) + s->eps);
@@ -103,7 +103,7 @@ ELEMENT FN(nadam)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
 }
 
 /* Without a root while the second moment is not trusted. */
-ELEMENT FN(radam)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(radam)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *x = R(*x * s->keep);
   FN(moments)(s, g, u, v);
   const C plain = R(R(*u / s->correction) * s->size);
@@ -112,20 +112,20 @@ ELEMENT FN(radam)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
 }
 
 /* u: average of the gradient. v: its decaying maximum. */
-ELEMENT FN(adamax)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(adamax)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *u = FN(lerp)(*u, g, s->take, s->is_near);
   *v = FN(larger)(R(*v * s->decay2), R(M(fabs)(g) + s->eps));
   *x = R(*x + s->size * *u / *v);
 }
 
 /* u: sum of squared gradients. */
-ELEMENT FN(adagrad)(const FN(numbers)* s, C* x, C g, C* u) {
+ELEMENT FN(adagrad)(const FN(coefficients)* s, C* x, C g, C* u) {
   *u = R(*u + g * g);
   *x = R(*x + s->size * g / R(R(M(sqrt)(*u)) + s->eps));
 }
 
 /* u, v: averages of squared gradients and of squared steps. */
-ELEMENT FN(adadelta)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(adadelta)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *u = R(*u * s->decay);
   *u = R(*u + s->take * g * g);
   const C move = R(R(R(M(sqrt)(R(*v + s->eps))) / R(M(sqrt)(R(*u + s->eps)))) * g);
@@ -135,14 +135,14 @@ ELEMENT FN(adadelta)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
 }
 
 /* u: average of squared gradients. */
-ELEMENT FN(rmsprop)(const FN(numbers)* s, C* x, C g, C* u) {
+ELEMENT FN(rmsprop)(const FN(coefficients)* s, C* x, C g, C* u) {
   *u = R(*u * s->decay);
   *u = R(*u + s->take * g * g);
   *x = R(*x + s->size * g / R(R(M(sqrt)(*u)) + s->eps));
 }
 
 /* v: the direction. */
-ELEMENT FN(rmsprop_momentum)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(rmsprop_momentum)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *u = R(*u * s->decay);
   *u = R(*u + s->take * g * g);
   *v = R(*v * s->decay2);
@@ -151,19 +151,19 @@ ELEMENT FN(rmsprop_momentum)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
 }
 
 /* The root of the variance. v: average of gradients. */
-static inline C FN(deviation)(const FN(numbers)* s, C g, C* u, C* v) {
+static inline C FN(deviation)(const FN(coefficients)* s, C g, C* u, C* v) {
   *u = R(*u * s->decay);
   *u = R(*u + s->take * g * g);
   *v = FN(lerp)(*v, g, s->take, s->is_near);
   return R(R(M(sqrt)(R(*u - *v * *v))) + s->eps);
 }
 
-ELEMENT FN(rmsprop_centered)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(rmsprop_centered)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   *x = R(*x + s->size * g / FN(deviation)(s, g, u, v));
 }
 
 /* w: the direction. */
-ELEMENT FN(rmsprop_centered_momentum)(const FN(numbers)* s, C* x, C g, C* u, C* v, C* w) {
+ELEMENT FN(rmsprop_centered_momentum)(const FN(coefficients)* s, C* x, C g, C* u, C* v, C* w) {
   const C root = FN(deviation)(s, g, u, v);
 
   *w = R(*w * s->decay2);
@@ -172,7 +172,7 @@ ELEMENT FN(rmsprop_centered_momentum)(const FN(numbers)* s, C* x, C g, C* u, C* 
 }
 
 /* u: the last gradient. v: the sizes of the steps. */
-ELEMENT FN(rprop)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
+ELEMENT FN(rprop)(const FN(coefficients)* s, C* x, C g, C* u, C* v) {
   const C sign = R(g * *u);
   const C size = R(*v * (sign > 0 ? s->scale_added : sign < 0 ? s->decay_added : (C)1));
   const C raised = size < s->low_added ? s->low_added : size;
@@ -183,7 +183,7 @@ ELEMENT FN(rprop)(const FN(numbers)* s, C* x, C g, C* u, C* v) {
 }
 
 /* u: the average of the parameter. */
-ELEMENT FN(asgd)(const FN(numbers)* s, C* x, C g, C* u) {
+ELEMENT FN(asgd)(const FN(coefficients)* s, C* x, C g, C* u) {
   *x = R(*x * s->keep);
   *x = R(*x + s->size_added * g);
   *u = s->replace_average ? *x : R(*u + R(R(*x - *u) * s->take));
@@ -193,7 +193,7 @@ ELEMENT FN(asgd)(const FN(numbers)* s, C* x, C g, C* u) {
 
 #define OPERAND(k) T* const at##k = (T*)(void*)data[k]
 #define BEGIN                                                       \
-  const FN(numbers) numbers = FN(numbers_of)(ctx), *const s = &numbers; \
+  const FN(coefficients) coefficients = FN(coefficients_of)(ctx), *const s = &coefficients; \
   OPERAND(0);                                                       \
   OPERAND(1);                                                       \
   (void)strides
@@ -309,7 +309,7 @@ enum { FN(stretch) = 512 };
       }                                                                                            \
       for (int64_t i = 0; unscale != 1 && i < width; i++)                                          \
         buffers[1][i] = AS(NUMBER_OF(buffers[1][i]) / unscale);                                    \
-      how->loop(at, NULL, width, how->numbers);                                                    \
+      how->loop(at, NULL, width, how->coefficients);                                                    \
       for (int k = 0; k < how->n_lists; k++) {                                                     \
         char* const p = from[k] + i0 * step[k];                                                    \
         for (int64_t i = 0; (written >> k & 1) && i < width; i++)                                  \

@@ -26,17 +26,17 @@ static bool tensor_suits(const shmt__step* s, int64_t i) {
   return true;
 }
 
-bool shmt__are_numbers(shmt_tensors list) {
+bool shmt__have_one_element(shmt_tensors list) {
   for (int64_t i = 0; i < list.len; i++)
     if (list.data[i] == NULL || list.data[i]->numel != 1 || list.data[i]->device != SHMT_CPU) return false;
   return true;
 }
 
-double shmt__number_in(const shmt_tensor* t) {
+double shmt__element_of(const shmt_tensor* t) {
   return shmt__scalar_to_double(shmt__scalar_load(shmt__tensor_data(t), t->dtype));
 }
 
-void shmt__set_number(const shmt_tensor* t, double number) {
+void shmt__set_element(const shmt_tensor* t, double number) {
   shmt__scalar_store_unsafe(shmt__scalar_float(number), t->dtype, shmt__tensor_data(t));
 }
 
@@ -46,7 +46,7 @@ bool shmt__step_suits(const shmt__step* s) {
   if (s->counters.len != 0 && s->counters.len != s->lists[0].len) return false;
   for (int64_t i = 0; i < s->lists[0].len; i++)
     if (!tensor_suits(s, i)) return false;
-  return shmt__are_numbers(s->counters);
+  return shmt__have_one_element(s->counters);
 }
 
 shmt_status shmt__step_check(const shmt__step* s) {
@@ -61,7 +61,7 @@ shmt_status shmt__step_check(const shmt__step* s) {
     SHMT_REQUIRE(tensor_suits(s, i), SHMT_E_RUNTIME,
                  "%s(): params, grads and state at index %lld must have the same floating point dtype, size and device",
                  s->name, (long long)i);
-  SHMT_REQUIRE(shmt__are_numbers(s->counters), SHMT_E_RUNTIME, "%s(): state_steps must be tensors of one element",
+  SHMT_REQUIRE(shmt__have_one_element(s->counters), SHMT_E_RUNTIME, "%s(): state_steps must be tensors of one element",
                s->name);
   return SHMT_OK;
 }
@@ -78,23 +78,23 @@ static bool is_flat(const shmt__step* s, int64_t i) {
   return true;
 }
 
-static void numbers_of(const shmt__step* s, int64_t i, shmt__step_numbers* numbers) {
-  const double count = s->counters.len > 0 ? shmt__number_in(s->counters.data[i]) : 0;
+static void coefficients_of(const shmt__step* s, int64_t i, shmt__step_coefficients* coefficients) {
+  const double count = s->counters.len > 0 ? shmt__element_of(s->counters.data[i]) : 0;
 
-  *numbers = (shmt__step_numbers){.weight_decay = s->weight_decay,
+  *coefficients = (shmt__step_coefficients){.weight_decay = s->weight_decay,
                                   .has_weight_decay = s->weight_decay != 0,
                                   .maximize = s->maximize,
                                   .keep = 1};
-  s->numbers(s, i, count, numbers);
+  s->coefficients(s, i, count, coefficients);
 }
 
 /* How stretches of dtype are brought together. */
-static shmt__loop gather(const shmt__step* s, shmt_dtype dtype, const shmt__step_numbers* numbers, int first,
+static shmt__loop gather(const shmt__step* s, shmt_dtype dtype, const shmt__step_coefficients* coefficients, int first,
                          shmt__step_gathered* how) {
   const bool is_half = shmt__dtype_size[dtype] == 2, widen = is_half && !s->rounded;
 
   *how = (shmt__step_gathered){.loop = shmt__loops[s->row][widen ? SHMT_FLOAT32 : dtype],
-                               .numbers = numbers,
+                               .coefficients = coefficients,
                                .n_lists = s->n_lists,
                                .written = s->written,
                                .first = first,
@@ -108,37 +108,37 @@ static void step_run_of(const shmt__step* s, int64_t i, int64_t begin, int64_t e
   const int64_t item = shmt__dtype_size[dtype];
   int64_t strides[SHMT_STEP_MAX_LISTS];
   char* data[SHMT_STEP_MAX_LISTS];
-  shmt__step_numbers numbers;
+  shmt__step_coefficients coefficients;
 
-  numbers_of(s, i, &numbers);
+  coefficients_of(s, i, &coefficients);
   for (int k = 0; k < s->n_lists; k++) {
     data[k] = (char*)shmt__tensor_data(s->lists[k].data[i]) + begin * item;
     strides[k] = item;
   }
   if (item == 2 && !s->rounded) {
     shmt__step_gathered how;
-    const shmt__loop loop = gather(s, dtype, &numbers, 0, &how);
+    const shmt__loop loop = gather(s, dtype, &coefficients, 0, &how);
     loop(data, strides, end - begin, &how);
     return;
   }
   if (s->unscale != 1) shmt__loops[SHMT_LOOP_step_unscale][dtype](data + 1, strides + 1, end - begin, &s->unscale);
-  shmt__loops[s->row][dtype](data, strides, end - begin, &numbers);
+  shmt__loops[s->row][dtype](data, strides, end - begin, &coefficients);
 }
 
 /* A tensor that is not flat. The parameter is the output and, since it is read, also the first input. */
 static shmt_status step_strided(const shmt__step* s, int64_t i) {
   shmt_tensor* param = s->lists[0].data[i];
-  shmt__step_numbers numbers;
+  shmt__step_coefficients coefficients;
   shmt__step_gathered how;
   shmt_iter it;
 
-  numbers_of(s, i, &numbers);
+  coefficients_of(s, i, &coefficients);
   shmt__iter_init(&it, s->name);
   it.promote = SHMT_PROMOTE_SAME;
   shmt__iter_output(&it, &param, SHMT_DTYPE_NONE);
   for (int k = 0; k < s->n_lists; k++) shmt__iter_input(&it, s->lists[k].data[i]);
   SHMT_TRY(shmt__iter_build(&it));
-  const shmt__loop loop = gather(s, param->dtype, &numbers, 1, &how);
+  const shmt__loop loop = gather(s, param->dtype, &coefficients, 1, &how);
   return shmt__iter_finish(&it, shmt__iter_run_costly(&it, loop, &how, COST));
 }
 
@@ -179,6 +179,6 @@ shmt_status shmt__step_run(shmt__step* s) {
 shmt_status shmt__step_counted(shmt__step* s, bool* done) {
   *done = shmt__step_suits(s);
   for (int64_t i = 0; *done && i < s->counters.len; i++)
-    shmt__set_number(s->counters.data[i], shmt__number_in(s->counters.data[i]) + 1);
+    shmt__set_element(s->counters.data[i], shmt__element_of(s->counters.data[i]) + 1);
   return *done ? shmt__step_run(s) : SHMT_OK;
 }

@@ -4,8 +4,8 @@
  * hundred small tensors cost no more than one large one, and nothing is allocated. A tensor whose parts (parameter,
  * gradient, state) lie differently in memory, or with gaps, is walked by an iterator of its own.
  *
- * Read kernels/optim/step.tmpl.h for the formulas, ops/optim/torch_steps.c for what torch has operators for, too, and
- * ops/optim/other_steps.c for the rest.
+ * Read kernels/optim/step.tmpl.h for the formulas, ops/optim/fused_torch.c for what torch has operators for, too, and
+ * ops/optim/fused_more.c for the rest.
  *
  * Note [Steps and other processes]
  * Parameters and state may lie in memory that other processes step on at the same time. Elements are read once and
@@ -18,9 +18,9 @@
 #include "tensor/tensor.h"
 
 typedef struct shmt__step shmt__step;
-/* The numbers of tensor i, whose counter says `count` (0 where there are no counters). They begin as zeros with keep,
+/* The coefficients of tensor i, whose counter says `count` (0 where there are no counters). They begin as zeros with keep,
  * and weight_decay and maximize as the step says. */
-typedef void (*shmt__step_numbers_of)(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers);
+typedef void (*shmt__step_coefficients_of)(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients);
 
 struct shmt__step {
   const char* name; /* for messages */
@@ -33,8 +33,8 @@ struct shmt__step {
   double unscale;      /* what the gradients are divided by first, in place; 1: nothing */
   shmt_tensors lists[SHMT_STEP_MAX_LISTS]; /* parameters, gradients, state */
   shmt_tensors counters;                   /* tensors of one element; len 0: none */
-  shmt__step_numbers_of numbers;
-  const void* options; /* what `numbers` goes by */
+  shmt__step_coefficients_of coefficients;
+  const void* options; /* what `coefficients` goes by */
 };
 
 /* Are the lists equally long, all tensors of each place of the same floating dtype and sizes, with data, and all
@@ -48,10 +48,10 @@ shmt_status shmt__step_run(shmt__step* s);
 shmt_status shmt__step_counted(shmt__step* s, bool* done);
 
 /* Are all of a list tensors of one element that can be read and written here? */
-bool shmt__are_numbers(shmt_tensors list);
+bool shmt__have_one_element(shmt_tensors list);
 /* The element of such a tensor. */
-double shmt__number_in(const shmt_tensor* t);
+double shmt__element_of(const shmt_tensor* t);
 /* Put a number there, rounded to the tensor's dtype. The caller's operator has counted the version. */
-void shmt__set_number(const shmt_tensor* t, double number);
+void shmt__set_element(const shmt_tensor* t, double number);
 
 #endif

@@ -1,4 +1,4 @@
-/* ops/optim/other_steps.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
+/* ops/optim/fused_more.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
  * Rprop, ASGD. */
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -23,19 +23,19 @@ static double momentum_at(const nadam_options* o, double count) {
   return o->beta1 * (1.0 - 0.5 * pow(0.96, count * o->momentum_decay));
 }
 
-static void nadam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void nadam_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const nadam_options* const o = s->options;
   const double now = momentum_at(o, count), ahead = momentum_at(o, count + 1);
-  const double product = shmt__number_in(o->products.data[i]); /* this step's momentum is in it */
+  const double product = shmt__element_of(o->products.data[i]); /* this step's momentum is in it */
 
-  numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
-  numbers->take = 1 - o->beta1;
-  numbers->decay2 = o->beta2;
-  numbers->take2 = 1 - o->beta2;
-  numbers->correction = 1 - pow(o->beta2, count);
-  numbers->eps = o->eps;
-  numbers->size = -o->lr * (1.0 - now) / (1.0 - product);
-  numbers->second_size = -o->lr * ahead / (1.0 - product * ahead);
+  coefficients->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
+  coefficients->take = 1 - o->beta1;
+  coefficients->decay2 = o->beta2;
+  coefficients->take2 = 1 - o->beta2;
+  coefficients->correction = 1 - pow(o->beta2, count);
+  coefficients->eps = o->eps;
+  coefficients->size = -o->lr * (1.0 - now) / (1.0 - product);
+  coefficients->second_size = -o->lr * ahead / (1.0 - product * ahead);
 }
 
 shmt_status shmt__nadam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
@@ -53,17 +53,17 @@ shmt_status shmt__nadam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors
                   .unscale = 1,
                   .lists = {self, grads, exp_avgs, exp_avg_sqs},
                   .counters = state_steps,
-                  .numbers = nadam_numbers,
+                  .coefficients = nadam_coefficients,
                   .options = &options};
 
-  *done = shmt__step_suits(&s) && mu_products.len == self.len && shmt__are_numbers(mu_products);
+  *done = shmt__step_suits(&s) && mu_products.len == self.len && shmt__have_one_element(mu_products);
   if (!*done) return SHMT_OK;
   for (int64_t i = 0; i < self.len; i++) {
     shmt_tensor* const product = mu_products.data[i];
-    const double momentum = momentum_at(&options, shmt__number_in(state_steps.data[i]) + 1);
+    const double momentum = momentum_at(&options, shmt__element_of(state_steps.data[i]) + 1);
     /* As a product of a tensor is rounded: in its dtype. */
     const bool is_float = product->dtype == SHMT_FLOAT32;
-    shmt__set_number(product, shmt__number_in(product) * (is_float ? (double)(float)momentum : momentum));
+    shmt__set_element(product, shmt__element_of(product) * (is_float ? (double)(float)momentum : momentum));
   }
   return shmt__step_counted(&s, done);
 }
@@ -75,22 +75,22 @@ typedef struct radam_options {
   bool decoupled;
 } radam_options;
 
-static void radam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void radam_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const radam_options* const o = s->options;
   const double power = pow(o->beta2, count), limit = 2 / (1 - o->beta2) - 1;
   const double length = limit - 2 * count * power / (1 - power);
 
   (void)i;
-  numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
-  numbers->take = 1 - o->beta1;
-  numbers->decay2 = o->beta2;
-  numbers->take2 = 1 - o->beta2;
-  numbers->correction = 1 - pow(o->beta1, count);
-  numbers->size = o->lr;
-  numbers->eps = o->eps;
-  numbers->use_root = length > 5.0;
-  numbers->scale = sqrt(1 - power);
-  numbers->high = sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
+  coefficients->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
+  coefficients->take = 1 - o->beta1;
+  coefficients->decay2 = o->beta2;
+  coefficients->take2 = 1 - o->beta2;
+  coefficients->correction = 1 - pow(o->beta1, count);
+  coefficients->size = o->lr;
+  coefficients->eps = o->eps;
+  coefficients->use_root = length > 5.0;
+  coefficients->scale = sqrt(1 - power);
+  coefficients->high = sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
 }
 
 shmt_status shmt__radam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
@@ -107,7 +107,7 @@ shmt_status shmt__radam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors
                   .unscale = 1,
                   .lists = {self, grads, exp_avgs, exp_avg_sqs},
                   .counters = state_steps,
-                  .numbers = radam_numbers,
+                  .coefficients = radam_coefficients,
                   .options = &options};
 
   return shmt__step_counted(&s, done);
@@ -119,14 +119,14 @@ typedef struct adamax_options {
   double lr, beta1, beta2, eps;
 } adamax_options;
 
-static void adamax_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void adamax_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const adamax_options* const o = s->options;
 
   (void)i;
-  numbers->take = 1 - o->beta1;
-  numbers->decay2 = o->beta2;
-  numbers->size = -o->lr / (1 - pow(o->beta1, count));
-  numbers->eps = o->eps;
+  coefficients->take = 1 - o->beta1;
+  coefficients->decay2 = o->beta2;
+  coefficients->size = -o->lr / (1 - pow(o->beta1, count));
+  coefficients->eps = o->eps;
 }
 
 shmt_status shmt__adamax_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_infs,
@@ -143,7 +143,7 @@ shmt_status shmt__adamax_step(shmt_tensors self, shmt_tensors grads, shmt_tensor
                   .unscale = 1,
                   .lists = {self, grads, exp_avgs, exp_infs},
                   .counters = state_steps,
-                  .numbers = adamax_numbers,
+                  .coefficients = adamax_coefficients,
                   .options = &options};
 
   return shmt__step_counted(&s, done);
@@ -155,14 +155,14 @@ typedef struct adadelta_options {
   double lr, rho, eps;
 } adadelta_options;
 
-static void adadelta_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void adadelta_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const adadelta_options* const o = s->options;
 
   (void)i, (void)count;
-  numbers->decay = o->rho;
-  numbers->take = 1 - o->rho;
-  numbers->size = -o->lr;
-  numbers->eps = o->eps;
+  coefficients->decay = o->rho;
+  coefficients->take = 1 - o->rho;
+  coefficients->size = -o->lr;
+  coefficients->eps = o->eps;
 }
 
 shmt_status shmt__adadelta_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs,
@@ -179,7 +179,7 @@ shmt_status shmt__adadelta_step(shmt_tensors self, shmt_tensors grads, shmt_tens
                   .unscale = 1,
                   .lists = {self, grads, square_avgs, acc_deltas},
                   .counters = state_steps,
-                  .numbers = adadelta_numbers,
+                  .coefficients = adadelta_coefficients,
                   .options = &options};
 
   return shmt__step_counted(&s, done);
@@ -191,15 +191,15 @@ typedef struct rmsprop_options {
   double lr, alpha, eps, momentum;
 } rmsprop_options;
 
-static void rmsprop_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void rmsprop_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const rmsprop_options* const o = s->options;
 
   (void)i, (void)count;
-  numbers->decay = o->alpha;
-  numbers->take = 1 - o->alpha;
-  numbers->decay2 = o->momentum;
-  numbers->size = -o->lr;
-  numbers->eps = o->eps;
+  coefficients->decay = o->alpha;
+  coefficients->take = 1 - o->alpha;
+  coefficients->decay2 = o->momentum;
+  coefficients->size = -o->lr;
+  coefficients->eps = o->eps;
 }
 
 shmt_status shmt__rmsprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs, shmt_tensors grad_avgs,
@@ -219,7 +219,7 @@ shmt_status shmt__rmsprop_step(shmt_tensors self, shmt_tensors grads, shmt_tenso
                   .unscale = 1,
                   .lists = {self, grads, square_avgs},
                   .counters = state_steps,
-                  .numbers = rmsprop_numbers,
+                  .coefficients = rmsprop_coefficients,
                   .options = &options};
 
   if (centered) s.lists[s.n_lists++] = grad_avgs;
@@ -234,14 +234,14 @@ typedef struct rprop_options {
   double low, high, shrink, grow;
 } rprop_options;
 
-static void rprop_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void rprop_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const rprop_options* const o = s->options;
 
   (void)i, (void)count;
-  numbers->low = o->low;
-  numbers->high = o->high;
-  numbers->decay = o->shrink;
-  numbers->scale = o->grow;
+  coefficients->low = o->low;
+  coefficients->high = o->high;
+  coefficients->decay = o->shrink;
+  coefficients->scale = o->grow;
 }
 
 shmt_status shmt__rprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors prevs, shmt_tensors step_sizes,
@@ -257,7 +257,7 @@ shmt_status shmt__rprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors
                   .unscale = 1,
                   .lists = {self, grads, prevs, step_sizes},
                   .counters = state_steps,
-                  .numbers = rprop_numbers,
+                  .coefficients = rprop_coefficients,
                   .options = &options};
 
   return shmt__step_counted(&s, done);
@@ -270,15 +270,15 @@ typedef struct asgd_options {
   shmt_tensors shares, sizes;
 } asgd_options;
 
-static void asgd_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void asgd_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const asgd_options* const o = s->options;
-  const double size = shmt__number_in(o->sizes.data[i]), share = shmt__number_in(o->shares.data[i]);
+  const double size = shmt__element_of(o->sizes.data[i]), share = shmt__element_of(o->shares.data[i]);
 
   (void)count;
-  numbers->keep = 1 - o->lambd * size;
-  numbers->size = -size;
-  numbers->take = share;
-  numbers->replace_average = share == 1;
+  coefficients->keep = 1 - o->lambd * size;
+  coefficients->size = -size;
+  coefficients->take = share;
+  coefficients->replace_average = share == 1;
 }
 
 /* A number as a tensor made of it has it, which is what torch puts into the state. */
@@ -300,18 +300,18 @@ shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors 
                   .unscale = 1,
                   .lists = {self, grads, axs},
                   .counters = state_steps,
-                  .numbers = asgd_numbers,
+                  .coefficients = asgd_coefficients,
                   .options = &options};
 
-  *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && shmt__are_numbers(mus) &&
-          shmt__are_numbers(etas);
+  *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && shmt__have_one_element(mus) &&
+          shmt__have_one_element(etas);
   if (!*done) return SHMT_OK;
   SHMT_TRY(shmt__step_counted(&s, done));
   for (int64_t i = 0; i < self.len; i++) {
-    const double count = shmt__number_in(state_steps.data[i]), late = count - t0;
+    const double count = shmt__element_of(state_steps.data[i]), late = count - t0;
     const double size = lr / pow(1 + lambd * lr * count, alpha);
-    shmt__set_number(etas.data[i], as_tensor_has_it(size));
-    shmt__set_number(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1)));
+    shmt__set_element(etas.data[i], as_tensor_has_it(size));
+    shmt__set_element(mus.data[i], as_tensor_has_it(1 / (late > 1 ? late : 1)));
   }
   return SHMT_OK;
 }

@@ -1,4 +1,4 @@
-/* ops/optim/torch_steps.c -- SGD, Adam, AdamW and Adagrad: the steps that torch has fused operators for.
+/* ops/optim/fused_torch.c -- SGD, Adam, AdamW and Adagrad: the steps that torch has fused operators for.
  *
  * Each comes twice. The operator of torch's name calculates halves in float and may undo a gradient scaler; the other
  * rounds halves as operators called one by one do, counts the steps, and says whether the tensors suit.
@@ -39,15 +39,15 @@ typedef struct sgd_options {
   bool nesterov, is_first_step;
 } sgd_options;
 
-static void sgd_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void sgd_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const sgd_options* const o = s->options;
 
   (void)i, (void)count;
-  numbers->size = -o->lr;
-  numbers->decay = o->momentum;
-  numbers->take = 1 - o->dampening;
-  numbers->nesterov = o->nesterov;
-  numbers->is_first = o->is_first_step;
+  coefficients->size = -o->lr;
+  coefficients->decay = o->momentum;
+  coefficients->take = 1 - o->dampening;
+  coefficients->nesterov = o->nesterov;
+  coefficients->is_first = o->is_first_step;
 }
 
 static shmt__step sgd(const char* name, shmt_tensors params, shmt_tensors grads, shmt_tensors buffers,
@@ -62,7 +62,7 @@ static shmt__step sgd(const char* name, shmt_tensors params, shmt_tensors grads,
                       .maximize = maximize,
                       .unscale = 1,
                       .lists = {params, grads, buffers},
-                      .numbers = sgd_numbers,
+                      .coefficients = sgd_coefficients,
                       .options = options};
 }
 
@@ -103,17 +103,17 @@ typedef struct adam_options {
   bool decoupled;
 } adam_options;
 
-static void adam_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void adam_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const adam_options* const o = s->options;
 
   (void)i;
-  numbers->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
-  numbers->take = 1 - o->beta1;
-  numbers->decay2 = o->beta2;
-  numbers->take2 = 1 - o->beta2;
-  numbers->size = -(o->lr / (1 - pow(o->beta1, count)));
-  numbers->correction = sqrt(1 - pow(o->beta2, count));
-  numbers->eps = o->eps;
+  coefficients->keep = o->decoupled ? 1 - o->lr * o->weight_decay : 1;
+  coefficients->take = 1 - o->beta1;
+  coefficients->decay2 = o->beta2;
+  coefficients->take2 = 1 - o->beta2;
+  coefficients->size = -(o->lr / (1 - pow(o->beta1, count)));
+  coefficients->correction = sqrt(1 - pow(o->beta2, count));
+  coefficients->eps = o->eps;
 }
 
 static shmt__step adam(const char* name, const shmt_tensors lists[5], shmt_tensors counters, bool amsgrad,
@@ -126,7 +126,7 @@ static shmt__step adam(const char* name, const shmt_tensors lists[5], shmt_tenso
                   .maximize = maximize,
                   .unscale = 1,
                   .counters = counters,
-                  .numbers = adam_numbers,
+                  .coefficients = adam_coefficients,
                   .options = options};
 
   for (int k = 0; k < s.n_lists; k++) s.lists[k] = lists[k];
@@ -196,12 +196,12 @@ typedef struct adagrad_options {
   double lr, lr_decay, eps;
 } adagrad_options;
 
-static void adagrad_numbers(const shmt__step* s, int64_t i, double count, shmt__step_numbers* numbers) {
+static void adagrad_coefficients(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients) {
   const adagrad_options* const o = s->options;
 
   (void)i;
-  numbers->size = -(o->lr / (1 + (count - 1) * o->lr_decay));
-  numbers->eps = o->eps;
+  coefficients->size = -(o->lr / (1 + (count - 1) * o->lr_decay));
+  coefficients->eps = o->eps;
 }
 
 static shmt__step adagrad(const char* name, shmt_tensors params, shmt_tensors grads, shmt_tensors sums,
@@ -215,7 +215,7 @@ static shmt__step adagrad(const char* name, shmt_tensors params, shmt_tensors gr
                       .unscale = 1,
                       .lists = {params, grads, sums},
                       .counters = counters,
-                      .numbers = adagrad_numbers,
+                      .coefficients = adagrad_coefficients,
                       .options = options};
 }
 
