@@ -60,7 +60,7 @@ static void draw_all(shmt_tensor* shapes, bool as_log, double least, shmt_genera
   generator = shmt__generator_lock(generator);
   for (int64_t begin = 0; begin < result->numel; begin += BLOCK) {
     const int64_t n = result->numel - begin < BLOCK ? result->numel - begin : BLOCK;
-    double* const place = shmt__blocks_place(&to, begin, made);
+    double* const place = shmt__blocks_target(&to, begin, made);
     draw_block(generator, shmt__blocks_read(&from, begin, n, given), n, as_log, place);
     for (int64_t i = 0; i < n; i++) place[i] = fmax(place[i], least);
     shmt__blocks_write(&to, begin, n, place);
