@@ -35,7 +35,7 @@ class LogitRelaxedBernoulli(BinaryParameters, Distribution):
         ValueError: *probs* and *logits* are both given, or neither.
 
     Source:
-        Maddison, Mnih and Teh, "The concrete distribution: a continuous relaxation of discrete
+        Maddison and others, "The concrete distribution: a continuous relaxation of discrete
         random variables", 2017.
     """
 

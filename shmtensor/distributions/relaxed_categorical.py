@@ -34,7 +34,7 @@ class ExpRelaxedCategorical(Distribution):
         ValueError: *probs* and *logits* are both given, or neither.
 
     Source:
-        Maddison, Mnih and Teh, "The concrete distribution: a continuous relaxation of discrete
+        Maddison and others, "The concrete distribution: a continuous relaxation of discrete
         random variables", 2017; Jang, Gu and Poole, "Categorical reparameterization with
         Gumbel-softmax", 2017.
     """

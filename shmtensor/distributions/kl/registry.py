@@ -47,7 +47,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[F], F]:
 
 
 def _distance(kind: type, above: type) -> int:
-    """How far up a base class is; classes that it is only registered with are farthest."""
+    """How far up a base class is; one that a class is only registered with is farthest."""
     bases = kind.__mro__
     return bases.index(above) if above in bases else len(bases)
 

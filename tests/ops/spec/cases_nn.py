@@ -262,6 +262,8 @@ ATTENTION: dict[str, list[Case]] = {
 RANDOM: dict[str, list[Case]] = {
     "_dropout_noise": [case(_x, 0.5)],
     "_rrelu_noise": [case(_x, 0.125, 0.25)],
+    "_sample_dirichlet": [case(pos(3, 4))],
+    "_standard_gamma": [case(pos(3, 4))],
     "bernoulli": [case(unit(3, 4))],
     "bernoulli.p": [case(_x, 0.5)],
     "bernoulli_.Tensor": [case(_x, T((3, 4), 0.1, 0.9, "float32"))],

@@ -130,6 +130,8 @@ CASES: dict[str, list[Case]] = {
         *(case(pos(3, 4), pos(3, 4), rounding_mode=m) for m in (None, "trunc", "floor"))
     ),
     "divide.Tensor_mode": _pointwise(case(pos(3, 4), pos(3, 4), rounding_mode="floor")),
+    "_dirichlet_grad": _pointwise(case(unit(3, 4), pos(3, 4), T((3, 4), 3.5, 6.0))),
+    "_standard_gamma_grad": _pointwise(case(pos(3, 4), pos(3, 4))),
     "_div_mode_other_backward": [case(_x, _x, pos(3, 4), None)],
     "_div_mode_self_backward": [case(_x, pos(3, 4), None)],
     "elu": [case(_x), case(_x, 1.5, 2.0, 0.5)],

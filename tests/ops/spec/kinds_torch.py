@@ -85,6 +85,7 @@ ONLY_TORCH: dict[str, tuple[str, ...]] = {
 
 #: torch is not as exact: a constant of float32, a short series, an overflow of half.
 LESS_EXACT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("_dirichlet_grad", "_standard_gamma_grad"), ("float32", "float64")),
     **dict.fromkeys(("hardsigmoid_backward", "special_airy_ai"), ("float64",)),
     **dict.fromkeys(("linalg_matrix_exp", "matrix_exp"), _HALF),
 }
@@ -130,4 +131,8 @@ IN_PLACE = frozenset(("addbmm",))
 
 #: The results differ too (RESULTS); torch divides complex numbers by zeros otherwise (addcdiv),
 #: and has no powers of bools for a floating point number (ldexp).
-PROMOTION = frozenset(("addcdiv", "hardsigmoid_backward", "ldexp.Tensor", "silu_backward"))
+PROMOTION = frozenset(
+    """
+    _dirichlet_grad _standard_gamma_grad addcdiv hardsigmoid_backward ldexp.Tensor silu_backward
+    """.split()
+)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import special
+from scipy import integrate, special
 
 Reference = Callable[..., Any]
 
@@ -77,7 +77,33 @@ def _multigammaln(a: Any, p: int) -> Any:
     return p * (p - 1) / 4 * np.log(np.pi) + terms
 
 
+def _log_moment(density: Reference, mean_log: float, x: float) -> float:
+    """The integral of (mean of log(t) - log(t)) density(t), up to x; the density is 1 at x."""
+    value, _ = integrate.quad(
+        lambda t: (mean_log - np.log(t)) * density(t), 0, x, epsabs=0, epsrel=1e-11, limit=200
+    )
+    return float(value)
+
+
+@np.vectorize
+def _gamma_slope(a: Any, x: Any) -> Any:
+    """How the quantile of a gamma distribution that lies at x moves with the shape."""
+    return _log_moment(lambda t: (t / x) ** (a - 1) * np.exp(x - t), special.psi(a), x)
+
+
+@np.vectorize
+def _beta_slope(x: Any, a: Any, total: Any) -> Any:
+    """The same of a beta distribution, divided by 1 - x."""
+
+    def density(t: Any) -> Any:
+        return (t / x) ** (a - 1) * ((1 - t) / (1 - x)) ** (total - a - 1)
+
+    return _log_moment(density, special.psi(a) - special.psi(total), x) / (1 - x)
+
+
 SPECIAL: dict[str, Reference] = {
+    "_dirichlet_grad": _beta_slope,
+    "_standard_gamma_grad": _gamma_slope,
     "i0": special.i0,
     "igamma": special.gammainc,
     "igammac": special.gammaincc,
