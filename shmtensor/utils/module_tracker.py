@@ -9,15 +9,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shmtensor._tensor import Tensor
-from shmtensor.nn import Module
-from shmtensor.nn._global_hooks import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
 from shmtensor.utils._pytree import tree_leaves
+
+if TYPE_CHECKING:
+    from shmtensor.nn import Module
 
 __all__ = ["ModuleTracker"]
 
@@ -76,9 +74,11 @@ class ModuleTracker:
         self._hook(_recorded_tensors(result), self.parents.add, name)
 
     def __enter__(self) -> ModuleTracker:
+        from shmtensor.nn import _global_hooks as all_modules
+
         self._handles = [
-            register_module_forward_pre_hook(self._begin),
-            register_module_forward_hook(self._end, always_call=True),
+            all_modules.register_module_forward_pre_hook(self._begin),
+            all_modules.register_module_forward_hook(self._end, always_call=True),
         ]
         return self
 
