@@ -20,6 +20,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._without_overrides import DisableTorchFunction
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -158,28 +159,6 @@ def _get_current_function_mode() -> TorchFunctionMode | None:
 def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
     """Return the modes of this thread, the outermost first."""
     return [_C._function_mode_at(i) for i in range(_C._function_mode_depth())]
-
-
-class DisableTorchFunction:
-    """A context in which neither modes nor classes answer calls on this thread.
-
-    Source:
-        torch._C.DisableTorchFunction.
-    """
-
-    def __enter__(self) -> None:
-        _C._change_overrides_off(1)
-        self._modes = [_C._pop_function_mode() for _ in range(_C._function_mode_depth())]
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for mode in reversed(self._modes):
-            _C._push_function_mode(mode)
-        _C._change_overrides_off(-1)
 
 
 def redispatch_function(

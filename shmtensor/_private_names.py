@@ -10,6 +10,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor import _dispatch_keys as keys
+from shmtensor._without_overrides import DisableTorchFunction, DisableTorchFunctionSubclass
 
 __all__: list[str] = []
 
@@ -77,3 +78,9 @@ _C.DispatchKeySet = keys.DispatchKeySet
 _C._AutoDispatchBelowAutograd = keys.AutoDispatchBelowAutograd
 _C._ExcludeDispatchKeyGuard = keys.ExcludeDispatchKeyGuard
 _C._IncludeDispatchKeyGuard = keys.IncludeDispatchKeyGuard
+_C.DisableTorchFunction = DisableTorchFunction
+_C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+_C.TensorBase = _C._TensorBase
+for _name in ("Graph", "Value"):
+    _members = {"__module__": _C.__name__, "__doc__": "Of TorchScript's graphs: has no instances."}
+    setattr(_C, _name, type(_name, (), _members))

@@ -42,8 +42,8 @@ def _warn_of_no_window(name: str, reason: str) -> None:
     )
 
 
-@checked
 @in_float32
+@checked
 def stft(
     input: Tensor,
     n_fft: int,

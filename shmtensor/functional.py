@@ -1,4 +1,10 @@
-"""Functions of several tensors that take them one by one, such as ``meshgrid(a, b)``."""
+"""Functions of several tensors that take them one by one, such as ``meshgrid(a, b)``.
+
+The other functions that torch has under this path are found here too.
+
+Source:
+    torch.functional.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +28,20 @@ __all__ = [
     "split_with_sizes_copy",
     "unbind_copy",
 ]
+
+#: Those that the package has from elsewhere.
+_OTHERS = """
+    cdist chain_matmul einsum istft lu norm pca_lowrank split stft svd_lowrank tensordot unique
+    unique_consecutive unravel_index
+""".split()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _OTHERS:
+        import shmtensor
+
+        return getattr(shmtensor, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _as_list(tensors: tuple[Any, ...]) -> Sequence[Tensor]:

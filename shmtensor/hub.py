@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import types
 from typing import Any, NoReturn
@@ -25,14 +26,23 @@ __all__ = [
     "set_dir",
 ]
 
-_CONF = "hubconf.py"
+ENV_TORCH_HOME = "TORCH_HOME"
+ENV_XDG_CACHE_HOME = "XDG_CACHE_HOME"
+DEFAULT_CACHE_DIR = "~/.cache"
+MODULE_HUBCONF = "hubconf.py"
+VAR_DEPENDENCY = "dependencies"
+READ_DATA_CHUNK = 128 * 1024
+
+#: The start of a checksum at the end of a file's name.
+HASH_REGEX = re.compile("-([a-f0-9]*)\\.")
+
 _dir: str | None = None
 
 
 def _get_torch_home() -> str:
     """Return the folder of torch's files: ``$TORCH_HOME``, or ``torch`` in the user's cache."""
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
+    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
@@ -96,6 +106,57 @@ def load_state_dict_from_url(
     return state
 
 
+class _Faketqdm:
+    """A progress bar in one line of the error stream, for where the library tqdm is missing."""
+
+    def __init__(
+        self,
+        total: int | None = None,
+        disable: bool = False,
+        unit: str | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> None:
+        self.total = total
+        self.disable = disable
+        self.n = 0
+
+    def update(self, n: int) -> None:
+        """Count *n* more."""
+        self.n += n
+        if not self.disable:
+            done = f"{self.n} bytes" if self.total is None else f"{100 * self.n / self.total:.1f}%"
+            sys.stderr.write(f"\r{done}")
+            sys.stderr.flush()
+
+    def set_description(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: there is no room for a text."""
+
+    def write(self, s: str) -> None:
+        """Write a line."""
+        sys.stderr.write(f"{s}\n")
+
+    def close(self) -> None:
+        """End the line."""
+        if not self.disable:
+            sys.stderr.write("\n")
+
+    def __enter__(self) -> _Faketqdm:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tqdm":  # loaded for those who want it: others need not wait for it
+        try:
+            return importlib.import_module("tqdm").tqdm
+        except ImportError:
+            return _Faketqdm
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 # --- models that a folder describes --------------------------------------------------------------
 
 
@@ -106,7 +167,9 @@ def _conf(repo_or_dir: str, source: str) -> types.ModuleType:
     if source.lower() == "github":
         _refuse(repo_or_dir, "some folder, give that and source='local'")
     folder = os.fspath(repo_or_dir)
-    spec = importlib.util.spec_from_file_location(_CONF, os.path.join(folder, _CONF))
+    spec = importlib.util.spec_from_file_location(
+        MODULE_HUBCONF, os.path.join(folder, MODULE_HUBCONF)
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -117,7 +180,7 @@ def _conf(repo_or_dir: str, source: str) -> types.ModuleType:
         sys.path.remove(folder)
     missing = [
         name
-        for name in getattr(module, "dependencies", ())
+        for name in getattr(module, VAR_DEPENDENCY, ())
         if importlib.util.find_spec(name) is None
     ]
     if missing:

@@ -17,11 +17,12 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from types import GetSetDescriptorType, MemberDescriptorType, TracebackType
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor, _default_answer
+from shmtensor._without_overrides import DisableTorchFunctionSubclass
 
 __all__ = [
     "DisableTorchFunctionSubclass",
@@ -38,25 +39,6 @@ __all__ = [
 
 has_torch_function_variadic = _C._has_override
 has_torch_function_unary = _C._has_override
-
-
-class DisableTorchFunctionSubclass:
-    """A context in which subclasses count as plain tensors on this thread.
-
-    Source:
-        torch._C.DisableTorchFunctionSubclass.
-    """
-
-    def __enter__(self) -> None:
-        _C._change_overrides_off(1)
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _C._change_overrides_off(-1)
 
 
 # --- the default answer ----------------------------------------------------------------------

@@ -38,6 +38,13 @@ _size: TypeAlias = Size | list[int] | tuple[int, ...]
 _symsize: TypeAlias = Size | Sequence[int | SymInt]
 _dispatchkey: TypeAlias = str
 
+_int: TypeAlias = int
+_float: TypeAlias = float
+_bool: TypeAlias = bool
+_str: TypeAlias = str
+_bytes: TypeAlias = bytes
+_complex: TypeAlias = complex
+
 IntLikeType: TypeAlias = int | SymInt
 FloatLikeType: TypeAlias = float | SymFloat
 BoolLikeType: TypeAlias = bool | SymBool

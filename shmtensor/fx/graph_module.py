@@ -17,4 +17,15 @@ _REFUSED = """
 
 __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, WHAT)
 
+#: The key of a graph's notes under which attributes of the user's module stand.
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"
+
 GraphModule: Any = unavailable_class("GraphModule", __name__, WHAT, (Module,))
+
+
+class _CodeOnlyModule(Module):
+    """A module with the attributes of another."""
+
+    def __init__(self, body: dict[str, Any]) -> None:
+        super().__init__()
+        self.__dict__ = body

@@ -10,6 +10,7 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import TracebackType
 from typing import Any
 from typing import Final as Final
@@ -41,7 +42,6 @@ from shmtensor._jit_internal import (
 from shmtensor._not_offered import unavailable_class, unavailable_names
 from shmtensor.futures import Future as Future
 from shmtensor.jit import _state as _state
-from shmtensor.jit import annotations as annotations  # type: ignore[assignment]
 from shmtensor.nn import Module
 
 _WHAT = "there is no TorchScript here; save() keeps a state_dict"
@@ -78,6 +78,9 @@ __all__ = [
     "wait",
     *_REFUSED,
 ]
+
+# An import statement would find the name of the __future__ statement above.
+annotations: Any = import_module("shmtensor.jit.annotations")  # type: ignore[no-redef]
 
 __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 
@@ -146,6 +149,9 @@ def script_method(fn: Callable[..., Any]) -> Callable[..., Any]:
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function that is given."""
     return fn
+
+
+_script_if_tracing = script_if_tracing
 
 
 def trace(

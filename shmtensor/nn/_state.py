@@ -13,7 +13,7 @@ from shmtensor._tensor import Tensor
 from shmtensor.nn.parameter import Parameter, is_lazy
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
-_EXTRA_STATE = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
@@ -128,7 +128,7 @@ class StateMixin:
         for name, tensor in self._own_state():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not StateMixin.get_extra_state:
-            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def _own_state(self) -> list[tuple[str, Tensor]]:
         persistent = (
@@ -231,7 +231,7 @@ class StateMixin:
                 error_msgs += [message] if message else []
             elif strict:
                 missing_keys.append(key)
-        key = prefix + _EXTRA_STATE
+        key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not StateMixin.set_extra_state:
             if key in state_dict:
                 self.set_extra_state(state_dict[key])
@@ -240,7 +240,7 @@ class StateMixin:
         elif strict and key in state_dict:
             unexpected_keys.append(key)
         if strict:
-            own = {name for name, _ in self._own_state()} | {_EXTRA_STATE}
+            own = {name for name, _ in self._own_state()} | {_EXTRA_STATE_KEY_SUFFIX}
             for key in state_dict:
                 if not key.startswith(prefix):
                     continue

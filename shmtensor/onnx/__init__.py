@@ -1,5 +1,7 @@
 """Export to ONNX, which is not here.
 
+What libraries register for it when they are imported is accepted, and nothing calls it.
+
 Source:
     torch.onnx.
 """
@@ -7,21 +9,38 @@ Source:
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Callable
 from typing import Any
 
 from shmtensor._not_offered import unavailable_class, unavailable_names
-from shmtensor.onnx import errors as errors
+from shmtensor.onnx import (
+    errors as errors,
+)
+from shmtensor.onnx import (
+    operators as operators,
+)
+from shmtensor.onnx import (
+    symbolic_helper as symbolic_helper,
+)
+from shmtensor.onnx._opsets import opsets
 from shmtensor.onnx.errors import OnnxExporterError as OnnxExporterError
 
 _WHAT = "models are not exported to ONNX here; load their weights into torch for that"
-_REFUSED = (
-    "export dynamo_export select_model_mode_for_export register_custom_op_symbolic "
-    "unregister_custom_op_symbolic"
-).split()
+_REFUSED = "export dynamo_export select_model_mode_for_export".split()
 
-__all__ = ["ONNXProgram", "OnnxExporterError", "errors", "is_in_onnx_export", *_REFUSED]
+__all__ = [
+    "ONNXProgram",
+    "OnnxExporterError",
+    "errors",
+    "is_in_onnx_export",
+    "register_custom_op_symbolic",
+    "unregister_custom_op_symbolic",
+    *_REFUSED,
+]
 
 producer_name = "shmtensor"
+globals().update(opsets(_WHAT))
 
 __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 
@@ -36,6 +55,32 @@ class TrainingMode(enum.IntEnum):
     TRAINING = 2
 
 
+class TensorProtoDataType(enum.IntEnum):
+    """The dtypes of ONNX and their numbers in its files."""
+
+    UNDEFINED = 0
+    FLOAT = 1
+    UINT8 = 2
+    INT8 = 3
+    UINT16 = 4
+    INT16 = 5
+    INT32 = 6
+    INT64 = 7
+    STRING = 8
+    BOOL = 9
+    FLOAT16 = 10
+    DOUBLE = 11
+    UINT32 = 12
+    UINT64 = 13
+    COMPLEX64 = 14
+    COMPLEX128 = 15
+    BFLOAT16 = 16
+    FLOAT8E4M3FN = 17
+    FLOAT8E4M3FNUZ = 18
+    FLOAT8E5M2 = 19
+    FLOAT8E5M2FNUZ = 20
+
+
 class OperatorExportTypes(enum.IntEnum):
     """How operators would be exported."""
 
@@ -48,3 +93,31 @@ class OperatorExportTypes(enum.IntEnum):
 def is_in_onnx_export() -> bool:
     """Return whether a model is being exported: False."""
     return False
+
+
+def _check_operator_name(name: str) -> None:
+    if not re.fullmatch(r"[a-zA-Z][a-zA-Z0-9-_]*::[a-zA-Z-_]+[a-zA-Z0-9-_]*", name):
+        raise OnnxExporterError(
+            f"Failed to register operator {name}. The symbolic name must have the form "
+            "domain::name, and start with a letter and contain only alphanumeric characters"
+        )
+
+
+def register_custom_op_symbolic(
+    symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int
+) -> None:
+    """Accept a function that would write an operator as ONNX; nothing will call it.
+
+    Raises:
+        OnnxExporterError: *symbolic_name* is not of the form ``domain::name``.
+    """
+    _check_operator_name(symbolic_name)
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Accept a name for which nothing is called any more.
+
+    Raises:
+        OnnxExporterError: *symbolic_name* is not of the form ``domain::name``.
+    """
+    _check_operator_name(symbolic_name)

@@ -75,14 +75,11 @@ class ModuleTracker:
 
     def __enter__(self) -> ModuleTracker:
         # nn stands above utils, and is loaded when modules are called.
-        from shmtensor.nn._global_hooks import (
-            register_module_forward_hook,
-            register_module_forward_pre_hook,
-        )
+        from shmtensor.nn import _global_hooks as all_modules
 
         self._handles = [
-            register_module_forward_pre_hook(self._begin),
-            register_module_forward_hook(self._end, always_call=True),
+            all_modules.register_module_forward_pre_hook(self._begin),
+            all_modules.register_module_forward_hook(self._end, always_call=True),
         ]
         return self
 

@@ -8,6 +8,10 @@ Source: torch.nn.functional.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
+from shmtensor.nn import _reduction as _Reduction
 from shmtensor.nn import grad as grad
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional import (
@@ -61,3 +65,24 @@ __all__ = [
     *unpooling.__all__,
     *vision.__all__,
 ]
+
+#: Where names are found that programs take from torch's module though it only uses them.
+_USED = {
+    "shmtensor.nn.modules.utils": "_list_with_default _pair _single _triple",
+    "shmtensor.nn.functional.activation": "_get_softmax_dim",
+    "shmtensor.nn.functional.normalization": "_verify_batch_size",
+    "shmtensor._jit_internal": (
+        "BroadcastingList1 BroadcastingList2 BroadcastingList3 _overload boolean_dispatch"
+    ),
+    "shmtensor.overrides": (
+        "handle_torch_function has_torch_function has_torch_function_unary "
+        "has_torch_function_variadic"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _USED.items():
+        if name in names.split():
+            return getattr(import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

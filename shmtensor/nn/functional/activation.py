@@ -276,7 +276,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 # --- along a dimension -----------------------------------------------------------------------
 
 
-def _implicit_dim(name: str, n_dims: int, stacklevel: int) -> int:
+def _get_softmax_dim(name: str, n_dims: int, stacklevel: int) -> int:
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
         "dim=X as an argument.",
@@ -296,7 +296,7 @@ def softmax(
         dtype: Type of the result.
     """
     if dim is None:
-        dim = _implicit_dim("softmax", input.dim(), _stacklevel)
+        dim = _get_softmax_dim("softmax", input.dim(), _stacklevel)
     return input.softmax(dim) if dtype is None else input.softmax(dim, dtype=dtype)
 
 
@@ -305,7 +305,7 @@ def softmin(
 ) -> Tensor:
     """``softmax`` of -x. Arguments as there."""
     if dim is None:
-        dim = _implicit_dim("softmin", input.dim(), _stacklevel)
+        dim = _get_softmax_dim("softmin", input.dim(), _stacklevel)
     return (-input).softmax(dim) if dtype is None else (-input).softmax(dim, dtype=dtype)
 
 
@@ -314,7 +314,7 @@ def log_softmax(
 ) -> Tensor:
     """Logarithm of ``softmax``, computed without overflow. Arguments as there."""
     if dim is None:
-        dim = _implicit_dim("log_softmax", input.dim(), _stacklevel)
+        dim = _get_softmax_dim("log_softmax", input.dim(), _stacklevel)
     return input.log_softmax(dim) if dtype is None else input.log_softmax(dim, dtype=dtype)
 
 

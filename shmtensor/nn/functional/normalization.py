@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-def _check_batch_size(size: Sequence[int]) -> None:
+def _verify_batch_size(size: Sequence[int]) -> None:
     if size[0] * math.prod(size[2:]) == 1:
         raise ValueError(
             f"Expected more than 1 value per channel when training, got input size {size}"
@@ -62,7 +62,7 @@ def batch_norm(
     if training:
         size = input.shape
         if len(size) > 1 and input.numel() == size[1]:
-            _check_batch_size(size)
+            _verify_batch_size(size)
     if training and eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     if eps < 0:
@@ -170,7 +170,7 @@ def group_norm(
             raise RuntimeError(
                 f"Expected at least 2 dimensions for input tensor but received {len(size)}"
             )
-        _check_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
+        _verify_batch_size([size[0] * size[1] // num_groups, num_groups, *size[2:]])
     return shmtensor.group_norm(input, num_groups, weight, bias, eps, True)
 
 

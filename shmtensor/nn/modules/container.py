@@ -9,7 +9,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any
 
 from shmtensor._tensor import Tensor
-from shmtensor.nn.modules.module import Module, _indent, _type_name
+from shmtensor.nn.modules.module import Module, _addindent, _type_name
 from shmtensor.nn.parameter import Parameter
 
 
@@ -212,7 +212,7 @@ class ModuleList(_Numbered):
         for first, last, text in groups:
             name = f"({first})" if first == last else f"({first}-{last})"
             times = "" if first == last else f"{last - first + 1} x "
-            lines.append(f"{name}: {times}{_indent(text)}")
+            lines.append(f"{name}: {times}{_addindent(text)}")
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
 

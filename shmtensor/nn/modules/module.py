@@ -17,7 +17,11 @@ from shmtensor._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
 from shmtensor.nn._hooks import HookMixin
+from shmtensor.nn._state import (
+    _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX,
+)
 from shmtensor.nn._state import StateMixin
+from shmtensor.nn._state import _IncompatibleKeys as _IncompatibleKeys
 from shmtensor.nn._to import parse_to
 from shmtensor.nn.parameter import Buffer, Parameter
 
@@ -36,7 +40,7 @@ def _type_name(value: object) -> str:
     return type(value).__name__
 
 
-def _indent(text: str, n_spaces: int = 2) -> str:
+def _addindent(text: str, n_spaces: int = 2) -> str:
     return text.replace("\n", "\n" + " " * n_spaces)
 
 
@@ -553,7 +557,7 @@ class Module(HookMixin, StateMixin):
     def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): {_indent(repr(m))}" for name, m in self._modules.items()]
+        children = [f"({name}): {_addindent(repr(m))}" for name, m in self._modules.items()]
         if not children and len(lines) <= 1:
             return f"{self._get_name()}({extra})"
         body = "\n  ".join(lines + children)

@@ -20,7 +20,7 @@ from shmtensor.nn.modules.normalization import LayerNorm
 Activation = Callable[[Tensor], Tensor]
 
 
-def _activation(given: str | Activation) -> Activation:
+def _get_activation_fn(given: str | Activation) -> Activation:
     if not isinstance(given, str):
         return given
     if given == "relu":
@@ -93,7 +93,7 @@ class TransformerEncoderLayer(_Layer):
         self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
@@ -163,7 +163,7 @@ class TransformerDecoderLayer(_Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = _activation(activation)
+        self.activation = _get_activation_fn(activation)
 
     def forward(
         self,
