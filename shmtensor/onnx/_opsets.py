@@ -1,4 +1,4 @@
-"""The modules ``symbolic_opset7`` ... ``symbolic_opset20``, whose functions would write operators."""
+"""``symbolic_opset7`` ... ``symbolic_opset20``: modules whose functions would write operators."""
 
 from __future__ import annotations
 
