@@ -201,7 +201,7 @@ static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t
   }
 }
 
-/* A few looks found nothing: search the whole deferred list before asking for another slab, since the blocks of unopened
+/* A few attempts found nothing: search the whole deferred list before asking for another slab, since the blocks of unopened
  * messages lie side by side in it. When all of them are in use, a quarter as many new blocks may be added before the next
  * full search. So each new block pays for a few looks only. */
 static void collect_all_free(shmt__arena* a, unsigned list, uint32_t n_blocks) {

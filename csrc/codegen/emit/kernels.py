@@ -169,7 +169,7 @@ def _macros(dtype: Dtype, tables: Tables, level: str) -> str:
         "LIMITED": dtype.limited,
         # Made of 16-bit floats: calculated in the type of a wider dtype.
         "HALF": dtype.ctype != dtype.compute,
-        # A dtype that halves are calculated in.
+        # A dtype that float16 and its like are calculated in.
         "FULL": any(d.ctype != dtype.ctype == d.compute for d in tables.dtypes),
     }
     rows = [

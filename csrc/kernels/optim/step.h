@@ -1,4 +1,4 @@
-/* kernels/optim/step.h -- what the loops of optimizer steps are told through their ctx. */
+/* kernels/optim/step.h -- arguments of the loops of optimizer steps, their ctx. */
 #ifndef SHMT_KERNELS_OPTIM_STEP_H
 #define SHMT_KERNELS_OPTIM_STEP_H
 
@@ -25,7 +25,7 @@ typedef struct shmt__step_coefficients {
   bool nesterov, use_root, replace_average;
 } shmt__step_coefficients;
 
-/* For tensors with gaps and for halves that are calculated in float: stretches of all operands are brought together,
+/* For tensors with gaps and for float16 and bfloat16 that are calculated in float: blocks of all operands are brought together,
  * and those that `loop` has written go back. */
 typedef struct shmt__step_gathered {
   shmt__loop loop; /* of the dtype that the stretches have */

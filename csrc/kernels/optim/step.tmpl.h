@@ -1,8 +1,8 @@
 /* kernels/optim/step.tmpl.h -- one step of an optimizer on a run of elements, one dtype.
  *
  * data: parameter, gradient, and what the algorithm remembers; without gaps. ctx: shmt__step_coefficients. Results are
- * rounded as torch's are, which are made by one tensor operator after the other: for halves, R is the rounding after
- * each of them. Halves that are calculated in float throughout run through step_widened and the float loop instead.
+ * rounded as torch's are, which are made by one tensor operator after the other: for float16 and bfloat16, R is the rounding after
+ * each of them. Those that are calculated in float throughout run through step_widened and the float loop instead.
  */
 #include "kernels/loops.h"
 #include "kernels/optim/step.h"
@@ -319,5 +319,5 @@ enum { FN(stretch) = 512 };
   }
 #define SAME(x) (x)
 GATHERED(step_gathered, T, SAME, SAME, SHMT_LOAD, SHMT_STORE)
-/* Calculated in C: for halves. */
+/* Calculated in C: for float16 and bfloat16. */
 GATHERED(step_widened, C, SHMT_LOAD, SHMT_STORE, SAME, SAME)

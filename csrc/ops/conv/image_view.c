@@ -55,7 +55,7 @@ static void merge_positions(int64_t* n, int64_t* a, int64_t* b) {
   }
 }
 
-/* Copy one row whose channels are neighbours in `from` and whose positions are neighbours in `to`. */
+/* Copy one row from NHWC to NCHW. */
 static void copy_transposed(const shmt__image_view* to, char* dst, const shmt__image_view* from, const char* src,
                             int64_t step, int64_t channels, int64_t positions) {
   const int64_t item = shmt__dtype_size[from->dtype], row = to->stride[1];

@@ -27,7 +27,7 @@ struct shmt__step {
   int row;          /* SHMT_LOOP_... */
   int n_lists;
   unsigned written; /* bit k: list k is written */
-  bool rounded;     /* halves are rounded after each operation, as where operators are called one by one */
+  bool rounded;     /* float16 and bfloat16 are rounded after each operation, as where operators are called one by one */
   bool maximize;
   double weight_decay; /* L2 */
   double unscale;      /* what the gradients are divided by first, in place; 1: nothing */

@@ -1,4 +1,4 @@
-/* ops/pointwise/conj_neg_views.h -- lazy conj and neg: views whose elements are the conjugate or negative of the memory.
+/* ops/pointwise/conj_neg_views.h -- conj and neg views: tensors whose elements are the conjugate or negative of the memory.
  *
  * Note [Conj and neg views]
  * conj() of a complex tensor is a view with a conj bit, and imag() of such a view is a view with a neg bit. A tensor with

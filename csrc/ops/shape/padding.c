@@ -270,7 +270,7 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
 /* Copying a slice costs as much as copying this many elements by index: wide borders of few elements are done by index. */
 enum { SLICE_COST = 100 };
 
-/* Is nothing cut off, and is each border a few slices only? In NHWC tensors whole pixels are gathered instead. */
+/* Is nothing cut off, and is each border a few slices only? In NHWC tensors whole positions are gathered instead. */
 static bool are_few(const shmt_tensor* self, shmt_ints pad) {
   int64_t slices = 0;
 

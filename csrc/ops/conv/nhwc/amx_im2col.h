@@ -23,7 +23,7 @@ typedef struct shmt__amx_im2col {
   int64_t vectors;  /* of a run: whole vectors of 64 bytes, */
   uint32_t mask;    /* and the elements behind them */
   int64_t last;     /* the last position along a row where a patch can begin without reaching into the padding */
-  bool has_even_positions; /* patches are pixels, evenly apart */
+  bool has_even_positions; /* patches are single positions, evenly apart */
 } shmt__amx_im2col;
 
 /* For the convolution c, which is borrowed. */
