@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 
 from shmtensor import _C
@@ -27,6 +29,22 @@ def set_warn_always(b: bool) -> None:
 def is_warn_always_enabled() -> bool:
     """Return what `set_warn_always` was last told."""
     return _always
+
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+def level_outside() -> int:
+    """Return the ``stacklevel`` by which a warning of the caller names the program's own line.
+
+    Decorators of the package stand between a function and its caller, so no number fits all calls.
+    """
+    frame = sys._getframe(1)
+    level = 1
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 def warn_once(message: str, stacklevel: int = 2) -> None:

@@ -12,6 +12,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._autocast import in_float32
 from shmtensor._tensor import Tensor
+from shmtensor._warnings import level_outside
 
 _nn = _C._nn
 
@@ -33,13 +34,13 @@ __all__ = [
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
-def _old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: int = 3) -> str:
+def _old_reduction(size_average: bool | None, reduce: bool | None) -> str:
     """The reduction that the two old flags mean, with a warning."""
     average = True if size_average is None else size_average
     name = "none" if reduce is False else ("mean" if average else "sum")
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction='{name}' instead.",
-        stacklevel=stacklevel,
+        stacklevel=level_outside(),
     )
     return name
 
@@ -47,7 +48,7 @@ def _old_reduction(size_average: bool | None, reduce: bool | None, stacklevel: i
 def _reduction(name: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
     """The code of a reduction, for compositions; operators take its name themselves."""
     if size_average is not None or reduce is not None:
-        name = _old_reduction(size_average, reduce, stacklevel=4)
+        name = _old_reduction(size_average, reduce)
     if name not in _REDUCTIONS:
         raise ValueError(f"{name} is not a valid value for reduction")
     return _REDUCTIONS[name]

@@ -27,7 +27,8 @@ def reduced(base: np.ndarray, src: np.ndarray, how: str, include_self: bool) -> 
             function: Any = {"sum": np.sum, "prod": np.prod, "mean": np.mean}.get(how)
             function = function or {"amax": np.max, "amin": np.min}[how]
             value = function(taken)
-            result[row, column] = math.floor(value) if base.dtype.kind == "i" else value
+            whole = np.int64(math.floor(value)) if base.dtype.kind == "i" else value
+            result[row, column] = np.asarray(whole).astype(base.dtype)  # wraps round in int8
     return result
 
 

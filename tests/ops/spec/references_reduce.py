@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -139,8 +140,17 @@ def _back(function: Reference) -> Reference:
     return lambda a, dim: np.flip(function(np.flip(a, dim), dim), dim)
 
 
+def _log_add_exp(a: Any, b: Any) -> Any:
+    """Of complex numbers: the larger's logarithm plus a small one, whose angles are added."""
+    high, low = np.where(a.real < b.real, b, a), np.where(a.real < b.real, a, b)
+    return high + np.log(1 + np.exp(low - high))
+
+
 def _logcumsumexp(a: Any, dim: int) -> Any:
-    return np.log(np.cumsum(np.exp(_inexact(a)), axis=dim))
+    if a.dtype.kind != "c":
+        return np.log(np.cumsum(np.exp(_inexact(a)), axis=dim))
+    slices = np.moveaxis(a, dim, 0)
+    return np.moveaxis(np.array(list(accumulate(slices, _log_add_exp))), 0, dim)
 
 
 def _hash(a: np.ndarray, dim: Dims = (), keepdim: bool = False, mode: int = 0) -> Any:
