@@ -83,6 +83,13 @@ def test_inplace_result_saved_by_its_own_node() -> None:
     assert x.grad.tolist() == pytest.approx([1, 2.7182817])
 
 
+def test_inplace_on_a_quotient_leaves_gradients_of_both_operands() -> None:
+    a, b = leaf(6, -3), leaf(2, 4)
+    (a / b).add_(1).sum().backward()  # neither gradient needs the quotient
+    assert a.grad.tolist() == [0.5, 0.25]
+    assert b.grad.tolist() == [-1.5, 0.1875]
+
+
 def test_inplace_changes_saved_input_raises_with_versions() -> None:
     x = leaf(1, 2)
     y = x * 2

@@ -6,7 +6,9 @@ operator of examples/add_an_operator by test_add_an_operator.py.
 
 from __future__ import annotations
 
+import os
 import re
+import secrets
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +36,8 @@ PROGRAMS = [
 def test_programs_of_documents_run(program: str, tmp_path: Path) -> None:
     path = tmp_path / "program.py"
     path.write_text(program)
-    subprocess.run([sys.executable, str(path)], check=True, timeout=120, cwd=tmp_path)
+    env = {**os.environ, "SHMTENSOR_SERVICE": f"test-{os.getpid()}-{secrets.token_hex(8)}"}
+    subprocess.run([sys.executable, str(path)], check=True, timeout=120, cwd=tmp_path, env=env)
 
 
 def _id(path: Path) -> str:
