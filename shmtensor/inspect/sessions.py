@@ -424,7 +424,8 @@ def select(sessions: list[Session], wanted: str) -> list[Session]:
         return pid == session.manager_pid() or any(c.pid == pid for c in session.look().clients)
 
     rules: list[Callable[[Session], bool]] = [
-        lambda s: name.lower() in (s.name, s.address),
+        # A session whose manager was killed has no socket, but is known by its former address.
+        lambda s: name.lower() in (s.name, s.address, f"shmtensor-{os.geteuid()}-{s.name}"),
         lambda s: s.service in (wanted, path),
     ]
     if name.isascii() and name.isdigit():

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mp_scripts import Script
 from session_figures import used_bytes, wait_until_used_bytes
 
-_HELPERS = (b"resource_tracker", b"forkserver", b"shmtensor-manager")
+_HELPERS = (b"resource_tracker", b"forkserver", b"manager")
 
 
 def _children() -> set[int]:
@@ -30,9 +30,7 @@ def _children() -> set[int]:
                 command = Path(f"/proc/{pid}/cmdline").read_bytes()
             except FileNotFoundError:
                 continue
-            if not any(
-                name in command for name in (b"resource_tracker", b"forkserver", b"manager")
-            ):
+            if not any(name in command for name in _HELPERS):
                 found.add(pid)
     return found
 

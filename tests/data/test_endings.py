@@ -21,6 +21,7 @@ _PROGRAM = """
 import os, sys, time
 import loader_datasets as sets
 from shmtensor.utils.data import DataLoader
+from shmtensor.utils.data._utils.worker_loop import ENDS_WITH_PARENT
 
 method, function, *more = sys.argv[1:]
 dataset = sets.Calls(getattr(sets, function), 10**9)
@@ -34,7 +35,7 @@ loader = DataLoader(
 )
 iterator = iter(loader)
 # Both have begun, and one may hang.
-while iterator._crew._control[1:].sum().item() < 2:
+while (iterator._group._control[1:] < ENDS_WITH_PARENT).any():
     time.sleep(0.01)
 next(iterator)
 pids = [worker.pid for worker in iterator._workers]

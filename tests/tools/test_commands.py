@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -80,6 +82,27 @@ def test_session_is_chosen_by(how: str, family: Any) -> None:
     finally:
         for session in sessions:
             session.close()
+
+
+def test_session_without_a_manager_is_chosen_by_its_address() -> None:
+    program = """
+import os, signal
+import shmtensor as st
+from shmtensor import inspect
+from shmtensor._boundary import sharing
+
+kept = st.ones(10, shared=True)
+address = sharing.session_name()
+os.kill(sharing.status()["manager_pid"], signal.SIGKILL)
+while address[1:] in inspect.live_addresses():
+    pass
+for wanted in address, address[-16:]:
+    (session,) = inspect.open_sessions(wanted)
+    with session:
+        assert session.look().n_used == 1
+"""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
 
 
 @pytest.mark.parametrize("name", ["ls", "leaks", "gc", "stats", "top"])

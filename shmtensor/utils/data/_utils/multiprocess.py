@@ -11,7 +11,7 @@ from typing import Any
 
 from shmtensor import multiprocessing
 from shmtensor._utils import ExceptionWrapper
-from shmtensor.utils.data._utils.crew import Crew
+from shmtensor.utils.data._utils.worker_group import WorkerGroup
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
 from shmtensor.utils.data._utils.transport import packed_index
 from shmtensor.utils.data._utils.worker import _IterableDatasetStopIteration
@@ -20,7 +20,7 @@ __all__ = ["_MultiProcessingDataLoaderIter"]
 
 #: While there are workers, it looks so often whether they are all alive.
 _LOOK_S = 0.1
-#: For the crew to be ended before `multiprocessing` ends and joins what daemons there are.
+#: For the workers to be ended before `multiprocessing` ends and joins what daemons there are.
 _EXIT_PRIORITY = 10
 
 
@@ -45,12 +45,12 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._epoch = 0
         self._next_look = 0.0
         context = loader.multiprocessing_context
-        self._crew = Crew(
+        self._group = WorkerGroup(
             multiprocessing.get_context() if context is None else context, self._num_workers
         )
         # At the end of the program, or when nobody has this any more.
-        self._finalizer = Finalize(self, self._crew.end, exitpriority=_EXIT_PRIORITY)
-        self._crew.start(
+        self._finalizer = Finalize(self, self._group.end, exitpriority=_EXIT_PRIORITY)
+        self._group.start(
             kind=self._dataset_kind,
             dataset=self._dataset,
             auto_collation=self._auto_collation,
@@ -59,8 +59,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             base_seed=self._base_seed,
             init_fn=self._worker_init_fn,
         )
-        self._workers = self._crew.processes
-        self._index_queues = self._crew.tasks
+        self._workers = self._group.processes
+        self._index_queues = self._group.tasks
         self._reset(loader, first_iter=True)
 
     def _reset(self, loader: Any, first_iter: bool = False) -> None:
@@ -73,7 +73,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._workers_status = [True] * self._num_workers
         self._turn = 0
         self._epoch += 1
-        self._crew.begin_epoch(self._epoch)
+        self._group.begin_epoch(self._epoch)
         self._fill()
 
     # --- giving out ---------------------------------------------------------------------------
@@ -163,14 +163,14 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             answer = self._take(worker, 0.0)
             if answer is not None:
                 return answer
-        connection.wait([self._crew.results[worker].fileno() for worker in waiting], timeout)
+        connection.wait([self._group.results[worker].fileno() for worker in waiting], timeout)
         return None
 
     def _take(self, worker: int, timeout: float) -> tuple[int, Any] | None:
         """Take an answer of *worker*, if there is one in time; those of earlier epochs are void."""
         while True:
             try:
-                epoch, _, data = self._crew.results[worker].get(timeout=timeout)
+                epoch, _, data = self._group.results[worker].get(timeout=timeout)
             except Empty:
                 return None
             except EOFError:  # it has ended, or has not begun
@@ -178,7 +178,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 return None
             except Exception as error:  # what is in the message cannot be made here
                 return worker, _Unreadable(error)
-            self._crew.hung.discard(worker)
+            self._group.hung.discard(worker)
             if epoch == self._epoch:
                 return worker, data
 
@@ -189,7 +189,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             del self._task_info[number]
         self._given[worker].clear()
         if not self._persistent_workers:
-            self._crew.dismiss(self._index_queues[worker])
+            self._group.dismiss(self._index_queues[worker])
 
     # --- failures -----------------------------------------------------------------------------
 
@@ -202,28 +202,28 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         expected = range(self._num_workers)
         if not self._persistent_workers:
             expected = [i for i in expected if self._workers_status[i]]  # type: ignore[assignment]
-        dead = self._crew.ended(expected)
+        dead = self._group.ended(expected)
         if not dead:
             return
         pids = ", ".join(str(self._workers[i].pid) for i in dead)
-        details = "\n".join(self._crew.exit_report(i) for i in dead)
+        details = "\n".join(self._group.exit_report(i) for i in dead)
         self._give_up()
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly\n{details}")
 
     def _timed_out(self) -> RuntimeError:
         """Return the exception that says who did not answer."""
         waiting = list(dict.fromkeys(self._task_info.values()))
-        self._crew.hung.update(waiting)
+        self._group.hung.update(waiting)
         if self._in_order:
             del waiting[1:]
-        details = "\n".join(self._crew.hang_report(worker) for worker in waiting)
+        details = "\n".join(self._group.hang_report(worker) for worker in waiting)
         return RuntimeError(f"DataLoader timed out after {self._timeout} seconds\n{details}")
 
     def _give_up(self) -> None:
         """Expect nothing more; workers that still run end by themselves, or when this does."""
         self._shutdown = True
         self._task_info.clear()
-        self._crew.stop()
+        self._group.stop()
 
     def _shutdown_workers(self) -> None:
         """End all workers and wait for it."""

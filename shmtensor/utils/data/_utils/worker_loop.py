@@ -6,7 +6,8 @@ that failed is an `ExceptionWrapper`, the end of a stream an `_IterableDatasetSt
 
 Beside the messages there is a tensor in shared memory, *control*. Its first number is the epoch of
 the loader: a worker lets go of what is of another, and ends when it is `STOP`, whatever messages
-there are. The other numbers say of each worker whether its signal handlers are set.
+there are. The other numbers say how far each worker has started: `STARTING`, `ANSWERS_SIGNALS`, or
+`ENDS_WITH_PARENT`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from shmtensor.utils.data._utils.worker import (
 )
 
 __all__ = [
+    "ANSWERS_SIGNALS",
+    "ENDS_WITH_PARENT",
+    "STARTING",
     "STOP",
     "WorkerJob",
     "_worker_loop",
@@ -41,6 +45,9 @@ __all__ = [
 
 #: In place of an epoch: end.
 STOP = -1
+#: How far a worker has started. In the second state its signal handlers are set, in the third the
+#: kernel ends it with its parent, even if it is stopped.
+STARTING, ANSWERS_SIGNALS, ENDS_WITH_PARENT = range(3)
 #: A worker that waits looks so often whether its parent is alive.
 _LOOK_S = 1.0
 
@@ -153,6 +160,7 @@ class _Worker:
             if not is_armed:  # the parent has written what it had to: it puts tasks behind that
                 parent.arm()
                 is_armed = True
+                self.job.control[1 + self.id] = ENDS_WITH_PARENT
                 if not parent.is_alive():
                     return
             if task is None:
@@ -167,7 +175,7 @@ def _worker_loop(job: WorkerJob, worker_id: int, tasks: Any, results: Any, repor
     """Run a worker; the target of its process."""
     try:
         prepare_worker(report, job.dies_with_parent)
-        job.control[1 + worker_id] = 1
+        job.control[1 + worker_id] = ANSWERS_SIGNALS
         set_thread_name("shm_data_worker")
         _C.set_num_threads(1)  # workers are what runs side by side
         worker = _Worker(job, worker_id, results)

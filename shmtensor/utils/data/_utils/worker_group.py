@@ -21,16 +21,16 @@ from shmtensor.utils.data._utils.signal_handling import (
     is_stopped,
     may_die_with_parent,
 )
-from shmtensor.utils.data._utils.worker_loop import STOP, WorkerJob, _worker_loop
+from shmtensor.utils.data._utils.worker_loop import STARTING, STOP, WorkerJob, _worker_loop
 
-__all__ = ["Crew"]
+__all__ = ["WorkerGroup"]
 
 #: After SIGTERM; what has not gone then gets SIGKILL.
 _AFTER_SIGTERM_S = 1.0
 _STEP_S = 0.05
 
 
-class Crew:
+class WorkerGroup:
     """Processes, and two queues for each: what it is to do, and what it has done.
 
     Queues are not shared between workers, so that none waits for another that is stopped.
@@ -133,7 +133,7 @@ class Crew:
         pid = self.processes[i].pid
         if is_stopped(pid):
             return f"worker {i} (pid {pid}) is stopped by a signal"
-        if not self._control[1 + i].item():  # to be asked would end it
+        if self._control[1 + i].item() == STARTING:  # to be asked would end it
             return f"worker {i} (pid {pid}) is still starting"
         trace = self._reports[i].ask(pid)
         if not trace:
