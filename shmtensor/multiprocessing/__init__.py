@@ -29,6 +29,7 @@ from multiprocessing import *  # type: ignore[assignment] # noqa: F403
 
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
+from shmtensor.multiprocessing._arguments import track_arguments as _track_arguments
 from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
 from shmtensor.multiprocessing._label import label_children as _label_children
 from shmtensor.multiprocessing.modes import cow as cow, lend as lend
@@ -134,3 +135,4 @@ def __getattr__(name: str) -> Any:
 init_reductions()
 _prepare_children()
 _label_children()
+_track_arguments()
