@@ -16,6 +16,7 @@ from shmtensor import (
     _jit_internal as _jit_internal,
     accelerator as accelerator,
     amp as amp,
+    ao as ao,
     backends as backends,
     compiler as compiler,
     cpu as cpu,
@@ -49,6 +50,7 @@ from shmtensor import (
     xpu as xpu,
 )
 from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
+from shmtensor._absent_dtypes import *  # noqa: F403
 from shmtensor._autocast import *  # noqa: F403
 from shmtensor._build_facts import *  # noqa: F403
 from shmtensor._checks import *  # noqa: F403

@@ -46,6 +46,8 @@ PYTHON_RANKS: dict[str, int] = {
     "cuda": 7,
     "_dynamo": 8,
     "fx": 8,
+    "distributed": 8,
+    "ao": 8,
     "jit": 8,
     "optim": 8,
     "testing": 9,

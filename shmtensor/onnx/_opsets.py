@@ -1,4 +1,4 @@
-"""The modules ``symbolic_opset7`` ... ``symbolic_opset20``, whose functions would write operators."""
+"""The modules ``symbolic_opset7`` ... ``20``, whose functions would write operators as ONNX."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from shmtensor.nn import _reduction as _Reduction
+from shmtensor.nn import _reduction as _Reduction  # noqa: F401 - a name of torch's module
 from shmtensor.nn import grad as grad
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional import (
