@@ -13,6 +13,7 @@ from shmtensor import (
     _C,
     __config__ as __config__,
     _dynamo as _dynamo,
+    _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
     accelerator as accelerator,
     amp as amp,

@@ -45,6 +45,7 @@ PYTHON_RANKS: dict[str, int] = {
     "cpu": 7,
     "cuda": 7,
     "_dynamo": 8,
+    "_higher_order_ops": 7,
     "fx": 8,
     "distributed": 8,
     "ao": 8,
