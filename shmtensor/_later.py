@@ -75,6 +75,7 @@ from shmtensor.nn.functional import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
+from shmtensor.futures import Future as Future
 from shmtensor.jit import fork as fork, wait as wait
 from shmtensor.serialization import load as load, save as save
 from shmtensor.utils.dlpack import to_dlpack as to_dlpack
