@@ -58,6 +58,31 @@ _LIMITS = {
 }
 
 
+class qscheme:
+    """How numbers become the integers of a quantised tensor: a name, there is no such tensor."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"torch.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+
+__all__.append("qscheme")
+for _name in (
+    "per_channel_affine",
+    "per_channel_affine_float_qparams",
+    "per_channel_symmetric",
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+):
+    globals()[_name] = qscheme(_name)
+    __all__.append(_name)
+
+
 def _add(names: str, itemsize: int, is_floating_point: bool, is_signed: bool) -> None:
     for name in names.split():
         globals()[name] = AbsentDtype(name, itemsize, is_floating_point, is_signed)

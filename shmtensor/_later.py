@@ -19,6 +19,7 @@ from shmtensor import (
     amp as amp,
     ao as ao,
     backends as backends,
+    classes as classes,
     compiler as compiler,
     cpu as cpu,
     cuda as cuda,
@@ -40,6 +41,7 @@ from shmtensor import (
     optim as optim,
     overrides as overrides,
     package as package,
+    quantization as quantization,
     quasirandom as quasirandom,
     return_types as return_types,
     serialization as serialization,
@@ -74,6 +76,10 @@ from shmtensor.nn.functional import (
     pixel_unshuffle as pixel_unshuffle,
     rrelu as rrelu,
     rrelu_ as rrelu_,
+)
+from shmtensor.errors import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
 )
 from shmtensor.futures import Future as Future
 from shmtensor.jit import fork as fork, wait as wait

@@ -49,6 +49,7 @@ PYTHON_RANKS: dict[str, int] = {
     "fx": 8,
     "distributed": 8,
     "ao": 8,
+    "quantization": 8,
     "jit": 8,
     "optim": 8,
     "testing": 9,

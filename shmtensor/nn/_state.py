@@ -63,7 +63,20 @@ class StateMixin:
         return add_hook(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call ``hook(module, state_dict, prefix, local_metadata)`` after collecting."""
+        """Call ``hook(module, state_dict, prefix, local_metadata)`` after collecting.
+
+        The state is changed in place: a hook that returns something makes `state_dict` raise
+        RuntimeError.
+        """
+
+        def call(*args: Any) -> None:
+            if hook(*args) is not None:
+                raise RuntimeError("state_dict post-hook must return None")
+
+        return add_hook(self._state_dict_hooks, call)
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Do as `register_state_dict_post_hook`; what the hook returns becomes the state."""
         return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
