@@ -8,7 +8,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor._warnings import warn_once
-from shmtensor.storage import UntypedStorage
+from shmtensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [
     "asarray",
@@ -115,7 +115,8 @@ def asarray(
 
     Args:
         obj: A tensor, a NumPy array or number, a DLPack capsule, an object with the buffer
-            protocol, a number or nested sequences of numbers.
+            protocol, a storage, whose bytes are taken for elements of *dtype*, a number or nested
+            sequences of numbers.
         dtype: Element type; a different one than *obj* has means a copy.
         device: ``"cpu"`` or ``"meta"``.
         copy: True always copies, False never (an error where it must), None when needed.
@@ -151,8 +152,10 @@ def asarray(
         elif isinstance(obj, (bytes, bytearray, memoryview)):
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
         else:
-            # In the wanted dtype at once: by way of the default one numbers lose digits.
-            result = _C.as_tensor(obj) if shares else _C.as_tensor(obj, dtype=dtype)
+            # In the wanted dtype at once: by way of the default one numbers lose digits, and the
+            # bytes of a storage are elements of that dtype.
+            at_once = not shares or isinstance(obj, (TypedStorage, UntypedStorage))
+            result = _C.as_tensor(obj, dtype=dtype) if at_once else _C.as_tensor(obj)
         if copy is False and not shares:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
     changed = result.to(

@@ -13,10 +13,13 @@ from shmtensor import (
     _C,
     __config__ as __config__,
     _dynamo as _dynamo,
+    _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
     accelerator as accelerator,
     amp as amp,
+    ao as ao,
     backends as backends,
+    classes as classes,
     compiler as compiler,
     cpu as cpu,
     cuda as cuda,
@@ -39,6 +42,7 @@ from shmtensor import (
     optim as optim,
     overrides as overrides,
     package as package,
+    quantization as quantization,
     quasirandom as quasirandom,
     return_types as return_types,
     serialization as serialization,
@@ -50,6 +54,7 @@ from shmtensor import (
     xpu as xpu,
 )
 from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
+from shmtensor._absent_dtypes import *  # noqa: F403
 from shmtensor._autocast import *  # noqa: F403
 from shmtensor._build_facts import *  # noqa: F403
 from shmtensor._checks import *  # noqa: F403
@@ -73,6 +78,11 @@ from shmtensor.nn.functional import (
     rrelu as rrelu,
     rrelu_ as rrelu_,
 )
+from shmtensor.errors import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
+)
+from shmtensor.futures import Future as Future
 from shmtensor.jit import fork as fork, wait as wait
 from shmtensor.serialization import load as load, save as save
 from shmtensor.utils.dlpack import to_dlpack as to_dlpack

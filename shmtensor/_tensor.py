@@ -163,6 +163,12 @@ class Tensor(_TensorBase):
         warn_of_removal(3)
         return TypedStorage._of_tensor(self)
 
+    def _typed_storage(self) -> TypedStorage:
+        """Return `storage` without its warning."""
+        from shmtensor.storage import TypedStorage  # it imports this module
+
+        return TypedStorage._of_tensor(self)
+
     # --- NumPy -----------------------------------------------------------------------------
 
     def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
@@ -406,6 +412,10 @@ class Tensor(_TensorBase):
     is_ipu = is_maia = is_mtia = is_vulkan = is_xla = property(
         lambda self: False, doc="False: no tensor is on such a device."
     )
+
+    def is_distributed(self) -> bool:
+        """Return whether it is spread over machines: False."""
+        return False
 
     def _is_view(self) -> bool:
         return self._base is not None

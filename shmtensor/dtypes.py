@@ -98,6 +98,14 @@ class finfo:
     def __init__(self, type: dtype | None = None) -> None:
         wanted = get_default_dtype() if type is None else type
         if not isinstance(wanted, dtype):
+            limits = getattr(wanted, "limits", None)  # of `_absent_dtypes`
+            if limits is not None:
+                self.bits = wanted.itemsize * 8
+                self.max, self.min, self.eps, self.tiny = limits
+                self.smallest_normal = self.tiny
+                self.resolution = 1.0
+                self.dtype = str(wanted).removeprefix("torch.")
+                return
             raise TypeError(
                 "finfo(): argument 'type' (position 1) must be torch.dtype, not "
                 f"{wanted.__class__.__name__}"

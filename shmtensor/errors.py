@@ -6,7 +6,14 @@ so that either can be caught. Failures that need no class of their own raise the
 
 from __future__ import annotations
 
-__all__ = ["HandleError", "LinAlgError", "ManagerError", "OutOfMemoryError", "ShmTensorError"]
+__all__ = [
+    "AcceleratorError",
+    "HandleError",
+    "LinAlgError",
+    "ManagerError",
+    "OutOfMemoryError",
+    "ShmTensorError",
+]
 
 
 class ShmTensorError(Exception):
@@ -23,6 +30,10 @@ class ManagerError(ShmTensorError, RuntimeError):
 
 class LinAlgError(ShmTensorError, RuntimeError):
     """A matrix is singular, not positive-definite, or an iteration did not converge."""
+
+
+class AcceleratorError(ShmTensorError, RuntimeError):
+    """A device has failed. Nothing raises it here; programs name it in "except" statements."""
 
 
 class OutOfMemoryError(ShmTensorError, RuntimeError, MemoryError):

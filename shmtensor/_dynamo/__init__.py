@@ -11,7 +11,9 @@ from typing import Any
 
 from shmtensor._dynamo import config as config
 from shmtensor._dynamo import eval_frame as eval_frame
+from shmtensor._dynamo import exc as exc
 from shmtensor._dynamo import external_utils
+from shmtensor._dynamo import utils as utils
 from shmtensor._not_offered import unavailable_names
 from shmtensor.compiler import (
     allow_in_graph as allow_in_graph,

@@ -65,6 +65,7 @@ from shmtensor.cuda.streams import (
 from shmtensor.cuda.streams import (
     Stream as Stream,
 )
+from shmtensor.errors import AcceleratorError as AcceleratorError
 from shmtensor.errors import OutOfMemoryError as OutOfMemoryError
 
 _REFUSED = """

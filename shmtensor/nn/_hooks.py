@@ -29,6 +29,9 @@ Grads = tuple[Any, ...]
 class HookMixin:
     """Registration of hooks and the slow path of ``Module.__call__``."""
 
+    #: An old mark of classes whose sources are compared. Nothing reads it.
+    dump_patches: bool = False
+
     forward: Callable[..., Any]
     _forward_hooks: OrderedDict[int, Callable[..., Any]]
     _forward_hooks_with_kwargs: dict[int, bool]
@@ -115,6 +118,21 @@ class HookMixin:
                 "Module. Please use only one of them."
             )
         self._is_full_backward_hook = full
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """Do as a call of the module: programs override or wrap it by this name."""
+        has_own = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
+        if has_own or self._backward_pre_hooks or all_modules.are_any():
+            return self._call_with_hooks(args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    _wrapped_call_impl = _call_impl
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Accept what `shmtensor.compile` accepts; the module runs as it is."""
+        from shmtensor.compiler import compile
+
+        compile(self, *args, **kwargs)  # type: ignore[arg-type]
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()

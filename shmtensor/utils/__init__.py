@@ -9,6 +9,8 @@ _SUBMODULES = (
     "_pytree",
     "benchmark",
     "checkpoint",
+    "collect_env",
+    "cpp_extension",
     "data",
     "dlpack",
     "flop_counter",

@@ -10,8 +10,13 @@ Source:
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict, deque
+
 from shmtensor.utils._pytree._nodes import (
     BUILTIN_TYPES as BUILTIN_TYPES,
+)
+from shmtensor.utils._pytree._nodes import (
+    NAMEDTUPLE,
 )
 from shmtensor.utils._pytree._nodes import (
     STANDARD_DICT_TYPES as STANDARD_DICT_TYPES,
@@ -196,3 +201,20 @@ from shmtensor.utils._pytree._walk import (
 from shmtensor.utils._pytree._walk import (
     tree_unflatten as tree_unflatten,
 )
+
+#: Python's containers by the names of their functions, which serve for classes like them too.
+_CONTAINERS = {
+    "defaultdict": defaultdict,
+    "deque": deque,
+    "dict": dict,
+    "list": list,
+    "namedtuple": NAMEDTUPLE,
+    "odict": OrderedDict,
+    "ordereddict": OrderedDict,
+    "tuple": tuple,
+}
+for _name, _kind in _CONTAINERS.items():
+    _node = SUPPORTED_NODES[_kind]
+    globals()[f"_{_name}_flatten"] = _node.flatten_fn
+    globals()[f"_{_name}_flatten_with_keys"] = _node.flatten_with_keys_fn
+    globals()[f"_{_name}_unflatten"] = _node.unflatten_fn

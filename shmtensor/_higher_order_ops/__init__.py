@@ -1,0 +1,15 @@
+"""Functions of functions, which a tracer would keep; here they run.
+
+Source:
+    torch._higher_order_ops.
+"""
+
+from __future__ import annotations
+
+from shmtensor._control_flow import cond as cond
+from shmtensor._control_flow import while_loop as while_loop
+from shmtensor._higher_order_ops.associative_scan import associative_scan as associative_scan
+from shmtensor._higher_order_ops.map import map as map
+from shmtensor._higher_order_ops.scan import scan as scan
+
+__all__ = ["associative_scan", "cond", "map", "scan", "while_loop"]

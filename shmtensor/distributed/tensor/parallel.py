@@ -1,0 +1,22 @@
+"""Models whose layers a group of processes computes together, which are not here.
+
+Source:
+    torch.distributed.tensor.parallel.
+"""
+
+from __future__ import annotations
+
+from shmtensor._not_offered import unavailable_class, unavailable_names
+
+_WHAT = "there are no process groups here"
+_REFUSED = ["loss_parallel", "parallelize_module"]
+_CLASSES = """
+    ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput
+    RowwiseParallel SequenceParallel
+""".split()
+
+__all__ = [*_CLASSES, *_REFUSED]
+
+__getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
+
+globals().update({name: unavailable_class(name, __name__, _WHAT) for name in _CLASSES})
