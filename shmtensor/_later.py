@@ -10,6 +10,7 @@ from __future__ import annotations
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as".
 
 from shmtensor import (
+    _VF as _VF,
     _C,
     __config__ as __config__,
     _dynamo as _dynamo,

@@ -11,10 +11,10 @@ from typing import Any
 
 from shmtensor import multiprocessing
 from shmtensor._utils import ExceptionWrapper
-from shmtensor.utils.data._utils.worker_group import WorkerGroup
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
 from shmtensor.utils.data._utils.transport import packed_index
 from shmtensor.utils.data._utils.worker import _IterableDatasetStopIteration
+from shmtensor.utils.data._utils.worker_group import WorkerGroup
 
 __all__ = ["_MultiProcessingDataLoaderIter"]
 
