@@ -62,6 +62,8 @@ uint32 = _C.uint32
 uint64 = _C.uint64
 
 _py_int = int
+_py_float = float
+_Dtype = dtype
 
 
 class _Format(NamedTuple):
@@ -95,7 +97,16 @@ class finfo:
         torch.finfo.
     """
 
-    def __init__(self, type: dtype | None = None) -> None:
+    bits: _py_int
+    max: _py_float
+    min: _py_float
+    eps: _py_float
+    tiny: _py_float
+    smallest_normal: _py_float
+    resolution: _py_float
+    dtype: str  # its name
+
+    def __init__(self, type: _Dtype | None = None) -> None:
         wanted = get_default_dtype() if type is None else type
         if not isinstance(wanted, dtype):
             limits = getattr(wanted, "limits", None)  # of `_absent_dtypes`

@@ -505,7 +505,7 @@ class _CorrCholesky(Constraint):
         # The length's rounding grows with the number of elements.
         tolerance = shmtensor.finfo(value.dtype).eps * value.size(-1) * 10
         lengths = shmtensor.linalg.norm(value.detach(), dim=-1)
-        unit = ((lengths - 1).abs() <= tolerance).all(-1)
+        unit: Tensor = ((lengths - 1).abs() <= tolerance).all(-1)
         return unit & _LowerCholesky().check(value)
 
 

@@ -81,7 +81,8 @@ def _tracked(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def track_arguments() -> None:
     """Do so for all processes that are spawned from now on."""
-    reduction.dump = _dump
+    module: Any = reduction
+    module.dump = _dump
     for kind in (context.SpawnProcess, context.ForkServerProcess):
         process: Any = kind
         process._Popen = staticmethod(_tracked(process._Popen))

@@ -292,9 +292,14 @@ class BlockMask:
         """Return the mask of some batches, heads and blocks of queries; dimensions stay."""
         several = index if isinstance(index, tuple) else (index,)
         kept = tuple(slice(i, i + 1 or None) if isinstance(i, int) else i for i in several)
-        tables = [getattr(self, name) for name in self._TABLES[:4]]
+        tables: list[Any] = [getattr(self, name) for name in self._TABLES[:4]]
+        cut: list[Any] = [table if table is None else table[kept] for table in tables]
+        n_kv, kv, n_full, full = cut
         return BlockMask.from_kv_blocks(
-            *(table if table is None else table[kept] for table in tables),
+            n_kv,
+            kv,
+            n_full,
+            full,
             BLOCK_SIZE=self.BLOCK_SIZE,
             seq_lengths=self.seq_lengths,
             compute_q_blocks=self.q_indices is not None,
@@ -320,13 +325,10 @@ class BlockMask:
 
     def to(self, device: Any) -> BlockMask:
         """Return a mask with its tables on a device."""
-        tables = [getattr(self, name) for name in self._TABLES]
-        return BlockMask(
-            self.seq_lengths,
-            *(table if table is None else table.to(device) for table in tables),
-            BLOCK_SIZE=self.BLOCK_SIZE,
-            mask_mod=self.mask_mod,
-        )
+        tables: list[Any] = [getattr(self, name) for name in self._TABLES]
+        moved: list[Any] = [table if table is None else table.to(device) for table in tables]
+        options: Any = {"BLOCK_SIZE": self.BLOCK_SIZE, "mask_mod": self.mask_mod}
+        return BlockMask(self.seq_lengths, *moved, **options)
 
     # --- as a text -------------------------------------------------------------------------------
 
@@ -429,10 +431,11 @@ def create_block_mask(
     blocks = blocks.reshape(*allowed.shape[:2], rows, size[0], columns, size[1])
     per_block = blocks.long().sum(dim=(-3, -1))
     is_full = per_block == size[0] * size[1]
+    full: tuple[Any, Any] = (None, None)
     if separate_full_blocks:
         partial, full = _listed((per_block > 0) & ~is_full), _listed(is_full)
     else:
-        partial, full = _listed(per_block > 0), (None, None)
+        partial = _listed(per_block > 0)
     return BlockMask.from_kv_blocks(
         *partial, *full, BLOCK_SIZE=size, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
     )
