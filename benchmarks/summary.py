@@ -28,6 +28,8 @@ PROGRAMS = (
     ("bench_call.py",),
     ("bench_training.py", "--threads", "1"),
     ("bench_training.py", "--threads", "2"),
+    ("bench_optim.py",),
+    ("bench_hogwild.py",),
     ("bench_import.py",),
 )
 _INTRODUCTION = """# Measured
