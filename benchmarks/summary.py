@@ -30,6 +30,7 @@ PROGRAMS = (
     ("bench_training.py", "--threads", "2"),
     ("bench_optim.py",),
     ("bench_hogwild.py",),
+    ("bench_data.py",),
     ("bench_import.py",),
 )
 _INTRODUCTION = """# Measured

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,15 @@ def test_shared_datasets_take_arrays_and_torch_tensors(torch: Any) -> None:
     assert (first.tolist(), second.item(), third.item()) == ([2, 3], 1.0, 1)
     again = SharedTensorDataset(*dataset.tensors)
     assert again.tensors[0].data_ptr() == dataset.tensors[0].data_ptr()
+
+
+def test_shared_datasets_leave_no_private_memory_behind() -> None:
+    own = _own_bytes(os.getpid())
+    images = st.ones(10_000_000)
+    assert _own_bytes(os.getpid()) - own > 35_000_000
+    dataset = SharedTensorDataset(images)
+    assert _own_bytes(os.getpid()) - own < 10_000_000
+    assert dataset[3] == (1,)
 
 
 def test_shared_datasets_refuse_what_they_cannot_hold() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shmtensor import _C
+from shmtensor import _C, memory
 from shmtensor._tensor import Tensor
 from shmtensor.utils.data._utils.collate import default_convert
 from shmtensor.utils.data._utils.interop import from_torch, is_torch_tensor
@@ -48,6 +48,8 @@ class SharedTensorDataset(TensorDataset):
 
     def __init__(self, *tensors: Any) -> None:
         super().__init__(*(_shared(tensor) for tensor in tensors))
+        # The private memory that they were in is kept for later tensors; it is as large as they are.
+        memory.empty_cache()
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> SharedTensorDataset:
