@@ -48,7 +48,7 @@ class SharedTensorDataset(TensorDataset):
 
     def __init__(self, *tensors: Any) -> None:
         super().__init__(*(_shared(tensor) for tensor in tensors))
-        # The private memory that they were in is kept for later tensors; it is as large as they are.
+        # Their private memory is kept for later tensors, and it may be large.
         memory.empty_cache()
 
     @classmethod
