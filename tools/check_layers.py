@@ -53,6 +53,7 @@ PYTHON_RANKS: dict[str, int] = {
     "jit": 8,
     "distributions": 8,
     "optim": 8,
+    "hogwild": 9,
     "testing": 9,
     "_later": 9,
     "service": 9,

@@ -16,5 +16,7 @@ int shmt_set_thread_name(const char* name);
 /* The name of the calling thread, zero-terminated, into SHMT_THREAD_NAME_BYTES bytes.
  * Returns a status; SHMT_E_RUNTIME: the kernel refused. */
 int shmt_get_thread_name(char* out);
+/* No read or write of the calling thread is moved from one side of the call to the other, as other processes see it. */
+void shmt_memory_fence(void);
 
 #endif

@@ -3,6 +3,7 @@
 #include "api/process.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -30,3 +31,5 @@ int shmt_get_thread_name(char* out) {
                strerror(errno));
   return SHMT_OK;
 }
+
+void shmt_memory_fence(void) { atomic_thread_fence(memory_order_seq_cst); }

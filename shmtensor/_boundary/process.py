@@ -6,7 +6,12 @@ import os
 
 from shmtensor._boundary.core import check, ffi, lib
 
-__all__ = ["get_thread_name", "set_parent_death_signal", "set_thread_name"]
+__all__ = [
+    "get_thread_name",
+    "memory_fence",
+    "set_parent_death_signal",
+    "set_thread_name",
+]
 
 
 def set_parent_death_signal(signal: int) -> None:
@@ -38,3 +43,8 @@ def get_thread_name() -> str:
     out = ffi.new("char[]", 16)
     check(lib.shmt_get_thread_name(out))
     return os.fsdecode(ffi.string(out))
+
+
+def memory_fence() -> None:
+    """Let no read or write of shared memory move from one side of the call to the other."""
+    lib.shmt_memory_fence()

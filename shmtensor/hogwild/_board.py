@@ -1,0 +1,152 @@
+"""The board: figures of all workers in shared memory.
+
+A worker writes its own row and nothing else; everybody reads. Beside the rows there are numbers
+that only the parent writes: whether updates are to wait, whether workers are to begin, and to end.
+
+An update is a change of shared parameters. A worker's *turn* is odd while it makes one. The parent
+that wants to copy parameters sets *hold* and waits until all turns are even; a worker that begins
+an update makes its turn odd first and looks at *hold* then. A fence stands between the two steps on
+both sides, so one of them sees the other: no update is under way while the parent copies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import shmtensor
+from shmtensor._boundary.process import memory_fence
+
+__all__ = ["Board"]
+
+_COUNTS = ("steps", "turn", "staleness_sum", "staleness_count", "staleness_max")
+_NUMBERS = ("loss", "ready_s", "started_s", "finished_s")
+_HOLD, _BEGIN, _STOP = range(3)
+#: A worker whose update is to wait looks so often whether it may go on.
+_LOOK_S = 50e-6
+
+
+class Board:
+    """What the parent and its workers know of each other.
+
+    Args:
+        n_workers: Rows.
+    """
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._shared: Any = (
+            shmtensor.zeros(n_workers, len(_COUNTS), dtype=shmtensor.int64, shared=True),
+            shmtensor.zeros(n_workers, len(_NUMBERS), dtype=shmtensor.float64, shared=True),
+            shmtensor.zeros(3, dtype=shmtensor.int64, shared=True),
+        )
+        self._view()
+
+    def _view(self) -> None:
+        self._counts, self._numbers, self._orders = (tensor.numpy() for tensor in self._shared)
+        self.columns = {
+            **{name: self._counts[:, i] for i, name in enumerate(_COUNTS)},
+            **{name: self._numbers[:, i] for i, name in enumerate(_NUMBERS)},
+        }
+
+    def __getstate__(self) -> Any:
+        return self.n_workers, self._shared
+
+    def __setstate__(self, state: Any) -> None:
+        self.n_workers, self._shared = state
+        self._view()
+
+    # --- of a worker ----------------------------------------------------------------------------
+
+    def wait_for_begin(self, rank: int) -> None:
+        """Wait until all workers are ready; returns at once in a worker that is started again."""
+        self.columns["ready_s"][rank] = time.monotonic()
+        while not self._orders[_BEGIN]:
+            time.sleep(_LOOK_S)
+        if not self.columns["started_s"][rank]:
+            self.columns["started_s"][rank] = time.monotonic()
+
+    def begin_update(self, rank: int) -> None:
+        """Begin to change parameters; waits while the parent copies them."""
+        turn = self.columns["turn"]
+        turn[rank] += 1
+        memory_fence()
+        while self._orders[_HOLD]:
+            turn[rank] += 1
+            while self._orders[_HOLD]:
+                time.sleep(_LOOK_S)
+            turn[rank] += 1
+            memory_fence()
+
+    def end_update(self, rank: int) -> None:
+        """The parameters are changed."""
+        memory_fence()
+        self.columns["turn"][rank] += 1
+
+    def leave_update(self, rank: int) -> None:
+        """Take back the beginning of an update that a former process of this row died in."""
+        self.columns["turn"][rank] += self.columns["turn"][rank] & 1
+
+    def add_staleness(self, rank: int, n_updates: int) -> None:
+        """Count an update before which others made *n_updates* since the parameters were read."""
+        columns = self.columns
+        columns["staleness_sum"][rank] += n_updates
+        columns["staleness_count"][rank] += 1
+        if n_updates > columns["staleness_max"][rank]:
+            columns["staleness_max"][rank] = n_updates
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the parent wants all workers to end."""
+        return bool(self._orders[_STOP])
+
+    # --- of the parent ----------------------------------------------------------------------------
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the workers were told to begin."""
+        return bool(self._orders[_BEGIN])
+
+    def begin(self) -> None:
+        """Have all workers begin."""
+        self._orders[_BEGIN] = 1
+
+    def stop(self) -> None:
+        """Have all workers end after the step that they are at."""
+        self._orders[_STOP] = 1
+
+    def without_updates(
+        self, read: Callable[[], None], is_alive: Callable[[int], bool], timeout: float
+    ) -> bool:
+        """Call *read* while no worker changes parameters.
+
+        Args:
+            read: Copies what it wants; the workers' updates wait for it.
+            is_alive: Whether the worker of a row still runs; the dead are not waited for.
+            timeout: Seconds to wait for updates under way. A worker may be stopped inside one.
+
+        Returns:
+            Whether no update was under way; *read* was called in either case.
+        """
+        turn = self.columns["turn"]
+        deadline = time.monotonic() + timeout
+        self._orders[_HOLD] = 1
+        try:
+            memory_fence()
+            waiting = list(range(self.n_workers))
+            while True:
+                waiting = [rank for rank in waiting if turn[rank] & 1 and is_alive(rank)]
+                if not waiting or time.monotonic() >= deadline:
+                    break
+                time.sleep(_LOOK_S)
+            memory_fence()
+            read()
+        finally:
+            memory_fence()
+            self._orders[_HOLD] = 0
+        return not waiting
+
+    def n_steps(self) -> int:
+        """Steps of all workers."""
+        return int(self.columns["steps"].sum())

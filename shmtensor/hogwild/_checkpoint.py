@@ -1,0 +1,73 @@
+"""A run in a file: all that is needed to go on after everything was killed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import shmtensor
+
+__all__ = ["Checkpoint", "read", "write"]
+
+_KIND = "shmtensor.hogwild 1"
+NAME = "checkpoint.pt"
+
+
+@dataclass
+class Checkpoint:
+    """What was at one moment.
+
+    Attributes:
+        model: State of the model.
+        optimizers: State of each worker's optimizer, or of the one of all.
+        steps: Steps of each worker.
+        seconds: Time that the workers had trained.
+        points: The curve until then, as lists of numbers with its metrics.
+        optimizer: Name of their class.
+        seed: Of the run.
+        batch_size: Of the run.
+    """
+
+    model: dict[str, Any]
+    optimizers: list[dict[str, Any]]
+    steps: list[int]
+    seconds: float
+    points: list[Any]
+    optimizer: str
+    seed: int
+    batch_size: int
+
+
+def write(checkpoint: Checkpoint, folder: Path) -> Path:
+    """Replace the checkpoint in *folder*: a reader finds the old one or this one, whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / NAME, folder / f"{NAME}.{os.getpid()}.new"
+    try:
+        with open(new, "wb") as file:
+            shmtensor.save({"kind": _KIND, **vars(checkpoint)}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return path
+
+
+def read(folder: Path) -> Checkpoint | None:
+    """Read the checkpoint in *folder*; None if there is none.
+
+    Raises:
+        ValueError: The file there is something else.
+    """
+    path = folder / NAME
+    if not path.exists():
+        return None
+    try:
+        fields = shmtensor.load(path)
+    except Exception as error:
+        raise ValueError(f"{path} is not a checkpoint: {error}") from None
+    if not isinstance(fields, dict) or fields.pop("kind", None) != _KIND:
+        raise ValueError(f"{path} is not a checkpoint of hogwild.run()")
+    return Checkpoint(**fields)

@@ -1,0 +1,97 @@
+"""Which batches a worker gets: its share of every epoch, the same ones whenever it starts again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import shmtensor
+from shmtensor.utils.data import SharedTensorDataset, TensorDataset, default_collate
+
+__all__ = ["Shards"]
+
+Source = Callable[[Any], Iterable[Any]]
+
+
+class Shards:
+    """Data that workers share.
+
+    In each epoch all samples are shuffled, by the seed and the epoch alone, and each worker takes
+    every so-manieth of them. So all workers together see each sample once in an epoch, and a worker
+    that starts again at some step goes on where it was.
+
+    Args:
+        data: A tensor or a tuple of tensors with the same first dimension, a map-style dataset, or
+            a function of a worker that returns its batches.
+        batch_size: Samples in a batch; the last batch of an epoch may have fewer.
+        n_workers: How many share it.
+        seed: Decides the order.
+
+    Raises:
+        TypeError: *data* is none of these.
+        ValueError: There are fewer samples than workers.
+    """
+
+    def __init__(self, data: Any, batch_size: int, n_workers: int, seed: int) -> None:
+        self.batch_size = batch_size
+        self.n_workers = n_workers
+        self.seed = seed
+        self._source: Source | None = None
+        self._dataset: Any = None
+        if isinstance(data, shmtensor.Tensor):
+            data = (data,)
+        if isinstance(data, tuple):
+            self._dataset = SharedTensorDataset(*data)
+        elif type(data) is TensorDataset:
+            self._dataset = SharedTensorDataset(*data.tensors)
+        elif hasattr(data, "__getitem__") and hasattr(data, "__len__"):
+            self._dataset = data
+        elif callable(data):
+            self._source = data
+        else:
+            raise TypeError(
+                "hogwild.run(): data must be tensors, a map-style dataset or a function of a "
+                f"worker, got {type(data).__name__}"
+            )
+        if self._dataset is not None and len(self._dataset) < n_workers:
+            raise ValueError(
+                f"hogwild.run(): {n_workers} workers cannot share {len(self._dataset)} samples"
+            )
+
+    @property
+    def steps_per_epoch(self) -> int | None:
+        """Batches of each worker in an epoch; None where only the function knows.
+
+        All workers have the same number: where samples do not divide, some take a batch that is
+        shorter by one sample.
+        """
+        if self._dataset is None:
+            return None
+        per_worker = -(-len(self._dataset) // self.n_workers)
+        return -(-per_worker // self.batch_size)
+
+    def batches(self, worker: Any, first_step: int) -> Iterator[Any]:
+        """The batches of *worker* from *first_step* on; only a function's have an end."""
+        if self._source is not None:
+            yield from self._source(worker)
+            return
+        per_epoch = self.steps_per_epoch
+        assert per_epoch is not None
+        epoch, begin = divmod(first_step, per_epoch)
+        while True:
+            mine = self._order(epoch)[worker.rank :: self.n_workers]
+            for i in range(begin, per_epoch):
+                # Of a worker with one sample less the last batch may be empty: it takes the first.
+                chosen = mine[i * self.batch_size : (i + 1) * self.batch_size]
+                yield self._batch(chosen if len(chosen) else mine[: self.batch_size])
+            epoch, begin = epoch + 1, 0
+
+    def _order(self, epoch: int) -> Any:
+        generator = shmtensor.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+        return shmtensor.randperm(len(self._dataset), generator=generator)
+
+    def _batch(self, chosen: Any) -> Any:
+        if isinstance(self._dataset, SharedTensorDataset):
+            rows = tuple(tensor.index_select(0, chosen) for tensor in self._dataset.tensors)
+            return rows if len(rows) > 1 else rows[0]
+        return default_collate([self._dataset[i] for i in chosen.tolist()])

@@ -1,0 +1,109 @@
+"""The process that measures snapshots of the model while the workers train."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import shmtensor
+from shmtensor.multiprocessing._parent import end_with_parent
+
+__all__ = ["Evaluator"]
+
+Metrics = dict[str, float]
+
+
+def _metrics_of(found: Any) -> Metrics:
+    if isinstance(found, dict):
+        return {str(name): float(value) for name, value in found.items()}
+    return {"score": float(found)}
+
+
+def _evaluate(
+    make_model: Callable[[], Any],
+    evaluate: Callable[[Any], Any],
+    state: dict[str, Any],
+    requests: Any,
+    answers: Any,
+) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    shmtensor.set_num_threads(1)
+    model = make_model()
+    model.load_state_dict(state, assign=True)
+    while requests.recv() is not None:
+        with shmtensor.no_grad():
+            answers.send(_metrics_of(evaluate(model.eval())))
+
+
+class Evaluator:
+    """A process that calls ``evaluate(model)`` on a copy of the model.
+
+    The copy lies in shared memory. It is written while the process waits, and read while it
+    works, so nothing is sent but the word to begin.
+
+    Args:
+        context: Of the package's multiprocessing.
+        make_model: Makes a model like that which is trained.
+        evaluate: Returns a number, or a dictionary of them.
+        model: What is trained.
+    """
+
+    def __init__(
+        self,
+        context: Any,
+        make_model: Callable[[], Any],
+        evaluate: Callable[[Any], Any],
+        model: Any,
+    ) -> None:
+        self.state: dict[str, Any] = {
+            name: shmtensor.empty_like(tensor, shared=True)
+            for name, tensor in model.state_dict().items()
+        }
+        requests, self._requests = context.Pipe(duplex=False)
+        self._answers, answers = context.Pipe(duplex=False)
+        self.process = context.Process(
+            target=_evaluate,
+            args=(make_model, evaluate, self.state, requests, answers),
+            name="hogwild-evaluation",
+            daemon=True,
+        )
+        self.is_busy = False
+        self.process.start()
+        # So that a pipe breaks when the process ends.
+        requests.close()
+        answers.close()
+
+    def begin(self) -> None:
+        """Have it measure what `state` is now."""
+        try:
+            self._requests.send(True)
+            self.is_busy = True
+        except OSError:  # it has ended; `result` says so
+            self.is_busy = True
+
+    def result(self, timeout: float) -> Metrics | None:
+        """Wait for what it measured; None if that takes longer.
+
+        Raises:
+            RuntimeError: The process has ended.
+        """
+        try:
+            if not self._answers.poll(timeout):
+                return None
+            metrics: Metrics = self._answers.recv()
+        except (EOFError, OSError):
+            self.process.join()
+            raise RuntimeError(
+                f"hogwild.run(): the evaluation ended with status {self.process.exitcode}"
+            ) from None
+        self.is_busy = False
+        return metrics
+
+    def end(self) -> None:
+        """End the process, whatever it is at."""
+        self.process.kill()
+        self.process.join()
+        self._requests.close()
+        self._answers.close()

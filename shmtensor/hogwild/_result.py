@@ -1,0 +1,148 @@
+"""What a run gives: the curve, the workers, the trained model."""
+
+from __future__ import annotations
+
+import csv
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Point", "Result", "WorkerSummary"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """The run at one moment.
+
+    Attributes:
+        seconds: Time that the workers had trained.
+        steps: Of all workers together.
+        loss: The workers' average of their latest losses.
+        metrics: What ``evaluate`` said of the model then.
+    """
+
+    seconds: float
+    steps: int
+    loss: float
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkerSummary:
+    """One worker.
+
+    Attributes:
+        rank: Its number.
+        pid: Process id of its last process.
+        state: "waiting", "training", "finished" or "lost".
+        steps: How many it has done.
+        loss: The average of its latest losses.
+        steps_per_second: Since it began.
+        staleness: Steps of others between reading the parameters and changing them, on average.
+        max_staleness: The most of them.
+        restarts: How often it was started again.
+        end: How its last process ended, where it is lost.
+    """
+
+    rank: int
+    pid: int
+    state: str
+    steps: int
+    loss: float
+    steps_per_second: float
+    staleness: float
+    max_staleness: int
+    restarts: int
+    end: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        model: The trained model; its parameters are in shared memory.
+        points: The curve; the last point is of the final model.
+        workers: What became of each worker.
+        seconds: Time that the workers trained.
+        is_resumed: Whether it went on from a checkpoint.
+    """
+
+    model: Any
+    points: list[Point]
+    workers: list[WorkerSummary]
+    seconds: float
+    is_resumed: bool
+
+    @property
+    def steps(self) -> int:
+        """Of all workers together."""
+        return sum(worker.steps for worker in self.workers)
+
+    @property
+    def steps_per_second(self) -> float:
+        """Of all workers together."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What ``evaluate`` said of the final model."""
+        return self.points[-1].metrics
+
+    @property
+    def lost_workers(self) -> list[WorkerSummary]:
+        """Those that did not finish."""
+        return [worker for worker in self.workers if worker.state == "lost"]
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the curve as a table: seconds, steps, loss, and a column for each metric."""
+        names = sorted({name for point in self.points for name in point.metrics})
+        with open(path, "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["seconds", "steps", "loss", *names])
+            for point in self.points:
+                metrics = [point.metrics.get(name, "") for name in names]
+                rows.writerow([f"{point.seconds:.4f}", point.steps, f"{point.loss:.6f}", *metrics])
+
+    def write_plot(self, path: str | os.PathLike[str], title: str = "") -> None:
+        """Draw the curve: losses, and each metric, over the seconds.
+
+        Raises:
+            ModuleNotFoundError: matplotlib is not installed.
+        """
+        draw({"": self.points}, Path(path), title)
+
+
+def draw(curves: dict[str, list[Point]], path: Path, title: str = "") -> None:
+    """Draw several curves over each other, each with its label; see `Result.write_plot`."""
+    import matplotlib  # optional, and slow to import
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = sorted({n for points in curves.values() for p in points for n in p.metrics})
+    figure, axes = plt.subplots(
+        1, 1 + len(names), figsize=(4.5 * (1 + len(names)), 3.2), squeeze=False
+    )
+    for label, points in curves.items():
+        axes[0][0].plot([p.seconds for p in points], [p.loss for p in points], label=label or None)
+        for axis, name in zip(axes[0][1:], names, strict=True):
+            seen = [p for p in points if name in p.metrics]
+            axis.plot(
+                [p.seconds for p in seen],
+                [p.metrics[name] for p in seen],
+                ".-",
+                label=label or None,
+            )
+    for axis, name in zip(axes[0], ["loss", *names], strict=True):
+        axis.set_xlabel("seconds")
+        axis.set_title(name)
+        axis.grid(alpha=0.3)
+        if any(curves):
+            axis.legend()
+    if title:
+        figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

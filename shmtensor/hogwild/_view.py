@@ -1,0 +1,102 @@
+"""Progress on the screen: a live table with rich on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from shmtensor.hogwild._result import Point, WorkerSummary
+
+__all__ = ["VIEWS", "View", "make_view"]
+
+VIEWS = ("auto", "table", "plain", "none")
+_LINE_EVERY_S = 1.0
+
+
+class View(Protocol):
+    """Shows how far a run is."""
+
+    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        """Show the workers and the last point of the curve."""
+
+    def end(self) -> None:
+        """Leave the screen as it is now."""
+
+
+class _NoView:
+    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+def _metrics_text(point: Point) -> str:
+    return "  ".join(f"{name} {value:.4g}" for name, value in point.metrics.items())
+
+
+class _PlainView:
+    """A line every second, and when a worker's state changes."""
+
+    def __init__(self) -> None:
+        self._shown_at = 0.0
+        self._states: list[str] = []
+
+    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        states = [worker.state for worker in workers]
+        now = time.monotonic()
+        if now - self._shown_at < _LINE_EVERY_S and states == self._states:
+            return
+        self._shown_at, self._states = now, states
+        texts = [f"[{w.rank}] {w.state} {w.steps} loss {w.loss:.4g}" for w in workers]
+        if point.metrics:
+            texts.append(_metrics_text(point))
+        print(f"{point.seconds:8.1f} s  " + "  ".join(texts), flush=True)
+
+    def end(self) -> None:
+        pass
+
+
+class _TableView:
+    """A table with a row for each worker."""
+
+    def __init__(self, title: str, n_steps: int | None) -> None:
+        from rich.live import Live
+
+        self._title = title
+        self._n_steps = n_steps
+        self._live: Any = Live(auto_refresh=False)
+        self._live.start()
+
+    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        from rich.table import Table
+
+        caption = f"{point.seconds:.1f} s, {point.steps} steps  {_metrics_text(point)}"
+        table = Table(title=self._title, caption=caption)
+        for name in ("worker", "process", "state", "steps", "loss", "steps/s", "staleness"):
+            table.add_column(name, justify="left" if name == "state" else "right")
+        for w in workers:
+            of = f" / {self._n_steps}" if self._n_steps else ""
+            staleness = f"{w.staleness:.1f} (max {w.max_staleness})"
+            rate = f"{w.steps_per_second:.0f}"
+            table.add_row(
+                *(str(w.rank), str(w.pid), w.state, f"{w.steps}{of}"),
+                *(f"{w.loss:.4g}", rate, staleness),
+            )
+        self._live.update(table, refresh=True)
+
+    def end(self) -> None:
+        self._live.stop()
+
+
+def make_view(kind: str, title: str, n_steps: int | None) -> View:
+    """Return the view of that kind; "auto" is a table on a terminal where rich is installed."""
+    if kind == "auto":
+        has_rich = importlib.util.find_spec("rich") is not None
+        kind = "table" if has_rich and sys.stdout.isatty() else "plain"
+    if kind == "table":
+        return _TableView(title, n_steps)
+    return _PlainView() if kind == "plain" else _NoView()

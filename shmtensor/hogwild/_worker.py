@@ -1,0 +1,125 @@
+"""What a worker process does."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import shmtensor
+from shmtensor.hogwild._board import Board
+from shmtensor.hogwild._data import Shards
+from shmtensor.multiprocessing._parent import end_with_parent
+
+__all__ = ["Job", "Worker", "work"]
+
+#: Of so many steps the staleness of one is counted.
+_STALENESS_STEP = 8
+#: The weight of a step's loss in the average that is shown.
+_NEW_LOSS = 0.05
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers are told."""
+
+    train_step: Callable[[Worker, Any], Any]
+    model: Any
+    optimizers: list[Any]  # one for each worker, or the same one
+    shards: Shards
+    board: Board
+    n_steps: int
+    seconds: float | None
+    seed: int
+    n_threads: int
+
+
+class Worker:
+    """This process, as its training step sees it.
+
+    Attributes:
+        rank: Its number, from 0 on.
+        n_workers: How many there are.
+        model: The shared model. Other workers change its parameters at any time.
+        optimizer: The worker's own one, or the one of all.
+        seed: What this process's generators were seeded with.
+        step: Steps that it has done, those of a process before it included.
+    """
+
+    def __init__(self, job: Job, rank: int) -> None:
+        self._board = job.board
+        self.rank = rank
+        self.n_workers = job.board.n_workers
+        self.model = job.model
+        self.optimizer = job.optimizers[rank]
+        self.step = int(job.board.columns["steps"][rank])
+        self.seed = job.seed * 1_000_003 + rank + self.step * 7_919
+
+    @contextlib.contextmanager
+    def update(self) -> Iterator[None]:
+        """A change of shared parameters that `Worker.optimizer` does not make.
+
+        A snapshot of the model has all of it, or nothing.
+        """
+        self._board.begin_update(self.rank)
+        try:
+            yield
+        finally:
+            self._board.end_update(self.rank)
+
+    def _seed_generators(self) -> None:
+        random.seed(self.seed)
+        np.random.seed(self.seed % 2**32)
+        shmtensor.manual_seed(self.seed)
+
+    def _hook_optimizer(self) -> None:
+        rank, board = self.rank, self._board
+        self.optimizer.register_step_pre_hook(lambda *_: board.begin_update(rank))
+        self.optimizer.register_step_post_hook(lambda *_: board.end_update(rank))
+
+    def _train(self, train_step: Callable[[Worker, Any], Any], batch: Any) -> float:
+        """Do a step; returns its loss."""
+        loss = train_step(self, batch)
+        if not isinstance(loss, shmtensor.Tensor):
+            return float(loss)
+        if loss.requires_grad:
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+        return float(loss.detach())
+
+
+def work(job: Job, rank: int) -> None:
+    """Train until the steps or the seconds are over, or the parent says so."""
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what it means
+    shmtensor.set_num_threads(job.n_threads)
+    board, columns = job.board, job.board.columns
+    board.leave_update(rank)
+    worker = Worker(job, rank)
+    worker._seed_generators()
+    worker._hook_optimizer()
+    board.wait_for_begin(rank)
+    ends_at = float("inf")
+    if job.seconds is not None:
+        ends_at = float(columns["started_s"][rank]) + job.seconds
+    average = float(columns["loss"][rank])
+    for batch in job.shards.batches(worker, worker.step):
+        if worker.step >= job.n_steps or board.is_stopped or time.monotonic() >= ends_at:
+            break
+        is_counted = worker.step % _STALENESS_STEP == 0
+        before = board.n_steps() if is_counted else 0
+        loss = worker._train(job.train_step, batch)
+        if is_counted:
+            board.add_staleness(rank, board.n_steps() - before)
+        average = loss if worker.step == 0 else average + _NEW_LOSS * (loss - average)
+        worker.step += 1
+        columns["loss"][rank] = average
+        columns["steps"][rank] = worker.step
+    columns["finished_s"][rank] = time.monotonic()

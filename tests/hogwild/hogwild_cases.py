@@ -1,0 +1,119 @@
+"""Models, steps and data of the tests; importable in workers of every start method."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import shmtensor as st
+from shmtensor import nn, optim
+
+#: What the models are to find.
+SLOPES = (2.0, -3.0, 0.5)
+
+
+def data(n: int = 300) -> tuple[Any, Any]:
+    """Points of a plane."""
+    generator = st.Generator().manual_seed(0)
+    x = st.randn(n, len(SLOPES), generator=generator)
+    return x, x @ st.tensor(SLOPES)
+
+
+def make_model() -> Any:
+    """A plane that is not known yet."""
+    st.manual_seed(1)
+    return nn.Linear(len(SLOPES), 1, bias=False)
+
+
+def squared_error(worker: Any, batch: Any) -> Any:
+    """The loss of a batch."""
+    x, y = batch
+    return ((worker.model(x).squeeze(1) - y) ** 2).mean()
+
+
+def distance(model: Any) -> dict[str, float]:
+    """How far the slopes are from what they are to be."""
+    return {"distance": (model.weight[0] - st.tensor(SLOPES)).abs().max().item()}
+
+
+def slow(worker: Any, batch: Any) -> Any:
+    """A step that takes a millisecond."""
+    time.sleep(1e-3)
+    return squared_error(worker, batch)
+
+
+def killed_at_10(worker: Any, batch: Any) -> Any:
+    """Worker 0 dies before its 11th step, once: the next process of it goes on."""
+    if worker.rank == 0 and worker.step == 10 and worker.model.weight.grad is not None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return squared_error(worker, batch)
+
+
+def always_killed(worker: Any, batch: Any) -> Any:
+    """No worker comes far."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_inside_an_update(worker: Any, batch: Any) -> Any:
+    """Worker 0 dies where its turn is odd."""
+    if worker.rank == 0 and worker.step == 10:
+        with worker.update():
+            os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(1e-3)
+    return squared_error(worker, batch)
+
+
+def raises(worker: Any, batch: Any) -> Any:
+    """Worker 1 fails."""
+    if worker.rank == 1 and worker.step == 3:
+        raise LookupError("no such thing")
+    return squared_error(worker, batch)
+
+
+class Pair(nn.Module):
+    """Two parameters that every update changes alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Parameter(st.zeros(20_000))
+        self.b = nn.Parameter(st.zeros(20_000))
+        self.owners = nn.Parameter(st.zeros(2))
+
+
+def count_up(worker: Any, batch: Any) -> float:
+    """Make one number larger in all elements of the worker's half of both parameters."""
+    half = slice(10_000 * worker.rank, 10_000 * (worker.rank + 1))
+    with worker.update(), st.no_grad():
+        worker.model.a[half] += 1
+        worker.model.b[half] += 1
+    return 0.0
+
+
+def is_whole(model: Any) -> dict[str, float]:
+    """1 if every half of both parameters has one number, the same in both."""
+    halves = (slice(0, 10_000), slice(10_000, 20_000))
+    whole = all(
+        (model.a[half] == model.a[half][0]).all() and (model.b[half] == model.a[half][0]).all()
+        for half in halves
+    )
+    return {"whole": float(whole), "count": model.a.max().item()}
+
+
+def fails(model: Any) -> float:
+    """An evaluation that fails."""
+    raise LookupError("no score")
+
+
+def batches(worker: Any) -> Any:
+    """Batches without an end; a worker has points of its own."""
+    generator = st.Generator().manual_seed(worker.rank)
+    while True:
+        x = st.randn(8, len(SLOPES), generator=generator)
+        yield x, x @ st.tensor(SLOPES)
+
+
+def adam(parameters: Any) -> Any:
+    """An optimizer with more state."""
+    return optim.Adam(parameters, lr=0.05)

@@ -1,0 +1,141 @@
+"""Runs that are killed: nothing is left, and the next run goes on from the checkpoint."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import hogwild_cases as cases
+import pytest
+from mp_scripts import users_of
+
+import shmtensor as st
+from shmtensor import hogwild
+
+#: Prints its session and process ids, and trains until it is killed.
+_PROGRAM = """
+import os, sys, threading, time
+import hogwild_cases as cases
+from multiprocessing import active_children
+from shmtensor import hogwild
+
+method, folder, steps = sys.argv[1:]
+
+def say() -> None:
+    while len(active_children()) < 2 or not os.path.exists(folder + "/checkpoint.pt"):
+        time.sleep(0.01)
+    pids = [p.pid for p in active_children()]
+    print(os.environ["SHMTENSOR_MANAGER"], os.getpid(), *pids, flush=True)
+
+if __name__ == "__main__":
+    threading.Thread(target=say, daemon=True).start()
+    hogwild.run(
+        cases.make_model, cases.slow, cases.data(), steps=int(steps), start_method=method,
+        evaluate=cases.distance, folder=folder, checkpoint_every=0.05, view="none",
+    )
+"""
+
+
+def _wait(condition: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_nothing_is_left_of_a_killed_program(scripts: Any, method: str, tmp_path: Path) -> None:
+    script = scripts(_PROGRAM, method, str(tmp_path), str(10**9))
+    session, parent, *workers = script.line().split()
+    os.kill(int(parent), signal.SIGKILL)
+    _wait(lambda: not any(_runs(int(pid)) for pid in (parent, *workers)))
+    _wait(lambda: not users_of(session))
+
+
+def test_an_interrupted_program_saves_and_ends(scripts: Any, tmp_path: Path) -> None:
+    script = scripts(_PROGRAM, "fork", str(tmp_path), str(10**9))
+    session, _parent, *workers = script.line().split()
+    os.killpg(script.process.pid, signal.SIGINT)
+    _, errors = script.process.communicate(timeout=100)
+    assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
+    _wait(lambda: not any(_runs(int(pid)) for pid in workers))
+    _wait(lambda: not users_of(session))
+    assert sum(st.load(tmp_path / "checkpoint.pt")["steps"]) > 0
+
+
+def test_a_run_goes_on_after_all_were_killed(scripts: Any, tmp_path: Path) -> None:
+    script = scripts(_PROGRAM, "fork", str(tmp_path), "100")
+    script.line()
+    os.killpg(script.process.pid, signal.SIGKILL)
+    script.process.wait()
+    saved = st.load(tmp_path / "checkpoint.pt")
+    result = _again(tmp_path, steps=100)
+    assert result.is_resumed
+    assert [worker.steps for worker in result.workers] == [100, 100]
+    assert result.points[0].seconds <= saved["seconds"] <= result.seconds
+    undisturbed = _again(tmp_path / "other", steps=100)
+    assert not undisturbed.is_resumed
+    assert result.metrics["distance"] < 0.1 and undisturbed.metrics["distance"] < 0.1
+
+
+def _again(folder: Path, **options: Any) -> hogwild.Result:
+    chosen = {
+        "make_model": cases.make_model,
+        "train_step": cases.squared_error,
+        "data": cases.data(),
+        "folder": folder,
+        "evaluate": cases.distance,
+        "view": "none",
+        **options,
+    }
+    return hogwild.run(**chosen)
+
+
+def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
+    first = _again(tmp_path, steps=20)
+    again = _again(tmp_path, steps=20)
+    assert again.is_resumed and again.steps == first.steps
+    assert st.equal(again.model.weight, first.model.weight)
+    fresh = _again(tmp_path, steps=5, resume=False)
+    assert not fresh.is_resumed and fresh.steps == 10
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"workers": 1}, "with workers 2, this one has 1"),
+        ({"seed": 3}, "with seed 0, this one has 3"),
+        ({"batch_size": 7}, "with batch_size 32, this one has 7"),
+        ({"make_model": cases.Pair}, "of another model"),
+        ({"make_optimizer": cases.adam}, "with optimizer SGD, this one has Adam"),
+    ],
+)
+def test_checkpoints_of_other_runs_are_refused(
+    options: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    _again(tmp_path, steps=2)
+    with pytest.raises(ValueError, match=text):
+        _again(tmp_path, steps=2, **options)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a checkpoint"])
+def test_files_that_are_no_checkpoints_are_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    with pytest.raises(ValueError, match=r"checkpoint\.pt is not a checkpoint"):
+        _again(tmp_path, steps=2)
+
+
+def test_other_files_of_ours_are_refused(tmp_path: Path) -> None:
+    st.save({"weight": st.ones(2)}, tmp_path / "checkpoint.pt")
+    with pytest.raises(ValueError, match="not a checkpoint of hogwild"):
+        _again(tmp_path, steps=2)

@@ -1,0 +1,219 @@
+"""`hogwild.run` in one program: training, evaluation, failing workers, snapshots, bad arguments.
+
+Not covered: programs that are killed (test_resume).
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import hogwild_cases as cases
+import pytest
+
+import shmtensor as st
+from shmtensor import hogwild
+from shmtensor.utils.data import TensorDataset
+
+METHODS = ["fork", "spawn", "forkserver"]
+
+pytestmark = pytest.mark.filterwarnings("ignore:hogwild.run.*will wait for each other")
+
+
+def run(train_step: Any = cases.squared_error, data: Any = None, **options: Any) -> hogwild.Result:
+    options.setdefault("view", "none")
+    if not {"epochs", "steps", "seconds"} & options.keys():
+        options["steps"] = 100
+    before = set(multiprocessing.active_children())
+    try:
+        return hogwild.run(
+            options.pop("make_model", cases.make_model),
+            train_step,
+            cases.data() if data is None else data,
+            **options,
+        )
+    finally:
+        assert set(multiprocessing.active_children()) == before
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_plane_is_found(method: str) -> None:
+    result = run(start_method=method, epochs=60, evaluate=cases.distance)
+    assert result.metrics["distance"] < 1e-2
+    assert [worker.state for worker in result.workers] == ["finished"] * 2
+    assert result.steps == sum(worker.steps for worker in result.workers) == 2 * 5 * 60
+    assert result.points[-1].steps == result.steps
+    assert not result.lost_workers and not result.is_resumed
+    assert result.seconds > 0 and result.steps_per_second > 0
+    assert all(parameter.is_shared() for parameter in result.model.parameters())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [cases.data(), TensorDataset(*cases.data()), [*zip(*cases.data(), strict=True)], cases.batches],
+    ids=["tensors", "rows", "samples", "function"],
+)
+def test_data_may_be(data: Any) -> None:
+    assert run(data=data, steps=200, evaluate=cases.distance).metrics["distance"] < 1e-2
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_optimizers_are_of_each_or_of_all(is_shared: bool) -> None:
+    result = run(
+        make_optimizer=cases.adam, shared_optimizer=is_shared, steps=300, evaluate=cases.distance
+    )
+    assert result.metrics["distance"] < 5e-2
+
+
+def test_workers_share_each_epoch() -> None:
+    shards = hogwild._data.Shards((st.arange(23),), 4, 3, seed=5)
+
+    class Worker:
+        rank = 0
+
+    per_epoch = shards.steps_per_epoch
+    assert per_epoch == 2
+    seen: list[list[int]] = []
+    for rank in range(3):
+        Worker.rank = rank
+        batches = shards.batches(Worker, 0)
+        seen.append([int(i) for _ in range(2 * per_epoch) for i in next(batches)])
+        again = shards.batches(Worker, 3)
+        assert next(again).tolist() == seen[-1][-len(next(shards.batches(Worker, 3))) :]
+    first_epoch = [i for mine in seen for i in mine[: len(mine) // 2]]
+    assert sorted(first_epoch) == list(range(23))
+
+
+# --- workers that die ----------------------------------------------------------------------------
+
+
+def test_the_others_finish_when_a_worker_is_killed(capfd: Any) -> None:
+    result = run(cases.killed_at_10, evaluate=cases.distance)
+    (lost,) = result.lost_workers
+    assert (lost.rank, lost.steps, lost.end) == (0, 10, "killed by SIGKILL")
+    assert result.workers[1].steps == 100
+    assert result.metrics["distance"] < 0.1
+    assert "worker 0 killed by SIGKILL after 10 steps" in capfd.readouterr().err
+
+
+def test_a_killed_worker_is_started_again() -> None:
+    result = run(cases.killed_at_10, on_failure="restart")
+    assert [w.steps for w in result.workers] == [100, 100]
+    assert [w.restarts for w in result.workers] == [1, 0]
+    assert not result.lost_workers
+
+
+def test_restarts_have_an_end() -> None:
+    with pytest.raises(RuntimeError, match="all workers died: worker 0 killed by SIGKILL after 0"):
+        run(cases.always_killed, on_failure="restart", max_restarts=2)
+
+
+def test_one_death_may_stop_all() -> None:
+    with pytest.raises(RuntimeError, match=r"worker 0 \(pid \d+\) killed by SIGKILL"):
+        run(cases.killed_at_10, on_failure="stop", steps=10**9)
+
+
+def test_a_worker_that_raises_shows_where(capfd: Any) -> None:
+    result = run(cases.raises)
+    assert result.lost_workers[0].end == "ended with status 1"
+    assert "LookupError: no such thing" in capfd.readouterr().err
+
+
+def test_a_worker_that_dies_in_an_update_holds_nobody_up(tmp_path: Path) -> None:
+    result = run(
+        cases.killed_inside_an_update,
+        evaluate=cases.distance,
+        folder=tmp_path,
+        checkpoint_every=0.01,
+        on_failure="restart",
+        max_restarts=1,
+    )
+    assert result.workers[1].steps == 100 and "distance" in result.metrics
+
+
+def test_an_evaluation_that_fails_ends_the_run(capfd: Any) -> None:
+    with pytest.raises(RuntimeError, match="the evaluation ended with status 1"):
+        run(evaluate=cases.fails, steps=10**9)
+    assert "LookupError: no score" in capfd.readouterr().err
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+def test_snapshots_are_whole(tmp_path: Path) -> None:
+    result = run(
+        cases.count_up,
+        data=st.zeros(2, 1),
+        make_model=cases.Pair,
+        batch_size=1,
+        seconds=2.0,
+        evaluate=cases.is_whole,
+        folder=tmp_path,
+        checkpoint_every=0.01,
+    )
+    seen = [point.metrics for point in result.points if point.metrics]
+    assert len({metrics["count"] for metrics in seen}) > 3
+    assert all(metrics["whole"] == 1.0 for metrics in seen)
+    saved = st.load(tmp_path / "checkpoint.pt")["model"]
+    assert st.equal(saved["a"], saved["b"])
+
+
+# --- what is written -----------------------------------------------------------------------------
+
+
+def test_curve_goes_to_files(tmp_path: Path) -> None:
+    result = run(evaluate=cases.distance)
+    result.write_csv(tmp_path / "curve.csv")
+    with open(tmp_path / "curve.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[-1].keys() == {"seconds", "steps", "loss", "distance"}
+    assert int(rows[-1]["steps"]) == result.steps
+    pytest.importorskip("matplotlib")
+    result.write_plot(tmp_path / "curve.png", title="a plane")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("view", ["plain", "table", "auto"])
+def test_views_show_workers(view: str, capsys: Any) -> None:
+    if view == "table":
+        pytest.importorskip("rich")
+    run(view=view, evaluate=cases.distance)
+    assert "finished" in capsys.readouterr().out
+
+
+# --- bad arguments -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"workers": 0}, "workers must be at least 1, got 0"),
+        ({"batch_size": -1}, "batch_size must be at least 1, got -1"),
+        ({"epochs": 0}, "epochs must be above 0, got 0"),
+        ({"seconds": float("nan")}, "seconds must be above 0, got nan"),
+        ({"epochs": 1, "steps": 1}, "cannot both be given"),
+        ({"on_failure": "ignore"}, "one of continue, restart, stop, got 'ignore'"),
+        ({"view": "loud"}, "one of auto, table, plain, none, got 'loud'"),
+        ({"data": st.zeros(1, 3)}, "2 workers cannot share 1 samples"),
+        ({"data": cases.batches, "epochs": 1}, "has no epochs"),
+    ],
+)
+def test_refused(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        run(**options)
+
+
+def test_refused_data_and_no_end() -> None:
+    with pytest.raises(TypeError, match="got int"):
+        run(data=3)
+    with pytest.raises(ValueError, match="one of epochs, steps and seconds"):
+        hogwild.run(cases.make_model, cases.squared_error, cases.data())
+
+
+def test_more_workers_than_processors_are_told() -> None:
+    n = len(os.sched_getaffinity(0)) + 1
+    with pytest.warns(UserWarning, match=f"{n} workers for {n - 1} processors"):
+        run(workers=n, steps=3)
