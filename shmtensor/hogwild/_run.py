@@ -401,7 +401,8 @@ class _Run:
         self.evaluator.begin()
 
     def _take_metrics(self, timeout: float) -> None:
-        assert self.evaluator is not None and self._asked is not None
+        assert self.evaluator is not None
+        assert self._asked is not None
         metrics = self.evaluator.result(timeout)
         if metrics is None:
             return
