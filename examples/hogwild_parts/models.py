@@ -29,9 +29,16 @@ def library(name: str) -> Library:
     return Library(name, core, *parts)
 
 
-def build(lib: Library, kind: str, image_shape: tuple[int, int, int], n_classes: int) -> Any:
-    """A classifier of images ``(N, C, H, W)``; the result has scores ``(N, n_classes)``."""
-    nn = lib.nn
+def build(name: str, kind: str, image_shape: tuple[int, int, int], n_classes: int) -> Any:
+    """A classifier of images ``(N, C, H, W)``; the result has scores ``(N, n_classes)``.
+
+    Args:
+        name: ``shmtensor`` or ``torch``.
+        kind: ``mlp`` or ``cnn``.
+        image_shape: ``(C, H, W)``.
+        n_classes: How many labels there are.
+    """
+    nn = library(name).nn
     channels, height, width = image_shape
     if kind == "mlp":
         return nn.Sequential(

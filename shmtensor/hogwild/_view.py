@@ -46,6 +46,8 @@ class _PlainView:
         self._states: list[str] = []
 
     def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        if not self._states:
+            print("worker pids:", *(worker.pid for worker in workers), flush=True)
         states = [worker.state for worker in workers]
         now = time.monotonic()
         if now - self._shown_at < _LINE_EVERY_S and states == self._states:
