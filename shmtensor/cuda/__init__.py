@@ -22,6 +22,7 @@ from shmtensor._absent_devices import (
     refusals,
 )
 from shmtensor._absent_devices import StreamContext as StreamContext
+from shmtensor._absent_devices.answers import *  # noqa: F403
 from shmtensor.cuda import (
     comm as comm,
 )
@@ -87,53 +88,22 @@ class DeferredCudaCallError(Exception):
     """A call that waited for the first use of CUDA has failed. Nothing raises it here."""
 
 
-# --- questions -----------------------------------------------------------------------------------
+class CudaError(RuntimeError):
+    """A call of CUDA's own library has failed. Nothing raises it here.
+
+    Args:
+        code: The number that the library returned.
+    """
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"CUDA error ({code})")
 
 
-def is_available() -> bool:
-    """Return whether there is a CUDA device: False."""
-    return False
+class cudaStatus:
+    """Numbers that calls of CUDA's own library return."""
 
-
-def device_count() -> int:
-    """Return how many CUDA devices there are: 0."""
-    return 0
-
-
-def is_initialized() -> bool:
-    """Return whether CUDA was initialized: False."""
-    return False
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether the current CUDA device computes in bfloat16: False, there is none."""
-    return False
-
-
-def is_tf32_supported() -> bool:
-    """Return whether the current CUDA device has the format TF32: False, there is none."""
-    return False
-
-
-def get_arch_list() -> list[str]:
-    """Return the architectures that there is code for: none."""
-    return []
-
-
-def get_gencode_flags() -> str:
-    """Return the compiler's options for these architectures: none."""
-    return ""
-
-
-def _is_compiled() -> bool:
-    return False
-
-
-def _is_in_bad_fork() -> bool:
-    return False
-
-
-# --- what waits for the first use ----------------------------------------------------------------
+    SUCCESS = 0
+    ERROR_NOT_READY = 34
 
 
 def _lazy_init() -> None:
@@ -141,31 +111,16 @@ def _lazy_init() -> None:
     raise refusal()
 
 
-def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
-    """Call a function as soon as CUDA is initialized, which never happens."""
-
-
-# --- contexts that change the current device -----------------------------------------------------
-
-
-def _no_support() -> RuntimeError:
-    return RuntimeError("PyTorch was compiled without CUDA support")
-
-
 class device(DeviceGuard):
-    """A context in which another device is the current one.
-
-    Args:
-        device: A number, or a device or its name. A negative number, a device without one and None
-            change nothing.
+    """A context in which another CUDA device is the current one.
 
     Raises:
         ValueError: A device of another type.
         RuntimeError: On entering with a number from 0 on; there is no such device.
     """
 
-    def __init__(self, device: Any) -> None:
-        super().__init__(device_number(device, "cuda", optional=True), _no_support)
+    _kind = "cuda"
+    _absence = RuntimeError("PyTorch was compiled without CUDA support")
 
 
 class device_of(device):

@@ -12,6 +12,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from shmtensor._absent_devices import Device, absent_class, refusals
+from shmtensor._absent_devices.memory import (
+    empty_cache,
+    max_memory_allocated,
+    max_memory_reserved,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    refused_pools,
+)
 from shmtensor.cuda._refusal import refusal
 
 _REFUSED = """
@@ -44,29 +54,11 @@ __all__ = [
 
 __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 
+use_mem_pool = refused_pools(refusal)
+
 MemPool = absent_class(
     "MemPool", "torch.cuda", lambda _: RuntimeError("Tried to instantiate dummy base class MemPool")
 )
-
-
-def memory_allocated(device: Device = None) -> int:
-    """Return the bytes that tensors on the device take: 0."""
-    return 0
-
-
-def max_memory_allocated(device: Device = None) -> int:
-    """Return the most bytes that tensors on the device have taken: 0."""
-    return 0
-
-
-def memory_reserved(device: Device = None) -> int:
-    """Return the bytes that the device's allocator holds: 0."""
-    return 0
-
-
-def max_memory_reserved(device: Device = None) -> int:
-    """Return the most bytes that the device's allocator has held: 0."""
-    return 0
 
 
 def memory_cached(device: Device = None) -> int:
@@ -77,16 +69,6 @@ def memory_cached(device: Device = None) -> int:
 def max_memory_cached(device: Device = None) -> int:
     """Return `max_memory_reserved`, whose old name this is: 0."""
     return 0
-
-
-def memory_stats(device: Device = None) -> dict[str, Any]:
-    """Return the allocator's counts: none."""
-    return OrderedDict()
-
-
-def memory_stats_as_nested_dict(device: Device = None) -> dict[str, Any]:
-    """Return the allocator's counts by subject: none."""
-    return {}
 
 
 def host_memory_stats() -> dict[str, Any]:
@@ -104,10 +86,6 @@ def list_gpu_processes(device: Device = None) -> str:
     return "no processes are running"
 
 
-def empty_cache() -> None:
-    """Give memory that the device's allocator keeps back: there is none."""
-
-
 def caching_allocator_enable(value: bool = True) -> None:
     """Switch the device's caching allocator, which is not here: nothing happens."""
 
@@ -115,15 +93,4 @@ def caching_allocator_enable(value: bool = True) -> None:
 @contextlib.contextmanager
 def caching_allocator_disabled() -> Iterator[None]:
     """Switch the device's caching allocator off for a block: nothing happens."""
-    yield
-
-
-@contextlib.contextmanager
-def use_mem_pool(pool: Any, device: Device = None) -> Iterator[None]:
-    """Take the memory of a block from a pool.
-
-    Raises:
-        AssertionError: On entering; there is no device.
-    """
-    raise refusal()
     yield

@@ -9,7 +9,6 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from shmtensor import _C
@@ -21,6 +20,24 @@ from shmtensor._absent_devices import (
     refusals,
 )
 from shmtensor._absent_devices import StreamContext as StreamContext
+from shmtensor._absent_devices.answers import (  # noqa: F401 - names of the namespace
+    _is_compiled,
+    _is_in_bad_fork,
+    _lazy_call,
+    device_count,
+    is_available,
+    is_initialized,
+)
+from shmtensor._absent_devices.memory import max_memory_allocated, memory_allocated
+from shmtensor._absent_devices.random import (
+    get_rng_state_all,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state_all,
+    states_of,
+)
 
 # What the error calls what was asked for.
 _REFUSED = {
@@ -40,6 +57,31 @@ _REFUSED = {
     "synchronize": "getCurrentDevice",
 }
 
+__all__ = [
+    "MTIAGraph",
+    "device",
+    "device_count",
+    "get_rng_state",
+    "get_rng_state_all",
+    "init",
+    "initial_seed",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "memory_allocated",
+    "memory_stats",
+    "reset_peak_memory_stats",
+    "seed",
+    "seed_all",
+    "set_device",
+    "set_rng_state",
+    "set_rng_state_all",
+    *_REFUSED,
+]
+
 default_generators: tuple[_C.Generator, ...] = ()
 
 
@@ -53,6 +95,8 @@ def _not_compiled() -> AssertionError:
 
 __getattr__, __dir__ = refusals(__name__, _REFUSED, _refusal)
 
+initial_seed, get_rng_state, _ = states_of("mtia", _not_compiled)
+
 MTIAGraph = absent_class("MTIAGraph", "torch.mtia", lambda _: _refusal("mtiagraphCreate"))
 Event = absent_class("Event", "torch.mtia", lambda _: _refusal("createEvent"))
 Stream = absent_class("Stream", "torch.mtia", lambda _: _refusal("createStream"))
@@ -60,24 +104,6 @@ Stream = absent_class("Stream", "torch.mtia", lambda _: _refusal("createStream")
 
 class DeferredMtiaCallError(Exception):
     """A call that waited for the first use of MTIA has failed. Nothing raises it here."""
-
-
-# --- questions -----------------------------------------------------------------------------------
-
-
-def is_available() -> bool:
-    """Return whether there is an MTIA device: False."""
-    return False
-
-
-def device_count() -> int:
-    """Return how many MTIA devices there are: 0."""
-    return 0
-
-
-def is_initialized() -> bool:
-    """Return whether MTIA was initialized: False."""
-    return False
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
@@ -90,29 +116,8 @@ def memory_stats(device: Device = None) -> dict[str, Any]:
     return {}
 
 
-def memory_allocated(device: Device = None) -> int:
-    """Return the bytes that tensors on the device take: 0."""
-    return 0
-
-
-def max_memory_allocated(device: Device = None) -> int:
-    """Return the most bytes that tensors on the device have taken: 0."""
-    return 0
-
-
 def reset_peak_memory_stats(device: Device = None) -> None:
     """Forget the most bytes that were taken: nothing happens."""
-
-
-def _is_compiled() -> bool:
-    return False
-
-
-def _is_in_bad_fork() -> bool:
-    return False
-
-
-# --- what waits for the first use ----------------------------------------------------------------
 
 
 def init() -> NoReturn:
@@ -120,91 +125,25 @@ def init() -> NoReturn:
     raise _not_compiled()
 
 
+def set_rng_state(new_state: Any, device: Device = "mtia") -> NoReturn:
+    """Raise RuntimeError: there is no device to set the state of."""
+    raise _refusal("getCurrentDevice")
+
+
 def _lazy_init() -> NoReturn:
     raise _not_compiled()
 
 
-def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
-    """Call a function as soon as MTIA is initialized, which never happens."""
-
-
-# --- seeds and states ----------------------------------------------------------------------------
-
-
-def manual_seed(seed: int) -> None:
-    """Seed the generator of the current device: there is none, and nothing happens.
-
-    Raises:
-        ValueError: *seed* is no number.
-    """
-    int(seed)
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices: there are none, and nothing happens.
-
-    Raises:
-        ValueError: *seed* is no number.
-    """
-    int(seed)
-
-
-def seed() -> None:
-    """Seed the generator of the current device with a random number: there is none."""
-
-
-def seed_all() -> None:
-    """Seed the generators of all devices with random numbers: there are none."""
-
-
-def initial_seed() -> NoReturn:
-    """Raise AssertionError: there is no device that has a seed."""
-    raise _not_compiled()
-
-
-def get_rng_state(device: Device = "mtia") -> NoReturn:
-    """Raise AssertionError: there is no device that has a state."""
-    raise _not_compiled()
-
-
-def set_rng_state(new_state: Any, device: Device = "mtia") -> NoReturn:
-    """Raise AssertionError: there is no device to set the state of."""
-    raise _not_compiled()
-
-
-def get_rng_state_all() -> list[Any]:
-    """Return the states of all devices' generators: none."""
-    return []
-
-
-def set_rng_state_all(new_states: list[Any]) -> None:
-    """Set the states of all devices' generators.
-
-    Raises:
-        AssertionError: There is a state, but no device.
-    """
-    if new_states:
-        raise _not_compiled()
-
-
-# --- contexts that change the current device -----------------------------------------------------
-
-
 class device(DeviceGuard):
-    """A context in which another device is the current one.
-
-    Args:
-        device: A number, or a device or its name. A negative number, a device without one and None
-            change nothing.
+    """A context in which another MTIA device is the current one.
 
     Raises:
         ValueError: A device of another type.
         RuntimeError: On entering with a number from 0 on; there is no such device.
     """
 
-    def __init__(self, device: Any) -> None:
-        number = device_number(device, "mtia", optional=True)
-        super().__init__(number, lambda: _refusal("exchangeDevice"))
+    _kind = "mtia"
+    _absence = _refusal("exchangeDevice")
 
 
 def set_device(device: Device) -> None:

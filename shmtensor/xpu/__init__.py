@@ -9,12 +9,12 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._absent_devices import Device, DeviceGuard, device_number, refusals
+from shmtensor._absent_devices import Device, DeviceGuard, refusals
 from shmtensor._absent_devices import StreamContext as StreamContext
+from shmtensor._absent_devices.answers import *  # noqa: F403
 from shmtensor.xpu import graphs as graphs
 from shmtensor.xpu import memory as memory
 from shmtensor.xpu import random as random
@@ -36,76 +36,21 @@ __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 default_generators: tuple[_C.Generator, ...] = ()
 
 
-def is_available() -> bool:
-    """Return whether there is an XPU device: False."""
-    return False
-
-
-def device_count() -> int:
-    """Return how many XPU devices there are: 0."""
-    return 0
-
-
-def is_initialized() -> bool:
-    """Return whether XPU was initialized: False."""
-    return False
-
-
-def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return whether the current XPU device computes in bfloat16: False, there is none."""
-    return False
-
-
-def is_tf32_supported() -> bool:
-    """Return whether the current XPU device has the format TF32: False, there is none."""
-    return False
-
-
-def get_arch_list() -> list[str]:
-    """Return the architectures that there is code for: none."""
-    return []
-
-
-def get_gencode_flags() -> str:
-    """Return the compiler's options for these architectures: none."""
-    return ""
-
-
-def _is_compiled() -> bool:
-    return False
-
-
-def _is_in_bad_fork() -> bool:
-    return False
-
-
 def _lazy_init() -> None:
     """Raise AssertionError, as everything that needs a device does."""
     raise refusal()
 
 
-def _lazy_call(callable: Callable[[], Any], **kwargs: Any) -> None:
-    """Call a function as soon as XPU is initialized, which never happens."""
-
-
-def _no_support() -> NotImplementedError:
-    return NotImplementedError("PyTorch was compiled without XPU support")
-
-
 class device(DeviceGuard):
-    """A context in which another device is the current one.
-
-    Args:
-        device: A number, or a device or its name. A negative number, a device without one and None
-            change nothing.
+    """A context in which another XPU device is the current one.
 
     Raises:
         ValueError: A device of another type.
         NotImplementedError: On entering with a number from 0 on; there is no such device.
     """
 
-    def __init__(self, device: Any) -> None:
-        super().__init__(device_number(device, "xpu", optional=True), _no_support)
+    _kind = "xpu"
+    _absence = NotImplementedError("PyTorch was compiled without XPU support")
 
 
 class device_of(device):

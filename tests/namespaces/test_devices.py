@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import warnings
 from typing import Any
 
@@ -54,6 +55,14 @@ m.cuda.stream(None).__enter__()
 m.cuda.nvtx.range_push('a')
 m.cuda.nvtx.mark('a')
 m.cuda.nope
+(m.cuda.cudaStatus.SUCCESS, m.cuda.cudaStatus.ERROR_NOT_READY, issubclass(m.cuda.CudaError, RuntimeError))
+(m.mtia.memory_allocated(), m.mtia.max_memory_allocated(), m.mtia.get_rng_state_all())
+m.mtia.set_rng_state_all([m.ones(1)])
+m.mtia.set_rng_state(m.ones(1))
+m.cuda.set_rng_state_all([m.ones(1)])
+m.cuda.set_rng_state(m.ones(1))
+m.xpu.set_rng_state_all([m.ones(1)])
+m.xpu.set_rng_state(m.ones(1))
 m.ones(1).cuda()
 (m.xpu.is_available(), m.xpu.device_count(), m.xpu.is_initialized(), m.xpu.get_arch_list())
 m.xpu.manual_seed_all(3)
@@ -165,3 +174,21 @@ def test_smaller_modules_refuse_their_functions(module: str) -> None:
             continue
         with pytest.raises(AssertionError, match="CUDA"):
             getattr(found, name)()
+
+
+@pytest.mark.parametrize("name", ["cuda", "xpu", "mtia"])
+def test_states_of_generators_name_their_device(name: str) -> None:
+    module = importlib.import_module(f"shmtensor.{name}")
+    for function in (module.get_rng_state, module.set_rng_state):
+        assert inspect.signature(function).parameters["device"].default == name
+    with pytest.raises(AssertionError, match=f"not compiled with {name.upper()} enabled"):
+        module.get_rng_state()
+    assert module.get_rng_state_all() == []
+
+
+@pytest.mark.parametrize("name", ["cuda", "xpu", "mtia"])
+def test_states_saved_elsewhere_are_taken_in_silence(name: str) -> None:
+    module = importlib.import_module(f"shmtensor.{name}")
+    module.set_rng_state_all([T.ones(1)])
+    if name != "mtia":
+        module.set_rng_state(T.ones(1))

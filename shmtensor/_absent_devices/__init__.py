@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from shmtensor import _C
 from shmtensor._utils import _get_device_index
@@ -96,19 +96,27 @@ def device_number(device: Device, kind: str, optional: bool = False) -> int:
 class DeviceGuard:
     """A context in which another device is the current one: none can be, but "as it is" may.
 
+    A subclass says the type of its device and, as ``_absence``, the exception on entering with a
+    number from 0 on.
+
     Args:
-        index: A negative number changes nothing.
-        refusal: Makes the exception for other numbers.
+        device: A number, or a device or its name. A negative number, a device without one and None
+            change nothing.
+
+    Raises:
+        ValueError: A device of another type.
     """
 
-    def __init__(self, index: int, refusal: Callable[[], Exception]) -> None:
-        self.idx = index
+    _kind: ClassVar[str]
+    _absence: ClassVar[Exception]
+
+    def __init__(self, device: Any) -> None:
+        self.idx = device_number(device, self._kind, optional=True)
         self.prev_idx = -1
-        self._refusal = refusal
 
     def __enter__(self) -> None:
         if self.idx >= 0:
-            raise self._refusal()
+            raise type(self._absence)(*self._absence.args)
 
     def __exit__(
         self,
