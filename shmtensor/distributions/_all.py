@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shmtensor.distributions import transforms
 from shmtensor.distributions.bernoulli import Bernoulli as Bernoulli
 from shmtensor.distributions.beta import Beta as Beta
 from shmtensor.distributions.binomial import Binomial as Binomial
@@ -53,66 +54,7 @@ from shmtensor.distributions.studentT import StudentT as StudentT
 from shmtensor.distributions.transformed_distribution import (
     TransformedDistribution as TransformedDistribution,
 )
-from shmtensor.distributions.transforms import (
-    AbsTransform as AbsTransform,
-)
-from shmtensor.distributions.transforms import (
-    AffineTransform as AffineTransform,
-)
-from shmtensor.distributions.transforms import (
-    CatTransform as CatTransform,
-)
-from shmtensor.distributions.transforms import (
-    ComposeTransform as ComposeTransform,
-)
-from shmtensor.distributions.transforms import (
-    CorrCholeskyTransform as CorrCholeskyTransform,
-)
-from shmtensor.distributions.transforms import (
-    CumulativeDistributionTransform as CumulativeDistributionTransform,
-)
-from shmtensor.distributions.transforms import (
-    ExpTransform as ExpTransform,
-)
-from shmtensor.distributions.transforms import (
-    IndependentTransform as IndependentTransform,
-)
-from shmtensor.distributions.transforms import (
-    LowerCholeskyTransform as LowerCholeskyTransform,
-)
-from shmtensor.distributions.transforms import (
-    PositiveDefiniteTransform as PositiveDefiniteTransform,
-)
-from shmtensor.distributions.transforms import (
-    PowerTransform as PowerTransform,
-)
-from shmtensor.distributions.transforms import (
-    ReshapeTransform as ReshapeTransform,
-)
-from shmtensor.distributions.transforms import (
-    SigmoidTransform as SigmoidTransform,
-)
-from shmtensor.distributions.transforms import (
-    SoftmaxTransform as SoftmaxTransform,
-)
-from shmtensor.distributions.transforms import (
-    SoftplusTransform as SoftplusTransform,
-)
-from shmtensor.distributions.transforms import (
-    StackTransform as StackTransform,
-)
-from shmtensor.distributions.transforms import (
-    StickBreakingTransform as StickBreakingTransform,
-)
-from shmtensor.distributions.transforms import (
-    TanhTransform as TanhTransform,
-)
-from shmtensor.distributions.transforms import (
-    Transform as Transform,
-)
-from shmtensor.distributions.transforms import (
-    identity_transform as identity_transform,
-)
+from shmtensor.distributions.transforms import *  # noqa: F403
 from shmtensor.distributions.uniform import Uniform as Uniform
 from shmtensor.distributions.von_mises import VonMises as VonMises
 from shmtensor.distributions.weibull import Weibull as Weibull
@@ -166,24 +108,5 @@ __all__ = [
     "VonMises",
     "Weibull",
     "Wishart",
-    "AbsTransform",
-    "AffineTransform",
-    "CatTransform",
-    "ComposeTransform",
-    "CorrCholeskyTransform",
-    "CumulativeDistributionTransform",
-    "ExpTransform",
-    "IndependentTransform",
-    "LowerCholeskyTransform",
-    "PositiveDefiniteTransform",
-    "PowerTransform",
-    "ReshapeTransform",
-    "SigmoidTransform",
-    "SoftplusTransform",
-    "TanhTransform",
-    "SoftmaxTransform",
-    "StackTransform",
-    "StickBreakingTransform",
-    "Transform",
-    "identity_transform",
 ]
+__all__ += transforms.__all__

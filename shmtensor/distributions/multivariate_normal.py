@@ -10,8 +10,12 @@ import shmtensor
 from shmtensor import Size
 from shmtensor._tensor import Tensor
 from shmtensor.distributions import constraints
+from shmtensor.distributions._covariance import CovarianceParameters, given_matrix
+from shmtensor.distributions._covariance import (
+    _precision_to_scale_tril as _precision_to_scale_tril,  # where torch has it
+)
 from shmtensor.distributions.distribution import Distribution
-from shmtensor.distributions.utils import _standard_normal, lazy_property
+from shmtensor.distributions.utils import _standard_normal
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,25 +54,7 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
     return _solve_triangular(bL, bx).pow(2).sum(-1)
 
 
-def _precision_to_scale_tril(P: Tensor) -> Tensor:
-    """The Cholesky factor of the inverse, without inverting the matrix itself.
-
-    With the order of rows and columns turned round, the factor of P is an upper triangular U with
-    ``P = U U^T``; so ``P^-1 = U^-T U^-1``, and ``U^-T`` is lower triangular.
-    """
-    turned = shmtensor.linalg.cholesky(P.flip((-2, -1)))
-    upper = turned.flip((-2, -1))
-    eye = shmtensor.eye(P.shape[-1], dtype=P.dtype, device=P.device)
-    return shmtensor.linalg.solve_triangular(upper.mT, eye, upper=False)
-
-
-def given_matrix(**matrices: Any) -> tuple[str, Any] | None:
-    """Name and value of the one matrix that is not None; None if there is none or several."""
-    given = [(name, value) for name, value in matrices.items() if value is not None]
-    return given[0] if len(given) == 1 else None
-
-
-class MultivariateNormal(Distribution):
+class MultivariateNormal(CovarianceParameters, Distribution):
     """Vectors whose elements, and all their sums, are normal.
 
     Exactly one of the three matrices is given; ``scale_tril`` is what is calculated with.
@@ -103,17 +89,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        given = given_matrix(
-            covariance_matrix=covariance_matrix,
-            precision_matrix=precision_matrix,
-            scale_tril=scale_tril,
-        )
-        if given is None:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = given
+        name, matrix = given_matrix(covariance_matrix, precision_matrix, scale_tril, ValueError)
         if matrix.dim() < 2:
             raise ValueError(
                 f"{'scale_tril matrix' if name == 'scale_tril' else name} must be at least "
@@ -123,13 +99,7 @@ class MultivariateNormal(Distribution):
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         self.loc = loc.expand((*batch_shape, -1))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        # The given matrix as it was: batch dimensions of it that loc alone has cost nothing.
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril: Tensor = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = shmtensor.linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._keep_factor(name, matrix)
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Self:
         parameters = {"loc": 1, "covariance_matrix": 2, "scale_tril": 2, "precision_matrix": 2}
@@ -140,31 +110,6 @@ class MultivariateNormal(Distribution):
             parameters,
             kept=["_unbroadcasted_scale_tril"],
         )
-
-    def _square(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    if TYPE_CHECKING:
-        scale_tril: Tensor
-        covariance_matrix: Tensor
-        precision_matrix: Tensor
-    else:
-
-        @lazy_property
-        def scale_tril(self) -> Tensor:
-            """Cholesky factor of the covariance."""
-            return self._square(self._unbroadcasted_scale_tril)
-
-        @lazy_property
-        def covariance_matrix(self) -> Tensor:
-            """Covariance."""
-            factor = self._unbroadcasted_scale_tril
-            return self._square(factor @ factor.mT)
-
-        @lazy_property
-        def precision_matrix(self) -> Tensor:
-            """Inverse of the covariance."""
-            return self._square(shmtensor.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:
@@ -183,10 +128,6 @@ class MultivariateNormal(Distribution):
         shape = self._extended_shape(sample_shape)
         noise = _standard_normal(shape, dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, noise)
-
-    def _half_log_det(self) -> Tensor:
-        """Half of the logarithm of the covariance's determinant."""
-        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

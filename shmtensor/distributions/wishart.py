@@ -11,10 +11,9 @@ import shmtensor
 from shmtensor import Size
 from shmtensor._tensor import Tensor
 from shmtensor.distributions import constraints
+from shmtensor.distributions._covariance import CovarianceParameters, given_matrix
 from shmtensor.distributions.chi2 import Chi2
 from shmtensor.distributions.exp_family import ExponentialFamily
-from shmtensor.distributions.multivariate_normal import _precision_to_scale_tril, given_matrix
-from shmtensor.distributions.utils import lazy_property
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Wishart"]
 
 
-class Wishart(ExponentialFamily):
+class Wishart(CovarianceParameters, ExponentialFamily):
     """Positive definite matrices: sums of *df* products ``x x^T`` of normal vectors.
 
     Exactly one of the three matrices is given; ``scale_tril`` is what is calculated with.
@@ -56,17 +55,7 @@ class Wishart(ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        given = given_matrix(
-            covariance_matrix=covariance_matrix,
-            precision_matrix=precision_matrix,
-            scale_tril=scale_tril,
-        )
-        if given is None:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may be "
-                "specified."
-            )
-        name, matrix = given
+        name, matrix = given_matrix(covariance_matrix, precision_matrix, scale_tril, AssertionError)
         if matrix.dim() < 2:
             raise ValueError(
                 "scale_tril must be at least two-dimensional, with optional leading batch "
@@ -82,12 +71,7 @@ class Wishart(ExponentialFamily):
         if (self.df <= n - 1).any():
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        if name == "scale_tril":
-            self._unbroadcasted_scale_tril: Tensor = matrix
-        elif name == "covariance_matrix":
-            self._unbroadcasted_scale_tril = shmtensor.linalg.cholesky(matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._keep_factor(name, matrix)
         self._dist_chi2 = self._diagonal_squares(n)
         if (self.df < n).any():
             warnings.warn(
@@ -118,31 +102,6 @@ class Wishart(ExponentialFamily):
         )
         new._dist_chi2 = new._diagonal_squares(self._event_shape[-1])
         return new  # type: ignore[no-any-return]
-
-    def _square(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    if TYPE_CHECKING:
-        scale_tril: Tensor
-        covariance_matrix: Tensor
-        precision_matrix: Tensor
-    else:
-
-        @lazy_property
-        def scale_tril(self) -> Tensor:
-            """Cholesky factor of the vectors' covariance."""
-            return self._square(self._unbroadcasted_scale_tril)
-
-        @lazy_property
-        def covariance_matrix(self) -> Tensor:
-            """The vectors' covariance."""
-            factor = self._unbroadcasted_scale_tril
-            return self._square(factor @ factor.mT)
-
-        @lazy_property
-        def precision_matrix(self) -> Tensor:
-            """Inverse of the vectors' covariance."""
-            return self._square(shmtensor.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _per_matrix(self, value: Tensor) -> Tensor:
         return value.unsqueeze(-1).unsqueeze(-1)
@@ -199,24 +158,20 @@ class Wishart(ExponentialFamily):
             sample = shmtensor.where(self._per_matrix(singular), again, sample)
         return sample
 
-    def _log_det(self) -> Tensor:
-        """Half of the logarithm of the covariance's determinant."""
-        return self._unbroadcasted_scale_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
         df, n = self.df, self._event_shape[-1]
         solved = shmtensor.cholesky_solve(value, self._unbroadcasted_scale_tril)
         trace = solved.diagonal(dim1=-2, dim2=-1).sum(-1)
-        log_norm = df * (n * math.log(2) / 2 + self._log_det()) + shmtensor.mvlgamma(df / 2, n)
+        log_norm = df * (n * math.log(2) / 2 + self._half_log_det()) + shmtensor.mvlgamma(df / 2, n)
         return (df - n - 1) / 2 * shmtensor.linalg.slogdet(value).logabsdet - trace / 2 - log_norm
 
     def entropy(self) -> Tensor:
         df, n = self.df, self._event_shape[-1]
         fewer = shmtensor.arange(n, dtype=df.dtype, device=df.device)
         digammas = (df / 2).unsqueeze(-1).sub(fewer / 2).digamma().sum(-1)
-        log_scale = n * math.log(2) / 2 + self._log_det()
+        log_scale = n * math.log(2) / 2 + self._half_log_det()
         return (
             (n + 1) * log_scale
             + shmtensor.mvlgamma(df / 2, n)

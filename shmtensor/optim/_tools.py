@@ -155,6 +155,14 @@ def _check_betas(betas: Any) -> None:
             raise ValueError(f"Invalid beta parameter at index {i}: {betas[i]}")
 
 
+def _check_adam_options(lr: Any, betas: Any, eps: Any, weight_decay: Any) -> None:
+    """Raise unless the options of ``Adam`` and what is derived from it are in their ranges."""
+    _check_lr(lr)
+    _check_not_negative(eps, "Invalid epsilon value: {}")
+    _check_betas(betas)
+    _check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+
+
 def _refuse_capturable(
     capturable: bool,
     foreach: bool | None,

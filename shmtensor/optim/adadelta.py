@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
@@ -15,18 +15,16 @@ from shmtensor.optim._tools import (
     _check_steps,
     _in_one_call,
     _Lists5,
-    _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta", "adadelta"]
 
 
-class Adadelta(Optimizer):
+class Adadelta(ListOptimizer):
     """Steps as long as the last steps were, over as large as the last gradients were.
 
     With a decay rate r::
@@ -53,6 +51,9 @@ class Adadelta(Optimizer):
     Source:
         torch.optim.Adadelta; Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
     """
+
+    _entries = ("square_avg", "acc_delta", "step")
+    _no_sparse = "Adadelta does not support sparse gradients"
 
     def __init__(
         self,
@@ -84,57 +85,15 @@ class Adadelta(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(foreach=None, maximize=False, differentiable=False, capturable=False)
-
-    def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
-        state = self.state[param]
-        if state:
-            return
-        state["step"] = _new_scalar()
-        state["square_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-        state["acc_delta"] = shmtensor.zeros_like(param, requires_grad=False)
-
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        square_avgs: list[Tensor],
-        acc_deltas: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "square_avg": square_avgs,
-            "acc_delta": acc_deltas,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "Adadelta does not support sparse gradients"
+    def _step_on(self, group: dict[str, Any], lists: _Lists5, **common: Any) -> None:
+        adadelta(
+            *lists,
+            lr=group["lr"],
+            rho=group["rho"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            **common,
         )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists5 = [], [], [], [], []
-            has_complex = self._init_group(group, *lists)
-            adadelta(
-                *lists,
-                lr=group["lr"],
-                rho=group["rho"],
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                maximize=group["maximize"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def adadelta(

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
-    _check_betas,
+    _check_adam_options,
     _check_fused_option,
-    _check_lr,
-    _check_not_negative,
     _check_scaling,
     _check_steps,
     _device_dtype_check_for_fused,
     _get_value,
     _in_one_call,
     _Lists6,
-    _new_scalar,
     _quotient,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["Adam", "adam"]
 
 
-class Adam(Optimizer):
+class Adam(ListOptimizer):
     """Steps of a size that follows from the first two moments of the gradient.
 
     With decay rates b1, b2 and counting steps t from 1::
@@ -66,6 +63,15 @@ class Adam(Optimizer):
         et al., "On the convergence of Adam and beyond", 2018.
     """
 
+    _entries = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq", "step")
+    _entry_options: ClassVar[dict[str, str]] = {"max_exp_avg_sq": "amsgrad"}
+    _later_options: ClassVar[dict[str, Any]] = {
+        "amsgrad": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
+    _no_sparse = "Adam does not support sparse gradients, please consider SparseAdam instead"
+
     def __init__(
         self,
         params: ParamsT,
@@ -87,10 +93,7 @@ class Adam(Optimizer):
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
-        _check_lr(lr)
-        _check_not_negative(eps, "Invalid epsilon value: {}")
-        _check_betas(betas)
-        _check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        _check_adam_options(lr, betas, eps, weight_decay)
         kinds = [isinstance(beta, Tensor) for beta in (betas[0], betas[1])]
         if kinds[0] != kinds[1]:
             raise ValueError("betas must be either both floats or both Tensors")
@@ -119,57 +122,22 @@ class Adam(Optimizer):
         super().__init__(params, defaults)
         _check_fused_option(self, fused, foreach, differentiable)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(
-            amsgrad=False,
-            maximize=False,
-            foreach=None,
-            capturable=False,
-            differentiable=False,
-            decoupled_weight_decay=False,
-            fused=None,
-        )
-
     def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
-        state = self.state[param]
-        if state:
-            return
         if group["fused"]:
             _device_dtype_check_for_fused(param)
-        state["step"] = _new_scalar(is_fused=group["fused"])
-        state["exp_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-        state["exp_avg_sq"] = shmtensor.zeros_like(param, requires_grad=False)
-        if group["amsgrad"]:
-            state["max_exp_avg_sq"] = shmtensor.zeros_like(param, requires_grad=False)
+        super()._init_state(group, param)
 
     def _init_group(
         self,
         group: dict[str, Any],
         params_with_grad: list[Tensor],
         grads: list[Tensor],
-        exp_avgs: list[Tensor],
-        exp_avg_sqs: list[Tensor],
-        max_exp_avg_sqs: list[Tensor],
-        state_steps: list[Tensor],
+        *lists: list[Any],
     ) -> bool:
         """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "exp_avg": exp_avgs,
-            "exp_avg_sq": exp_avg_sqs,
-            "step": state_steps,
-        }
-        if group["amsgrad"]:
-            wanted["max_exp_avg_sq"] = max_exp_avg_sqs
-        has_complex = self._collect(
-            group,
-            params_with_grad,
-            grads,
-            wanted,
-            "Adam does not support sparse gradients, please consider SparseAdam instead",
-        )
-        lr = group["lr"]
-        if group["differentiable"] and any(step.requires_grad for step in state_steps):
+        has_complex = super()._init_group(group, params_with_grad, grads, *lists)
+        lr, steps = group["lr"], lists[-1]
+        if group["differentiable"] and any(step.requires_grad for step in steps):
             raise RuntimeError("`requires_grad` is not supported for `step` in differentiable mode")
         if group["foreach"] and isinstance(lr, Tensor) and not group["capturable"]:
             raise RuntimeError(
@@ -177,33 +145,22 @@ class Adam(Optimizer):
             )
         return has_complex
 
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists6 = [], [], [], [], [], []
-            beta1, beta2 = group["betas"]
-            has_complex = self._init_group(group, *lists)
-            adam(
-                *lists,
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                fused=group["fused"],
-                grad_scale=getattr(self, "grad_scale", None),
-                found_inf=getattr(self, "found_inf", None),
-                has_complex=has_complex,
-                decoupled_weight_decay=group["decoupled_weight_decay"],
-                amsgrad=group["amsgrad"],
-                beta1=beta1,
-                beta2=beta2,
-                lr=group["lr"],
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-                maximize=group["maximize"],
-            )
-        return loss
+    def _step_on(self, group: dict[str, Any], lists: _Lists6, **common: Any) -> None:
+        beta1, beta2 = group["betas"]
+        adam(
+            *lists,
+            fused=group["fused"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            amsgrad=group["amsgrad"],
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            **common,
+        )
 
 
 def adam(

@@ -7,27 +7,24 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
-    _check_betas,
-    _check_lr,
-    _check_not_negative,
+    _check_adam_options,
     _check_steps,
     _in_one_call,
     _Lists5,
-    _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["Adamax", "adamax"]
 
 
-class Adamax(Optimizer):
+class Adamax(ListOptimizer):
     """``Adam`` that divides by a decaying maximum of the gradients.
 
     With decay rates b1, b2 and counting steps t from 1::
@@ -54,6 +51,9 @@ class Adamax(Optimizer):
         torch.optim.Adamax; Kingma, Ba, "Adam: a method for stochastic optimization", 2015.
     """
 
+    _entries = ("exp_avg", "exp_inf", "step")
+    _no_sparse = "Adamax does not support sparse gradients"
+
     def __init__(
         self,
         params: ParamsT,
@@ -67,10 +67,7 @@ class Adamax(Optimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        _check_lr(lr)
-        _check_not_negative(eps, "Invalid epsilon value: {}")
-        _check_betas(betas)
-        _check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        _check_adam_options(lr, betas, eps, weight_decay)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -83,59 +80,17 @@ class Adamax(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(foreach=None, maximize=False, differentiable=False, capturable=False)
-
-    def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
-        state = self.state[param]
-        if state:
-            return
-        state["step"] = _new_scalar()
-        state["exp_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-        state["exp_inf"] = shmtensor.zeros_like(param, requires_grad=False)
-
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        exp_avgs: list[Tensor],
-        exp_infs: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "exp_avg": exp_avgs,
-            "exp_inf": exp_infs,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "Adamax does not support sparse gradients"
+    def _step_on(self, group: dict[str, Any], lists: _Lists5, **common: Any) -> None:
+        beta1, beta2 = group["betas"]
+        adamax(
+            *lists,
+            eps=group["eps"],
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            **common,
         )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists5 = [], [], [], [], []
-            beta1, beta2 = group["betas"]
-            has_complex = self._init_group(group, *lists)
-            adamax(
-                *lists,
-                eps=group["eps"],
-                beta1=beta1,
-                beta2=beta2,
-                lr=group["lr"],
-                weight_decay=group["weight_decay"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                maximize=group["maximize"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def adamax(

@@ -7,6 +7,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
@@ -15,18 +16,18 @@ from shmtensor.optim._tools import (
     _check_steps,
     _get_value,
     _in_one_call,
+    _Lists6,
     _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["ASGD", "asgd"]
 
 
-class ASGD(Optimizer):
+class ASGD(ListOptimizer):
     """Shrinking steps, and an average of where they led.
 
     With the step size s (lr at first) and counting steps t from 1::
@@ -58,6 +59,9 @@ class ASGD(Optimizer):
         1992.
     """
 
+    _entries = ("ax", "mu", "eta", "step")
+    _no_sparse = "ASGD does not support sparse gradients"
+
     def __init__(
         self,
         params: ParamsT,
@@ -86,10 +90,6 @@ class ASGD(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(foreach=None, maximize=False, differentiable=False, capturable=False)
-
     def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
         state = self.state[param]
         if state:
@@ -99,58 +99,16 @@ class ASGD(Optimizer):
         state["mu"] = _new_scalar(1.0)
         state["ax"] = shmtensor.zeros_like(param, requires_grad=False)
 
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        mus: list[Tensor],
-        axs: list[Tensor],
-        etas: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "mu": mus,
-            "ax": axs,
-            "eta": etas,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "ASGD does not support sparse gradients"
+    def _step_on(self, group: dict[str, Any], lists: _Lists6, **common: Any) -> None:
+        asgd(
+            *lists,
+            lambd=group["lambd"],
+            lr=group["lr"],
+            t0=group["t0"],
+            alpha=group["alpha"],
+            weight_decay=group["weight_decay"],
+            **common,
         )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            params: list[Tensor] = []
-            grads: list[Tensor] = []
-            mus: list[Tensor] = []
-            axs: list[Tensor] = []
-            etas: list[Tensor] = []
-            steps: list[Tensor] = []
-            has_complex = self._init_group(group, params, grads, mus, axs, etas, steps)
-            asgd(
-                params,
-                grads,
-                axs,
-                mus,
-                etas,
-                steps,
-                lambd=group["lambd"],
-                lr=group["lr"],
-                t0=group["t0"],
-                alpha=group["alpha"],
-                weight_decay=group["weight_decay"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                maximize=group["maximize"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def asgd(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
-    _check_betas,
-    _check_lr,
+    _check_adam_options,
     _check_not_negative,
     _check_steps,
     _get_value,
@@ -22,14 +22,13 @@ from shmtensor.optim._tools import (
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["NAdam", "nadam"]
 
 
-class NAdam(Optimizer):
+class NAdam(ListOptimizer):
     """``Adam`` that looks ahead, with a momentum that grows towards b1.
 
     With decay rates b1, b2, a momentum decay d and counting steps t from 1::
@@ -62,6 +61,10 @@ class NAdam(Optimizer):
         torch.optim.NAdam; Dozat, "Incorporating Nesterov momentum into Adam", 2016.
     """
 
+    _entries = ("exp_avg", "exp_avg_sq", "mu_product", "step")
+    _later_options: ClassVar[dict[str, Any]] = {"decoupled_weight_decay": False}
+    _no_sparse = "NAdam does not support sparse gradients"
+
     def __init__(
         self,
         params: ParamsT,
@@ -77,10 +80,7 @@ class NAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        _check_lr(lr)
-        _check_not_negative(eps, "Invalid epsilon value: {}")
-        _check_betas(betas)
-        _check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        _check_adam_options(lr, betas, eps, weight_decay)
         _check_not_negative(momentum_decay, "Invalid momentum_decay value: {}")
         defaults = {
             "lr": lr,
@@ -98,13 +98,6 @@ class NAdam(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._complete_groups(
-            maximize=False,
-            foreach=None,
-            capturable=False,
-            differentiable=False,
-            decoupled_weight_decay=False,
-        )
         for entry in self.state.values():
             if "mu_product" in entry and not isinstance(entry["mu_product"], Tensor):
                 entry["mu_product"] = _new_scalar(float(entry["mu_product"]))
@@ -118,51 +111,19 @@ class NAdam(Optimizer):
         state["exp_avg"] = shmtensor.zeros_like(param, requires_grad=False)
         state["exp_avg_sq"] = shmtensor.zeros_like(param, requires_grad=False)
 
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        exp_avgs: list[Tensor],
-        exp_avg_sqs: list[Tensor],
-        mu_products: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "exp_avg": exp_avgs,
-            "exp_avg_sq": exp_avg_sqs,
-            "mu_product": mu_products,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "NAdam does not support sparse gradients"
+    def _step_on(self, group: dict[str, Any], lists: _Lists6, **common: Any) -> None:
+        beta1, beta2 = group["betas"]
+        nadam(
+            *lists,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            momentum_decay=group["momentum_decay"],
+            eps=group["eps"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            **common,
         )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists6 = [], [], [], [], [], []
-            beta1, beta2 = group["betas"]
-            has_complex = self._init_group(group, *lists)
-            nadam(
-                *lists,
-                beta1=beta1,
-                beta2=beta2,
-                lr=group["lr"],
-                weight_decay=group["weight_decay"],
-                momentum_decay=group["momentum_decay"],
-                eps=group["eps"],
-                maximize=group["maximize"],
-                decoupled_weight_decay=group["decoupled_weight_decay"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def nadam(

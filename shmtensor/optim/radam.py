@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
-    _check_betas,
-    _check_lr,
-    _check_not_negative,
+    _check_adam_options,
     _check_steps,
     _get_value,
     _in_one_call,
     _Lists5,
-    _new_scalar,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["RAdam", "radam"]
 
 
-class RAdam(Optimizer):
+class RAdam(ListOptimizer):
     """``Adam`` whose first steps do not trust the second moment.
 
     With decay rates b1, b2, counting steps t from 1, and R = 2 / (1 - b2) - 1::
@@ -62,6 +58,10 @@ class RAdam(Optimizer):
         beyond", 2020.
     """
 
+    _entries = ("exp_avg", "exp_avg_sq", "step")
+    _later_options: ClassVar[dict[str, Any]] = {"decoupled_weight_decay": False}
+    _no_sparse = "RAdam does not support sparse gradients"
+
     def __init__(
         self,
         params: ParamsT,
@@ -76,10 +76,7 @@ class RAdam(Optimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        _check_lr(lr)
-        _check_not_negative(eps, "Invalid epsilon value: {}")
-        _check_betas(betas)
-        _check_not_negative(weight_decay, "Invalid weight_decay value: {}")
+        _check_adam_options(lr, betas, eps, weight_decay)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -93,66 +90,18 @@ class RAdam(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(
-            foreach=None,
-            maximize=False,
-            differentiable=False,
-            decoupled_weight_decay=False,
-            capturable=False,
+    def _step_on(self, group: dict[str, Any], lists: _Lists5, **common: Any) -> None:
+        beta1, beta2 = group["betas"]
+        radam(
+            *lists,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            **common,
         )
-
-    def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
-        state = self.state[param]
-        if state:
-            return
-        state["step"] = _new_scalar()
-        state["exp_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-        state["exp_avg_sq"] = shmtensor.zeros_like(param, requires_grad=False)
-
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        exp_avgs: list[Tensor],
-        exp_avg_sqs: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "exp_avg": exp_avgs,
-            "exp_avg_sq": exp_avg_sqs,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "RAdam does not support sparse gradients"
-        )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists5 = [], [], [], [], []
-            beta1, beta2 = group["betas"]
-            has_complex = self._init_group(group, *lists)
-            radam(
-                *lists,
-                beta1=beta1,
-                beta2=beta2,
-                lr=group["lr"],
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-                maximize=group["maximize"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                decoupled_weight_decay=group["decoupled_weight_decay"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def radam(

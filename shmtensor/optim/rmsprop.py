@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
@@ -14,18 +14,17 @@ from shmtensor.optim._tools import (
     _check_not_negative,
     _check_steps,
     _in_one_call,
-    _new_scalar,
+    _Lists6,
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop", "rmsprop"]
 
 
-class RMSprop(Optimizer):
+class RMSprop(ListOptimizer):
     """Gradients over the root of the average of their squares.
 
     With a decay rate a and momentum m::
@@ -55,6 +54,14 @@ class RMSprop(Optimizer):
         torch.optim.RMSprop; Hinton, "Neural networks for machine learning", lecture 6, 2012;
         Graves, "Generating sequences with recurrent neural networks", 2013 (centered).
     """
+
+    _entries = ("square_avg", "momentum_buffer", "grad_avg", "step")
+    _entry_options: ClassVar[dict[str, str]] = {
+        "momentum_buffer": "momentum",
+        "grad_avg": "centered",
+    }
+    _later_options: ClassVar[dict[str, Any]] = {"momentum": 0, "centered": False}
+    _no_sparse = "RMSprop does not support sparse gradients"
 
     def __init__(
         self,
@@ -89,85 +96,23 @@ class RMSprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(
-            momentum=0,
-            centered=False,
-            foreach=None,
-            maximize=False,
-            differentiable=False,
-            capturable=False,
+    def _step_on(self, group: dict[str, Any], lists: _Lists6, **common: Any) -> None:
+        params, grads, square_avgs, buffers, grad_avgs, steps = lists
+        rmsprop(
+            params,
+            grads,
+            square_avgs,
+            grad_avgs,
+            buffers,
+            steps,
+            lr=group["lr"],
+            alpha=group["alpha"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            centered=group["centered"],
+            **common,
         )
-
-    def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
-        state = self.state[param]
-        if state:
-            return
-        state["step"] = _new_scalar()
-        state["square_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-        if group["momentum"] > 0:
-            state["momentum_buffer"] = shmtensor.zeros_like(param, requires_grad=False)
-        if group["centered"]:
-            state["grad_avg"] = shmtensor.zeros_like(param, requires_grad=False)
-
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params_with_grad: list[Tensor],
-        grads: list[Tensor],
-        square_avgs: list[Tensor],
-        momentum_buffer_list: list[Tensor],
-        grad_avgs: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "square_avg": square_avgs,
-            "step": state_steps,
-        }
-        if group["momentum"] > 0:
-            wanted["momentum_buffer"] = momentum_buffer_list
-        if group["centered"]:
-            wanted["grad_avg"] = grad_avgs
-        return self._collect(
-            group, params_with_grad, grads, wanted, "RMSprop does not support sparse gradients"
-        )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            params: list[Tensor] = []
-            grads: list[Tensor] = []
-            square_avgs: list[Tensor] = []
-            buffers: list[Tensor] = []
-            grad_avgs: list[Tensor] = []
-            steps: list[Tensor] = []
-            has_complex = self._init_group(
-                group, params, grads, square_avgs, buffers, grad_avgs, steps
-            )
-            rmsprop(
-                params,
-                grads,
-                square_avgs,
-                grad_avgs,
-                buffers,
-                steps,
-                lr=group["lr"],
-                alpha=group["alpha"],
-                eps=group["eps"],
-                weight_decay=group["weight_decay"],
-                momentum=group["momentum"],
-                centered=group["centered"],
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                maximize=group["maximize"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def rmsprop(

@@ -7,6 +7,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _as_real,
     _check_lr,
@@ -17,14 +18,13 @@ from shmtensor.optim._tools import (
     _refuse_capturable,
     _refuse_foreach_autograd,
     _to_scalar,
-    _use_grad_for_differentiable,
 )
-from shmtensor.optim.optimizer import Optimizer, ParamsT
+from shmtensor.optim.optimizer import ParamsT
 
 __all__ = ["Rprop", "rprop"]
 
 
-class Rprop(Optimizer):
+class Rprop(ListOptimizer):
     """A step size for each element, which grows while the gradient keeps its sign.
 
     For each element, with the last gradient h::
@@ -50,6 +50,9 @@ class Rprop(Optimizer):
         torch.optim.Rprop; Riedmiller, Braun, "A direct adaptive method for faster backpropagation
         learning: the RPROP algorithm", 1993.
     """
+
+    _entries = ("prev", "step_size", "step")
+    _no_sparse = "Rprop does not support sparse gradients"
 
     def __init__(
         self,
@@ -77,10 +80,6 @@ class Rprop(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self._complete_groups(foreach=None, maximize=False, differentiable=False, capturable=False)
-
     def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
         state = self.state[param]
         if state:
@@ -91,47 +90,17 @@ class Rprop(Optimizer):
         first = complex(lr, lr) if param.is_complex() else lr
         state["step_size"] = shmtensor.full_like(param, first, requires_grad=False)
 
-    def _init_group(
-        self,
-        group: dict[str, Any],
-        params: list[Tensor],
-        grads: list[Tensor],
-        prevs: list[Tensor],
-        step_sizes: list[Tensor],
-        state_steps: list[Tensor],
-    ) -> bool:
-        """Append what a step of *group* works on; returns whether a parameter is complex."""
-        wanted: dict[str, list[Any]] = {
-            "prev": prevs,
-            "step_size": step_sizes,
-            "step": state_steps,
-        }
-        return self._collect(
-            group, params, grads, wanted, "Rprop does not support sparse gradients"
+    def _step_on(self, group: dict[str, Any], lists: _Lists5, **common: Any) -> None:
+        etaminus, etaplus = group["etas"]
+        step_size_min, step_size_max = group["step_sizes"]
+        rprop(
+            *lists,
+            step_size_min=step_size_min,
+            step_size_max=step_size_max,
+            etaminus=etaminus,
+            etaplus=etaplus,
+            **common,
         )
-
-    @_use_grad_for_differentiable
-    def step(self, closure: Any = None) -> Any:
-        """Change every parameter that has a gradient; see ``Optimizer.step``."""
-        loss = self._loss_of(closure)
-        for group in self.param_groups:
-            lists: _Lists5 = [], [], [], [], []
-            etaminus, etaplus = group["etas"]
-            step_size_min, step_size_max = group["step_sizes"]
-            has_complex = self._init_group(group, *lists)
-            rprop(
-                *lists,
-                step_size_min=step_size_min,
-                step_size_max=step_size_max,
-                etaminus=etaminus,
-                etaplus=etaplus,
-                foreach=group["foreach"],
-                capturable=group["capturable"],
-                differentiable=group["differentiable"],
-                maximize=group["maximize"],
-                has_complex=has_complex,
-            )
-        return loss
 
 
 def rprop(

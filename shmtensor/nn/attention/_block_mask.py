@@ -73,9 +73,15 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def _takes_scores(mod: Callable[..., Any]) -> bool:
-    """Whether *mod* has five parameters without a default: a score and four positions."""
+    """Whether *mod* has five parameters without a default: a score and four positions.
+
+    Raises:
+        AssertionError: It has neither these nor the four positions alone.
+    """
     parameters = inspect.signature(mod).parameters.values()
     required = [each for each in parameters if each.default is inspect.Parameter.empty]
+    if len(required) not in (4, 5):
+        raise AssertionError(f"Expected 4 or 5 positional args, got {len(required)}")
     return len(required) == 5
 
 
@@ -97,8 +103,11 @@ def create_mask(
         Q_LEN: Queries.
         KV_LEN: Keys.
         device: Accepted.
+
+    Raises:
+        AssertionError: The function has neither four parameters nor five.
     """
-    shape = (B or 1, H or 1, Q_LEN, KV_LEN)
+    shape = (1 if B is None else B, 1 if H is None else H, Q_LEN, KV_LEN)
     found: Tensor
     if _takes_scores(mod_fn):
         changed = mod_fn(shmtensor.zeros(shape), *positions(shape))  # type: ignore[call-arg]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import shmtensor
 from shmtensor._tensor import Tensor
@@ -31,16 +31,46 @@ def _get_activation_fn(given: str | Activation) -> Activation:
 
 
 class _Layer(Module):
-    """The feed-forward part that encoder and decoder layers share."""
+    """What encoder and decoder layers are made of: attentions, two linear maps, norms, dropouts.
 
-    def _feed_forward_parts(
-        self, d_model: int, width: int, dropout: float, bias: bool, options: dict[str, Any]
-    ) -> None:
-        self.linear1 = Linear(d_model, width, bias=bias, **options)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(width, d_model, bias=bias, **options)
+    There is a norm and a dropout for each attention and for the feed-forward part. Modules are made
+    in torch's order, in which they draw their first values.
+    """
 
+    _attentions: ClassVar[tuple[str, ...]]
     activation: Activation
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        for name in self._attentions:
+            attention = MultiheadAttention(
+                d_model, nhead, dropout, bias=bias, batch_first=batch_first, **options
+            )
+            self.add_module(name, attention)
+        self.linear1 = Linear(d_model, dim_feedforward, bias=bias, **options)
+        self.dropout = Dropout(dropout)
+        self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
+        self.norm_first = norm_first
+        n_parts = len(self._attentions) + 1
+        for i in range(1, n_parts + 1):
+            self.add_module(f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, **options))
+        for i in range(1, n_parts + 1):
+            self.add_module(f"dropout{i}", Dropout(dropout))
+        self.activation = _get_activation_fn(activation)
 
     def _expand(self, x: Tensor) -> Tensor:
         hidden = self.dropout(self.activation(self.linear1(x)))
@@ -68,32 +98,7 @@ class TransformerEncoderLayer(_Layer):
         Vaswani et al., "Attention is all you need", 2017.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first, **options
-        )
-        self._feed_forward_parts(d_model, dim_feedforward, dropout, bias, options)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation)
+    _attentions = ("self_attn",)
 
     def forward(
         self,
@@ -133,37 +138,7 @@ class TransformerDecoderLayer(_Layer):
     Arguments as ``TransformerEncoderLayer``.
     """
 
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        options = {"device": device, "dtype": dtype}
-        self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first, **options
-        )
-        self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout, bias=bias, batch_first=batch_first, **options
-        )
-        self._feed_forward_parts(d_model, dim_feedforward, dropout, bias, options)
-        self.norm_first = norm_first
-        self.norm1 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.norm2 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.norm3 = LayerNorm(d_model, layer_norm_eps, bias=bias, **options)
-        self.dropout1 = Dropout(dropout)
-        self.dropout2 = Dropout(dropout)
-        self.dropout3 = Dropout(dropout)
-        self.activation = _get_activation_fn(activation)
+    _attentions = ("self_attn", "multihead_attn")
 
     def forward(
         self,
