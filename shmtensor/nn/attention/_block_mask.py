@@ -159,6 +159,11 @@ class BlockMask:
         full_q_indices: Likewise of the full blocks.
         BLOCK_SIZE: Queries and keys of a block.
         mask_mod: A function of a batch, a head, a query and a key.
+        dq_write_order: In which order torch's kernels on other devices add to the gradient of the
+            query; kept for those who ask, as the next three.
+        dq_write_order_full: Likewise of the full blocks.
+        dq_kv_order: The order of the blocks of keys for that.
+        dq_kv_order_spt: Whether that order is the one by decreasing work.
 
     Raises:
         RuntimeError: *kv_indices* has less than two dimensions.
@@ -186,6 +191,11 @@ class BlockMask:
         full_q_indices: Tensor | None,
         BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
         mask_mod: MaskMod = noop_mask,
+        *,
+        dq_write_order: Tensor | None = None,
+        dq_write_order_full: Tensor | None = None,
+        dq_kv_order: Tensor | None = None,
+        dq_kv_order_spt: bool | None = None,
     ) -> None:
         if kv_indices.dim() < 2:
             raise RuntimeError("BlockMask must have at least 2 dimensions")
@@ -209,6 +219,10 @@ class BlockMask:
         self.full_q_indices = full_q_indices
         self.BLOCK_SIZE = BLOCK_SIZE
         self.mask_mod = mask_mod
+        self.dq_write_order = dq_write_order
+        self.dq_write_order_full = dq_write_order_full
+        self.dq_kv_order = dq_kv_order
+        self.dq_kv_order_spt = dq_kv_order_spt
 
     @classmethod
     def from_kv_blocks(
@@ -221,6 +235,10 @@ class BlockMask:
         mask_mod: MaskMod | None = None,
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
+        *,
+        dq_write_order: Tensor | None = None,
+        dq_write_order_full: Tensor | None = None,
+        dq_kv_order: Tensor | bool | None = None,
     ) -> BlockMask:
         """Make a mask of the tables of keys; those of queries follow from them.
 
@@ -233,6 +251,9 @@ class BlockMask:
             mask_mod: As for the class.
             seq_lengths: As for the class; that of all blocks by default.
             compute_q_blocks: Make the tables of queries.
+            dq_write_order: As for the class.
+            dq_write_order_full: As for the class.
+            dq_kv_order: As for the class; a bool is *dq_kv_order_spt*.
 
         Raises:
             RuntimeError: *kv_indices* has less than two dimensions.
@@ -256,10 +277,14 @@ class BlockMask:
             *full,
             BLOCK_SIZE=size,
             mask_mod=noop_mask if mask_mod is None else mask_mod,
+            dq_write_order=dq_write_order,
+            dq_write_order_full=dq_write_order_full,
+            dq_kv_order=dq_kv_order if isinstance(dq_kv_order, Tensor) else None,
+            dq_kv_order_spt=dq_kv_order if isinstance(dq_kv_order, bool) else None,
         )
 
     def as_tuple(self, flatten: bool = True) -> tuple[Any, ...]:
-        """Return the lengths, the tables, four Nones, the size of blocks and the function.
+        """Return the lengths, the tables, the orders, the size of blocks and the function.
 
         Args:
             flatten: Give lengths and sizes as two numbers each.
@@ -267,7 +292,13 @@ class BlockMask:
         lengths: tuple[Any, ...] = self.seq_lengths if flatten else (self.seq_lengths,)
         size: tuple[Any, ...] = self.BLOCK_SIZE if flatten else (self.BLOCK_SIZE,)
         tables = [getattr(self, name) for name in self._TABLES]
-        return (*lengths, *tables, None, None, None, None, *size, self.mask_mod)
+        orders = [
+            self.dq_write_order,
+            self.dq_write_order_full,
+            self.dq_kv_order,
+            self.dq_kv_order_spt,
+        ]
+        return (*lengths, *tables, *orders, *size, self.mask_mod)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -411,6 +442,8 @@ def create_block_mask(
     BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     separate_full_blocks: bool = True,
+    compute_dq_write_order: bool = False,
+    dq_kv_order: bool = True,
 ) -> BlockMask:
     """Return the table of blocks of a function of positions.
 
@@ -425,6 +458,8 @@ def create_block_mask(
         BLOCK_SIZE: Queries and keys of a block; one number for both.
         _compile: Accepted.
         separate_full_blocks: List blocks that are allowed as a whole by themselves.
+        compute_dq_write_order: Accepted: no kernel here has a use for such an order.
+        dq_kv_order: Accepted.
 
     Raises:
         AssertionError: The function has not four parameters.
