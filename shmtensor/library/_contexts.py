@@ -21,7 +21,7 @@ def get_ctx() -> NoReturn:
     raise RuntimeError("get_ctx(): sizes that depend on values are not traced here")
 
 
-def impl_abstract(qualname: str, func: Any = None, *, lib: Any = None) -> Any:
+def impl_abstract(qualname: str, func: Any = None, *, lib: Any = None, _stacklevel: int = 1) -> Any:
     """Call `register_fake`; this is an older name."""
     import warnings
 

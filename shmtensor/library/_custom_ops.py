@@ -316,6 +316,8 @@ def register_fake(
     /,
     *,
     lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = True,
 ) -> Any:
     """Give an operator its Meta kernel.
 
@@ -323,6 +325,8 @@ def register_fake(
         op: The operator or its name.
         func: As in `CustomOpDef.register_fake`; without it this is a decorator.
         lib: Holds the registration; without it, it stays.
+        _stacklevel: Accepted.
+        allow_override: Accepted, as for `Library.impl`.
 
     Source:
         torch.library.register_fake.

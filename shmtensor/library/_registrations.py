@@ -121,7 +121,7 @@ class Library:
         dispatch_key: Any = "",
         *,
         with_keyset: bool = False,
-        allow_override: bool = False,
+        allow_override: bool = True,
     ) -> None:
         """Give an operator a kernel.
 

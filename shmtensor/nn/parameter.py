@@ -11,7 +11,14 @@ from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class Parameter(Tensor):
@@ -95,7 +102,7 @@ _BEFORE_VALUES = {
 }
 
 
-class _Uninitialized(Tensor):
+class UninitializedTensorMixin(Tensor):
     """What tensors without a size share: they get one once, and then change class."""
 
     cls_to_become: type[Any]
@@ -148,7 +155,7 @@ class _Uninitialized(Tensor):
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
     """A parameter whose size is not known yet; ``materialize`` gives it one.
 
     Args:
@@ -180,7 +187,7 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[misc]
         return type(self), (self.requires_grad, str(self.data.device), self.data.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Buffer):
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer whose size is not known yet; ``materialize`` gives it one."""
 
     cls_to_become = Tensor
@@ -214,7 +221,7 @@ class UninitializedBuffer(_Uninitialized, Buffer):
 
 def is_lazy(param: Any) -> bool:
     """Whether *param* is a parameter or buffer without a size."""
-    return isinstance(param, _Uninitialized)
+    return isinstance(param, UninitializedTensorMixin)
 
 
 def _rebuild_parameter(

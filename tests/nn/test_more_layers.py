@@ -190,3 +190,13 @@ def test_lazy_layers_without_sizes_copy_pickle_and_load_one_another() -> None:
         assert layer(sh.ones(2, 3).double()).dtype is sh.float64
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized"):
         nn.Linear(2, 3).load_state_dict(nn.LazyLinear(3).state_dict())
+
+
+def test_lazy_convolutions_take_all_arguments_by_position() -> None:
+    lazy = sh.nn.LazyConv2d(4, 3, 2, 1, 1, 1, False, "reflect")
+    assert lazy.bias is None
+    lazy(sh.ones(1, 2, 9, 9))
+    assert (lazy.stride, lazy.padding, lazy.padding_mode) == ((2, 2), (1, 1), "reflect")
+    turned = sh.nn.LazyConvTranspose1d(4, 3, 2, 1, 1, 2, False, 2)
+    assert turned(sh.ones(1, 2, 5)).shape == (1, 4, 12)
+    assert (turned.groups, turned.dilation, turned.bias) == (2, (2,), None)

@@ -146,3 +146,13 @@ def test_containers_take_methods_for_their_parameter_only() -> None:
     method._tensor_name = "weight"
     with pytest.raises(ValueError, match="acting on the parameter named"):
         container.add_pruning_method(method)
+
+
+def test_apply_takes_torch_s_arguments_by_position() -> None:
+    layer = T.nn.Linear(3, 2)
+    scores = T.tensor([[5.0, 4.0, 3.0], [0.0, 1.0, 2.0]])
+    prune.L1Unstructured.apply(layer, "weight", 3, scores)
+    assert layer.weight_mask.tolist() == [[1, 1, 1], [0, 0, 0]]
+    other = T.nn.Linear(3, 2)
+    prune.LnStructured.apply(other, "weight", 1, 1, 0, scores)
+    assert other.weight_mask.tolist() == [[1, 1, 1], [0, 0, 0]]

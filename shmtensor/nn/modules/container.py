@@ -114,9 +114,9 @@ class Sequential(_Numbered):
         self.add_module(str(len(self)), module)
         return self
 
-    def extend(self, modules: Iterable[Module]) -> Sequential:
+    def extend(self, sequential: Iterable[Module]) -> Sequential:
         """Add several children at the end; returns self."""
-        for module in list(modules):
+        for module in list(sequential):
             self.append(module)
         return self
 

@@ -293,17 +293,11 @@ class ConvTranspose3d(_ConvTransposeNd):
 class _LazyConv(LazyModuleMixin, _ConvNd):
     """A convolution whose ``in_channels`` are those of the first input."""
 
-    def __init__(
-        self,
-        out_channels: int,
-        kernel_size: Any,
-        *args: Any,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-        **kwargs: Any,
+    def _begin(
+        self, out_channels: int, kernel_size: Any, bias: bool, device: Any, dtype: Any, **rest: Any
     ) -> None:
-        super().__init__(0, 0, kernel_size, *args, **{**kwargs, "bias": False})
+        """Make the convolution without parameters, and then these without sizes."""
+        super().__init__(0, 0, kernel_size, bias=False, **rest)
         self.out_channels = out_channels
         options = {"device": device, "dtype": dtype}
         self.weight = UninitializedParameter(**options)
@@ -340,37 +334,95 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         self.reset_parameters()
 
 
-class LazyConv1d(_LazyConv, Conv1d):
+class _LazyForward(_LazyConv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._begin(
+            out_channels,
+            kernel_size,
+            bias,
+            device,
+            dtype,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            groups=groups,
+            padding_mode=padding_mode,
+        )
+
+
+class _LazyTransposed(_LazyConv):
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Any = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._begin(
+            out_channels,
+            kernel_size,
+            bias,
+            device,
+            dtype,
+            stride=stride,
+            padding=padding,
+            output_padding=output_padding,
+            groups=groups,
+            dilation=dilation,
+            padding_mode=padding_mode,
+        )
+
+
+class LazyConv1d(_LazyForward, Conv1d):
     """``Conv1d`` without *in_channels*."""
 
     cls_to_become = Conv1d
 
 
-class LazyConv2d(_LazyConv, Conv2d):
+class LazyConv2d(_LazyForward, Conv2d):
     """``Conv2d`` without *in_channels*."""
 
     cls_to_become = Conv2d
 
 
-class LazyConv3d(_LazyConv, Conv3d):
+class LazyConv3d(_LazyForward, Conv3d):
     """``Conv3d`` without *in_channels*."""
 
     cls_to_become = Conv3d
 
 
-class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):
+class LazyConvTranspose1d(_LazyTransposed, ConvTranspose1d):
     """``ConvTranspose1d`` without *in_channels*."""
 
     cls_to_become = ConvTranspose1d
 
 
-class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):
+class LazyConvTranspose2d(_LazyTransposed, ConvTranspose2d):
     """``ConvTranspose2d`` without *in_channels*."""
 
     cls_to_become = ConvTranspose2d
 
 
-class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):
+class LazyConvTranspose3d(_LazyTransposed, ConvTranspose3d):
     """``ConvTranspose3d`` without *in_channels*."""
 
     cls_to_become = ConvTranspose3d

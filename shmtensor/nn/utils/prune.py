@@ -259,6 +259,13 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name)
+
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""
         return default_mask
@@ -285,6 +292,13 @@ class RandomUnstructured(_Amount):
 
     PRUNING_TYPE = "unstructured"
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount)
+
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""
         count = self._count(t.numel())
@@ -303,6 +317,13 @@ class L1Unstructured(_Amount):
     """
 
     PRUNING_TYPE = "unstructured"
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any, importance_scores: Tensor | None = None
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount, importance_scores=importance_scores)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""
@@ -341,6 +362,13 @@ class RandomStructured(_Slices):
         dim: The dim.
     """
 
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, amount: Any, dim: int = -1
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount, dim)
+
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""
         count = self._check(t)
@@ -361,6 +389,19 @@ class LnStructured(_Slices):
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
         self.n = n
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls,
+        module: Module,
+        name: str,
+        amount: Any,
+        n: Any,
+        dim: int,
+        importance_scores: Tensor | None = None,
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, amount, n, dim, importance_scores=importance_scores)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""
@@ -383,6 +424,13 @@ class CustomFromMask(BasePruningMethod):
 
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
+
+    @classmethod
+    def apply(  # type: ignore[override]
+        cls, module: Module, name: str, mask: Tensor
+    ) -> Any:
+        """See `BasePruningMethod.apply`."""
+        return super().apply(module, name, mask)
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """See `BasePruningMethod.compute_mask`."""

@@ -105,9 +105,9 @@ class PackedSequence(_Packed):
         """The same in uint8."""
         return self.to(shmtensor.uint8)
 
-    def cpu(self) -> PackedSequence:
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same on the CPU."""
-        return self.to(device="cpu")
+        return self.to(*args, **{"device": "cpu", **kwargs})
 
     def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """Raise AssertionError: there is no such device."""
