@@ -14,7 +14,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
@@ -97,8 +97,14 @@ def is_autocast_enabled(device_type: str = "cuda") -> builtins.bool:
         device_type: Such as ``"cpu"``; without it, CUDA, as in torch.
 
     Raises:
+        TypeError: *device_type* is no text.
         RuntimeError: There are no such devices, or they have no autocast.
     """
+    if not isinstance(device_type, str):
+        raise TypeError(
+            "is_autocast_enabled(): argument 'device_type' (position 1) must be str, not "
+            f"{type(device_type).__name__}"
+        )
     what = "unknown device type for autocast in get_autocast_dispatch_key_from_device_type"
     return _kind(device_type, what) in _state.enabled
 
@@ -229,93 +235,78 @@ def in_float32(function: Callable[P, R]) -> Callable[P, R]:
 # --- old names -----------------------------------------------------------------------------------
 
 
-def _is_old(old: str, new: str) -> None:
-    warnings.warn(
-        f"torch.{old} is deprecated. Please use torch.{new} instead.",
-        DeprecationWarning,
-        stacklevel=3,
-    )
+class _OldNames(NamedTuple):
+    is_enabled: Callable[[], builtins.bool]
+    set_enabled: Callable[[builtins.bool], None]
+    get_dtype: Callable[[], _C.dtype]
+    set_dtype: Callable[[_C.dtype], None]
 
 
-def is_autocast_cpu_enabled() -> builtins.bool:
-    """Return ``is_autocast_enabled("cpu")``; this is an old name."""
-    _is_old("is_autocast_cpu_enabled()", "is_autocast_enabled('cpu')")
-    return is_autocast_enabled("cpu")
+def _old_names(word: str, kind: str) -> _OldNames:
+    """Return the functions of one type of devices from before the type was an argument.
+
+    Args:
+        word: What their names call the devices.
+        kind: The type.
+    """
+
+    def warn(old: str, new: str) -> None:
+        warnings.warn(
+            f"torch.{old} is deprecated. Please use torch.{new} instead.",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+
+    def is_enabled() -> builtins.bool:
+        warn(f"is_autocast_{word}_enabled()", f"is_autocast_enabled('{kind}')")
+        return is_autocast_enabled(kind)
+
+    def set_enabled(enabled: builtins.bool) -> None:
+        warn(f"set_autocast_{word}_enabled(enabled)", f"set_autocast_enabled('{kind}', enabled)")
+        set_autocast_enabled(kind, enabled)
+
+    def get_dtype() -> _C.dtype:
+        warn(f"get_autocast_{word}_dtype()", f"get_autocast_dtype('{kind}')")
+        return get_autocast_dtype(kind)
+
+    def set_dtype(dtype: _C.dtype) -> None:
+        warn(f"set_autocast_{word}_dtype(dtype)", f"set_autocast_dtype('{kind}', dtype)")
+        set_autocast_dtype(kind, dtype)
+
+    names = _OldNames(is_enabled, set_enabled, get_dtype, set_dtype)
+    for function, name in zip(
+        names,
+        (
+            f"is_autocast_{word}_enabled",
+            f"set_autocast_{word}_enabled",
+            f"get_autocast_{word}_dtype",
+            f"set_autocast_{word}_dtype",
+        ),
+        strict=True,
+    ):
+        function.__name__ = function.__qualname__ = name
+        new = name.replace(f"_{word}", "")
+        function.__doc__ = f'Call ``{new}`` for ``"{kind}"``; this is an old name.'
+    return names
 
 
-def set_autocast_cpu_enabled(enabled: builtins.bool) -> None:
-    """Call ``set_autocast_enabled("cpu", enabled)``; this is an old name."""
-    _is_old("set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)")
-    set_autocast_enabled("cpu", enabled)
-
-
-def get_autocast_cpu_dtype() -> _C.dtype:
-    """Return ``get_autocast_dtype("cpu")``; this is an old name."""
-    _is_old("get_autocast_cpu_dtype()", "get_autocast_dtype('cpu')")
-    return get_autocast_dtype("cpu")
-
-
-def set_autocast_cpu_dtype(dtype: _C.dtype) -> None:
-    """Call ``set_autocast_dtype("cpu", dtype)``; this is an old name."""
-    _is_old("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)")
-    set_autocast_dtype("cpu", dtype)
-
-
-def get_autocast_gpu_dtype() -> _C.dtype:
-    """Return ``get_autocast_dtype("cuda")``; this is an old name."""
-    _is_old("get_autocast_gpu_dtype()", "get_autocast_dtype('cuda')")
-    return get_autocast_dtype("cuda")
-
-
-def set_autocast_gpu_dtype(dtype: _C.dtype) -> None:
-    """Call ``set_autocast_dtype("cuda", dtype)``; this is an old name."""
-    _is_old("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)")
-    set_autocast_dtype("cuda", dtype)
-
-
-def is_autocast_ipu_enabled() -> builtins.bool:
-    """Return ``is_autocast_enabled("ipu")``; this is an old name."""
-    _is_old("is_autocast_ipu_enabled()", "is_autocast_enabled('ipu')")
-    return is_autocast_enabled("ipu")
-
-
-def set_autocast_ipu_enabled(enabled: builtins.bool) -> None:
-    """Call ``set_autocast_enabled("ipu", enabled)``; this is an old name."""
-    _is_old("set_autocast_ipu_enabled(enabled)", "set_autocast_enabled('ipu', enabled)")
-    set_autocast_enabled("ipu", enabled)
-
-
-def get_autocast_ipu_dtype() -> _C.dtype:
-    """Return ``get_autocast_dtype("ipu")``; this is an old name."""
-    _is_old("get_autocast_ipu_dtype()", "get_autocast_dtype('ipu')")
-    return get_autocast_dtype("ipu")
-
-
-def set_autocast_ipu_dtype(dtype: _C.dtype) -> None:
-    """Call ``set_autocast_dtype("ipu", dtype)``; this is an old name."""
-    _is_old("set_autocast_ipu_dtype(dtype)", "set_autocast_dtype('ipu', dtype)")
-    set_autocast_dtype("ipu", dtype)
-
-
-def is_autocast_xla_enabled() -> builtins.bool:
-    """Return ``is_autocast_enabled("xla")``; this is an old name."""
-    _is_old("is_autocast_xla_enabled()", "is_autocast_enabled('xla')")
-    return is_autocast_enabled("xla")
-
-
-def set_autocast_xla_enabled(enabled: builtins.bool) -> None:
-    """Call ``set_autocast_enabled("xla", enabled)``; this is an old name."""
-    _is_old("set_autocast_xla_enabled(enabled)", "set_autocast_enabled('xla', enabled)")
-    set_autocast_enabled("xla", enabled)
-
-
-def get_autocast_xla_dtype() -> _C.dtype:
-    """Return ``get_autocast_dtype("xla")``; this is an old name."""
-    _is_old("get_autocast_xla_dtype()", "get_autocast_dtype('xla')")
-    return get_autocast_dtype("xla")
-
-
-def set_autocast_xla_dtype(dtype: _C.dtype) -> None:
-    """Call ``set_autocast_dtype("xla", dtype)``; this is an old name."""
-    _is_old("set_autocast_xla_dtype(dtype)", "set_autocast_dtype('xla', dtype)")
-    set_autocast_dtype("xla", dtype)
+(
+    is_autocast_cpu_enabled,
+    set_autocast_cpu_enabled,
+    get_autocast_cpu_dtype,
+    set_autocast_cpu_dtype,
+) = _old_names("cpu", "cpu")
+_gpu = _old_names("gpu", "cuda")
+get_autocast_gpu_dtype, set_autocast_gpu_dtype = _gpu.get_dtype, _gpu.set_dtype
+(
+    is_autocast_ipu_enabled,
+    set_autocast_ipu_enabled,
+    get_autocast_ipu_dtype,
+    set_autocast_ipu_dtype,
+) = _old_names("ipu", "ipu")
+(
+    is_autocast_xla_enabled,
+    set_autocast_xla_enabled,
+    get_autocast_xla_dtype,
+    set_autocast_xla_dtype,
+) = _old_names("xla", "xla")

@@ -104,10 +104,11 @@ class GradScaler:
         """Multiply by the scale.
 
         Args:
-            outputs: A tensor, or lists and tuples of tensors.
+            outputs: A tensor, or lists and tuples of tensors, or another iterable of these.
 
         Returns:
-            The same with new tensors. What is given, when the scaler is off.
+            The same with new tensors, of another iterable an iterator that makes them as it goes.
+            What is given, when the scaler is off.
 
         Raises:
             ValueError: It is something else.
@@ -118,7 +119,7 @@ class GradScaler:
             return outputs * self._scale_now().to(outputs.device)
         if not isinstance(outputs, Iterable):
             raise ValueError("outputs must be a Tensor or an iterable of Tensors")
-        scaled = [self.scale(each) for each in outputs]
+        scaled = map(self.scale, outputs)
         return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled  # type: ignore[call-arg]
 
     def _scale_now(self) -> Tensor:

@@ -79,7 +79,10 @@ class Geometric(BinaryParameters, Distribution):
         if self._validate_args:
             self._validate_sample(value)
         value, probs = shmtensor.broadcast_tensors(value, self.probs)
-        return shmtensor.special.xlog1py(value, -probs) + self.probs.log()
+        # No failure before a certain success: the derivative by its probability is that of the log.
+        is_certain = (probs == 1) & (value == 0)
+        failures = value * (-probs.masked_fill(is_certain, 0)).log1p()
+        return failures + self.probs.log()
 
     def entropy(self) -> Tensor:
         each = binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")

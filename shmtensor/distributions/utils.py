@@ -40,7 +40,8 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
             dtype when there is no tensor.
 
     Returns:
-        Views of one shape, one for each value.
+        Views of one shape, one for each value. A tensor that has the shape is returned itself, so
+        that a parameter of a distribution may be the leaf that collects the gradient.
 
     Raises:
         ValueError: A value is neither a number nor like a tensor.
@@ -56,10 +57,14 @@ def broadcast_all(*values: Tensor | float) -> tuple[Tensor, ...]:
         if isinstance(value, Tensor):
             options = {"dtype": value.dtype, "device": value.device}
             break
-    tensors = [
+    tensors: list[Any] = [
         value if is_tensor_like(value) else shmtensor.tensor(value, **options) for value in values
     ]
-    return tuple(shmtensor.broadcast_tensors(*tensors))
+    views = shmtensor.broadcast_tensors(*tensors)
+    return tuple(
+        given if given.shape == view.shape else view
+        for given, view in zip(tensors, views, strict=True)
+    )
 
 
 def _standard_normal(shape: Sequence[int], dtype: Any, device: Any) -> Tensor:

@@ -159,3 +159,9 @@ def test_switched_off_it_steps_plainly() -> None:
     scaler.update()
     assert layer.weight.tolist() == [[0.5, 0.5]]
     assert scaler.get_scale() == 1
+
+
+def test_scale_takes_any_iterable() -> None:
+    scaler = T.amp.GradScaler("cpu", init_scale=4.0)
+    scaled = scaler.scale(t for t in (T.ones(1), [T.full((1,), 2.0)]))
+    assert [each.item() for each in (lambda a, b: (a, *b))(*scaled)] == [4.0, 8.0]

@@ -378,3 +378,12 @@ def test_no_digits_are_lost_where_probabilities_end():
     assert D.Gumbel(0.0, 1.0).log_prob(t(-10.0)).isfinite()
     relaxed = D.RelaxedBernoulli(t(0.01), logits=t(5.0)).base_dist
     assert relaxed.log_prob(t(-90000.0)).isfinite()
+
+
+def test_certain_success_has_a_derivative() -> None:
+    probs = sh.tensor([1.0, 0.5], requires_grad=True)
+    geometric = sh.distributions.Geometric(probs)
+    density = geometric.log_prob(sh.zeros(2))
+    assert density.tolist() == pytest.approx([0.0, -0.6931472])
+    density.sum().backward()
+    assert probs.grad.tolist() == [1.0, 2.0]

@@ -358,3 +358,14 @@ def test_the_package_lists_its_names():
         if isinstance(kind, type):
             module = sys.modules[kind.__module__]
             assert getattr(module, name) is kind
+
+
+def test_parameters_of_the_common_shape_are_the_given_leaves() -> None:
+    loc = sh.zeros(3, requires_grad=True)
+    normal = sh.distributions.Normal(loc, 1.0)
+    assert normal.loc is loc
+    normal.log_prob(sh.ones(3)).sum().backward()
+    assert normal.loc.grad.tolist() == [1.0, 1.0, 1.0]
+    wide = sh.distributions.Normal(loc, sh.ones(2, 1))
+    assert wide.loc is not loc
+    assert wide.loc.shape == (2, 3)

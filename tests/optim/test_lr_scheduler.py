@@ -400,3 +400,15 @@ def test_one_cycle_ends() -> None:
         schedule.step()
     with pytest.raises(ValueError, match=r"Tried to step 4 times\. .* of total steps is 3"):
         schedule.step()
+
+
+def test_a_milestone_at_the_start_begins_with_the_later_schedule() -> None:
+    optimizer = _sgd(lr=0.5)
+    parts = [S.ConstantLR(optimizer, 0.5, 10), S.ExponentialLR(optimizer, 0.9)]
+    schedule = S.SequentialLR(optimizer, parts, [0])
+    rates = [schedule.get_last_lr()[0]]
+    for _ in range(2):
+        optimizer.step()
+        schedule.step()
+        rates.append(schedule.get_last_lr()[0])
+    assert rates == pytest.approx([0.5, 0.45, 0.405])

@@ -95,12 +95,14 @@ class SequentialLR(_CombinedLR):
         self._milestones = milestones
         self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        # Each schedule has done its first step already: only the first one is to have done so.
+        # Each schedule has done its first step already: only the one that begins is to have done
+        # so, which is a later one where milestones are at the very start.
         for group in optimizer.param_groups:
             _set_value(group, "lr", group["initial_lr"])
         self.recursive_undo()
-        schedulers[0]._initial_step()
-        self._last_lr = schedulers[0].get_last_lr()
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
         """Let all schedules within stand before their first step."""
