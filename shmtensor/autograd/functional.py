@@ -347,16 +347,10 @@ def hvp(
 ) -> tuple[Any, Any]:
     """Compute the product of the Hessian of *func*, which returns one number, and a vector.
 
-    Args:
-        func: Takes tensors, returns a tensor with one element.
-        inputs: A tensor or a tuple.
-        v: Of the shapes of *inputs*.
-        create_graph: Record, so that the results can be differentiated.
-        strict: Raise when the output does not depend on the inputs.
+    The Hessian is symmetric, so this is `vhp`, which says what the arguments are.
 
     Returns:
-        The output, and the product in the shapes of *inputs*. The Hessian is symmetric, so this
-        is `vhp`.
+        The output, and the product in the shapes of *inputs*.
 
     Source:
         torch.autograd.functional.hvp.

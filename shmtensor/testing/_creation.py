@@ -107,12 +107,16 @@ def make_tensor(
 
     Raises:
         ValueError: The bounds do not fit, or options that exclude each other.
-        TypeError: The sizes are no ints.
+        TypeError: The sizes are no ints, or *dtype* is no dtype that tensors have here.
 
     Source:
         torch.testing.make_tensor; the same seed gives the same values.
     """
     sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
+    if not isinstance(dtype, _C.dtype):
+        raise TypeError(
+            f"The requested dtype {dtype!r} is not supported by torch.testing.make_tensor()."
+        )
     if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
         raise ValueError(
             "`requires_grad=True` is not supported for boolean and integral dtypes, but got "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import Any
 
 _SUBMODULES = (
     "_python_dispatch",
@@ -18,7 +19,23 @@ _SUBMODULES = (
     "model_zoo",
     "module_tracker",
     "safetensors",
+    "weak",
 )
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Let *obj* name *mod* as its module.
+
+    Args:
+        obj: A function or a class.
+        mod: The module's name.
+
+    Raises:
+        TypeError: *mod* is no text.
+    """
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 def __getattr__(name: str) -> object:

@@ -129,3 +129,9 @@ def test_gradients_and_devices() -> None:
     assert make_tensor(2, 3, dtype=T.float32, device="meta").shape == (2, 3)
     with pytest.raises(ValueError, match="not supported for boolean and integral"):
         make_tensor(2, dtype=T.int32, device="cpu", requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", None, float])
+def test_what_is_no_dtype_is_refused(dtype: Any) -> None:
+    with pytest.raises(TypeError, match=r"is not supported by torch\.testing\.make_tensor"):
+        make_tensor(2, dtype=dtype, device="cpu")

@@ -122,7 +122,8 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
         torch.nn.utils.weight_norm.
     """
     warnings.warn(
-        "`nn.utils.weight_norm` is deprecated in favor of `nn.utils.parametrizations.weight_norm`.",
+        "`torch.nn.utils.weight_norm` is deprecated in favor of "
+        "`torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
         stacklevel=2,
     )
