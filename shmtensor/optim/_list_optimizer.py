@@ -42,13 +42,10 @@ class ListOptimizer(Optimizer):
         if state:
             return
         state["step"] = _new_scalar(is_fused=group.get("fused"))
-        for entry in self._entries_for(group):
-            if entry != "step":
+        for entry in self._entries:
+            option = self._entry_options.get(entry)
+            if entry != "step" and (option is None or group[option]):
                 state[entry] = shmtensor.zeros_like(param, requires_grad=False)
-
-    def _entries_for(self, group: dict[str, Any]) -> list[str]:
-        options = self._entry_options
-        return [e for e in self._entries if e not in options or group[options[e]]]
 
     def _init_group(
         self,
@@ -58,8 +55,10 @@ class ListOptimizer(Optimizer):
         *lists: list[Any],
     ) -> bool:
         """Append what a step of *group* works on; returns whether a parameter is complex."""
-        taken = dict(zip(self._entries, lists, strict=True))
-        wanted = {entry: taken[entry] for entry in self._entries_for(group)}
+        wanted = dict(zip(self._entries, lists, strict=True))
+        for entry, option in self._entry_options.items():
+            if not group[option]:
+                del wanted[entry]
         return self._collect(group, params_with_grad, grads, wanted, self._no_sparse)
 
     def _step_on(self, group: dict[str, Any], lists: Any, **common: Any) -> None:
@@ -78,7 +77,9 @@ class ListOptimizer(Optimizer):
         """Change every parameter that has a gradient; see ``Optimizer.step``."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            lists: tuple[list[Any], ...] = tuple([] for _ in range(2 + len(self._entries)))
+            lists: list[list[Any]] = [[], []]
+            for _ in self._entries:
+                lists.append([])
             has_complex = self._init_group(group, *lists)
             self._step_on(
                 group,
