@@ -14,15 +14,14 @@ from shmtensor._absent_devices import Device
 if TYPE_CHECKING:
     from shmtensor._tensor import Tensor
 
+# The names that a namespace takes as they are; the others are made for it by `states_of`.
 __all__ = [
-    "States",
     "get_rng_state_all",
     "manual_seed",
     "manual_seed_all",
     "seed",
     "seed_all",
     "set_rng_state_all",
-    "states_of",
 ]
 
 

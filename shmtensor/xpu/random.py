@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-from shmtensor._absent_devices.random import (
-    get_rng_state_all,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state_all,
-    states_of,
-)
+from shmtensor._absent_devices import random as _shared
+from shmtensor._absent_devices.random import *  # noqa: F403
+from shmtensor._absent_devices.random import states_of
 from shmtensor.xpu._refusal import refusal
 
-__all__ = [
-    "get_rng_state",
-    "get_rng_state_all",
-    "initial_seed",
-    "manual_seed",
-    "manual_seed_all",
-    "seed",
-    "seed_all",
-    "set_rng_state",
-    "set_rng_state_all",
-]
+__all__ = ["get_rng_state", "initial_seed", "set_rng_state"]
+__all__ += _shared.__all__
 
 initial_seed, get_rng_state, set_rng_state = states_of("xpu", refusal)
