@@ -413,3 +413,14 @@ def test_masks_keep_their_tables_on_a_device() -> None:
     moved = mask.to("cpu")
     assert tables(moved) == tables(mask)
     assert moved.mask_mod is causal
+
+
+def test_masks_keep_the_orders_that_they_are_given() -> None:
+    counts, indices = T.ones(1, 1, 2, dtype=T.int32), T.zeros(1, 1, 2, 1, dtype=T.int32)
+    order = T.zeros(1, 1, 2, 1, dtype=T.int32)
+    mask = BlockMask.from_kv_blocks(counts, indices, dq_write_order=order, dq_kv_order=True)
+    for each in (mask, mask.to("cpu")):
+        assert each.dq_write_order is order
+        assert each.dq_kv_order is None
+        assert each.dq_kv_order_spt is True
+    assert mask.as_tuple()[-7:-3] == (order, None, None, True)

@@ -367,7 +367,14 @@ class BlockMask:
         """Return a mask with its tables on a device."""
         tables: list[Any] = [getattr(self, name) for name in self._TABLES]
         moved: list[Any] = [table if table is None else table.to(device) for table in tables]
-        options: Any = {"BLOCK_SIZE": self.BLOCK_SIZE, "mask_mod": self.mask_mod}
+        options: Any = {
+            "BLOCK_SIZE": self.BLOCK_SIZE,
+            "mask_mod": self.mask_mod,
+            "dq_write_order": self.dq_write_order,
+            "dq_write_order_full": self.dq_write_order_full,
+            "dq_kv_order": self.dq_kv_order,
+            "dq_kv_order_spt": self.dq_kv_order_spt,
+        }
         return BlockMask(self.seq_lengths, *moved, **options)
 
     # --- as a text -------------------------------------------------------------------------------
