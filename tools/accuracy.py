@@ -395,14 +395,14 @@ on the instruction-set level, not on the processor: `base` (SSE2), `v3` (AVX2 an
 
 How it was measured: each interval of the table at the end gave some thousand arguments from a fixed
 seed, half of them distributed evenly and half by their exponents. mpmath computed the exact results
-with 40 digits. The largest error of a sample is no proof. What we promise, and
-`tests/ops/pointwise/test_accuracy.py` checks for float32 and the 16-bit types at each level:
+with 40 digits. A sample does not prove a bound. We promise the bounds below;
+`tests/ops/pointwise/test_accuracy.py` checks them for float32 and the 16-bit types at each level:
 
 - float32: 2 ulp; 4 for the functions marked *tail*.
 - float64: 4 ulp; 10 for those marked *tail*.
 - float16 and bfloat16 are computed in float32 and rounded once: 0.51 ulp.
-- So are matrix products of bfloat16. Where the processor has AVX512_BF16 or AMX they use it, and it
-  treats subnormal numbers as 0.
+- Matrix products of bfloat16 are summed in float32 and rounded once, too. Where the processor has
+  AVX512_BF16 or AMX, they use it; these instructions treat subnormal numbers as 0.
 - `gelu`, `lgamma`, `digamma` and the oscillating Bessel functions are nearly 0 where larger terms
   cancel. There, the unit is that of the argument (`gelu`), of the amplitude (`airy_ai` left of 0,
   `spherical_bessel_j0`), or of 1 where the result is smaller (the others).
