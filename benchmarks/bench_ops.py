@@ -1,7 +1,7 @@
 """Operators against torch, in groups, from a few elements to ten million.
 
 Run ``python benchmarks/bench_ops.py`` where torch is installed. One process, interleaved samples,
-CPU time of one thread; ``--threads 2`` takes wall time, and so does ``--crowded``, which keeps
+CPU time of one thread; ``--threads 2`` takes wall time, and so does ``--busy``, which keeps
 every core busy with other processes. Results are new tensors, as in ordinary use. Cases of which
 one side has no operator are named at the end.
 """
@@ -325,7 +325,7 @@ def measure_group(
             yield compare(title, a, b, samples=samples, **timing)
 
 
-_CROWDED_GOAL = 0.2
+_BUSY_GOAL = 0.2
 #: Ordinary work: bursts that end with a short wait. Processes that never wait would take turns with
 #: both threads of a caller in step, tick by tick, so that these hardly miss each other.
 _BUSY = """
@@ -340,7 +340,7 @@ while os.getppid() == parent:
 
 
 @contextlib.contextmanager
-def crowd() -> Iterator[None]:
+def busy_processes() -> Iterator[None]:
     """Keep every core busy with a process of its own; they end with this one, whatever ends it."""
     busy = [
         subprocess.Popen([sys.executable, "-c", _BUSY]) for _ in range(len(os.sched_getaffinity(0)))
@@ -360,7 +360,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only cases whose name contains this")
     parser.add_argument("--threads", type=int, default=1, help="above 1: wall time")
     parser.add_argument(
-        "--crowded", action="store_true", help="beside one busy process a core: wall time"
+        "--busy", action="store_true", help="beside one busy process a core: wall time"
     )
     parser.add_argument(
         "--realtime", action="store_true", help="before all ordinary processes; needs the right to"
@@ -380,12 +380,13 @@ def main() -> int:
     missing: list[str] = []
     groups: dict[str, Any] = {}
     rows: list[Result] = []
-    timing: dict[str, Any] = {"wall": options.threads > 1 or options.crowded}
-    if options.crowded:  # who sleeps among busy processes goes first afterwards: no crowd any more;
-        # and as a call takes 100 times longer when a thread it waits for has no core, the mean of
-        # samples that last for many turns of the scheduler tells what callers see
+    timing: dict[str, Any] = {"wall": options.threads > 1 or options.busy}
+    if options.busy:
+        # No rests: a process that has slept is scheduled before the busy ones. Long samples and
+        # their mean: a call takes 100 times longer when a thread that it waits for has no core, and
+        # callers see that.
         timing |= {"rest": 0.0, "sample_ms": 100.0, "middle": statistics.fmean}
-    with crowd() if options.crowded else contextlib.nullcontext():
+    with busy_processes() if options.busy else contextlib.nullcontext():
         for name in options.group:
             found = list(measure_group(name, options.samples, options.only, timing, missing))
             if not found:
@@ -394,7 +395,7 @@ def main() -> int:
             print_table(found)
             rows += found
             mean = geometric_mean(found)
-            goal = _CROWDED_GOAL if options.crowded else GROUPS[name].goal
+            goal = _BUSY_GOAL if options.busy else GROUPS[name].goal
             worst = max(found, key=lambda r: r.ratio)
             groups[name] = {"mean": mean, "goal": goal, "cases": [r.name for r in found]}
             summary.append(f"{name:28} {mean:6.3f} {goal:6.2f}   {worst.ratio:6.2f} {worst.name}")

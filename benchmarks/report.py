@@ -22,7 +22,7 @@ PAGE = HERE / "operators.md"
 RUNS = {
     "one thread": ["--threads", "1", "--realtime"],
     "two threads": ["--threads", "2", "--realtime"],
-    "crowded": ["--threads", "2", "--crowded"],
+    "busy": ["--threads", "2", "--busy"],
 }
 _INTRODUCTION = """# Operators, measured
 
@@ -32,13 +32,14 @@ flat and deep shapes, and which of those pairs are slower than torch's; `bench_p
 `bench_training.py`: training steps of networks).
 Every ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both
 alternate in one process, and the figure is the ratio of the medians. A case has its operands as
-local variables, and the time of an empty call is taken off. *One thread* is CPU time of
-the process, *two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest
-in which the other side's threads go to sleep and some calls that wake the own ones; *crowded* is
-the mean wall time with two threads, without rests, while one other process a core is busy, but
-for short waits; the other two are taken at real-time priority. *Fresh* results are such that
-malloc has no memory for and takes from the kernel. A group's figure is the geometric mean of its
-cases; its goal stands beside it. Single cases of a million elements vary by a factor of two.
+local variables, and the time of an empty call is subtracted. *One thread* is CPU time of the
+process. *Two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest in
+which the other library's threads go to sleep, and after some calls that wake the library's own
+threads. Both are measured at real-time priority. *Busy* is the mean wall time with two threads and
+without rests, while another process keeps each core busy, except for short waits. *Fresh* results
+are so large that malloc has no free memory for them and takes it from the kernel. A group's figure
+is the geometric mean of its cases; its goal stands beside it. Single cases of a million elements
+vary by a factor of two.
 """
 
 
@@ -62,7 +63,7 @@ def _time(ns: float) -> str:
 
 
 def _summary(found: dict[str, dict[str, Any]]) -> list[str]:
-    lines = ["| group | goal | one thread | two threads | crowded | worst case of one thread |"]
+    lines = ["| group | goal | one thread | two threads | busy | worst case of one thread |"]
     lines.append("|---|---|---|---|---|---|")
     ratios = {run: {r["name"]: r["ratio"] for r in data["results"]} for run, data in found.items()}
     for group, facts in found["one thread"]["groups"].items():
@@ -78,7 +79,7 @@ def _cases(found: dict[str, dict[str, Any]]) -> list[str]:
     lines: list[str] = []
     for group, facts in found["one thread"]["groups"].items():
         lines += ["", f"### {group}", ""]
-        lines.append("| case | shmtensor | torch | one thread | two threads | crowded |")
+        lines.append("| case | shmtensor | torch | one thread | two threads | busy |")
         lines.append("|---|---|---|---|---|---|")
         rows = {
             run: {r["name"]: r for r in data["results"] if r["name"] in facts["cases"]}

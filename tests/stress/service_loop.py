@@ -128,7 +128,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-class Crowd:
+class Processes:
     """The processes at work, each forked from this one, which uses no service."""
 
     def __init__(self, name: str, seed: int) -> None:
@@ -251,14 +251,14 @@ class Crowd:
 
 def main(arguments: list[str]) -> None:
     """Run; prints what happened."""
-    crowd = Crowd(arguments[0], int(arguments[1]))
+    processes = Processes(arguments[0], int(arguments[1]))
     kills = int(arguments[2])
-    while crowd.kills < kills:
-        time.sleep(crowd.rng.random() * 0.1)
-        crowd.look()
-        crowd.strike()
-    crowd.end()
-    print(crowd.kills, *(sum(counts) for counts in zip(*crowd.tally.read(), strict=True)))
+    while processes.kills < kills:
+        time.sleep(processes.rng.random() * 0.1)
+        processes.look()
+        processes.strike()
+    processes.end()
+    print(processes.kills, *(sum(counts) for counts in zip(*processes.tally.read(), strict=True)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sharing under random kills, floods, crowds and lack of memory, for minutes.
+"""Sharing under random kills, floods, many children and lack of memory, for minutes.
 
 Every program runs in a session of its own and prints what it counted; seeds are in the parameters.
 Not covered: the single steps of the protocol, which tests/shm/test_crash.py takes one by one.
@@ -164,7 +164,7 @@ def test_many_sends_grow_nothing() -> None:
     assert leases == 0
 
 
-_CROWD = """
+_MANY_CHILDREN = """
 import os, sys
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -190,8 +190,8 @@ for _ in range(5):
 """
 
 
-def test_crowd_of_children_shares_with_one_parent() -> None:
-    _run(_CROWD)
+def test_many_children_share_with_one_parent() -> None:
+    _run(_MANY_CHILDREN)
 
 
 _THREADS = """

@@ -123,7 +123,7 @@ def test_inplace(entry: OperatorEntry) -> None:
                 call(operator, args, kwargs)
 
 
-def _doors(entry: OperatorEntry) -> list[tuple[str, Any]]:
+def _callables_of(entry: OperatorEntry) -> list[tuple[str, Any]]:
     name = entry.schema.name
     found: list[tuple[str, Any]] = []
     if "function" in entry.variants:
@@ -145,7 +145,7 @@ def test_functions_and_methods(entry: OperatorEntry) -> None:
         args, kwargs = _inputs(entry, one)
         outs = outs_of(entry)
         want = call(entry, args, {**kwargs, **outs})
-        for what, door in _doors(entry):
+        for what, function in _callables_of(entry):
             args, kwargs = _inputs(entry, one)
             outs = outs_of(entry)
             if what == "method":
@@ -154,4 +154,4 @@ def test_functions_and_methods(entry: OperatorEntry) -> None:
                 )
                 args.insert(0, args.pop(at))
             st.manual_seed(0)
-            _check(entry, door(*args, **kwargs, **outs), want, what)
+            _check(entry, function(*args, **kwargs, **outs), want, what)
