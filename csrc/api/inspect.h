@@ -62,7 +62,7 @@ typedef struct shmt_client_view {
 
 /* Count the blocks of the session and of each client, by ascending client number. out_n gets how many clients were written,
  * at most `capacity`. Errors: SHMT_E_NOMEM. */
-int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
+int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                          uint32_t capacity, uint32_t* out_n);
 
 typedef struct shmt_block_view {

@@ -182,12 +182,12 @@ static seen read_block(const shmt__map* m, uint32_t block) {
   return s;
 }
 
-typedef struct census {
+typedef struct counts {
   shmt_session_view* session;
   shmt_client_view* by_client; /* SHMT_MAX_CLIENTS of them */
-} census;
+} counts;
 
-static void count_used(census* c, const seen* s, uint32_t owner) {
+static void count_used(counts* c, const seen* s, uint32_t owner) {
   shmt_session_view* v = c->session;
   v->n_used++;
   v->used_bytes += s->nbytes;
@@ -222,7 +222,7 @@ static uint32_t owner_of(const shmt__slab* s) {
   return owner < SHMT_MAX_CLIENTS ? owner : 0;
 }
 
-static void count_slab(const shmt_inspector* o, census* c, const shmt__slab* slab) {
+static void count_slab(const shmt_inspector* o, counts* c, const shmt__slab* slab) {
   shmt_session_view* v = c->session;
   uint32_t owner = owner_of(slab), n_blocks = o->map.fixed.n_blocks;
   uint32_t begin = bounded(*(const volatile uint32_t*)&slab->first_block, n_blocks);
@@ -245,13 +245,13 @@ static void count_slab(const shmt_inspector* o, census* c, const shmt__slab* sla
   }
 }
 
-int shmt_inspector_census(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
+int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                           uint32_t capacity, uint32_t* out_n) {
   const shmt__fixed* fixed = &o->map.fixed;
-  census c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
+  counts c = {.session = session, .by_client = calloc(SHMT_MAX_CLIENTS, sizeof *c.by_client)};
   uint32_t n = 0;
   *out_n = 0;
-  SHMT_REQUIRE(c.by_client != NULL, SHMT_E_NOMEM, "census: tried to allocate %zu bytes",
+  SHMT_REQUIRE(c.by_client != NULL, SHMT_E_NOMEM, "counting blocks: tried to allocate %zu bytes",
                SHMT_MAX_CLIENTS * sizeof *c.by_client);
   *session = (shmt_session_view){.session = o->session,
                                  .world = fixed->world,

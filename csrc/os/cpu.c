@@ -1,4 +1,4 @@
-/* os/cpu.c -- how many processors this process may use, how they treat very small numbers, and tile registers. */
+/* os/cpu.c -- the processors that a thread may use, how they treat subnormal numbers, and AMX tile registers. */
 #define _GNU_SOURCE
 #include "os/cpu.h"
 
@@ -16,8 +16,8 @@ int shmt__os_cpu_count(void) {
   long online;
 
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-  online =
-      sysconf(_SC_NPROCESSORS_ONLN); /* more than 1024 processors: the mask above is too small */
+  /* With more than 1024 processors, the mask above is too small. */
+  online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 ? (int)online : 1;
 }
 
@@ -30,12 +30,12 @@ void shmt__os_leave_cpu(int cpu) {
   others = set;
   CPU_CLR((size_t)cpu, &others);
   if (sched_setaffinity(0, sizeof others, &others) != 0) return;
-  /* The move took a while: somebody else may have said meanwhile where this thread may run. */
+  /* The move took a while: somebody may have changed this thread's mask meanwhile. Keep that change. */
   if (sched_getaffinity(0, sizeof now, &now) == 0 && !CPU_EQUAL(&now, &others)) return;
   (void)sched_setaffinity(0, sizeof set, &set);
 }
 
-/* --- tiles -------------------------------------------------------------------------- */
+/* --- AMX tiles ---------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 
@@ -65,7 +65,7 @@ bool shmt__os_allow_amx(void) { return false; }
 
 #endif
 
-/* --- very small numbers ------------------------------------------------------------- */
+/* --- subnormal numbers -------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 

@@ -72,7 +72,7 @@ shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, 
   enum { MAX_FDS = 8, PARKED = 16 };
   int parked[MAX_FDS], err = 0;
   SHMT_ASSERT(n_fds <= MAX_FDS);
-  /* Parked above the targets, so that moving one into place never overwrites another. */
+  /* Copy the descriptors above their target numbers, so that moving one into place never overwrites another. */
   for (int i = 0; i < n_fds && err == 0; i++) {
     parked[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, PARKED);
     if (parked[i] < 0) err = errno;

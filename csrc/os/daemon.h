@@ -4,19 +4,19 @@
 
 #include "base/error.h"
 
-/* From now on SIGTERM and SIGINT only set a flag. */
+/* From now on SIGTERM and SIGINT only set a flag, which shmt__os_is_asked_to_end() returns. */
 void shmt__os_watch_termination(void);
 bool shmt__os_is_asked_to_end(void);
-/* Tell systemd (NOTIFY_SOCKET), e.g. "READY=1"; nothing happens without it. */
+/* Tell systemd a state such as "READY=1", through the socket in NOTIFY_SOCKET. Does nothing when that is not set. */
 void shmt__os_notify(const char* state);
-/* Lock the file at path, made with mode 0600 if need be; the lock lives as long as any copy of the
- * descriptor. Returns it, or -errno (EWOULDBLOCK: another has it). */
+/* Lock the file at path, and make it with mode 0600 when it does not exist. The lock lasts until the last copy of the
+ * descriptor is closed. Returns the descriptor, which the caller closes, or -errno (EWOULDBLOCK: another has the lock). */
 int shmt__os_lock_file(const char* path);
-/* The socket that systemd passed to this process (LISTEN_FDS), made non-blocking, or -1. Several, or
- * one that does not carry packets, are -EINVAL. */
+/* The listening socket that systemd passed to this process (LISTEN_FDS), made non-blocking. Returns -1 when there is none,
+ * and -EINVAL when there are several or it is not of type SOCK_SEQPACKET. */
 int shmt__os_activation_fd(void);
-/* Become another program: fds become 3, 4, ..., standard streams stay. Returns only when that
- * failed. Errors: SHMT_E_MANAGER. */
+/* Replace this process by another program. The descriptors fds become 3, 4, ...; standard streams stay. Returns only on
+ * failure. Errors: SHMT_E_MANAGER. */
 shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, int n_fds);
 
 #endif

@@ -1,9 +1,9 @@
 /* os/failpoint.h -- places where crash tests kill or stop the process.
  *
- * Compiled in only with -DSHMT_FAILPOINTS, which the tests' own build sets. There, the process that
- * reaches the point named in SHMTENSOR_FAILPOINT ("name:path") and can remove the file at path is
- * killed, or stopped if it has SHMTENSOR_FAILPOINT_STOPS; so each run kills once, whoever comes first.
- * The names are in spec/failpoints.yaml; any other does not compile.
+ * They are compiled in only with -DSHMT_FAILPOINTS, which the tests' own build sets. SHMTENSOR_FAILPOINT
+ * is "name:path". The process that reaches the point of that name and can remove the file at path is
+ * killed, or stopped when SHMTENSOR_FAILPOINT_STOPS is set. So each run kills exactly one process, the
+ * first one there. The names are in spec/failpoints.yaml; any other name does not compile.
  */
 #ifndef SHMT_OS_FAILPOINT_H
 #define SHMT_OS_FAILPOINT_H

@@ -1,4 +1,4 @@
-/* os/futex.c -- waiting for a word of shared memory to change, and a finer clock. */
+/* os/futex.c -- waiting until a word of shared memory changes, a clock in nanoseconds, event descriptors, threads. */
 #define _GNU_SOURCE
 #include "os/futex.h"
 

@@ -1,4 +1,4 @@
-/* os/futex.h -- waiting for a word of shared memory to change, and a finer clock.
+/* os/futex.h -- waiting until a word of shared memory changes, a clock in nanoseconds, event descriptors, threads.
  *
  * The word may be mapped at different addresses in different processes.
  */
@@ -10,18 +10,18 @@
 #include <stdatomic.h>
 
 typedef enum shmt__os_wait {
-  SHMT_OS_WAIT_WOKEN, /* or the word had changed, or for no reason: look again */
+  SHMT_OS_WAIT_WOKEN, /* or the word had changed already, or for no reason: check the condition again */
   SHMT_OS_WAIT_TIMED_OUT,
   SHMT_OS_WAIT_INTERRUPTED, /* by a signal */
 } shmt__os_wait;
 
-/* Sleep while *word is `expected`, until deadline_ns of shmt__os_now_ns(). */
+/* Sleep while *word is `expected`, at most until deadline_ns of the clock of shmt__os_now_ns(). */
 shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected,
                                   uint64_t deadline_ns);
-/* Wake up to n sleepers; returns how many there were. */
+/* Wake at most n sleepers. Returns how many were woken. */
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n);
 
-/* Nanoseconds of a clock that never steps. */
+/* Nanoseconds of the monotonic clock, which is never set. */
 uint64_t shmt__os_now_ns(void);
 /* Tell the processor that this is a busy wait. */
 static inline void shmt__os_pause(void) {
@@ -32,12 +32,13 @@ static inline void shmt__os_pause(void) {
 #endif
 }
 
-/* A counter of events as a descriptor: readable while it was set and not cleared. -errno. */
+/* Make an event descriptor, which is readable after a set until the next clear. Returns it (the caller closes it), or
+ * -errno. */
 int shmt__os_eventfd(void);
 void shmt__os_eventfd_set(int fd);
 void shmt__os_eventfd_clear(int fd);
 
-/* Run f(arg) in a thread of its own that takes no signals and nobody joins. -errno or 0. */
+/* Run f(arg) in a new, detached thread that blocks all signals. Returns 0 or -errno. */
 int shmt__os_thread_start(void* (*f)(void* arg), void* arg);
 
 #endif

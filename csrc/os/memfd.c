@@ -1,4 +1,4 @@
-/* os/memfd.c -- sealed memory files and the maps of them. */
+/* os/memfd.c -- sealed memory files, and mappings of them. */
 #define _GNU_SOURCE
 #include "os/memfd.h"
 
@@ -21,15 +21,15 @@
 
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-  /* Requests from here on look at the free memory first: the kernel would rather kill than refuse.
-   */
+  /* Requests of this size and more compare with the free memory first: the kernel does not refuse them, but kills
+   * processes when it has no pages. */
   CHECKED_BYTES = 4 << 20,
 };
 
-/* Kernels and sandboxes without memfd_create: files in /dev/shm that never had a name. They cannot
- * be sealed, and /dev/shm bounds their size. */
+/* Without memfd_create (old kernels, sandboxes), memory files are files in /dev/shm that never had a name. They
+ * cannot be sealed, and the size of /dev/shm bounds them. */
 static bool has_memfd(void) {
-  static atomic_int known; /* relaxed: the same value whoever writes it; 1 yes, 2 no */
+  static atomic_int known; /* 0: not known, 1: yes, 2: no. relaxed: every thread writes the same value */
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
   if (answer == 0) {
     int fd = memfd_create("shmtensor-probe", MFD_CLOEXEC);
@@ -133,7 +133,7 @@ void shmt__os_unmap(void* p, uint64_t nbytes) {
 
 void shmt__os_map_forget(void* p, uint64_t nbytes) { (void)madvise(p, nbytes, MADV_DONTNEED); }
 
-/* MemAvailable of /proc/meminfo in bytes; UINT64_MAX when it cannot be read. */
+/* The memory that processes can still get (MemAvailable and SwapFree of /proc/meminfo), in bytes; UINT64_MAX: unknown. */
 static uint64_t available_bytes(void) {
   char text[1024];
   int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);
@@ -150,7 +150,7 @@ static uint64_t available_bytes(void) {
   return available * 1024;
 }
 
-/* Refuse a request that is so large that the kernel would have to kill processes. */
+/* Refuse a request so large that the kernel would have to kill processes for it. */
 static shmt_status check_available(uint64_t nbytes) {
   if (nbytes < CHECKED_BYTES) return SHMT_OK;
   uint64_t available = available_bytes();
@@ -180,13 +180,13 @@ shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbyt
   if (begin == end) return SHMT_OK;
   SHMT_TRY(check_available(end - begin));
   if (base != NULL) {
-    /* One call makes the pages and enters them into the page table, at half the price of faults. */
+    /* One call allocates the pages and enters them into the page table, in half the time of page faults. */
     int done;
     do {
       done = madvise((char*)base + begin, end - begin, MADV_POPULATE_WRITE);
     } while (done != 0 && (errno == EINTR || errno == EAGAIN));
     if (done == 0) return SHMT_OK;
-    /* EINVAL: a kernel before 5.14; EFAULT: out of pages; fallocate gives the reason. */
+    /* EINVAL: a kernel before 5.14. EFAULT: out of pages; fallocate reports the reason. */
   }
   int done;
   do {
@@ -224,7 +224,7 @@ bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out) {
 }
 
 uint64_t shmt__os_page_bytes(void) {
-  static atomic_uint_least64_t cached; /* relaxed: the same value whoever writes it */
+  static atomic_uint_least64_t cached; /* relaxed: every thread writes the same value */
   uint64_t bytes = atomic_load_explicit(&cached, memory_order_relaxed);
   if (bytes == 0) {
     long page = sysconf(_SC_PAGESIZE);

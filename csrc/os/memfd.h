@@ -1,67 +1,70 @@
-/* os/memfd.h -- sealed memory files and the maps of them.
+/* os/memfd.h -- sealed memory files, and mappings of them.
  *
  * A memory file has no name that could stay behind: the kernel frees it with its last descriptor
- * and map. Sealed against shrinking and growing, nobody can make a mapped page go away, so a page
- * that was populated once never raises SIGBUS.
+ * and mapping. It is sealed against shrinking and growing, so nobody can take a mapped page away, and
+ * a page that was populated once never raises SIGBUS.
  */
 #ifndef SHMT_OS_MEMFD_H
 #define SHMT_OS_MEMFD_H
 
 #include "base/error.h"
 
-/* Make a sparse memory file of nbytes, sealed, mode 0600, close-on-exec. Where the system has no
- * memfd_create it is a file of /dev/shm without a name, which cannot be sealed.
- * name is what /proc shows. Errors: SHMT_E_OS, SHMT_E_NOMEM. Ownership: *out_fd is the caller's. */
+/* Make a sparse memory file of nbytes: sealed, mode 0600, close-on-exec. Where the system has no
+ * memfd_create, it is an unnamed file in /dev/shm, which cannot be sealed. name: what /proc shows.
+ * Errors: SHMT_E_OS, SHMT_E_NOMEM. Ownership: the caller closes *out_fd. */
 shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd);
-/* Is fd such a file of this user? Gives its size. */
+/* Is fd such a file, and does it belong to this user? *out_nbytes: its size. */
 bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes);
-/* The same, of another user. */
+/* The same, for a file of another user. */
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes);
-/* Device and inode, to tell whether two descriptors are one file. */
+/* Store device and inode, which tell whether two descriptors are of one file. False: fd is invalid. */
 bool shmt__os_file_identity(int fd, uint64_t out[2]);
-/* Bytes of memory the file occupies now. */
+/* How many bytes of memory the file occupies now; 0 when fd is invalid. */
 uint64_t shmt__os_file_resident(int fd);
 
-/* Map nbytes from the start, shared and writable. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+/* Map the first nbytes, shared and writable. Errors: SHMT_E_NOMEM, SHMT_E_OS.
+ * Ownership: of this and the mappings below, the caller's; shmt__os_unmap releases them. */
 shmt_status shmt__os_map_shared(int fd, uint64_t nbytes, void** out);
-/* The same without the right to write. */
+/* The same, read-only. */
 shmt_status shmt__os_map_read_only(int fd, uint64_t nbytes, void** out);
-/* Map a part of the file whose pages exist; false when it has none there, or they cannot be had. */
+/* Map a range of the file, shared and writable, after its pages were populated. offset must be a multiple
+ * of the page size. False: the range is not inside the file, or memory is out. */
 bool shmt__os_map_part(int fd, uint64_t offset, uint64_t nbytes, void** out);
-/* Map the pages of a range so that stores to them stay in this process. *out is the first byte of
- * the range, *out_map and *out_nbytes what to unmap. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+/* Map the pages of a range privately, so that stores to them stay in this process. *out: the first byte
+ * of the range. *out_map, *out_nbytes: what to unmap. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__os_map_private(int fd, uint64_t offset, uint64_t nbytes, void** out,
                                  void** out_map, uint64_t* out_nbytes);
-void shmt__os_unmap(void* p, uint64_t nbytes);
-/* Drop the page-table entries of a shared map. The file keeps its pages. */
+void shmt__os_unmap(void* p, uint64_t nbytes); /* p may be NULL */
+/* Drop the page-table entries of a shared mapping. The file keeps its pages. */
 void shmt__os_map_forget(void* p, uint64_t nbytes);
 
-/* Give the range pages, so that no later store can fail. base: the map, or NULL for none.
- * The range is widened to whole pages. Errors: SHMT_E_NOMEM naming the bytes. */
+/* Allocate the pages of a range, so that no later store to it can fail. The range is widened to whole
+ * pages. base: where this process has mapped the file; NULL: nowhere. Errors: SHMT_E_NOMEM with the bytes. */
 shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes);
-/* Write into the range, whose pages may be missing. That costs a third of populating it and storing to it:
- * pages that are written whole are never cleared, and enter no page table. The rest of a last page
- * that was missing reads as zero. Errors: SHMT_E_NOMEM naming the bytes; SHMT_E_OS. */
+/* Write bytes into a range whose pages may be missing. That takes a third of the time of populating the
+ * range and storing to it: pages that are written whole are not cleared and enter no page table. The rest
+ * of a last page that was missing reads as zero. Errors: SHMT_E_NOMEM with the bytes; SHMT_E_OS. */
 shmt_status shmt__os_write_pages(int fd, uint64_t offset, const void* bytes, uint64_t nbytes);
 /* Return the whole pages inside the range to the kernel; they read as zero from then on. False: the kernel could
- * not, some may be there still. */
+ * not do it, and some pages may still be there. */
 bool shmt__os_punch(int fd, uint64_t offset, uint64_t nbytes);
 
 uint64_t shmt__os_page_bytes(void);
-/* Largest file and address space this process may make (UINT64_MAX: no limit). */
+/* The largest file that this process may make, and its largest address space; UINT64_MAX: no limit. */
 uint64_t shmt__os_file_limit(void);
 uint64_t shmt__os_address_limit(void);
 
 void shmt__os_close(int fd); /* negative is fine */
-/* A second, close-on-exec descriptor of the same open file, or -1. */
+/* Each returns a close-on-exec descriptor, which the caller closes, or -1. */
+/* A second descriptor of the same open file description. */
 int shmt__os_dup(int fd);
-/* Open the file behind fd anew, with a file position of its own, or -1. */
+/* Open the file behind fd anew: a new description, with its own file position and locks. */
 int shmt__os_reopen(int fd);
-/* The same, for reading only. */
+/* The same, read-only. */
 int shmt__os_reopen_read_only(int fd);
 bool shmt__os_seek(int fd, uint64_t position);
 bool shmt__os_tell(int fd, uint64_t* out_position);
-/* Read exactly nbytes at offset, without a map. */
+/* Read exactly nbytes at offset, without mapping the file. False: not all could be read. */
 bool shmt__os_read_at(int fd, void* p, uint64_t nbytes, uint64_t offset);
 
 #endif

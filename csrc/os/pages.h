@@ -6,22 +6,23 @@
 
 enum { SHMT_HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Fresh zero pages, aligned to SHMT_HUGE_PAGE_BYTES and advised huge.
+/* Map fresh zero pages, aligned to SHMT_HUGE_PAGE_BYTES, with advice to use huge pages.
  *
- * nbytes  > 0, a multiple of 4096; the part behind the last huge page stays in small ones
- * Returns NULL when the kernel refuses; errno says why, no record is made (callers retry). */
+ * nbytes  > 0, a multiple of 4096; the part after the last huge page has small pages
+ * Returns NULL when the kernel refuses. Then errno says why, and there is no error record, since callers retry.
+ * Ownership: the caller's; shmt__os_pages_unmap releases them. */
 void* shmt__os_pages_map(uint64_t nbytes);
-/* Give pages of shmt__os_pages_map back. */
+/* Release pages of shmt__os_pages_map. */
 void shmt__os_pages_unmap(void* p, uint64_t nbytes);
-/* Keep the addresses, drop the contents: the pages read as zero from now on. */
+/* Keep the addresses and drop the contents: the pages read as zero from now on. */
 void shmt__os_pages_zero(void* p, uint64_t nbytes);
-/* Bytes of memory in this machine. */
+/* How many bytes of memory this machine has. */
 uint64_t shmt__os_memory_bytes(void);
 
 enum {
   SHMT_FILE_SHARED = 1 << 0,   /* MAP_SHARED: writes reach the file */
-  SHMT_FILE_WRITABLE = 1 << 1, /* private maps are writable in memory only */
-  SHMT_FILE_CREATE = 1 << 2,   /* make the file when there is none; needs SHARED */
+  SHMT_FILE_WRITABLE = 1 << 1, /* without SHARED: writes stay in this process's memory */
+  SHMT_FILE_CREATE = 1 << 2,   /* make the file when it does not exist; needs SHARED */
   SHMT_FILE_EXTEND = 1 << 3,   /* grow the file to nbytes; needs SHARED */
 };
 
@@ -30,7 +31,7 @@ enum {
  * nbytes  > 0
  * Errors: SHMT_E_RUNTIME "unable to open file <path> in read-only mode: No such file or directory (2)",
  *         "file <path> size <n> is smaller than the required mapping size <m>"; SHMT_E_NOMEM.
- * Ownership: the map is the caller's; shmt__os_file_unmap releases it. */
+ * Ownership: the mapping is the caller's; shmt__os_file_unmap releases it. */
 shmt_status shmt__os_file_map(const char* path, uint64_t nbytes, int flags, void** out);
 void shmt__os_file_unmap(void* p, uint64_t nbytes);
 

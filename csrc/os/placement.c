@@ -1,4 +1,4 @@
-/* os/placement.c -- where the kernel is asked to put the pages of a map. */
+/* os/placement.c -- asks the kernel for huge pages, and for pages on chosen NUMA nodes. */
 #define _GNU_SOURCE
 #include "os/placement.h"
 

@@ -86,7 +86,7 @@ uint64_t shmt__os_process_start(int32_t pid) {
   (void)close(fd);
   if (n <= 0) return 0;
   text[n] = '\0';
-  /* The command's name may hold anything; the last ')' ends it. Field 22 is the start time. */
+  /* The command's name may contain any character; the last ')' ends it. Field 22 is the start time. */
   const char* at = strrchr(text, ')');
   uint64_t start = 0;
   if (at == NULL) return 0;
@@ -122,7 +122,7 @@ bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool un
   while (!found && fgets(line, sizeof line, f) != NULL) found = strstr(line, wanted) != NULL;
   bool failed = ferror(f) != 0 && errno != ESRCH;
   (void)fclose(f);
-  return found || (failed && unreadable); /* an ending process has no lines */
+  return found || (failed && unreadable); /* the file of a process that is ending is empty, which is no failure */
 }
 
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {
@@ -163,12 +163,13 @@ int shmt__os_open_from_any_process(const uint64_t file_identity[2]) {
   return fd;
 }
 
-/* Without memfd_create a memory file is one without a name in /dev/shm. */
+/* Is the link of a descriptor that of a memory file with this name? Without memfd_create, memory files are unnamed files in
+ * /dev/shm, and any may be meant. */
 static bool is_called(const char* target, const char* link) {
   return strncmp(target, link, strlen(link)) == 0 || strncmp(target, "/dev/shm/#", 10) == 0;
 }
 
-/* Visit the matching descriptors of one process; false: stop. */
+/* Visit the matching descriptors of one process. False: visit said to stop. */
 static bool visit_process(const char* pid, const char* link, bool (*visit)(int fd, void* arg),
                           void* arg) {
   char path[288], target[128];
@@ -182,7 +183,7 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
   while (go_on && (entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] == '.') continue;
     ssize_t n = readlinkat(dirfd(dir), entry->d_name, target, sizeof target - 1);
-    if (n < 0 && errno == EACCES) break; /* none of this process's are ours to look at */
+    if (n < 0 && errno == EACCES) break; /* we may not inspect this process */
     if (n <= 0) continue;
     target[n] = '\0';
     if (!is_called(target, link)) continue;
@@ -203,7 +204,7 @@ void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd,
   struct dirent* entry;
   while ((entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
-    /* A start time costs a fraction of a look at all files. */
+    /* Reading the start time is much cheaper than reading all descriptors. */
     if (since != 0 && shmt__os_process_start((int32_t)strtol(entry->d_name, NULL, 10)) < since)
       continue;
     if (!visit_process(entry->d_name, link, visit, arg)) break;
@@ -225,7 +226,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   SHMT_ASSERT(n_fds <= MAX_FDS);
   (void)posix_spawn_file_actions_init(&actions);
   (void)posix_spawnattr_init(&attr);
-  /* Parked above the targets, so that moving one descriptor into place never overwrites another. */
+  /* Copy the descriptors above their target numbers, so that moving one into place never overwrites another. */
   for (; n_parked < n_fds && err == 0; n_parked++) {
     parked[n_parked] = fcntl(fds[n_parked], F_DUPFD_CLOEXEC, PARKED);
     if (parked[n_parked] < 0) {
@@ -256,7 +257,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
     got = waitpid(pid, &how, 0);
   } while (got < 0 && errno == EINTR);
   if (got >= 0 && WIFEXITED(how)) *out_exit = WEXITSTATUS(how);
-  /* ECHILD: a handler of the program reaped it first, which is as good. */
+  /* ECHILD: a signal handler of the program has reaped it already, which is fine. */
   SHMT_REQUIRE(got < 0 || (WIFEXITED(how) && WEXITSTATUS(how) == 0), SHMT_E_MANAGER,
                "the manager %s did not start (wait status %d)", path, how);
   return SHMT_OK;

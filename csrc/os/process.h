@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 
-/* Milliseconds of a clock that never steps; coarse (a few ms), some nanoseconds to read. */
+/* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to read. */
 uint64_t shmt__os_now_ms(void);
-/* Milliseconds of processor time of this thread; some hundred nanoseconds to read. */
+/* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
@@ -15,44 +15,47 @@ void shmt__os_sleep_ms(unsigned ms);
 int shmt__os_descriptor_limit(void);
 
 int32_t shmt__os_pid(void);
-/* Tells this process's pid namespace, and its network namespace, from others; 0: not known. */
+/* A number that identifies this process's pid namespace, and its network namespace; 0: unknown. */
 uint64_t shmt__os_pid_namespace(void);
 uint64_t shmt__os_net_namespace(void);
-uint32_t shmt__os_uid(void);
-/* Clock ticks after boot at which pid started; 0 when it does not run. Tells a reused pid apart. */
+uint32_t shmt__os_uid(void); /* the effective user id */
+/* When pid started, in clock ticks after boot; 0: it does not run. This tells a reused pid from the former one. */
 uint64_t shmt__os_process_start(int32_t pid);
-/* Does the process that began at `start` (0: unknown) run still? False only when it surely does
- * not: what cannot be looked at, for want of descriptors or rights, runs. */
+/* Does the process pid that started at `start` (0: unknown) still run? False only when it is certain that it does not. A
+ * process that cannot be inspected, for lack of descriptors or rights, counts as running. */
 bool shmt__os_process_runs(int32_t pid, uint64_t start);
-/* A descriptor that becomes readable when pid ends; -errno. Close-on-exec. */
+/* Make a close-on-exec descriptor that becomes readable when pid ends. Returns it (the caller closes it), or -errno. */
 int shmt__os_pidfd(int32_t pid);
-/* Has the process mapped the file? unreadable: the answer when its maps may not be read. */
+/* Has the process mapped the file? unreadable: the answer when this process may not read its mappings. */
 bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
-/* Open anew the file that pid has open under any number; -1 when it has not, or is not ours to look
- * at. */
+/* Open anew a file that pid has open under any descriptor. Returns a descriptor, which the caller closes; -1: pid does not
+ * have the file open, or may not be inspected. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);
-/* The same from any process of this user but this one. */
+/* The same, from any other process of this user. */
 int shmt__os_open_from_any_process(const uint64_t file_identity[2]);
-/* Look through the open files of this user's processes for a memory file with this name, and open
- * it anew. since: only processes that did not start before (shmt__os_process_start); 0: all. visit
- * gets a descriptor (its own to close) and says whether to go on. */
+/* Search the open files of this user's processes for memory files with this name, open each anew, and call visit with the
+ * descriptor, which visit closes. visit returns whether to go on. since: skip processes that started earlier
+ * (shmt__os_process_start); 0: skip none. */
 void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
                          void* arg);
 
-/* Run a program in the background: the descriptors fds become 3, 4, ..., standard streams go to
- * /dev/null, everything else is closed by the program itself. The program is expected to fork
- * and let its first process exit, which is waited for.
- * *out_exit: its exit status, -1: none. Errors: SHMT_E_MANAGER with the path and reason. */
+/* Run a program in the background. The descriptors fds become 3, 4, ..., and the standard streams go to /dev/null; the
+ * program itself must close all others. The program must fork and let its first process exit; this call waits for that.
+ * *out_exit: the exit status of that process; -1: none. Errors: SHMT_E_MANAGER with the path and reason. */
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
                                   int* out_exit);
 
-/* For a daemon. */
-/* Go on in a child in a session of its own; the first process exits. */
+/* --- for a daemon --- */
+
+/* Fork: the child goes on, in a new session with "/" as its directory, and this process exits. False: it could not fork, or
+ * could not change the directory. */
 bool shmt__os_detach(void);
-/* Ignore what a terminal or a dying peer sends, close all descriptors from first_fd on, use all
- * descriptors the hard limit allows. */
+/* Ignore signals that terminals, users and closed connections cause; close all descriptors from first_fd on; raise the limit of
+ * descriptors to the hard limit. */
 void shmt__os_daemon_init(int first_fd);
-/* Call `before` ahead of each fork(), then `parent` or `child` behind it. */
+
+/* Call `before` before each fork(), and afterwards `parent` or `child` in the process of that name. Errors: SHMT_E_NOMEM,
+ * SHMT_E_OS. */
 shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 
 #endif

@@ -20,7 +20,7 @@
 
 enum { BACKLOG = 1024 };
 
-/* Of an abstract name sun_path begins with a zero byte. */
+/* Fill in the address of a name. In an abstract one, sun_path begins with a zero byte. */
 static socklen_t fill_address(struct sockaddr_un* a, const char* name) {
   size_t len = strlen(name);
   memset(a, 0, sizeof *a);
@@ -40,7 +40,7 @@ int shmt__os_listen(const char* name) {
   socklen_t len = fill_address(&a, name);
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return -errno;
-  /* The mode before the first connection: nobody can connect to a socket that does not listen. */
+  /* Set the mode before listen(): nobody can connect to a socket that does not listen. */
   if (bind(fd, (struct sockaddr*)&a, len) != 0 || (name[0] == '/' && chmod(name, 0600) != 0) ||
       listen(fd, BACKLOG) != 0) {
     int err = errno;

@@ -1,8 +1,9 @@
 /* os/socket.h -- Unix sockets that carry packets, descriptors and credentials.
  *
- * A name that begins with '/' is a path, any other an abstract one. Abstract names vanish with
- * their owner, so a killed daemon leaves no file. They have no mode bits: both ends check the
- * other's user id instead.
+ * A name that begins with '/' is a path; any other name is abstract. Abstract names vanish with
+ * their owner, so a killed daemon leaves no file behind. They have no mode bits, so both ends check
+ * the other's user id. Functions that return an int return -errno on failure. The caller closes the
+ * descriptors that they return.
  */
 #ifndef SHMT_OS_SOCKET_H
 #define SHMT_OS_SOCKET_H
@@ -14,32 +15,31 @@ enum { SHMT_SOCKET_MAX_FDS = 4 };
 enum { SHMT_SOCKET_PATH_BYTES = 108 }; /* the kernel's limit, with the zero at the end */
 
 typedef struct shmt__peer {
-  int32_t pid; /* 0: not visible from here */
+  int32_t pid; /* 0: not visible in this pid namespace */
   uint32_t uid;
 } shmt__peer;
 
-/* Bind and listen. Returns the descriptor, or -errno (EADDRINUSE: another listens, or a killed one
- * left the path). A path gets mode 0600. */
+/* Bind and listen. Returns the descriptor, or -errno (EADDRINUSE: another process listens, or a killed one left the path
+ * behind). A path gets mode 0600. */
 int shmt__os_listen(const char* name);
-/* Connect. Returns the descriptor, or -errno (ECONNREFUSED: nobody listens; no such path is told
- * as that, too). */
+/* Connect. Returns the descriptor, or -errno (ECONNREFUSED: nobody listens, or the path does not exist). */
 int shmt__os_connect(const char* name);
 /* Let the members of a group connect to the socket at a path. 0 or -errno. */
 int shmt__os_open_socket_to(const char* path, uint32_t gid);
-/* Remove the socket that a killed process left at a path; another kind of file stays. */
+/* Remove the socket that a killed process left at a path. Another kind of file is not removed. */
 void shmt__os_remove_socket(const char* path);
-/* Have credentials on every packet of the connections that are accepted from now on. They inherit
- * it: a packet that comes between accept() and a setsockopt() of theirs would have none. */
+/* Request credentials with every packet of the connections that are accepted from now on. It is set on the listener, from
+ * which they inherit it: setting it after accept() would be too late for a packet that has arrived already. */
 bool shmt__os_pass_credentials(int listener);
-/* Take one waiting connection, non-blocking; -errno when none. */
+/* Accept one waiting connection and make it non-blocking. Returns its descriptor, or -errno (EAGAIN: none is waiting). */
 int shmt__os_accept(int listener);
-/* Who is at the other end, as the kernel saw it when the connection was made. */
+/* Who is at the other end, as the kernel noted it when the connection was made. False: not known. */
 bool shmt__os_peer(int fd, shmt__peer* out);
 /* Is the process at the other end in this group? */
 bool shmt__os_peer_in_group(int fd, uint32_t gid);
 
-/* Send one packet with descriptors; 0 or -errno. Never raises SIGPIPE, never blocks on a full
- * socket (-EAGAIN). */
+/* Send one packet with descriptors, which stay the caller's. Returns 0 or -errno (EAGAIN: the socket is full). Never
+ * blocks and never raises SIGPIPE. */
 int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fds);
 enum {
   SHMT_OS_AGAIN = 11,
@@ -47,16 +47,15 @@ enum {
   SHMT_OS_IN_USE = 98,
   SHMT_OS_DENIED = 13,
   SHMT_OS_FULL = 24, /* no descriptor is left */
-}; /* errno values that callers tell apart */
+}; /* the errno values that callers treat differently */
 
-/* Take one packet without waiting. Returns its length, 0 at the end of the stream, -errno.
- * fds has room for SHMT_SOCKET_MAX_FDS; surplus descriptors are closed, a longer packet gives
- * -EMSGSIZE. peer (may be NULL) gets the sender's credentials where the socket passes them, else
- * pid 0. */
+/* Receive one packet without waiting. Returns its length, 0 at the end of the stream, or -errno (EMSGSIZE: the packet is
+ * longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes; surplus ones are closed
+ * here. peer (may be NULL): the sender's credentials if the socket passes them, else pid 0 and uid UINT32_MAX. */
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
-/* The same, but a signal ends it too, with 0. */
-int shmt__os_wait_readable_once(int fd, int timeout_ms);
-/* Wait until fd is readable. 1 ready, 0 timed out, -errno. timeout_ms < 0 waits for ever. */
+/* Wait until fd is readable, at most timeout_ms (< 0: forever). Returns 1: readable, 0: timeout, or -errno. */
 int shmt__os_wait_readable(int fd, int timeout_ms);
+/* The same, but a signal ends the wait too, with 0. */
+int shmt__os_wait_readable_once(int fd, int timeout_ms);
 
 #endif

@@ -6,10 +6,10 @@
 #include "os/process.h"
 #include "shm/block.h"
 
-static shmt__lease* record_at(const shmt__map* m, uint32_t place) {
-  uint32_t page = place / SHMT_LEASES_OF_PAGE;
+static shmt__lease* record_at(const shmt__map* m, uint32_t slot) {
+  uint32_t page = slot / SHMT_LEASES_OF_PAGE;
   if (page >= shmt__map_lease_pages_end(m)) return NULL;
-  return &m->lease_pages[page].at[place % SHMT_LEASES_OF_PAGE];
+  return &m->lease_pages[page].at[slot % SHMT_LEASES_OF_PAGE];
 }
 
 /* --- pages --- */
@@ -98,7 +98,7 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   if (cursor->last_id == 0) cursor->last_id = shmt__os_random();
   cursor->last_id += 2;
   out->id = cursor->last_id | 1; /* never 0 */
-  out->place = cursor->page * SHMT_LEASES_OF_PAGE + cursor->index;
+  out->slot = cursor->page * SHMT_LEASES_OF_PAGE + cursor->index;
   atomic_store_explicit(&l->generation, generation, memory_order_relaxed);
   atomic_store_explicit(&l->block, block, memory_order_relaxed);
   const uint32_t now_ms = (uint32_t)shmt__os_now_ms();
@@ -116,9 +116,9 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
 
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel) {
-  shmt__lease* l = record_at(m, t->place);
+  shmt__lease* l = record_at(m, t->slot);
   /* Only we take leases in our pages, under our caller's lock. So the record stays this message's, or becomes unused. */
-  if (l == NULL || !owns(m, t->place / SHMT_LEASES_OF_PAGE, client) ||
+  if (l == NULL || !owns(m, t->slot / SHMT_LEASES_OF_PAGE, client) ||
       atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
     return false;
   uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed);
@@ -144,7 +144,7 @@ static bool end_record(const shmt__map* m, shmt__lease* l, uint64_t id, uint32_t
 }
 
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client) {
-  shmt__lease* l = record_at(m, t->place);
+  shmt__lease* l = record_at(m, t->slot);
   if (l == NULL || t->id == 0) return false;
   /* Check the id first: the record may be another lease's by now. */
   if (atomic_load_explicit(&l->id, memory_order_acquire) != t->id) return false;
@@ -155,8 +155,8 @@ uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease*
                              void* arg) {
   uint32_t end = shmt__map_lease_pages_end(m);
   uint64_t n = 0;
-  for (uint32_t place = 0; place < end * SHMT_LEASES_OF_PAGE; place++) {
-    shmt__lease* l = record_at(m, place);
+  for (uint32_t slot = 0; slot < end * SHMT_LEASES_OF_PAGE; slot++) {
+    shmt__lease* l = record_at(m, slot);
     uint64_t id = l == NULL ? 0 : atomic_load_explicit(&l->id, memory_order_acquire);
     if (id != 0 && ends(l, arg)) n += end_record(m, l, id, 0);
   }

@@ -25,7 +25,7 @@ typedef struct shmt__lease_cursor {
 /* What travels in a handle. */
 typedef struct shmt__lease_ticket {
   uint64_t id;    /* 0: no lease */
-  uint32_t place; /* page * SHMT_LEASES_OF_PAGE + index */
+  uint32_t slot; /* page * SHMT_LEASES_OF_PAGE + index */
 } shmt__lease_ticket;
 
 /* What a message was sent through, as a lease has it: the kind of channel and its number.

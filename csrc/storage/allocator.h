@@ -1,11 +1,11 @@
 /* storage/allocator.h -- the allocators of this process's private memory.
  *
- * default      64-byte aligned, caching: a freed block goes to a thread's list of its
- *              size class, or to a shared list when large, and is reused instead of returned
- *              to the kernel. Fresh large blocks are mapped with MADV_HUGEPAGE.
- * blob         foreign memory and a deleter (storage/blob.c).
- * mapped_file  a file mapped private or shared, read-only or writable.
- * The managed allocator (shared memory) lives above, in ipc/.
+ * default      caching, 64-byte aligned: a freed block goes to the thread's list of its size class,
+ *              or to a shared list when it is large. It is reused and not returned to the kernel.
+ *              Fresh large blocks are mapped with MADV_HUGEPAGE.
+ * blob         memory of somebody else, with a deleter (storage/blob.c).
+ * mapped_file  a file that is mapped private or shared, read-only or writable.
+ * The allocator of shared memory ("managed") is above this layer, in ipc/handle/share.h.
  */
 #ifndef SHMT_STORAGE_ALLOCATOR_H
 #define SHMT_STORAGE_ALLOCATOR_H
@@ -16,21 +16,21 @@ extern const shmt__allocator shmt__allocator_default;
 extern const shmt__allocator shmt__allocator_blob;
 extern const shmt__allocator shmt__allocator_mapped_file;
 
-/* The default allocator without a storage, for scratch space; never NULL on success.
- * shmt__alloc(0) gives a valid pointer. Release with shmt__dealloc(p, the same nbytes). */
+/* Allocate scratch memory by the default allocator; shmt__dealloc(p, the same nbytes) frees it. *out is never NULL on
+ * success, also for 0 bytes. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__alloc(uint64_t nbytes, void** out);
 void shmt__dealloc(void* p, uint64_t nbytes);
-/* The same with every byte zero; large blocks come as untouched pages. */
+/* The same, with zeros; large blocks are fresh pages, not yet touched. */
 shmt_status shmt__alloc_zeroed(uint64_t nbytes, void** out);
 
 /* The blob allocator's arg. */
 typedef struct shmt__blob {
   void* data;
-  void (*deleter)(void* arg, void* data); /* NULL: nobody needs to know */
+  void (*deleter)(void* arg, void* data); /* NULL: nothing is called at the end */
   void* deleter_arg;
 } shmt__blob;
 
-/* A storage over foreign memory; deleter runs once, when the last reference goes.
+/* Make a storage over memory of somebody else. The deleter runs once, when the last reference is released.
  *
  * Errors: SHMT_E_NOMEM; then the deleter does not run. Ownership: on success the storage owns data; *out is a
  * new reference. */

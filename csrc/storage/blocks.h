@@ -1,15 +1,17 @@
 /* storage/blocks.h -- the caching allocator behind shmt__alloc, with its fast path inline.
  *
- *   <= 4 KB    20 size classes. A thread pops from and pushes to lists of its own, without a lock; a
- *              list that runs empty or full exchanges half of its blocks with the class's central list.
- *              Central lists are filled by carving slabs, which are kept until the process ends.
- *   above      8 size classes per power of two, one list each under one lock, least recently freed
- *              blocks leave first when the cache exceeds its limit. From 2 MB on blocks are pages of
- *              their own, advised huge, and can be zeroed without touching them.
+ *   <= 4 KB    20 size classes. A thread takes blocks from its own lists and returns them there, without
+ *              a lock. A list that becomes empty or full exchanges half of its blocks with the class's
+ *              central list. Slabs are divided into blocks for the central lists; a slab is kept until
+ *              the process ends.
+ *   above      8 size classes for each power of two, with one list each, all under one lock. When the
+ *              cache exceeds its limit, the blocks that were freed longest ago leave it first. From 2 MB
+ *              on, a block consists of whole pages with advice for huge pages, and can be zeroed without
+ *              touching it.
  *
  * Note [Counting]
- * A thread counts bytes in `pending` and moves them to the process's counter when they exceed
- * SHMT_FLUSH_BYTES, so the peak is exact up to that amount per thread.
+ * A thread counts bytes in `pending`, and adds them to the process's counter when they exceed
+ * SHMT_FLUSH_BYTES. So the peak is exact up to that amount for each thread.
  */
 #ifndef SHMT_STORAGE_BLOCKS_H
 #define SHMT_STORAGE_BLOCKS_H
@@ -36,19 +38,19 @@ enum {
 };
 
 /* A free block's first bytes. */
-typedef struct shmt__block {
-  struct shmt__block* next;
-} shmt__block;
+typedef struct shmt__small_block {
+  struct shmt__small_block* next;
+} shmt__small_block;
 
-typedef struct shmt__block_list {
-  shmt__block* head;
+typedef struct shmt__small_block_list {
+  shmt__small_block* head;
   uint32_t count;
-  uint32_t limit; /* of a thread's list */
-} shmt__block_list;
+  uint32_t limit; /* most blocks of a thread's list */
+} shmt__small_block_list;
 
 typedef struct shmt__thread_cache {
-  shmt__block_list lists[SHMT_N_SMALL_CLASSES];
-  atomic_int_least64_t pending;    /* bytes allocated minus freed since the last flush; others read it */
+  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES];
+  atomic_int_least64_t pending;    /* bytes allocated minus freed since the last flush; other threads read it */
   atomic_uint_least64_t n_allocs;
   atomic_uint_least64_t n_frees;
   struct shmt__thread_cache* next; /* registry, under the central lock */
@@ -61,7 +63,7 @@ extern _Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_mode
 extern const uint8_t shmt__small_class_of[SHMT_SMALL_MAX_BYTES / SHMT_SMALL_UNIT + 1];
 extern const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES];
 
-/* Slow paths. refill: a block of class c, NULL when memory is out (no record). spill: take back p. */
+/* The slow paths: refill returns a block of class c, or NULL without an error record when memory is out; spill frees p. */
 void* shmt__small_refill(unsigned c);
 void shmt__small_spill(void* p, unsigned c);
 void shmt__count_flush(shmt__thread_cache* cache);
@@ -70,9 +72,9 @@ static inline unsigned shmt__small_class(uint64_t nbytes) {
   return shmt__small_class_of[(nbytes + SHMT_SMALL_UNIT - 1) / SHMT_SMALL_UNIT];
 }
 
-/* A block of class c, NULL when memory is out. Not counted: for headers. */
+/* A block of class c that is not counted, for headers. NULL: memory is out. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* Sanitizers see uses after the end only when blocks really end. */
+/* With sanitizers blocks come from malloc, since a sanitizer finds uses after free only in memory that is really freed. */
 static inline void shmt__small_count(unsigned c) { /* refill makes the cache, which counts */
   void* p = SHMT_LIKELY(shmt__tls_cache != NULL) ? NULL : shmt__small_refill(c);
   if (p != NULL) shmt__small_spill(p, c);
@@ -89,8 +91,8 @@ static inline void shmt__small_push(void* p, unsigned c) {
 static inline void* shmt__small_pop(unsigned c) {
   shmt__thread_cache* cache = shmt__tls_cache;
   if (SHMT_LIKELY(cache != NULL)) {
-    shmt__block_list* list = &cache->lists[c];
-    shmt__block* b = list->head;
+    shmt__small_block_list* list = &cache->lists[c];
+    shmt__small_block* b = list->head;
     if (SHMT_LIKELY(b != NULL)) {
       list->head = b->next;
       list->count--;
@@ -107,9 +109,9 @@ static inline void shmt__small_push(void* p, unsigned c) {
   __builtin_memset(p, 0xdb, shmt__small_class_bytes[c]);
 #endif
   if (SHMT_LIKELY(cache != NULL)) {
-    shmt__block_list* list = &cache->lists[c];
+    shmt__small_block_list* list = &cache->lists[c];
     if (SHMT_LIKELY(list->count < list->limit)) {
-      shmt__block* b = p;
+      shmt__small_block* b = p;
       b->next = list->head;
       list->head = b;
       list->count++;
@@ -121,7 +123,7 @@ static inline void shmt__small_push(void* p, unsigned c) {
 }
 #endif
 
-/* One writer per cache, so a load and a store make an increment; others may read at any time. */
+/* Only one thread writes a cache, so a load and a store make an increment. Other threads may read at any time. */
 #define SHMT_COUNT_ADD(cell, n) \
   atomic_store_explicit(&(cell), atomic_load_explicit(&(cell), memory_order_relaxed) + (n), memory_order_relaxed)
 
@@ -156,14 +158,14 @@ static inline void shmt__small_free(void* p, uint64_t nbytes) {
 
 /* --- large blocks (storage/large_blocks.c) ------------------------------------------------ */
 
-/* nbytes > SHMT_SMALL_MAX_BYTES. NULL when memory is out even after emptying the cache (no record). */
+/* Allocate nbytes > SHMT_SMALL_MAX_BYTES. NULL, without an error record: memory is out even after the cache was emptied. */
 void* shmt__large_alloc(uint64_t nbytes, bool zeroed);
 void shmt__large_free(void* p, uint64_t nbytes);
-/* The size of the block that serves nbytes; 0 when no block can be that large. */
+/* The size of the block that serves nbytes, and its class; 0: no block can be that large. */
 uint64_t shmt__large_class_bytes(uint64_t nbytes, unsigned* c);
 /* Return every cached large block to the kernel. */
 void shmt__large_empty(void);
-/* For fork(): hold the lock across it; the child's lock is made anew. */
+/* For fork(): the parent holds the lock across it, and the child initialises it again. */
 void shmt__large_lock(void);
 void shmt__large_unlock(void);
 void shmt__large_reinit(void);
@@ -184,7 +186,7 @@ typedef struct shmt__block_counters {
 extern shmt__block_counters shmt__counters;
 void shmt__count_peak(atomic_int_least64_t* peak, int64_t value);
 static inline void shmt__count_move(atomic_int_least64_t* now, atomic_int_least64_t* peak, int64_t by) {
-  /* relaxed: figures for people; they order nothing. */
+  /* relaxed: these are figures for people, and order nothing. */
   int64_t value = atomic_fetch_add_explicit(now, by, memory_order_relaxed) + by;
   if (by > 0 && value > atomic_load_explicit(peak, memory_order_relaxed)) shmt__count_peak(peak, value);
 }

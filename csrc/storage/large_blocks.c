@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum {
-  FIRST_LOG2 = 12, /* blocks above 2^12 */
-  LAST_LOG2 = 46,  /* no block above 2^47, the address space */
+  FIRST_LOG2 = 12, /* blocks are larger than 2^12 bytes */
+  LAST_LOG2 = 46,  /* and at most 2^47, the address space */
   N_CLASSES = (LAST_LOG2 - FIRST_LOG2 + 1) * 8,
 };
-static const uint64_t pages_from_bytes = SHMT_HUGE_PAGE_BYTES; /* blocks this large are pages of their own */
-static const uint64_t zero_by_new_pages_bytes = 16u << 20; /* below, writing zeros beats taking new pages */
+static const uint64_t pages_from_bytes = SHMT_HUGE_PAGE_BYTES; /* from this size on, blocks are mapped pages */
+static const uint64_t zero_by_new_pages_bytes = 16u << 20; /* below this size, writing zeros is faster than taking new pages */
 
-/* In a free block's first bytes. */
+/* The first bytes of a free block. */
 typedef struct free_block {
   struct free_block *next, *prev;   /* of its class */
   struct free_block *newer, *older; /* of all, by the time they were freed */
@@ -90,7 +90,7 @@ static void give_back(void* p, uint64_t nbytes) {
     free(p);
 }
 
-/* Take blocks off the cache, oldest first, until it holds at most `keep` bytes; linked through next. */
+/* Remove blocks from the cache, oldest first, until it has at most `keep` bytes. Returns them, linked through next. */
 static free_block* evict_locked(uint64_t keep) {
   free_block* victims = NULL;
   while (cache.cached_bytes > keep && cache.oldest != NULL) {

@@ -22,7 +22,7 @@ const uint8_t shmt__small_class_of[SHMT_SMALL_MAX_BYTES / SHMT_SMALL_UNIT + 1] =
     17, 17, 17, 17, 17, 18, 18, 18, 18, 18, 18, 18, 18, 19, 19, 19, 19, 19, 19, 19, 19,
 };
 
-/* A slab of carved blocks; the list keeps it reachable for leak checkers. */
+/* A slab that was divided into blocks. The list of slabs keeps it reachable for leak checkers. */
 typedef struct slab {
   struct slab* next;
 } slab;
@@ -31,7 +31,7 @@ enum { SLAB_HEADER_BYTES = 64, LIST_BYTES = 64 << 10, LIST_MIN_BLOCKS = 32 };
 
 static struct {
   pthread_mutex_t lock;
-  shmt__block_list lists[SHMT_N_SMALL_CLASSES]; /* under lock */
+  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES]; /* under lock */
   slab* slabs;                                  /* under lock */
   shmt__thread_cache* caches;                   /* under lock */
 } central = {.lock = SHMT_OS_SHORT_MUTEX};
@@ -54,9 +54,9 @@ void shmt__count_flush(shmt__thread_cache* cache) {
 /* --- lists --------------------------------------------------------------------- */
 
 /* Move up to n blocks from one list's head to another's. */
-static void move_blocks(shmt__block_list* from, shmt__block_list* to, uint32_t n) {
+static void move_blocks(shmt__small_block_list* from, shmt__small_block_list* to, uint32_t n) {
   while (n-- > 0 && from->head != NULL) {
-    shmt__block* b = from->head;
+    shmt__small_block* b = from->head;
     from->head = b->next;
     from->count--;
     b->next = to->head;
@@ -65,16 +65,16 @@ static void move_blocks(shmt__block_list* from, shmt__block_list* to, uint32_t n
   }
 }
 
-/* Carve a slab into n blocks of class c, all put on `to`. False when memory is out. */
-static bool carve_locked(unsigned c, uint32_t n, shmt__block_list* to) {
+/* Divide a new slab into n blocks of class c, and put them on `to`. False: memory is out. */
+static bool carve_locked(unsigned c, uint32_t n, shmt__small_block_list* to) {
   uint64_t size = shmt__small_class_bytes[c], total = SLAB_HEADER_BYTES + size * n;
   slab* s = aligned_alloc(64, total);
   if (s == NULL) return false;
   s->next = central.slabs;
   central.slabs = s;
-  /* Last first, so that blocks are handed out in address order. */
+  /* The last block first, so that blocks are taken in the order of their addresses. */
   for (uint32_t i = n; i-- > 0;) {
-    shmt__block* b = (shmt__block*)((char*)s + SLAB_HEADER_BYTES + size * i);
+    shmt__small_block* b = (shmt__small_block*)((char*)s + SLAB_HEADER_BYTES + size * i);
     b->next = to->head;
     to->head = b;
     SHMT_POISON(b + 1, size - sizeof *b);
@@ -94,13 +94,13 @@ static void unlink_cache_locked(shmt__thread_cache* cache) {
   if (cache->next) cache->next->prev = cache->prev;
 }
 
-/* A thread ends: its blocks serve the others. */
+/* A thread ends: its blocks go to the central lists. */
 static void drain_cache(void* arg) {
   shmt__thread_cache* cache = arg;
   pthread_mutex_lock(&central.lock);
   for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
     move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
-  /* Counts move while the lock is held, so that a reader finds them in one place or the other. */
+  /* The counts move under the lock, so that a reader finds them either here or there. */
   shmt__count_flush(cache);
   atomic_fetch_add_explicit(&shmt__counters.n_allocs, cache->n_allocs, memory_order_relaxed);
   atomic_fetch_add_explicit(&shmt__counters.n_frees, cache->n_frees, memory_order_relaxed);
@@ -120,9 +120,9 @@ static void after_fork_parent(void) {
   pthread_mutex_unlock(&central.lock);
 }
 
-/* The other threads do not exist here. Their caches stay in the registry, since live tensors may
- * have been counted there; their free blocks (at most 64 KB a class) are not used again: a thread
- * may have been forked away in the middle of a push. */
+/* In the child the other threads do not exist. Their caches stay in the registry, since live tensors may
+ * have been counted there. Their free blocks (at most 64 KB a class) are not used again, because a thread
+ * may have been in the middle of a push when the process forked. */
 static void after_fork_child(void) {
   shmt__large_reinit();
   shmt__os_short_mutex_reset(&central.lock);
@@ -158,7 +158,7 @@ static shmt__thread_cache* make_cache(void) {
 void* shmt__small_refill(unsigned c) {
   shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
   if (cache == NULL) return NULL;
-  shmt__block_list* list = &cache->lists[c];
+  shmt__small_block_list* list = &cache->lists[c];
   uint32_t batch = list->limit / 2;
   if (list->head == NULL) {
     pthread_mutex_lock(&central.lock);
@@ -167,7 +167,7 @@ void* shmt__small_refill(unsigned c) {
     pthread_mutex_unlock(&central.lock);
     if (!ok) return NULL;
   }
-  shmt__block* b = list->head;
+  shmt__small_block* b = list->head;
   list->head = b->next;
   list->count--;
   SHMT_UNPOISON(b, shmt__small_class_bytes[c]);
@@ -176,11 +176,11 @@ void* shmt__small_refill(unsigned c) {
 
 void shmt__small_spill(void* p, unsigned c) {
   shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
-  shmt__block* b = p;
+  shmt__small_block* b = p;
   pthread_mutex_lock(&central.lock);
   if (cache != NULL && cache->lists[c].count >= cache->lists[c].limit)
     move_blocks(&cache->lists[c], &central.lists[c], cache->lists[c].limit / 2);
-  shmt__block_list* to = cache != NULL ? &cache->lists[c] : &central.lists[c];
+  shmt__small_block_list* to = cache != NULL ? &cache->lists[c] : &central.lists[c];
   b->next = to->head;
   to->head = b;
   to->count++;

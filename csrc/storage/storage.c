@@ -26,7 +26,7 @@ static inline shmt_storage* take_header(void) {
   return s;
 }
 
-/* As shmt__alloc and shmt__dealloc, small blocks inline: every result of an operator comes by here. */
+/* Like shmt__alloc and shmt__dealloc, but with small blocks inline, since every result of an operator needs them. */
 static inline shmt_status take_data(uint64_t nbytes, void** out) {
   if (SHMT_LIKELY(nbytes <= SHMT_SMALL_MAX_BYTES)) {
     *out = shmt__small_alloc(nbytes);
@@ -164,11 +164,11 @@ shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes) {
 shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags) {
   SHMT_TRY(check_not_exported(s, SHMT_E_BUFFER, "share_memory_"));
   const shmt__bytes old = {s->allocator, s->data, s->ctx};
-  /* relaxed: who has not seen the flags may ask what kind of bytes these are. */
+  /* relaxed: a thread that has not seen the flags yet may read which allocator the storage has. */
   __atomic_store_n(&s->allocator, bytes->allocator, __ATOMIC_RELAXED);
   s->data = bytes->data;
   s->ctx = bytes->ctx;
-  /* release: they come after the bytes. */
+  /* release: the new bytes become visible before the flags. */
   __atomic_store_n(&s->flags, flags | (s->flags & SHMT_STORAGE_WEAK), __ATOMIC_RELEASE);
   *bytes = old;
   return SHMT_OK;

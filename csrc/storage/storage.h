@@ -1,8 +1,8 @@
 /* storage/storage.h -- a reference-counted buffer; knows nothing of shapes.
  *
- * A storage's bytes come from an allocator (storage/allocator.h) that is named in it,
- * so freeing needs no guessing. The address changes only by resize, share (which moves
- * private bytes into shared memory once) or swap; each refuses while exports are pinned.
+ * A storage names the allocator of its bytes (storage/allocator.h), which frees them. The address of the bytes
+ * changes only by resize and by exchange (share_memory_() moves private bytes into shared memory once). Both
+ * refuse while the storage has exports.
  */
 #ifndef SHMT_STORAGE_STORAGE_H
 #define SHMT_STORAGE_STORAGE_H
@@ -13,12 +13,12 @@
 
 #include <stdatomic.h>
 
-/* Where a storage's bytes come from. One static instance per kind. */
+/* Allocates and frees the bytes of storages. There is one static instance for each kind. */
 typedef struct shmt__allocator {
   const char* name; /* "default", "blob", "mapped_file", "managed", ... */
-  /* nbytes > 0. On success *data is 64-byte aligned and *ctx what free needs. */
+  /* nbytes > 0. On success *data is 64-byte aligned, and *ctx is what free needs. */
   shmt_status (*malloc)(void* arg, uint64_t nbytes, void** data, void** ctx);
-  /* Grow or shrink, keeping min(old, new) bytes; NULL: not resizable. */
+  /* Resize, and keep the first min(old, new) bytes. NULL: storages of this kind cannot be resized. */
   shmt_status (*realloc)(void** data, void** ctx, uint64_t old_nbytes, uint64_t new_nbytes);
   void (*free)(void* data, void* ctx, uint64_t nbytes); /* never fails */
 } shmt__allocator;
@@ -39,7 +39,7 @@ struct shmt_storage {
   uint32_t flags;
   const shmt__allocator* allocator;
   void* ctx;                    /* the allocator's; for "managed" the block, see ipc/ */
-  void* py_object;              /* live Python wrapper, borrowed */
+  void* py_object;              /* the live Python wrapper; borrowed */
 };
 
 void shmt__storage_destroy(shmt_storage* s);
@@ -47,55 +47,55 @@ static inline void shmt__storage_retain(shmt_storage* s) {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 }
 static inline void shmt__storage_release(shmt_storage* s) {
-  /* See Note [The last holder]. The flags are read after the count: a holder sets them, and who receives a handle
-   * finds a shared storage in a table. */
+  /* See Note [The last holder]. The flags are read after the count, because a holder may set them. A process that
+   * receives a handle may find a shared storage in a table. */
   const uint32_t found_elsewhere = SHMT_STORAGE_WEAK | SHMT_STORAGE_SHARED;
   if (s && ((shmt__is_last_reference(&s->refs) && !(s->flags & found_elsewhere)) || shmt__drop_reference(&s->refs)))
     shmt__storage_destroy(s);
 }
 static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_release(*p); }
 
-/* Where a thread's new storages are made instead of in private memory. While one is set, every
- * storage the thread creates goes through it; who sets it takes it off again. */
+/* Makes a thread's new storages somewhere else than in private memory. While a thread has set one, every storage
+ * that it creates is made by it; the function that sets it also resets it. */
 typedef struct shmt__place {
   shmt_status (*create)(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out);
   void* arg;
 } shmt__place;
 extern _Thread_local const shmt__place* shmt__tls_place __attribute__((tls_model("initial-exec")));
 
-/* Fresh bytes from the caching default allocator, or from the thread's place; uninitialised. New
- * reference. */
+/* Make a storage of uninitialised bytes, from the caching default allocator or the thread's shmt__place. Errors:
+ * SHMT_E_NOMEM. Of this and the functions below, *out is a new reference. */
 shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out);
-/* The same, all zero (large blocks come as untouched pages). */
+/* The same, with zeros; large blocks are fresh pages, not yet touched. */
 shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out);
-/* Bytes from another allocator; arg goes to its malloc. nbytes may be 0. */
+/* The same, with bytes from another allocator; arg goes to its malloc. nbytes may be 0. */
 shmt_status shmt__storage_create_from(const shmt__allocator* a, void* arg, uint64_t nbytes, uint32_t flags,
                                       shmt_storage** out);
-/* Take over existing bytes: consumes (data, ctx), which allocator->free gets back. */
+/* Make a storage of existing bytes. Consumes (data, ctx) on success: allocator->free gets them at the end. */
 shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx, uint64_t nbytes,
                                 uint32_t flags, shmt_storage** out);
-/* A storage without data, for Meta tensors. */
+/* Make a storage without data, for Meta tensors. */
 shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable" (also while it has exports), SHMT_E_NOMEM. */
+/* Resize. Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable" (also while exported), SHMT_E_NOMEM. */
 shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes);
-/* Bytes without a storage: the owner gives them to allocator->free. */
+/* Bytes without a storage; their owner frees them by allocator->free. */
 typedef struct shmt__bytes {
   const shmt__allocator* allocator;
   void *data, *ctx;
 } shmt__bytes;
-/* Exchange the bytes of s for as many others, used by share_memory_(). Who sees the flags also sees the new bytes.
- * Errors: SHMT_E_BUFFER while exports > 0; then nothing is exchanged. */
+/* Exchange the bytes of s with *bytes, which are as many; share_memory_() uses this. A thread that sees the new flags also sees
+ * the new bytes. Errors: SHMT_E_BUFFER while exports > 0; then nothing is exchanged. */
 shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags);
 
 /* --- weak references (storage/weak.c) ------------------------------------------ */
 
 typedef struct shmt__storage_weak shmt__storage_weak;
-/* A reference that does not keep s alive. Errors: SHMT_E_NOMEM. New: free with shmt__storage_weak_free. */
+/* Make a reference that does not keep s alive; shmt__storage_weak_free frees it. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__storage_weak_create(shmt_storage* s, shmt__storage_weak** out);
-/* A new reference to the storage, or NULL when it is gone. */
+/* A new reference to the storage, or NULL when the storage was destroyed. */
 shmt_storage* shmt__storage_weak_lock(shmt__storage_weak* weak);
 void shmt__storage_weak_free(shmt__storage_weak* weak); /* NULL is fine */
-/* The storage is being destroyed: its weak references expire. */
+/* Let all weak references to s expire, because s is being destroyed. */
 void shmt__storage_weak_expire(shmt_storage* s);
 
 #endif

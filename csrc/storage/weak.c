@@ -1,9 +1,9 @@
 /* storage/weak.c -- weak references to storages.
  *
- * They are rare (one per storage that a cache of received storages remembers), so a storage
- * carries only a flag, and its weak references stand in one list under a lock. A dying storage with
- * the flag takes the lock before its memory is reused, so a lock() either finds it with a live
- * count or does not find it.
+ * Weak references are rare: one for each storage in the table of received storages. So a storage has
+ * only a flag for them, and they are in hash lists under one lock. A storage with the flag takes the
+ * lock when it is destroyed, before its memory is reused. So shmt__storage_weak_lock() either finds
+ * the storage with a count above 0, or does not find it.
  */
 #include "storage/storage.h"
 
@@ -51,7 +51,7 @@ shmt_status shmt__storage_weak_create(shmt_storage* s, shmt__storage_weak** out)
   *weak = (shmt__storage_weak){.storage = s, .next = *head};
   if (*head) (*head)->prev = weak;
   *head = weak;
-  /* relaxed: whoever destroys s has seen, through the count, everything its holders did. */
+  /* relaxed: the count orders this before the destruction of s, since the caller holds a reference. */
   __atomic_fetch_or(&s->flags, SHMT_STORAGE_WEAK, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&lock);
   *out = weak;
@@ -63,7 +63,7 @@ shmt_storage* shmt__storage_weak_lock(shmt__storage_weak* weak) {
   shmt_storage* s = weak->storage;
   if (s != NULL) {
     int_least32_t refs = atomic_load_explicit(&s->refs, memory_order_relaxed);
-    /* relaxed: the lock orders us before the expiry that would reuse the memory. */
+    /* relaxed: the lock orders this before the expiry, and so before the memory is reused. */
     while (refs > 0 && !atomic_compare_exchange_weak_explicit(&s->refs, &refs, refs + 1, memory_order_relaxed,
                                                               memory_order_relaxed)) {
     }

@@ -70,11 +70,11 @@ class Inspector:
         check(lib.shmt_inspector_gc(self._pointer, age_ms, out))
         return int(out[0])
 
-    def census(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def count(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Count: the session's fields, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
-        check(lib.shmt_inspector_census(self._pointer, session, self._clients, _MAX_CLIENTS, n))
+        check(lib.shmt_inspector_count(self._pointer, session, self._clients, _MAX_CLIENTS, n))
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
     def queue(self, block: int) -> dict[str, int] | None:

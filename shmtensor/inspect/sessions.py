@@ -227,7 +227,7 @@ class Session:
         self._inspector = Inspector(address, number)
         #: The manager's socket without the ``@``; empty when there is no manager.
         self.address = address
-        fields, _ = self._inspector.census()
+        fields, _ = self._inspector.count()
         #: The session's number.
         self.number: int = fields["session"]
         #: Of a service its name, or its socket's path; empty for other sessions.
@@ -255,7 +255,7 @@ class Session:
 
     def look(self) -> Picture:
         """Count everything once; nobody is stopped, so figures may be a moment apart."""
-        session, clients = self._inspector.census()
+        session, clients = self._inspector.count()
         return Picture(
             **session, at_s=time.monotonic(), clients=tuple(Client(**c) for c in clients)
         )

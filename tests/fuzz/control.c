@@ -251,7 +251,7 @@ static void observe(void) {
   shmt_queue_view queue;
   uint32_t n = 0, next = 0, named[8];
   if (!ok(shmt_inspector_open(address, &o))) return;
-  (void)shmt_inspector_census(o, &view, clients, MOST, &n);
+  (void)shmt_inspector_count(o, &view, clients, MOST, &n);
   n = shmt_inspector_blocks(o, 0, blocks, MOST, &next);
   for (uint32_t i = 0; i < n; i++) (void)shmt_inspector_queue(o, blocks[i].block, &queue);
   if (shmt_inspector_name(o, name_of(below(9)), &name))

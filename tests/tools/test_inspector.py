@@ -22,7 +22,7 @@ def inspector() -> Iterator[Inspector]:
 
 
 def _mine(inspector: Inspector) -> dict[str, int]:
-    _, clients = inspector.census()
+    _, clients = inspector.count()
     return next(c for c in clients if c["pid"] == os.getpid())
 
 
@@ -66,10 +66,10 @@ def test_inspector_is_no_client(inspector: Inspector) -> None:
 
 
 def test_inspector_of_members_sees_the_same_session(inspector: Inspector) -> None:
-    session, _ = inspector.census()
+    session, _ = inspector.count()
     other = Inspector(session=session["session"])
     try:
-        assert other.census()[0]["world"] == session["world"]
+        assert other.count()[0]["world"] == session["world"]
     finally:
         other.close()
 

@@ -54,7 +54,7 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
   out->nbytes = storage->nbytes;
   out->block = h->block;
   out->lease_id = ticket.id;
-  out->lease_place = ticket.place;
+  out->lease_slot = ticket.slot;
   out->check = shmt__handle_check_of(s->map.fixed.secret, out);
   if (out_secret != NULL) *out_secret = s->map.fixed.secret;
   return SHMT_OK;

@@ -7,7 +7,7 @@
  * request to the manager and the faults when the same file comes again. The hold on the block is given up all the same: a
  * cached file keeps no storage alive. When the manager retires its slab, the map is stale; generation and identity tell.
  * Cached files are bounded in number and bytes, and are unmapped after a second. A file whose descriptor was given to
- * another program (_share_fd_) is never reused: strangers may have it mapped.
+ * another program (_share_fd_) is never reused: programs outside the session may have it mapped.
  */
 #ifndef SHMT_IPC_HANDLE_FILE_CACHE_H
 #define SHMT_IPC_HANDLE_FILE_CACHE_H

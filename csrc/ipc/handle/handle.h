@@ -16,7 +16,7 @@ typedef struct shmt__handle {
   uint64_t nbytes;
   uint64_t lease_id; /* of the message's lease on the block (shm/lease.h); 0: none */
   uint32_t block;
-  uint32_t lease_place;
+  uint32_t lease_slot;
 } shmt__handle;
 _Static_assert(sizeof(shmt__handle) == 56, "handles travel as bytes");
 

@@ -170,7 +170,7 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__checked_by
   if (handle->lease_id == 0) return SHMT_OK;
   SHMT_FAILPOINT(import_held);
   /* Only now: until here the lease kept the block, from now on our hold does. */
-  const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_place};
+  const shmt__lease_ticket ticket = {handle->lease_id, handle->lease_slot};
   bool ended = shmt__lease_end(&s->map, &ticket, s->client);
   SHMT_REQUIRE(ended || !shmt__debug, SHMT_E_HANDLE,
                "lease %016" PRIx64 " of block %" PRIu32 " generation %" PRIu64 " of %" PRIu64

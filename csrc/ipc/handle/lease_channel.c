@@ -78,7 +78,7 @@ static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   /* The manager of this session may not see our sockets. */
   bool is_hidden = shmt__channel_kind_of(*channel) == SHMT_CHANNEL_SOCKET &&
                    s->map.fixed.net_namespace != net_namespace;
-  const shmt__lease_ticket ticket = {h->lease_id, h->lease_place};
+  const shmt__lease_ticket ticket = {h->lease_id, h->lease_slot};
   return shmt__lease_bind(&s->map, &ticket, s->client, is_hidden ? SHMT_CHANNEL_OPEN : *channel);
 }
 

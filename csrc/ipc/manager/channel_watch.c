@@ -13,7 +13,7 @@
 /* --- the table --- */
 
 /* The channel's entry, or the unused entry where it belongs; NULL when there is no table. */
-static shmt__watched_channel* place_of(const shmt__channel_watch* w, uint64_t channel) {
+static shmt__watched_channel* entry_of(const shmt__channel_watch* w, uint64_t channel) {
   if (w->capacity == 0) return NULL;
   uint32_t i = (uint32_t)((channel * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (w->capacity - 1);
   while (w->at[i].channel != 0 && w->at[i].channel != channel) i = (i + 1) & (w->capacity - 1);
@@ -29,7 +29,7 @@ static void rebuild(shmt__channel_watch* w, uint32_t capacity) {
   if (fresh.at == NULL) return;
   for (uint32_t i = 0; i < w->capacity; i++) {
     if (w->at[i].channel == 0 || !w->at[i].is_used) continue;
-    *place_of(&fresh, w->at[i].channel) = w->at[i];
+    *entry_of(&fresh, w->at[i].channel) = w->at[i];
     fresh.n++;
   }
   free(w->at);
@@ -37,14 +37,14 @@ static void rebuild(shmt__channel_watch* w, uint32_t capacity) {
 }
 
 static void note_use(shmt__channel_watch* w, uint64_t channel) {
-  shmt__watched_channel* c = place_of(w, channel);
+  shmt__watched_channel* c = entry_of(w, channel);
   if (c == NULL || c->channel == 0) {
     if (2 * (w->n + 1) > w->capacity) {
       for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = true;
       rebuild(w, w->capacity == 0 ? 64 : 2 * w->capacity);
     }
     if (2 * (w->n + 1) > w->capacity) return; /* out of memory: the next sweep tries again */
-    c = place_of(w, channel);
+    c = entry_of(w, channel);
     *c = (shmt__watched_channel){.channel = channel};
     w->n++;
   }
@@ -95,7 +95,7 @@ static shmt__os_seen check_channel(const sweep* k, const shmt__watched_channel* 
 /* The search has found an end of a pipe. If we look for this pipe, check it through that end. */
 static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
   sweep* k = arg;
-  shmt__watched_channel* c = place_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
+  shmt__watched_channel* c = entry_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
   if (c == NULL || c->channel == 0 || c->pid != 0) return;
   c->seen = shmt__os_pipe_has_readers(pid, fd, inode);
   if (c->seen == SHMT_SEEN_UNKNOWN) return;
@@ -113,9 +113,9 @@ static void search(sweep* k, bool may_hide) {
              !shmt__os_descriptors_in_flight();
   uint64_t rest_ms = (shmt__os_thread_cpu_ms() - begin_ms) * SHMT_CHANNEL_REST;
   /* What cannot be told now can hardly be told soon: search less and less often. */
-  w->doubt_ms = all ? 0 : w->doubt_ms == 0 ? 500 : 2 * w->doubt_ms;
-  if (w->doubt_ms > SHMT_CHANNEL_DOUBT_MAX_MS) w->doubt_ms = SHMT_CHANNEL_DOUBT_MAX_MS;
-  w->next_search_ms = k->now_ms + (rest_ms > w->doubt_ms ? rest_ms : w->doubt_ms);
+  w->backoff_ms = all ? 0 : w->backoff_ms == 0 ? 500 : 2 * w->backoff_ms;
+  if (w->backoff_ms > SHMT_CHANNEL_MAX_BACKOFF_MS) w->backoff_ms = SHMT_CHANNEL_MAX_BACKOFF_MS;
+  w->next_search_ms = k->now_ms + (rest_ms > w->backoff_ms ? rest_ms : w->backoff_ms);
   for (uint32_t i = 0; all && i < w->capacity; i++)
     if (w->at[i].channel != 0 && is_pipe(&w->at[i]) && w->at[i].pid == 0)
       w->at[i].seen = SHMT_SEEN_NO;
@@ -159,7 +159,7 @@ static bool is_abandoned(const shmt__lease* l, void* arg) {
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
   if (shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK)
     return !shmt__token_is_locked(k->arena_manager->control_fd, shmt__channel_number(channel));
-  const shmt__watched_channel* c = channel == 0 ? NULL : place_of(k->watch, channel);
+  const shmt__watched_channel* c = channel == 0 ? NULL : entry_of(k->watch, channel);
   return c != NULL && c->channel != 0 && c->is_over;
 }
 

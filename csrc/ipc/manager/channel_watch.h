@@ -20,7 +20,7 @@ enum {
   SHMT_CHANNEL_GRACE_MS = 450, /* a little less than the manager's tick */
   SHMT_CHANNEL_BUDGET = 1024, /* channels that one sweep checks */
   SHMT_CHANNEL_REST = 20,     /* searching /proc takes at most one part in so many of the time */
-  SHMT_CHANNEL_DOUBT_MAX_MS = 10000,
+  SHMT_CHANNEL_MAX_BACKOFF_MS = 10000,
 };
 
 typedef struct shmt__watched_channel {
@@ -37,7 +37,7 @@ typedef struct shmt__channel_watch {
   shmt__watched_channel* at; /* by hash */
   uint32_t capacity, n;
   uint32_t cursor; /* where the next sweep begins to check */
-  uint64_t next_search_ms, doubt_ms;
+  uint64_t next_search_ms, backoff_ms;
   uint64_t net_namespace; /* ours */
 } shmt__channel_watch;
 

@@ -42,8 +42,8 @@ static bool lives(const shmt__manager* m, uint32_t id) {
 }
 
 /* Nothing will tell us when this client ends. Check it often for a while, and later at each tick. */
-static void suspect(shmt__manager* m) {
-  m->suspect_until_ms = shmt__os_now_ms() + SHMT_MANAGER_SUSPECT_FOR_MS;
+static void recheck_soon(shmt__manager* m) {
+  m->recheck_until_ms = shmt__os_now_ms() + SHMT_MANAGER_RECHECK_FOR_MS;
 }
 
 static void watch(shmt__manager* m, uint32_t id) {
@@ -73,7 +73,7 @@ void shmt__manager_connection_lost(shmt__manager* m, uint32_t i) {
   shmt__manager_close_connection(m, i);
   if (id == 0 || m->clients[id].connection >= 0) return;
   if (lives(m, id))
-    suspect(m);
+    recheck_soon(m);
   else
     client_died(m, id);
 }
@@ -82,7 +82,7 @@ void shmt__manager_process_ended(shmt__manager* m, uint32_t id) {
   shmt__os_close(m->clients[id].pidfd);
   m->clients[id].pidfd = -1;
   if (lives(m, id))
-    suspect(m);
+    recheck_soon(m);
   else
     client_died(m, id);
 }

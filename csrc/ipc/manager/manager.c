@@ -19,14 +19,14 @@ static uint32_t state_of(const shmt__manager* m, uint32_t client) {
 }
 
 /* A free entry for a connection of the process, or SHMT_MANAGER_CONNECTIONS when there is none. */
-static uint32_t find_place(const shmt__manager* m, int32_t pid) {
-  uint32_t place = SHMT_MANAGER_CONNECTIONS, n_strangers = 0;
+static uint32_t find_free_entry(const shmt__manager* m, int32_t pid) {
+  uint32_t entry = SHMT_MANAGER_CONNECTIONS, n_unidentified = 0;
   for (uint32_t i = SHMT_MANAGER_CONNECTIONS; i-- > 0;) {
     const shmt__connection* c = &m->connections[i];
-    if (c->fd < 0) place = i;
-    n_strangers += c->fd >= 0 && c->client == 0 && c->pid == pid;
+    if (c->fd < 0) entry = i;
+    n_unidentified += c->fd >= 0 && c->client == 0 && c->pid == pid;
   }
-  return n_strangers < SHMT_MANAGER_STRANGERS ? place : SHMT_MANAGER_CONNECTIONS;
+  return n_unidentified < SHMT_MANAGER_UNIDENTIFIED ? entry : SHMT_MANAGER_CONNECTIONS;
 }
 
 /* No descriptor is left for a connection. Without this it would stay in the queue and wake us for ever. */
@@ -50,7 +50,7 @@ static void accept_connections(shmt__manager* m) {
     if (fd == -SHMT_OS_FULL) refuse_connection(m);
     if (fd < 0) return;
     bool known = shmt__os_peer(fd, &peer) && admits(m, fd, &peer);
-    uint32_t i = known ? find_place(m, peer.pid) : SHMT_MANAGER_CONNECTIONS;
+    uint32_t i = known ? find_free_entry(m, peer.pid) : SHMT_MANAGER_CONNECTIONS;
     if (i == SHMT_MANAGER_CONNECTIONS) {
       shmt__os_close(fd);
       continue;
@@ -176,7 +176,7 @@ bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
     close_silent(m, now_ms);
     shmt__manager_check_unwatched(m);
     m->swept_ms = now_ms;
-  } else if (now_ms < m->suspect_until_ms) {
+  } else if (now_ms < m->recheck_until_ms) {
     shmt__manager_check_unwatched(m);
   }
   if (keep_going(m, now_ms)) return true;
@@ -190,7 +190,7 @@ bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
 void shmt__manager_run(shmt__manager* m) {
   int timeout_ms = SHMT_MANAGER_TICK_MS / 2;
   while (shmt__manager_run_once(m, timeout_ms)) {
-    bool soon = shmt__os_now_ms() < m->suspect_until_ms;
-    timeout_ms = soon ? SHMT_MANAGER_SUSPECT_MS : SHMT_MANAGER_TICK_MS / 2;
+    bool soon = shmt__os_now_ms() < m->recheck_until_ms;
+    timeout_ms = soon ? SHMT_MANAGER_RECHECK_MS : SHMT_MANAGER_TICK_MS / 2;
   }
 }

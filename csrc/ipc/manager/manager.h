@@ -26,11 +26,11 @@ enum {
   SHMT_MANAGER_TICK_MS = 500,
   SHMT_MANAGER_LINGER_MS = 1000, /* how long it stays after the last client left */
   /* What one process may take of what all share; far more than it ever needs. */
-  SHMT_MANAGER_STRANGERS = 128, /* connections that have not said HELLO */
+  SHMT_MANAGER_UNIDENTIFIED = 128, /* connections that have not said HELLO */
   SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: for several copies of the library, and lost ones */
   SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not started yet */
-  SHMT_MANAGER_SUSPECT_MS = 4,  /* between two checks of a client whose connection ended */
-  SHMT_MANAGER_SUSPECT_FOR_MS = 200,
+  SHMT_MANAGER_RECHECK_MS = 4,  /* between two checks of a client whose connection ended */
+  SHMT_MANAGER_RECHECK_FOR_MS = 200,
   SHMT_MANAGER_DAMAGED = 5, /* exit status: the files to adopt make no sense */
   SHMT_MANAGER_ORPHAN_MS = 30000, /* how long it stays for unopened messages when it cannot tell whether the leader runs */
 };
@@ -66,7 +66,7 @@ typedef struct shmt__manager {
   int files_end;               /* descriptors from here on are reserved for connections and processes */
   uint64_t control_identity[2];
   uint64_t pid_namespace;
-  uint64_t suspect_until_ms; /* until then clients without a connection are checked often */
+  uint64_t recheck_until_ms; /* until then clients without a connection are checked often */
   bool is_leader_known;      /* the leader's pid means something in this pid namespace */
   uint64_t idle_since_ms; /* 0: there are clients */
   uint64_t swept_ms;

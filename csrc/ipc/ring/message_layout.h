@@ -103,16 +103,16 @@ _Static_assert(sizeof(shmt__ring_message) == 16, "ring message");
 static inline uint64_t shmt__ring_position(uint32_t count, uint32_t offset) {
   return (uint64_t)count << 32 | offset;
 }
-static inline uint32_t shmt__ring_count(uint64_t place) { return (uint32_t)(place >> 32); }
-static inline uint32_t shmt__ring_offset(uint64_t place) { return (uint32_t)place; }
+static inline uint32_t shmt__ring_count(uint64_t position) { return (uint32_t)(position >> 32); }
+static inline uint32_t shmt__ring_offset(uint64_t position) { return (uint32_t)position; }
 /* The position behind a message of nbytes. */
-static inline uint64_t shmt__ring_next(uint64_t place, uint32_t nbytes, uint32_t capacity) {
-  uint32_t offset = shmt__ring_offset(place) + nbytes;
-  return shmt__ring_position(shmt__ring_count(place) + 1, offset >= capacity ? offset - capacity : offset);
+static inline uint64_t shmt__ring_next(uint64_t position, uint32_t nbytes, uint32_t capacity) {
+  uint32_t offset = shmt__ring_offset(position) + nbytes;
+  return shmt__ring_position(shmt__ring_count(position) + 1, offset >= capacity ? offset - capacity : offset);
 }
 /* Can a message begin there? Any member can overwrite head and tail. */
-static inline bool shmt__ring_position_is_valid(uint64_t place) {
-  return shmt__ring_offset(place) < SHMT_RING_CAPACITY && shmt__ring_offset(place) % 8 == 0;
+static inline bool shmt__ring_position_is_valid(uint64_t position) {
+  return shmt__ring_offset(position) < SHMT_RING_CAPACITY && shmt__ring_offset(position) % 8 == 0;
 }
 /* Bytes in use. */
 static inline uint32_t shmt__ring_used(uint64_t head, uint64_t tail, uint32_t capacity) {
