@@ -1,13 +1,13 @@
-"""The standard `multiprocessing`, through whose messages tensors travel without being copied.
+"""The standard `multiprocessing`, whose messages carry tensors without copying them.
 
-``import shmtensor.multiprocessing as multiprocessing`` is all a program changes. Every name and
-submodule of the standard package is here; queues, pools and contexts are this package's, the rest
-are the same objects. A tensor that is sent moves into shared memory once and stays there;
-receivers see the same bytes. That holds for the standard queues, pipes, executors and managers as
-well, since the pickler they all use learns about tensors on import.
+A program only changes its import: ``import shmtensor.multiprocessing as multiprocessing``. Every
+name and submodule of the standard package is here. Queues, pools and contexts are this package's;
+the rest are the same objects. A tensor that is sent moves into shared memory once and stays there,
+and receivers see the same bytes. That also holds for the standard queues, pipes, executors and
+managers, because the import teaches their common pickler about tensors.
 
-A handle that is under way keeps its memory, whatever happens to the sender; a receiver's hold
-ends with the receiver, however it ends.
+An unopened handle keeps its memory, whatever happens to the sender. When a receiver ends, in
+whatever manner, the memory that it used is released.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ __all__ = [
     *multiprocessing.__all__,
 ]
 
-# Names of the module `spawn`, which most programs that use queues have no need of.
+# Names of the module `spawn`, which is imported late, since most programs that use queues do not
+# need it.
 _OF_SPAWN = {
     "ENV_VAR_PARALLEL_START",
     "ProcessContext",
@@ -79,12 +80,12 @@ _prctl_pr_set_pdeathsig = _process.set_parent_death_signal
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Choose how new shared storages are made; those that exist keep what they are.
+    """Choose how new shared storages are made. Existing ones do not change.
 
     Args:
-        new_strategy: ``"file_system"``: blocks of a few large memory files, reused while warm;
-            descriptors do not grow with the number of tensors. ``"file_descriptor"``: a sealed
-            memory file for each storage. Children inherit the choice, whatever starts them.
+        new_strategy: ``"file_system"``: blocks of a large memory file, which are reused; the number
+            of descriptors does not grow with the number of tensors. ``"file_descriptor"``: a sealed
+            memory file for each storage. Children of every start method inherit the choice.
 
     Raises:
         AssertionError: There is no such strategy.
@@ -120,7 +121,7 @@ def get_all_sharing_strategies() -> set[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # Submodules nobody has imported yet, and names of the standard package outside its __all__.
+    # Submodules that were not imported yet, and names of the standard package outside its __all__.
     if name in _OF_SPAWN:
         return getattr(importlib.import_module(f"{__name__}.spawn"), name)
     if not name.startswith("__"):

@@ -1,9 +1,9 @@
-"""The arguments of processes that are spawned: a process that never reads them keeps no memory.
+"""Frees the tensors in a spawned process's arguments when the process never reads them.
 
-A spawned process gets its arguments through a pipe, and the tensors and queues among them as
-handles, whose leases end when it opens them. It may be killed before that, or not start at all. So
-the leases are tied to the pipe, as those of a message are: when nobody can read from it any more,
-the manager ends them.
+A spawned process gets its arguments through a pipe. Tensors and queues among them are sent as
+handles, whose leases end when the process opens them. But it may be killed before that, or fail to
+start. So the leases are tied to the pipe, like those of any message: when nobody can read from the
+pipe any more, the manager ends them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["track_arguments"]
 
 
 class _Pickled(threading.local):
-    """What this thread has pickled for the process that it is starting."""
+    """The arguments that this thread has pickled for the process that it is starting."""
 
     arguments: io.BytesIO | None = None
 
@@ -30,7 +30,7 @@ _pickled = _Pickled()
 
 
 def _dump(obj: Any, file: io.BytesIO, protocol: int | None = None) -> None:
-    """Pickle *obj* into *file*; if that fails, the leases of what came before end."""
+    """Pickle *obj* into *file*. If that fails, the leases of the tensors before the failure end."""
     mark = _C._begin_message()
     is_complete = False
     try:
@@ -42,14 +42,14 @@ def _dump(obj: Any, file: io.BytesIO, protocol: int | None = None) -> None:
 
 
 def _writing_end(popen: Any) -> int | None:
-    """The descriptor through which a process got its arguments; its parent keeps it open."""
+    """The end of the arguments' pipe that the parent keeps open, or None."""
     kept = getattr(popen.finalizer, "_args", ())
     descriptors = kept[0] if kept and isinstance(kept[0], list) else kept
     return next((fd for fd in descriptors if fd != popen.sentinel), None)
 
 
 def _give_up(arguments: io.BytesIO) -> None:
-    """Tie the leases of *arguments* to a pipe that nobody reads from."""
+    """Tie the leases of *arguments* to a pipe without a reader, so that the manager ends them."""
     reader, writer = os.pipe()
     try:
         _C._bind_message(writer, arguments.getbuffer())
@@ -59,7 +59,7 @@ def _give_up(arguments: io.BytesIO) -> None:
 
 
 def _tracked(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return *start*, which starts a process object, with the leases of its arguments tied."""
+    """Wrap *start*, which starts a process, so that the leases of the arguments are tied."""
 
     def start_tracked(process: Any) -> Any:
         _pickled.arguments = None
@@ -80,7 +80,7 @@ def _tracked(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def track_arguments() -> None:
-    """Do so for all processes that are spawned from now on."""
+    """Track the arguments of all processes that are spawned from now on."""
     module: Any = reduction
     module.dump = _dump
     for kind in (context.SpawnProcess, context.ForkServerProcess):

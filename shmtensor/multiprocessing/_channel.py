@@ -1,7 +1,7 @@
-"""The supervisor's end of a worker's connection: whole messages, and no call that waits.
+"""The supervisor's end of a worker's connection: sends and receives whole messages without waiting.
 
-The worker's end is a standard `Connection`, whose framing this speaks: a message is preceded by
-its length in 4 bytes, network order; a length of -1 says that 8 more bytes have it.
+The worker's end is a standard `Connection`. The framing is the same: the length of a message comes
+first, in 4 bytes in network order; after a length of -1 the next 8 bytes have it.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ __all__ = ["Channel"]
 _SHORT = struct.Struct("!i")
 _LONG = struct.Struct("!Q")
 _LONGEST_SHORT = 0x7FFFFFFF
-#: Read at once while no long message is under way.
+#: Bytes to read at once, except in the middle of a long message.
 _CHUNK_BYTES = 1 << 16
 
-#: All of this process, for its forked children.
+#: All channels of this process; its forked children close them.
 _open: weakref.WeakSet[Channel] = weakref.WeakSet()
 
 
 class Channel:
     """One end of a pair of sockets.
 
-    `send` and `receive` are each for one thread at a time.
+    One thread at a time may call `send`, and one may call `receive`.
     """
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._socket = ours
-        #: For the worker; `close_worker_end` once it has its copy.
+        #: For the worker. Call `close_worker_end` when the worker has its copy.
         self.worker_end: Connection = Connection(theirs.detach())
         self._unsent: list[memoryview] = []
         self._head = bytearray()
@@ -46,7 +46,7 @@ class Channel:
         _open.add(self)
 
     def fileno(self) -> int:
-        """The descriptor, for selectors; -1 when closed."""
+        """The descriptor, for selectors; -1: closed."""
         return self._socket.fileno()
 
     def close_worker_end(self) -> None:
@@ -55,7 +55,7 @@ class Channel:
             self.worker_end.close()
 
     def close(self) -> None:
-        """Close both ends here."""
+        """Close both ends in this process."""
         self.close_worker_end()
         self._socket.close()
         self._unsent.clear()
@@ -64,7 +64,7 @@ class Channel:
     # --- sending ------------------------------------------------------------------------------
 
     def send(self, message: bytes | memoryview) -> bool:
-        """Send a message, or its first part; returns whether nothing is left to `flush`."""
+        """Send a message, or its first part. Returns whether all was sent; else call `flush`."""
         _C._bind_message(self, message)
         n = len(message)
         head = _SHORT.pack(n) if n <= _LONGEST_SHORT else _SHORT.pack(-1) + _LONG.pack(n)
@@ -75,18 +75,18 @@ class Channel:
         return self.flush()
 
     def has_unsent(self) -> bool:
-        """Whether `flush` has something to do."""
+        """Whether there are bytes left for `flush` to send."""
         return bool(self._unsent)
 
     def flush(self) -> bool:
-        """Go on sending; returns whether nothing is left."""
+        """Continue sending. Returns whether all was sent."""
         while self._unsent:
             part = self._unsent[0]
             try:
                 n = self._socket.send(part)
             except BlockingIOError:
                 return False
-            except OSError:  # the worker is gone; whoever waits for it will find out
+            except OSError:  # the worker has ended, which the supervisor will notice
                 self._unsent.clear()
                 break
             if n == len(part):
@@ -98,7 +98,7 @@ class Channel:
     # --- receiving ----------------------------------------------------------------------------
 
     def receive(self) -> list[bytearray]:
-        """Take what has arrived; returns the messages that are complete, maybe none."""
+        """Read what has arrived, and return the messages that are complete, perhaps none."""
         messages: list[bytearray] = []
         while not self.is_at_end:
             try:
@@ -118,7 +118,7 @@ class Channel:
         return messages
 
     def _take_complete(self, messages: list[bytearray]) -> None:
-        """Move complete messages, and begin the body of an incomplete one."""
+        """Append complete messages to the list, and begin the body of an incomplete one."""
         if self._body is not None:
             if self._n_body < len(self._body):
                 return
@@ -138,7 +138,7 @@ class Channel:
             messages.append(rest)
 
     def _read_head(self) -> tuple[int, int]:
-        """Bytes of the head that has arrived, 0 for none, and of the message behind it."""
+        """Return the size of the head (0: not arrived yet), and of the message after it."""
         if len(self._head) < _SHORT.size:
             return 0, 0
         (n,) = _SHORT.unpack_from(self._head)
@@ -150,7 +150,10 @@ class Channel:
 
 
 def _close_in_child() -> None:
-    """Close a forked child's copies: workers notice the end of their pool by the last one's."""
+    """Close a forked child's copies.
+
+    A worker notices the end of its pool when the last copy is closed.
+    """
     for channel in list(_open):
         channel._socket.close()
 

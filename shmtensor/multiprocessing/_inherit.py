@@ -1,8 +1,9 @@
-"""What children get from their parent, whatever starts them.
+"""Settings that children of every start method inherit: session, sharing strategy, `share_numpy`.
 
-Every process object carries the configuration of the process that made it. An entry there is
-pickled as "take over these settings", so a child has them before its arguments are unpickled: a
-spawned one, one of a fork server that had been running before, and their children.
+Every process object carries the configuration of the process that made it. The entry made here is
+pickled as a call that adopts the settings. So a child has them before its arguments are unpickled.
+That holds for spawned children, for those of a fork server that was running before, and for their
+children.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _KEY = "shmtensor"
 
 
 class _Settings:
-    """Stands for the settings of the process at the time of pickling."""
+    """The settings that the process has at the time of pickling."""
 
     def __reduce__(self) -> Any:
         settings = (_sharing.session_name(), _sharing.get_strategy(), _reductions.shares_numpy())
@@ -27,7 +28,7 @@ class _Settings:
 
 
 def _take_over(session: str, strategy: str, shares_numpy: bool) -> _Settings:
-    """Adopt the parent's settings; what a child unpickles."""
+    """Adopt the parent's settings. A child calls this when it unpickles its configuration."""
     _sharing.adopt_session(session)
     _sharing.set_strategy(strategy)
     if shares_numpy != _reductions.shares_numpy():
@@ -36,6 +37,6 @@ def _take_over(session: str, strategy: str, shares_numpy: bool) -> _Settings:
 
 
 def prepare_children() -> None:
-    """Let the process objects made from now on carry the settings."""
+    """Add the settings to the configuration of process objects that are made from now on."""
     current: Any = process.current_process()
     current._config[_KEY] = _Settings()

@@ -1,6 +1,7 @@
-"""What the tools show of a child process: its name, and what it runs.
+"""Labels of child processes for the command-line tools: the name, and the function it runs.
 
-The command line of a spawned child says only that it is one, and a forked child has its parent's.
+The command line does not tell: a spawned child's only says that it is one, and a forked child has
+its parent's.
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ __all__ = ["label_children", "label_this"]
 
 
 def label_this(runs: object = None) -> None:
-    """Label this process, unless nobody started it through `multiprocessing`.
+    """Label this process if `multiprocessing` started it.
 
     Args:
-        runs: The function it runs; None: the target of its process object.
+        runs: The function that it runs; None: the target of its process object.
     """
     if process.parent_process() is None:
         return
-    # Whatever a program's own objects do when they are asked: the process is to begin.
+    # A program's own objects may raise when their names are read; the process must start anyway.
     with contextlib.suppress(Exception):
         current: Any = process.current_process()
         set_label(f"{current.name}: {_name_of(runs or _task(current))}")
 
 
 def _task(current: Any) -> object:
-    """The target, or the class that has a `run` of its own."""
+    """The target, or the class of the process object, which then defines `run`."""
     target: object = getattr(current, "_target", None)
     return type(current) if target is None else target
 
 
 def _name_of(runs: Any) -> str:
-    """Its name, short, as far as it has one: a program may make anything callable."""
+    """A short name of a callable, which need not be a function."""
     runs = getattr(runs, "func", runs)  # of a functools.partial
     name = getattr(runs, "__qualname__", None) or type(runs).__qualname__
     return str(name).rpartition("<locals>.")[2]
 
 
 def label_children() -> None:
-    """Label the children that begin from now on, and this process if it is one."""
+    """Label the children that start from now on, and this process if it is a child."""
     util.register_after_fork(label_children, lambda _: label_this())
     spawned: Any = context.SpawnProcess
     before = spawned._after_fork
@@ -51,6 +52,6 @@ def label_children() -> None:
         before()
         label_this()
 
-    # A spawned child makes no calls for children of a fork; this is their place.
+    # A spawned child does not run the after-fork functions, but it calls `_after_fork`.
     spawned._after_fork = staticmethod(begin)
     label_this()

@@ -1,7 +1,7 @@
-"""Modules that add to a standard one, and otherwise are it.
+"""Overlays: modules that add names to a standard module, and otherwise behave like it.
 
-A program that reads, patches or sets a name of the standard module reaches the standard module
-through its overlay as well: ``spawn.set_executable`` acts for everybody, and there is one truth.
+A program can read and set names of the standard module through its overlay. So
+``spawn.set_executable`` has the same effect through either module, and there is only one setting.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ __all__ = ["Overlay"]
 
 
 class Overlay(ModuleType):
-    """The class of such a module; its ``_standard`` is the module below.
+    """The class of an overlay module. ``_standard`` is the standard module.
 
-    ``_replaced`` has the former values of names of that module that were set through this one.
+    ``_replaced`` has the former values of names that were set in the standard module through this
+    one.
     """
 
     _standard: ModuleType
@@ -46,7 +47,8 @@ class Overlay(ModuleType):
             super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
-        # Mocks find no such name in this module's dictionary, so they undo by deleting.
+        # `unittest.mock` does not find the name in this module's dictionary, so it undoes a patch
+        # by deleting the name.
         if name in self._replaced:
             setattr(self._standard, name, self._replaced.pop(name))
         else:

@@ -1,6 +1,6 @@
-"""What ``multiprocessing.Queue()`` and its like are to a type checker: they need no context.
+"""The queue classes as type checkers see them in ``multiprocessing``: without a context argument.
 
-Nothing of this is there at run time, where they are methods of the default context.
+At run time, ``multiprocessing.Queue`` and the others are methods of the default context.
 """
 
 from __future__ import annotations

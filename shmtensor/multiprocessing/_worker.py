@@ -1,8 +1,9 @@
-"""What a pool's worker process runs.
+"""The loop of a pool's worker process.
 
-Messages to it are pickled tasks ``(job, index, function, args, kwargs)``; an empty one sends it
-home. Its own are an empty one when it is ready, then a pickled ``(is_success, value)`` for each
-task, or ``(None, error, text)`` in the same place when the value could not be pickled.
+It receives pickled tasks ``(job, index, function, args, kwargs)``; an empty message tells it to
+end. It sends an empty message when it is ready, then a pickled ``(is_success, value)`` for each
+task. When a value cannot be pickled, it sends ``(False, error)`` with the standard pool's
+`MaybeEncodingError`.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ def work(
         while max_tasks is None or n_done < max_tasks:
             message = connection.recv_bytes()
             if not message:
-                util.debug("worker was sent home")
+                util.debug("worker was told to end")
                 break
             connection.send_bytes(_run(message, wrap_exception))
             n_done += 1
     except (EOFError, BrokenPipeError, ConnectionResetError):
         util.debug("the pool of this worker is gone")
-    gc.collect()  # what the tasks left in cycles lets go of its memory now
+    gc.collect()  # frees the memory of tensors that the tasks left in reference cycles
     util.debug("worker exiting after %d tasks", n_done)
 
 
 def _run(message: bytes, wrap_exception: bool) -> Any:
-    """Do one task; returns the message with its result."""
+    """Run one task, and return the message with its result."""
     function: Any = None
     try:
         _job, _index, function, args, kwargs = pickle.loads(message)
@@ -64,7 +65,7 @@ def _run(message: bytes, wrap_exception: bool) -> Any:
 
 
 def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
-    """Unpickle what a worker sent; what goes wrong in that is the result."""
+    """Unpickle a worker's result. An error in that becomes the result."""
     try:
         result: tuple[bool, Any] = pickle.loads(message)
         return result

@@ -1,17 +1,17 @@
 """The workers of a pool, and the thread that supervises them.
 
-    user ──put──> taskqueue ──feeder thread──> ready ──┐ whoever finds both a task
-                                                       ├─ and an idle worker sends
+    user ──put──> taskqueue ──feeder thread──> ready ──┐ the thread that finds a task
+                                                       ├─ and an idle worker sends it
     user <──results── supervisor thread <── channels <─┘
 
-Every worker has a connection of its own and one task at a time, so it is known what a worker that
-ends was doing, and no lock can be left behind by one: that task fails with `WorkerLostError`, a new
-worker takes the place, and everything else goes on. The supervisor waits for all channels and
-workers at once and never inside a message, so a worker that is stopped or killed in the middle of
-one holds up nobody.
+Every worker has its own connection and one task at a time. So it is known what a worker was doing
+when it ended, and no worker can leave a lock behind. Its task fails with `WorkerLostError`, a new
+worker is started, and everything else continues. The supervisor waits for all channels and workers
+at once, and never for the rest of a message. So a worker that is stopped or killed in the middle of
+a message blocks nobody.
 
-When workers end one after the other before they are ready for work (their initializer fails,
-say), replacing them for ever helps nobody: the group breaks, and all tasks fail.
+When one worker after the other ends before it is ready for work (for instance because the
+initializer fails), the group breaks and all tasks fail. Otherwise it would start workers forever.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from shmtensor.multiprocessing._channel import Channel
 
 __all__ = ["BrokenPoolError", "WorkerGroup", "WorkerLostError"]
 
-#: Tasks taken from the user's iterators ahead of the workers.
+#: How many tasks are taken from the user's iterators in advance.
 _N_READY = 16
 #: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
 _TERMINATE_GRACE_S = 5.0
 
-#: Seconds to wait for the feeder, which may be inside an iterator of the user's.
+#: Seconds to wait for the feeder thread, which may be running an iterator of the user.
 _FEEDER_GRACE_S = 1.0
 
 
 class BrokenPoolError(RuntimeError):
-    """A pool cannot do what it was asked to: it was terminated, or its workers do not start."""
+    """A pool cannot run tasks: it was terminated, or its workers do not start."""
 
 
 class WorkerLostError(BrokenPoolError):
@@ -77,7 +77,7 @@ class WorkerLostError(BrokenPoolError):
 
 
 class _Wakeup:
-    """An event that a selector sees; open as long as anybody might set it."""
+    """An event that a selector can wait for. It stays open as long as somebody may set it."""
 
     def __init__(self) -> None:
         self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -106,7 +106,7 @@ class _Worker:
         self.is_ready = False
         self.n_sent = 0
         self.task: tuple[int, int] | None = None  # job and index of what it is doing
-        self._events: int | None = None  # that the selector looks for; None: knows nothing of it
+        self._events: int | None = None  # that the selector waits for; None: not registered
         self.pidfd = -1
         with contextlib.suppress(OSError, AttributeError, TypeError):
             # The sentinel of a forked process stays open in children forked meanwhile.
@@ -123,11 +123,11 @@ class _Worker:
         return wanted if self.channel.is_at_end else wanted | selectors.EVENT_READ
 
     def needs_watch(self) -> bool:
-        """Whether `watch` has something to do."""
+        """Whether the selector must be updated by `watch`."""
         return self._events != self._wanted_events()
 
     def watch(self, selector: selectors.BaseSelector) -> None:
-        """Let the selector look for what there is to do with this worker."""
+        """Register with the selector the events to wait for."""
         wanted = self._wanted_events()
         if self._events is None:
             selector.register(self.sentinel, selectors.EVENT_READ, self)
@@ -138,8 +138,8 @@ class _Worker:
         self._events = wanted
 
     def close(self, selector: selectors.BaseSelector) -> None:
-        """Let go of its descriptors."""
-        # Said before they are closed: copies in forked siblings keep them alive for epoll.
+        """Close its descriptors."""
+        # Unregister them first: copies in forked siblings keep them alive for epoll.
         if self._events is not None:
             selector.unregister(self.sentinel)
             if self._events:
@@ -151,15 +151,15 @@ class _Worker:
 
 
 class WorkerGroup:
-    """Workers, their tasks and the threads between; holds no reference to the pool.
+    """Workers, their tasks, and the threads that serve them. Holds no reference to the pool.
 
     Args:
-        make_process: Makes a process that has not started, of ``(target=, args=)``.
-        n_workers: How many there shall be.
+        make_process: Makes a process from ``(target=, args=)`` without starting it.
+        n_workers: Number of workers.
         worker_args: Initializer, its arguments, tasks per worker, whether to wrap exceptions.
-        processes: The pool's list of them, kept up to date.
-        cache: Results by job number, as the result classes of the standard pool keep it.
-        taskqueue: What the methods of the standard pool put iterators of tasks into.
+        processes: The pool's list of processes, which is kept up to date.
+        cache: Pending results by job number, as in the standard pool.
+        taskqueue: The queue into which the standard pool's methods put iterators of tasks.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class WorkerGroup:
         self._selector.close()
 
     def _reap(self, worker: _Worker) -> None:
-        """Take leave of a worker whose process has ended."""
+        """Remove a worker whose process has ended, and fail the task that it had."""
         process = worker.process
         process.join()
         with self._lock:
@@ -267,7 +267,7 @@ class WorkerGroup:
     # --- tasks --------------------------------------------------------------------------------
 
     def _feed(self) -> None:
-        """Bring tasks from the queue to the workers; what the feeder thread runs."""
+        """Take tasks from the queue and give them to workers. The feeder thread runs this."""
         for tasks, set_length in iter(self._taskqueue.get, None):
             task = None
             for task in tasks:
@@ -279,7 +279,7 @@ class WorkerGroup:
             task = tasks = set_length = None
 
     def _offer(self, task: tuple[Any, ...]) -> bool:
-        """Give a task to an idle worker or keep it for later; False when the group stops."""
+        """Give a task to an idle worker, or keep it for later. False: the group stops."""
         with self._lock:
             while len(self._ready) >= self._max_ready:
                 if self._is_stopping:
@@ -292,7 +292,7 @@ class WorkerGroup:
         return True
 
     def _dispatch(self) -> None:
-        """Send tasks while there are some and idle workers; the caller holds the lock."""
+        """Send tasks while there are tasks and idle workers. The caller holds the lock."""
         while self._idle and self._ready and not self._is_stopping:
             task = self._ready.popleft()
             if 2 * len(self._ready) <= self._max_ready:  # not for each task: it costs a switch
@@ -309,14 +309,14 @@ class WorkerGroup:
                 self.wake()  # the supervisor sends the rest
 
     def _finish(self, job: int, index: int, result: tuple[bool, Any]) -> None:
-        """Hand a result to whoever waits; his callbacks run here."""
+        """Deliver a result. Callbacks of the user run here."""
         pending = self._cache.get(job)
         if pending is None:
             return
         try:
             pending._set(index, result)
         except Exception:
-            # A callback failed. Nobody shall wait for ever because of that.
+            # A callback failed. No thread may wait forever because of that.
             traceback.print_exc()
             self._cache.pop(job, None)
             event = getattr(pending, "_event", None)
@@ -333,7 +333,7 @@ class WorkerGroup:
         self._supervisor.start()
 
     def wake(self) -> None:
-        """Let the supervisor look at its state again."""
+        """Make the supervisor check its state again."""
         self._wakeup.set()
 
     def _supervise(self) -> None:
@@ -342,7 +342,7 @@ class WorkerGroup:
                 self._step()
             self._dismiss()
         except BaseException as error:
-            # No process can be started, or the interpreter is going down.
+            # No process can be started, or the interpreter is ending.
             self._break(f"{type(error).__name__}: {error}")
             if not sys.is_finalizing():
                 traceback.print_exc()
@@ -360,7 +360,7 @@ class WorkerGroup:
         return self._is_stopping or (self._is_closing and not self._cache)
 
     def _step(self) -> None:
-        """Wait until something happens, and deal with it."""
+        """Wait for an event and handle it."""
         if len(self._workers) < self._n_workers:
             self.repopulate()
         self._watch_workers()
@@ -370,7 +370,7 @@ class WorkerGroup:
                 self._wakeup.clear()
                 continue
             if key.fileobj is not worker.channel:
-                self._take_messages(worker)  # what it sent before it ended
+                self._take_messages(worker)  # those that it sent before it ended
                 self._reap(worker)
                 continue
             if events & selectors.EVENT_WRITE:
@@ -380,7 +380,7 @@ class WorkerGroup:
                 self._take_messages(worker)
 
     def _watch_workers(self) -> None:
-        """Tell the selector what has changed about the workers."""
+        """Update the selector for workers whose events have changed."""
         for worker in [w for w in self._workers if w.needs_watch()]:
             worker.watch(self._selector)
 
@@ -399,18 +399,18 @@ class WorkerGroup:
     # --- the end ------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End when all results are there."""
+        """End when all results have arrived."""
         self._is_closing = True
         self.wake()
 
     def terminate(self) -> None:
-        """End all workers, whatever they are doing, and wait for that."""
+        """End all workers at once, and wait for that."""
         self._is_stopping = True
         self.wake()
         self.join()
 
     def join(self) -> None:
-        """Wait for the threads, except for the one that calls."""
+        """Wait for both threads, except for the calling one."""
         for thread, timeout in ((self._supervisor, None), (self._feeder, _FEEDER_GRACE_S)):
             if thread is not None and thread is not threading.current_thread():
                 thread.join(timeout)
@@ -422,7 +422,7 @@ class WorkerGroup:
         for worker in self._workers:
             worker.channel.send(b"")
         for worker in self._workers:
-            # Asked politely, it may take as long as its own exit handlers need.
+            # It was asked to end, and may take as long as its exit handlers need.
             while not worker.channel.flush() and worker.process.exitcode is None:
                 worker.process.join(0.05)
             while worker.process.exitcode is None and not self._is_stopping:
@@ -436,7 +436,7 @@ class WorkerGroup:
             if process.exitcode is None:
                 process.terminate()
                 with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGCONT)  # a stopped one would not notice
+                    os.kill(process.pid, signal.SIGCONT)  # a stopped process handles no SIGTERM
         for process in processes:
             process.join(_TERMINATE_GRACE_S)
             if process.exitcode is None:
@@ -444,7 +444,7 @@ class WorkerGroup:
                 process.join()
 
     def _fail_all(self, error: BrokenPoolError) -> None:
-        """Let nobody wait for a result that will not come; no callbacks are called."""
+        """Fail all pending results. Callbacks are not called."""
         for job, pending in list(self._cache.items()):
             self._cache.pop(job, None)
             event = getattr(pending, "_event", None)

@@ -1,8 +1,8 @@
 """Start methods: contexts whose queues and pools are this package's.
 
-There is one start method in a program: the default context here has none of its own but reads and
-sets that of the standard package, so that both packages, and what the standard one prepares
-children with, agree. Process classes and everything that is not overridden are the standard ones.
+A program has one start method. The default context here reads and sets that of the standard
+package, so that both packages agree. Process classes and everything that is not overridden are the
+standard ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BaseContext(_standard.BaseContext):
 
     def Queue(self, maxsize: int = 0, *, share_arrays: bool = False) -> Any:
         """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
-        from shmtensor.multiprocessing.queues import Queue  # only who makes one pays for it
+        from shmtensor.multiprocessing.queues import Queue  # only programs that make one need it
 
         return Queue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
 
@@ -32,7 +32,7 @@ class BaseContext(_standard.BaseContext):
         return JoinableQueue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
 
     def SimpleQueue(self) -> Any:
-        """Return a queue without bound, feeder or timeouts."""
+        """Return a queue without a bound, a feeder thread or timeouts."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
         return SimpleQueue(ctx=self.get_context())
@@ -50,7 +50,7 @@ class BaseContext(_standard.BaseContext):
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
     def get_context(self, method: str | None = None) -> Any:
-        """Return the context of a start method; without one, this.
+        """Return the context of a start method; None: this context.
 
         Raises:
             ValueError: There is no such start method here.
@@ -77,7 +77,7 @@ class ForkServerContext(BaseContext, _standard.ForkServerContext):
 
 
 class DefaultContext(BaseContext, _standard.DefaultContext):
-    """The context of the start method in force, which is the standard package's."""
+    """The context of the current start method, which is the standard package's."""
 
     def __init__(self) -> None:
         # No state: see the module's docstring.
@@ -98,7 +98,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
         self.set_start_method(None if context is None else context._name, force=True)
 
     def get_context(self, method: str | None = None) -> Any:
-        """Return the context of a start method; without one, of the one in force.
+        """Return the context of a start method; None: of the current one.
 
         Raises:
             ValueError: There is no such start method here.
@@ -115,7 +115,10 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
         _standard._default_context.set_start_method(method, force)  # type: ignore[arg-type]
 
     def get_start_method(self, allow_none: bool = False) -> Any:
-        """Return the name of the start method; from now on it is chosen unless *allow_none*."""
+        """Return the name of the start method; None if *allow_none* and none was chosen.
+
+        Without *allow_none*, the default is chosen by this call.
+        """
         return _standard._default_context.get_start_method(allow_none)
 
     def get_all_start_methods(self) -> list[str]:

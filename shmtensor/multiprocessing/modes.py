@@ -1,4 +1,4 @@
-"""What a receiver may do with a tensor that is sent: share it, read it, or have it for itself.
+"""Modes of a sent tensor: the receiver shares it, only reads it, or gets it copy-on-write.
 
 A tensor in a message is shared: sender and receivers read and write the same bytes. `lend` and
 `cow` wrap a tensor for any queue, pipe or process argument, so that the receiver gets the same
@@ -7,8 +7,8 @@ bytes in another mode:
     queue.put(lend(weights))   # the receiver can read them; writing is an error
     queue.put(cow(weights))    # the receiver may write; nobody else sees it
 
-Nothing is copied on the way. The modes are the kernel's: a lent tensor lies in pages without the
-right to write, and of a copy-on-write one the kernel copies each page at its first write.
+Sending copies nothing. The kernel enforces the modes: a lent tensor lies in read-only pages; of a
+copy-on-write tensor, the kernel copies each page when it is first written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PRIVATE = 2
 
 
 class _Sent:
-    """A tensor on its way, and the mode its receiver gets it in."""
+    """A tensor to be sent, with the mode in which its receiver gets it."""
 
     __slots__ = ("_mode", "_tensor")
 
@@ -43,9 +43,9 @@ class _Sent:
 
 
 def _receive(tensor: Tensor, mode: int) -> Any:
-    """Return *tensor*, which has just arrived, in its mode."""
+    """Return a tensor that has just arrived, in the given mode."""
     if tensor.is_meta or not tensor.is_shared() or tensor.untyped_storage().nbytes() == 0:
-        return tensor  # a copy that is the receiver's own already, or nothing to protect
+        return tensor  # the receiver's own copy already, or no bytes to protect
     dtype: Any = tensor.dtype
     storage = _boundary.adopt(_sharing.in_mode(tensor.untyped_storage()._cdata, mode))
     received: Any = _boundary.tensor_over(
@@ -61,14 +61,14 @@ def _wrap(name: str, tensor: Any, mode: int) -> Any:
 
 
 def lend(tensor: Tensor) -> Any:
-    """Wrap a tensor for a message whose receivers may read it and not write it.
+    """Wrap a tensor for a message whose receivers may read it but not write it.
 
-    In a receiver, operators in place and NumPy arrays of it that would write are refused with a
-    RuntimeError or are read-only; what writes past these is stopped by the kernel. It sees what the
-    sender writes. A lent tensor cannot be sent on or shared by descriptor or name; send a clone.
+    In a receiver, in-place operators raise a RuntimeError, NumPy arrays of the tensor are
+    read-only, and the kernel stops any other store. The receiver sees what the sender writes. A
+    lent tensor cannot be sent on, and cannot be shared by descriptor or name; send a clone.
 
-    This is against mistakes, not against the receiver: a process of the same user can reopen its
-    own memory for writing through ``/proc``.
+    This protects against mistakes, not against a hostile receiver: a process of the same user can
+    reopen its memory for writing through ``/proc``.
 
     Args:
         tensor: The tensor; its storage moves into shared memory when it is sent.
@@ -85,9 +85,9 @@ def lend(tensor: Tensor) -> Any:
 def cow(tensor: Tensor) -> Any:
     """Wrap a tensor for a message whose receivers get it copy-on-write.
 
-    What a receiver writes stays its own, and costs memory by the page. Pages that it has not
-    written show what the sender writes meanwhile, so the sender leaves the tensor alone while that
-    matters. Two tensors over one storage are no longer aliases at the receiver.
+    A receiver's writes stay in its process, and each page that it writes costs memory. Pages that
+    it has not written show later writes of the sender, so the sender should not write while that
+    matters. Two tensors over one storage do not share memory at the receiver.
 
     Args:
         tensor: The tensor; its storage moves into shared memory when it is sent.

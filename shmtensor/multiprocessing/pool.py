@@ -1,13 +1,16 @@
 """Pools of worker processes that survive the loss of workers.
 
-`Pool` is the standard pool to its users, with these differences. Tensors in arguments and results
-travel as handles. When a worker is killed, or leaves in the middle of a task, that task's result
-raises `WorkerLostError` with the process and the signal, and a new worker takes its place; in a
-``map`` the whole call raises it, after the other parts are done. ``terminate`` kills workers that
-ignore SIGTERM for five seconds, and whoever waits for a result then gets a `BrokenPoolError`.
-Arguments that cannot be unpickled, results that cannot, and callbacks that raise, fail alone.
+`Pool` has the interface of the standard pool, with these differences:
 
-`ThreadPool` and all else is the standard module's.
+- Tensors in arguments and results are sent as handles.
+- When a worker is killed or exits during a task, the task's result raises `WorkerLostError` with
+  the process and the signal, and a new worker is started. A ``map`` raises it after its other parts
+  are done.
+- ``terminate`` kills workers that ignore SIGTERM for five seconds. Missing results then raise
+  `BrokenPoolError`.
+- When arguments or a result cannot be unpickled, or a callback raises, only that task fails.
+
+`ThreadPool` and all other names are the standard module's.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ __all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
 
 
 class _Notifier:
-    """What the standard result cache tells when it becomes empty."""
+    """Wakes the worker group when the standard result cache becomes empty."""
 
     def __init__(self) -> None:
         self.worker_group: WorkerGroup | None = None
@@ -39,14 +42,14 @@ class _Notifier:
 
 
 class Pool(_standard.Pool):
-    """Worker processes and the tasks they are given.
+    """A pool of worker processes that run tasks.
 
     Args:
-        processes: How many; as many as there are usable processors when left out.
-        initializer: Called in each worker first, with *initargs*.
-        initargs: Its arguments.
-        maxtasksperchild: A worker is replaced after so many tasks; None for never.
-        context: Whose processes the workers are; the default context when left out.
+        processes: Number of workers; None: the number of usable processors.
+        initializer: Each worker calls it first, with *initargs*.
+        initargs: Arguments of *initializer*.
+        maxtasksperchild: A worker is replaced after so many tasks; None: never.
+        context: Makes the processes; None: the default context.
 
     Raises:
         ValueError: *processes* or *maxtasksperchild* is less than 1.
@@ -91,7 +94,7 @@ class Pool(_standard.Pool):
         self._state = _standard.RUN  # type: ignore[attr-defined]
 
     def _make_worker_group(self) -> WorkerGroup:
-        """Start the workers and the threads behind them; they do not refer to this pool."""
+        """Start the workers and their threads, which hold no reference to this pool."""
         make, ctx = self.Process, self._ctx  # type: ignore[attr-defined]
         worker_group = WorkerGroup(
             lambda **kwargs: make(ctx, **kwargs),
@@ -128,8 +131,8 @@ class Pool(_standard.Pool):
         **more_callbacks: Any,
     ) -> Any:
         if chunksize is None:
-            # The standard default divides by the workers alive, of which there are none for a
-            # moment after all were killed.
+            # The standard default divides by the number of live workers, which is 0 for a moment
+            # when all were killed.
             self._check_running()
             items: Any = iterable if hasattr(iterable, "__len__") else list(iterable)
             iterable, chunksize = items, -(-len(items) // (4 * self._processes))
@@ -138,20 +141,20 @@ class Pool(_standard.Pool):
         )
 
     def close(self) -> None:
-        """Take no more tasks; the workers leave when everything is done."""
+        """Take no more tasks. The workers end when all tasks are done."""
         util.debug("closing pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
             self._state = _standard.CLOSE  # type: ignore[attr-defined]
             self._worker_group.close()
 
     def terminate(self) -> None:
-        """End the workers at once; results that are missing raise `BrokenPoolError`."""
+        """End the workers at once. Missing results raise `BrokenPoolError`."""
         util.debug("terminating pool")
         self._state = _standard.TERMINATE  # type: ignore[attr-defined]
         self._terminate()
 
     def join(self) -> None:
-        """Wait until the workers have left.
+        """Wait until the workers have ended.
 
         Raises:
             ValueError: Neither `close` nor `terminate` was called.

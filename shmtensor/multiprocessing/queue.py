@@ -1,4 +1,4 @@
-"""Queue classes under the names by which some programs import them."""
+"""Queue classes under the module path from which some programs import them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ConnectionWrapper", "Queue", "SimpleQueue"]
 
 
 class ConnectionWrapper:
-    """A connection whose objects go through the pickler that knows tensors; else *conn* itself.
+    """A connection that pickles with the pickler for tensors; other attributes are *conn*'s.
 
     Source:
         torch.multiprocessing.queue.ConnectionWrapper.

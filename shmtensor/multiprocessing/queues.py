@@ -1,14 +1,19 @@
 """Queues whose messages lie in a ring in shared memory.
 
-They behave as those of `multiprocessing.queues`, and differ in these ways. A message is written
-where the receiver reads it; tensors go as handles, all those of a message together. ``put``
-pickles in the calling thread, so that what cannot be sent raises there (of a `Queue`, what an
-object's own ``__reduce__`` raises is printed as ever), and puts the message into the ring itself; a
-thread of its own feeds the ring only while the ring is full. A process that is killed at any
-instant leaves the queue usable, and no message of another process is lost. ``get`` with a timeout
-never takes longer than that. There are batch forms, forms to ``await`` and ``fileno``.
+They behave like those of `multiprocessing.queues`, with these differences:
 
-Processes get a queue by inheritance, or as an argument of a process that is being spawned.
+- A message is written where the receiver reads it. Tensors are sent as handles, all those of a
+  message together.
+- ``put`` pickles in the calling thread, so an object that cannot be sent raises there. (With
+  `Queue`, errors that an object's own ``__reduce__`` raises are printed, as in the standard
+  package.)
+- ``put`` writes the message into the ring itself. A feeder thread runs only while the ring is full.
+- A process that is killed at any moment leaves the queue usable, and no message of another process
+  is lost.
+- ``get`` with a timeout never takes longer than the timeout.
+- There are batch methods, methods to ``await``, and ``fileno``.
+
+A process gets a queue by inheritance, or as an argument when it is spawned.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ _BATCH = 64
 
 
 class _MessagePickler(pickle.Pickler):
-    """Pickles as `ForkingPickler` does, but tensors and storages join the message's list."""
+    """A `ForkingPickler` that collects the tensors and storages of a message in a list."""
 
     reducer_override = staticmethod(_C._reduce_for_message)
     dispatch_table = copyreg.dispatch_table
@@ -64,7 +69,7 @@ _C._set_array_reduce(np.ndarray, reductions.reduce_array)
 
 
 class _End:
-    """One end of a `SimpleQueue`, with what a connection has that others ask of it."""
+    """One end of a `SimpleQueue`, with the methods of a connection that other code uses."""
 
     def __init__(self, ring: Any, bit: int) -> None:
         self._ring = ring
@@ -86,7 +91,7 @@ class _End:
         return self._closed
 
     def close(self) -> None:
-        """No longer use this end; the other ends may notice when nobody has it any more."""
+        """Stop using this end. The other end is told when no process has this one any more."""
         if not self._closed:
             self._closed = True
             self._ring.end(self._bit)
@@ -105,13 +110,13 @@ class _Reader(_End):
         """Return the next object.
 
         Raises:
-            EOFError: Nobody is left who could put one.
+            EOFError: No process is left that could put one.
         """
         self._check()
         return self._ring.get(None)
 
     def poll(self, timeout: float | None = 0.0) -> bool:
-        """Whether there is a message, waiting *timeout* seconds (None: for ever) for one."""
+        """Whether a message arrives within *timeout* seconds (None: wait forever)."""
         self._check()
         return bool(self._ring.poll(timeout))
 
@@ -168,7 +173,7 @@ class SimpleQueue:
         self._ring = ring
         self._reader = _Reader(ring, _NO_GET)
         self._writer = _Writer(ring, _NO_PUT)
-        # Nothing here needs it; those who take messages out of the reader themselves acquire it.
+        # Nothing here needs it, but programs that read from `_reader` themselves acquire it.
         self._rlock = threading.Lock()
 
     def __getstate__(self) -> Any:
@@ -179,22 +184,22 @@ class SimpleQueue:
         self._open(_C._open_ring(state))
 
     def put(self, obj: Any) -> None:
-        """Put an object, waiting for room.
+        """Put an object; wait while there is no room.
 
         Raises:
             OSError: The queue is closed.
-            BrokenPipeError: There is no room, and nobody is left who could get.
+            BrokenPipeError: There is no room, and no process is left that could make some.
         """
         if self._writer._closed:
             raise OSError("handle is closed")
         self._ring.put(obj, None, False)
 
     def get(self) -> Any:
-        """Return the next object, waiting for one.
+        """Return the next object; wait while there is none.
 
         Raises:
             OSError: The queue is closed.
-            EOFError: Nobody is left who could put one.
+            EOFError: There is none, and no process is left that could put one.
         """
         if self._reader._closed:
             raise OSError("handle is closed")
@@ -206,7 +211,7 @@ class SimpleQueue:
         return not self._ring.n_messages()
 
     def close(self) -> None:
-        """No longer use the queue in this process."""
+        """Stop using the queue in this process."""
         self._reader.close()
         self._writer.close()
 
@@ -225,7 +230,7 @@ def _join_thread(reference: weakref.ref[threading.Thread]) -> None:
 
 
 class _Feeder:
-    """The messages of one process that found no room, and the thread that puts them in order."""
+    """The messages of this process for which there was no room, and the thread that puts them."""
 
     def __init__(self, ring: Any) -> None:
         self.ring = ring
@@ -252,7 +257,7 @@ class _Feeder:
                     )
 
     def run(self) -> None:
-        """Put what is there, then end; the next message starts another thread."""
+        """Put all waiting messages in order, then end. The next one starts another thread."""
         while True:
             with self.changed:
                 if not self.packed:
@@ -272,13 +277,13 @@ class _Feeder:
                 self.packed.popleft()
 
     def join(self) -> None:
-        """Wait until nothing is left to feed, or nobody cares any more."""
+        """Wait until all messages were put, or `cancel` was called."""
         with self.changed:
             while self.thread is not None and not self.is_cancelled:
                 self.changed.wait()
 
     def cancel(self) -> None:
-        """Let nobody wait for what is left."""
+        """Let no thread wait for the messages that are left."""
         with self.changed:
             self.is_cancelled = True
             self.changed.notify_all()
@@ -287,9 +292,9 @@ class _Feeder:
 
 
 def _is_of_the_object(error: Exception) -> bool:
-    """Whether the code by which an object reduces itself raised *error*, not the pickler.
+    """Whether an object's own ``__reduce__`` or the like raised *error*, and not the pickler.
 
-    The standard queue prints such errors and goes on, and programs rely on that.
+    The standard queue prints such errors and continues, and programs rely on that.
     """
     step = error.__traceback__
     while step is not None and step.tb_frame.f_globals.get("__name__") == __name__:
@@ -328,7 +333,7 @@ class Queue:
         register_after_fork(self, Queue._reset)
 
     def _reset(self) -> None:
-        # In a forked child as well: what waits for room is the parent's to feed.
+        # Also runs in a forked child: messages that wait for room are the parent's.
         self._feeder = _Feeder(self._ring)
         self._closed = False
 
@@ -352,13 +357,13 @@ class Queue:
         Args:
             obj: What to put.
             block: Wait while the queue is full.
-            timeout: Seconds to wait; None waits for ever.
+            timeout: Seconds to wait; None waits forever.
 
         Raises:
-            Full: The queue was full all the time.
+            Full: The queue stayed full.
             ValueError: The queue is closed.
-            Exception: What pickling *obj* raises. ``_on_queue_feeder_error`` gets it instead in a
-                subclass that has one, and when it comes from the object's own ``__reduce__``.
+            Exception: What pickling *obj* raises. It goes to ``_on_queue_feeder_error`` instead
+                when a subclass defines that, or when the object's own ``__reduce__`` raised it.
         """
         if self._closed:
             self._check()
@@ -388,12 +393,12 @@ class Queue:
     def put_many(
         self, objects: Iterable[Any], block: bool = True, timeout: float | None = None
     ) -> None:
-        """Put objects in their order; the time-out is for all of them together.
+        """Put objects in order. The timeout applies to all of them together.
 
         Raises:
-            Full: The queue was full; those before the one that found no place are in it.
+            Full: The queue was full. The objects before the first that had no room are in it.
             ValueError: The queue is closed.
-            Exception: What pickling one of them raises; those before it are in the queue.
+            Exception: What pickling one of them raises. The objects before it are in the queue.
         """
         self._check()
         deadline = None if timeout is None else time.monotonic() + timeout
@@ -419,7 +424,7 @@ class Queue:
                 self._feeder.add((message,))
 
     async def aput(self, obj: Any) -> None:
-        """Put an object, letting other tasks run while the queue is full."""
+        """Put an object; other asyncio tasks run while the queue is full."""
         while True:
             try:
                 self.put(obj, False)
@@ -435,10 +440,10 @@ class Queue:
 
         Args:
             block: Wait for one.
-            timeout: Seconds that the call may take; None waits for ever.
+            timeout: Seconds that the call may take; None waits forever.
 
         Raises:
-            Empty: Nothing came.
+            Empty: No message came in time.
             ValueError: The queue is closed.
         """
         if self._closed:
@@ -450,20 +455,20 @@ class Queue:
         return self.get(False)
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
-        """Return what is there, at least one object and at most *max_n*, waiting for the first.
+        """Wait for one object, and return it with those that are there, at most *max_n* together.
 
-        What a message raises that cannot be unpickled goes to `sys.unraisablehook` when there are
-        others to return.
+        When a message cannot be unpickled and there are others to return, its error goes to
+        `sys.unraisablehook`.
 
         Raises:
-            Empty: Nothing came in *timeout* seconds.
+            Empty: No message came within *timeout* seconds.
             ValueError: *max_n* is less than 1, or the queue is closed.
         """
         self._check()
         return list(self._ring.get_many(max_n, timeout))
 
     async def aget(self) -> Any:
-        """Return the next object, letting other tasks run until there is one."""
+        """Return the next object; other asyncio tasks run until there is one."""
         while True:
             try:
                 return self.get(False)
@@ -473,14 +478,14 @@ class Queue:
     # --- state ---
 
     def qsize(self) -> int:
-        """Return how many messages were put and not taken."""
+        """Return how many messages were put and not yet taken."""
         return int(self._ring.size())
 
     def empty(self) -> bool:
-        """Whether there is no message to get at the moment.
+        """Whether there is no message to get at this moment.
 
         Raises:
-            OSError: The queue is closed, and there is one.
+            OSError: The queue is closed and has a message.
         """
         n = self._ring.n_messages()
         if n and self._closed:
@@ -492,13 +497,13 @@ class Queue:
         return int(self._ring.size()) >= self._maxsize
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable while there is a message; the queue's to close."""
+        """Return a descriptor that is readable while there is a message. The queue closes it."""
         return self._reader.fileno()
 
     # --- the end ---
 
     def close(self) -> None:
-        """No longer use the queue in this process; what waits for room is still put."""
+        """Stop using the queue in this process. Messages that wait for room are still put."""
         self._closed = True
 
     def join_thread(self) -> None:
@@ -519,36 +524,36 @@ class Queue:
 
     @staticmethod
     def _on_queue_feeder_error(e: Exception, obj: Any) -> None:
-        """Get what could not be put; subclasses may do more than to print it."""
+        """Print the error of an object that could not be put; subclasses may do more."""
         traceback.print_exception(e)
 
     __class_getitem__: Any = classmethod(types.GenericAlias)
 
 
 class JoinableQueue(Queue):
-    """A queue that knows which of its messages were worked on."""
+    """A queue whose consumers report which messages they have finished."""
 
     def task_done(self) -> None:
-        """Say that one object that was got is worked on.
+        """Report that the work on one object is finished.
 
         Raises:
-            ValueError: There were more calls than objects put.
+            ValueError: There were more calls than objects.
         """
         if not self._ring.task_done():
             raise ValueError("task_done() called too many times")
 
     def join(self) -> None:
-        """Wait until every object that was put is worked on."""
+        """Wait until the work on every object that was put is finished."""
         self._ring.join(None)
 
 
 async def _readable(fd: int) -> None:
     """Wait until *fd* is readable."""
-    import asyncio  # who awaits has it; others need not wait for its modules
+    import asyncio  # programs that await have imported it; others need not load it
 
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
-    # A loop knows one reader for each descriptor, and several tasks may wait for this one.
+    # A loop has one reader for each descriptor, and several tasks may wait for this one.
     own = os.dup(fd)
     loop.add_reader(own, lambda: None if ready.done() else ready.set_result(None))
     try:

@@ -1,13 +1,13 @@
 """How tensors and storages are pickled between processes.
 
-The pickler of `multiprocessing` looks classes up in its own table; the entries made here put a
-tensor's bytes into shared memory and write a handle of some tens of bytes. Parameters and other
-subclasses come through their ``__reduce_ex__``, whose plain parts come here. Two tensors over one
-storage carry the same block, so they are aliases again at the receiver, within a message and
+The pickler of `multiprocessing` has a table of classes. The entries made here move a tensor's bytes
+into shared memory and write a handle of some tens of bytes. Parameters and other subclasses are
+reduced by their ``__reduce_ex__``; the plain tensors in the result come here. Two tensors over one
+storage refer to the same block. So they share memory at the receiver too, within a message and
 across messages.
 
-NumPy arrays are pickled as everywhere, by copying their bytes into the message, unless
-`share_numpy` was called: then their bytes go into shared memory too.
+NumPy arrays are pickled as usual: their bytes are copied into the message. After `share_numpy` was
+called, their bytes go into shared memory too.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def rebuild_meta_tensor(
 
 
 def rebuild_mapped_storage(path: str, nbytes: int) -> Any:
-    """Return the storage over a file: the live one if this process has it.
+    """Return the storage over a file: the existing one if this process has one.
 
     Raises:
         RuntimeError: The file is gone, or too small.
@@ -89,7 +89,7 @@ def rebuild_mapped_storage(path: str, nbytes: int) -> Any:
     kind = _storage.UntypedStorage
     storage = storage_from_cache(kind, (path, nbytes))
     if storage is None:
-        # Not made anew if it is gone: it would be another file, of zeros.
+        # Does not create a missing file: that would be another file, of zeros.
         storage = kind._map_shared(path, nbytes, 0)
         shared_cache[path, nbytes] = StorageWeakRef(storage)
     return storage
@@ -105,7 +105,7 @@ def rebuild_mapped_tensor(
     conj: bool = False,
     neg: bool = False,
 ) -> Any:
-    """Return the tensor of this geometry over a file's storage."""
+    """Return a tensor of this geometry over a file's storage."""
     plain: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
     tensor = with_conj_neg_bits(plain, conj, neg)
     tensor.requires_grad = requires_grad
@@ -115,7 +115,7 @@ def rebuild_mapped_tensor(
 def reduce_storage(storage: Any) -> _Reduction:
     """Return what pickle writes for an untyped storage.
 
-    Its bytes move into shared memory; a shared map of a file is that already and goes by its path.
+    Its bytes move into shared memory. A shared mapping of a file is sent by the file's path.
     """
     path = storage.filename
     if path is not None:
@@ -125,7 +125,7 @@ def reduce_storage(storage: Any) -> _Reduction:
 
 
 def rebuild_storage(packed: bytes) -> Any:
-    """Return the storage of a message: the live one if this process has it."""
+    """Return the storage of a message: the existing one if this process has one."""
     return _storage.UntypedStorage._of_address(_C._rebuild_shared_storage(packed))
 
 
@@ -140,7 +140,7 @@ def rebuild_typed_storage(untyped: Any, dtype: Any) -> Any:
 
 
 def _reduce_with_python(tensor: Tensor) -> Any:
-    """Reduce a tensor that is more than its bytes: it has a history, or a class of its own."""
+    """Reduce a tensor that has a history, or is of a subclass."""
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
             "Cowardly refusing to serialize non-leaf tensor which requires_grad, "
@@ -164,9 +164,10 @@ _dumps_any: Any = vars(ForkingPickler)["dumps"].__func__
 
 
 def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> Any:
-    """Pickle a message; one of plain objects with plain tensors in a single step.
+    """Pickle a message; a message of plain objects and plain tensors is pickled in one step.
 
-    A pickler reduces tensor after tensor; together they are one list (csrc/python/ipc/dumps.h).
+    The standard pickler reduces one tensor after the other. In one step, they become one list
+    (csrc/python/ipc/dumps.h).
     """
     if cls is ForkingPickler and protocol is None:
         plain = _C._dumps_message(obj)
@@ -178,7 +179,7 @@ def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> 
         pickled = _dumps_any(cls, obj, protocol)
         is_complete = True
     finally:
-        # Behind tensors there may have been something that cannot be pickled.
+        # Something after the tensors may have failed to pickle: then their leases end.
         _C._end_message(mark, is_complete)
     return pickled
 
@@ -187,9 +188,9 @@ _write_message: Any = vars(Connection)["_send_bytes"]
 
 
 def _send_bytes(self: Connection, buf: Any) -> None:
-    """Write a message, once its tensors know through which end of which pipe it will be read.
+    """Write a message, after its tensors' leases were tied to the end where it will be read.
 
-    When nobody has that end open any more, the manager frees their memory.
+    When nobody has that end open any more, the manager frees the memory of the tensors.
     """
     _C._bind_message(self, buf)
     _write_message(self, buf)
@@ -198,7 +199,7 @@ def _send_bytes(self: Connection, buf: Any) -> None:
 def init_reductions() -> None:
     """Teach the pickler and the connections of `multiprocessing` about tensors and storages."""
     _C._set_slow_reduce(_reduce_with_python)
-    # The C function itself: a Python one in between would cost as much as the rest.
+    # The C function itself, because a Python function around it would double the cost.
     ForkingPickler.register(Tensor, _C._reduce_shared_tensor)
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
@@ -212,12 +213,12 @@ _reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr
 
 
 def share_numpy(enabled: bool = True) -> None:
-    """Send NumPy arrays through shared memory from now on, or no longer.
+    """Send NumPy arrays through shared memory from now on, or stop doing so.
 
     An array that shows a shared tensor's memory is sent as a handle, and the receiver's array shows
     the same memory. The bytes of any other array are copied once, into shared memory, and the
     receiver's array shows that copy. Arrays of Python objects and subclasses of arrays are pickled
-    as without this. Children inherit the choice.
+    as usual. Children inherit the setting.
 
     Args:
         enabled: Whether to do so.
@@ -229,12 +230,12 @@ def share_numpy(enabled: bool = True) -> None:
 
 
 def shares_numpy() -> bool:
-    """Return whether `share_numpy` is in force."""
+    """Return whether arrays are sent through shared memory, see `share_numpy`."""
     return _reducers.get(np.ndarray) is reduce_array
 
 
 def _shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
-    """Return the shared storage's bytes that *array* shows, and where in them it begins."""
+    """Return the bytes of the shared storage below *array*, and the offset of the array."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -302,7 +303,7 @@ class StorageWeakRef:
 
     def __init__(self, storage: Any) -> None:
         self.cdata: int = storage._weak_ref()
-        # Kept here: at the end of the interpreter the other module may be empty already.
+        # Kept here, because the other module may be empty when the interpreter ends.
         self._free_weak_ref = _storage.UntypedStorage._free_weak_ref
 
     @classmethod
@@ -314,7 +315,7 @@ class StorageWeakRef:
         return made
 
     def expired(self) -> bool:
-        """Whether the storage is gone."""
+        """Whether the storage was freed."""
         return bool(_storage.UntypedStorage._expired(self.cdata))
 
     def __del__(self) -> None:
@@ -329,10 +330,10 @@ class StorageWeakRef:
 
 
 class SharedCache(dict[Any, StorageWeakRef]):
-    """Storages that came from other processes, or went there, by what messages call them.
+    """Storages that were sent or received, by the keys that messages use for them.
 
-    Those that are gone leave when the number of entries has doubled. Storages in shared memory are
-    not here: the extension module has a table of them by their handles.
+    Entries of storages that were freed are removed when the number of entries has doubled. Storages
+    in shared memory are not here: the extension module finds them by their handles.
 
     Source:
         torch.multiprocessing.reductions.SharedCache.
@@ -348,7 +349,7 @@ class SharedCache(dict[Any, StorageWeakRef]):
             self.free_dead_references()
 
     def free_dead_references(self) -> None:
-        """Drop the entries of storages that are gone."""
+        """Remove the entries of storages that were freed."""
         for key, storage_ref in list(self.items()):
             if storage_ref.expired():
                 self.pop(key, None)
@@ -360,7 +361,7 @@ shared_cache = SharedCache()
 
 
 def storage_from_cache(cls: Any, key: Any) -> Any:
-    """Return the live storage of class *cls* that the cache has for *key*, or None.
+    """Return the storage of class *cls* that the cache has for *key*, or None.
 
     Source:
         torch.multiprocessing.reductions.storage_from_cache.
@@ -370,6 +371,6 @@ def storage_from_cache(cls: Any, key: Any) -> Any:
 
 
 def fd_id(fd: int) -> tuple[int, int]:
-    """Return what two descriptors of one file have in common: its inode and device."""
+    """Return the inode and device of a file, which all descriptors of one file share."""
     status = os.fstat(fd)
     return status.st_ino, status.st_dev

@@ -1,12 +1,11 @@
-"""One function in several processes, and what becomes of them; also the standard `spawn` module.
+"""Runs one function in several processes; this is also the standard `spawn` module.
 
-``multiprocessing.spawn(function, ...)`` calls the function `spawn` of this module, while
-``multiprocessing.spawn.set_executable`` and the other names of the standard module work too: the
-module can be called.
+The module can be called: ``multiprocessing.spawn(function, ...)`` calls its function `spawn`. The
+names of the standard module, such as ``multiprocessing.spawn.set_executable``, work too.
 
-A child that raises leaves its traceback in a file, not in a queue: a file needs nobody to read it
-and cannot block. `ProcessContext.join` waits for the first failure, ends the others and raises what
-the first one left.
+A child that raises writes its traceback to a file and not to a queue, because writing a file cannot
+block when nobody reads. `ProcessContext.join` waits for the first failure, ends the other processes
+and raises the error of the first one.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = [
     "start_processes",
 ]
 
-#: Set to 1, it lets processes of the fork server start at the same time.
+#: When it is 1, processes of the fork server start at the same time.
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 
 #: Seconds between SIGTERM and SIGKILL when `ProcessContext.join` is given no grace period.
@@ -111,8 +110,8 @@ class ProcessExitedException(ProcessException):
 def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], error_file: str) -> None:
     """Call *fn* in the child."""
     label_this(fn)
-    # So that children which are no daemons do not outlive a parent that is killed.
-    # What ignores SIGINT (a job that a shell put into the background) gets a signal that ends it.
+    # Let the child end when its parent is killed, also when it is not a daemon. When SIGINT is
+    # ignored (in a job that a shell runs in the background), use SIGTERM.
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     set_parent_death_signal(signal.SIGTERM if ignored else signal.SIGINT)
     try:
@@ -126,7 +125,7 @@ def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], error_fil
 
 
 class ProcessContext:
-    """Processes that belong together.
+    """A group of started processes.
 
     Args:
         processes: Started processes.
@@ -148,12 +147,12 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait for the processes, or for the first one that fails.
 
-        When one fails the others are ended: they may leave by themselves within *grace_period*,
-        then get SIGTERM, and after another such period (30 seconds without one) SIGKILL.
+        When one fails, the others are ended. They have *grace_period* seconds to end by themselves;
+        then they get SIGTERM, and after another such period (30 seconds without one) SIGKILL.
 
         Args:
-            timeout: Seconds to wait for a process to end; None waits for ever.
-            grace_period: Seconds.
+            timeout: Seconds to wait for a process to end; None waits forever.
+            grace_period: Seconds; None: no time to end by themselves.
 
         Returns:
             True if all have ended well, False if some are still running.
@@ -223,7 +222,7 @@ class ProcessContext:
 
 
 class SpawnContext(ProcessContext):
-    """The former name of `ProcessContext`; warns."""
+    """The former name of `ProcessContext`. It warns."""
 
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]) -> None:
         warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
@@ -231,8 +230,8 @@ class SpawnContext(ProcessContext):
 
 
 def _error_file() -> str:
-    """Return a path that is free now, in a directory of temporary files."""
-    # Made by the child alone, and only if it raises: that it exists is the message.
+    """Return an unused path in the directory for temporary files."""
+    # Only a child that raises makes the file; that the file exists means failure.
     descriptor, path = tempfile.mkstemp(prefix="shmtensor-error-", suffix=".pickle")
     os.close(descriptor)
     os.unlink(path)
@@ -254,7 +253,7 @@ def start_processes(
         args: Its further arguments. Tensors in them are shared.
         nprocs: Number of processes.
         join: Wait for them, and raise if one fails.
-        daemon: Let them be daemons.
+        daemon: Make them daemon processes.
         start_method: ``"spawn"``, ``"fork"`` or ``"forkserver"``. With the last one and
             ``TORCH_MP_PARALLEL_START=1`` in the environment they start at the same time.
 
@@ -295,7 +294,7 @@ def start_processes(
 
 
 def _give_up(processes: list[Any]) -> None:
-    """End those that have started, when others could not."""
+    """End the processes that have started, after another could not start."""
     running = [process for process in processes if process.pid is not None]
     for process in running:
         process.terminate()
@@ -318,7 +317,7 @@ def spawn(
         args: Its further arguments. Tensors in them are shared.
         nprocs: Number of processes.
         join: Wait for them, and raise if one fails.
-        daemon: Let them be daemons.
+        daemon: Make them daemon processes.
         start_method: Another one than ``"spawn"`` is ignored with a `FutureWarning`.
 
     Returns:
