@@ -24,7 +24,7 @@ __all__ = ["main"]
 
 
 class Command(Protocol):
-    """What the module of a sub-command has."""
+    """The attributes of a sub-command's module."""
 
     SUMMARY: str
     configure: Callable[[argparse.ArgumentParser], None]
@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _discard_output() -> None:
-    """Let the interpreter, which flushes at its end, find no closed pipe."""
+    """Redirect standard output to /dev/null, so that the final flush finds no closed pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -66,18 +66,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line *argv* (default: the process's).
 
     Returns:
-        The exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use. 1 as well,
-        without a word, when the reader of the output went away, as `head` does.
+        The exit status. 0: done. 1: failed; the reason is on standard error. 2: wrong usage. 1
+        also, without a message, when the reader of the output has closed it, as `head` does.
 
     Raises:
-        SystemExit: Of a wrong use, ``--help`` and ``--version``.
+        SystemExit: For wrong usage, ``--help`` and ``--version``.
     """
     try:
         try:
             arguments = _parser().parse_args(argv)
             return cast("Callable[[argparse.Namespace], int]", arguments._run)(arguments)
         finally:
-            sys.stdout.flush()  # here, where a closed pipe is caught
+            sys.stdout.flush()  # here, where the error of a closed pipe is caught
     except BrokenPipeError:
         _discard_output()
         return 1

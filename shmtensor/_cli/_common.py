@@ -1,4 +1,4 @@
-"""What the sub-commands that inspect sessions share: choosing sessions, what they print."""
+"""Helpers of the sub-commands that inspect sessions: choosing sessions, printing tables."""
 
 from __future__ import annotations
 
@@ -41,31 +41,31 @@ def add_session_argument(parser: argparse.ArgumentParser) -> None:
         "--session",
         metavar="SESSION",
         default="",
-        help="only this one: its name or the beginning of it, its manager's address or process id, "
-        "the name or path of a service, or the id of a process in it (default: all sessions of "
-        "this user)",
+        help="only this session: its name or the beginning of it, its manager's address or process "
+        "id, the name or socket path of a service, or the id of a process in it (default: all "
+        "sessions of this user)",
     )
 
 
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     """Give a sub-command ``--json``."""
-    parser.add_argument("--json", action="store_true", help="as JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 @contextlib.contextmanager
 def chosen_sessions(
-    arguments: argparse.Namespace, told: set[str] | None = None
+    arguments: argparse.Namespace, already_named: set[str] | None = None
 ) -> Iterator[list[Session]]:
-    """The sessions that ``--session`` means, closed afterwards.
+    """Yield the sessions that ``--session`` selects, and close them afterwards.
 
-    Without it, managers that cannot be read are named on standard error, one on a line.
+    Without the option, managers that cannot be read are named on standard error, one on a line.
 
     Args:
-        arguments: Of the command.
-        told: Addresses of those that were named already; new ones are added.
+        arguments: Arguments of the command.
+        already_named: Addresses of such managers that were named before; new ones are added.
 
     Raises:
-        LookupError: One was named and there is none like it, or it cannot be read.
+        LookupError: No session matches the option, or the one that does cannot be read.
     """
     wanted: str = arguments.session
     opened, refused = find_sessions()
@@ -73,11 +73,11 @@ def chosen_sessions(
         chosen = select(opened, wanted)
         if wanted and not chosen:
             raise LookupError(_why_not(wanted, refused))
-        told = set() if told is None else told
+        already_named = set() if already_named is None else already_named
         for manager in refused:
-            if not wanted and manager.address not in told:
+            if not wanted and manager.address not in already_named:
                 print(f"shmtensor: skipped {_of_another(manager)}", file=sys.stderr)
-                told.add(manager.address)
+                already_named.add(manager.address)
         yield chosen
     finally:
         for session in opened:
@@ -106,7 +106,7 @@ def seconds(text: str) -> float:
 
 
 def size_text(nbytes: int) -> str:
-    """Return a size as in "512 B" or "1.5 MiB": at most one digit behind the point."""
+    """Return a size such as "512 B" or "1.5 MiB", with at most one digit after the point."""
     value, unit = float(nbytes), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":
@@ -122,7 +122,7 @@ def count(n: int, what: str) -> str:
 
 
 def styled(text: str, style: str) -> str:
-    """*text* in a colour or weight, where standard output is a terminal that wants it."""
+    """Return *text* in a colour or weight, if standard output is a terminal and allows it."""
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if plain or not sys.stdout.isatty():
         return text
@@ -136,7 +136,7 @@ def title(session: Session) -> str:
 
 
 def identity(session: Session) -> dict[str, Any]:
-    """The fields by which JSON names a session."""
+    """Return the fields that identify a session in JSON."""
     return {
         "session": session.name,
         "service": session.service,
@@ -146,14 +146,14 @@ def identity(session: Session) -> dict[str, Any]:
 
 
 def print_json(value: Any, indent: int | None = 2) -> None:
-    """Print a value as JSON; without *indent* on one line."""
+    """Print a value as JSON; with *indent* None on one line."""
     print(json.dumps(value, indent=indent), flush=True)
 
 
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[object]], indent: str = "", width: int = 0
 ) -> list[str]:
-    """Lines of aligned columns; columns whose head begins with ``>`` are set to the right.
+    """Return lines of aligned columns. A column whose head begins with ``>`` is aligned right.
 
     Lines are cut to *width* characters, unless that is 0.
     """
@@ -172,13 +172,13 @@ def table(
 
 
 def queue_values(session: Session, picture: Picture) -> list[dict[str, Any]]:
-    """The session's queues for JSON, with the process ids of their makers."""
+    """Return the session's queues for JSON, with the ids of the processes that made them."""
     pids = {c.client: c.pid for c in picture.clients}
     return [{**asdict(q), "made_by": pids.get(q.owner)} for q in session.queues()]
 
 
 def queue_lines(session: Session, picture: Picture) -> list[str]:
-    """A table of the session's queues; no lines when it has none."""
+    """Return a table of the session's queues; no lines: it has none."""
     pids = {c.client: c.pid for c in picture.clients}
     rows = []
     for q in session.queues():

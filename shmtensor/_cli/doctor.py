@@ -1,12 +1,12 @@
 """Checks what sharing needs: kernel features, limits, permissions.
 
-Each line says what was found; where something is missing or could be better, what that means and
-what to do about it. Nothing is changed, and no session is touched.
+Each line says what was found. Where something is missing or could be better, a second line says
+what that means and how to fix it. The command changes nothing and touches no session.
 
 exit status
   0  everything works; notes may have been printed
   1  something that sharing needs does not work
-  2  wrong use
+  2  wrong usage
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings."""
+    """Print the results of the checks."""
     checks = check_machine()
     if arguments.json:
         print_json([asdict(check) for check in checks])

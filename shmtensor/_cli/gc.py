@@ -1,7 +1,8 @@
 """Frees blocks that only unopened messages keep, and returns idle shared memory to the kernel.
 
-Ends the leases of messages that were sent more than --older seconds ago. A receiver that opens such
-a message later gets a HandleError, never another tensor's bytes. Blocks that a process holds stay.
+It ends the leases of messages that were sent more than --older seconds ago. A receiver that opens
+such a message later gets a HandleError, never another tensor's bytes. Blocks that a process holds
+stay.
 
 It acts on the session that --session names, or on all sessions with --all. Without either it asks
 for confirmation, which needs a terminal.
@@ -9,7 +10,7 @@ for confirmation, which needs a terminal.
 exit status
   0  done
   1  failed: the named session does not exist, or has no manager to do it
-  2  wrong use: no session was named, and there is no terminal
+  2  wrong usage: no session was named, and there is no terminal
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from shmtensor._cli._common import (
 from shmtensor.errors import ManagerError
 from shmtensor.inspect import Session, find_stranded
 
-SUMMARY = "free what only unopened messages keep, return idle memory"
+SUMMARY = "free blocks of unopened messages, return idle memory"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="messages sent more than S seconds ago (default: 60)",
     )
     parser.add_argument(
-        "-n", "--dry-run", action="store_true", help="say what would be freed, and free nothing"
+        "-n", "--dry-run", action="store_true", help="show what would be freed, and free nothing"
     )
     add_json_argument(parser)
 
 
 def _agrees(sessions: list[Session]) -> bool:
-    """Ask at the terminal whether all of them are meant."""
+    """Ask at the terminal whether to act on all these sessions."""
     for session in sessions:
         print(f"{title(session)}, {count(len(session.look().clients), 'process')}")
     these = count(len(sessions), "session")
@@ -62,7 +63,7 @@ def _agrees(sessions: list[Session]) -> bool:
 
 
 def _free(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Free, unless it is a dry run; what was done and what was found, for JSON.
+    """Free, unless it is a dry run. Returns what was found and done, for JSON.
 
     Raises:
         ManagerError: There is no manager to do it.

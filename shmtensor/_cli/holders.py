@@ -10,7 +10,7 @@ Blocks with the same size and the same holders are counted together, largest fir
 exit status
   0  a process holds it
   1  none does: no such process in a session, no such block in use, no such name
-  2  wrong use
+  2  wrong usage
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-# Each kind of thing is found as values, which are printed as text or as JSON.
+# Each `_find` function returns plain values, which are printed as text or as JSON.
 
 
 def _holder(client: Client, block: Block) -> _Found:

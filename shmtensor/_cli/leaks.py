@@ -2,21 +2,21 @@
 
 Two kinds are shown:
 
-  stranded   Blocks that only unopened messages keep: the receiver died, or never reads its pipe.
-             `shmtensor gc` frees them; so does the end of the session.
-  idle       Processes that hold memory alone and used no processor time while they were watched.
-             Only their program can free it.
+  stranded   Blocks that only unopened messages keep: the receiver died, or does not read its pipe.
+             `shmtensor gc` frees them, and so does the end of the session.
+  idle       Processes that are the only holders of memory, and used no processor time while they
+             were watched. Only the program itself can free that memory.
 
-WHERE is the end of the file name and the line that made the block, if its program runs with
-SHMTENSOR_TRACE_ALLOC=1 in the environment, and else what that runs.
+WHERE is the end of the file name and the line that made the block, if the program runs with
+SHMTENSOR_TRACE_ALLOC=1 in its environment. Otherwise it is the program's label or command line.
 
-A message that is merely slow to be read looks like a stranded one: give --older a time that none
-of your messages takes.
+A message that is read late looks like a stranded one. So give --older a time that is longer than
+any of your messages takes.
 
 exit status
   0  nothing found
   1  failed
-  2  wrong use
+  2  wrong usage
   3  something was found
 """
 
@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1 << 20,
         metavar="N",
-        help="leave out processes that hold less than N bytes alone (default: 1 MiB)",
+        help="skip processes that alone hold less than N bytes (default: 1 MiB)",
     )
     add_json_argument(parser)
 
@@ -99,7 +99,7 @@ def _print_stranded(session: Session, found: list[Stranded]) -> None:
 
 
 def _print_sites(idle: list[tuple[Session, IdleHolder]]) -> None:
-    """Print where the memory that idle processes hold alone was made, most bytes first."""
+    """Print where the memory was made that idle processes alone hold, most bytes first."""
     rows: list[list[object]] = []
     for session, holder in idle:
         made: Counter[str] = Counter()
@@ -136,7 +136,7 @@ def _print_idle(idle: list[tuple[Session, IdleHolder]], watched_s: float) -> Non
 def _values(
     stranded: list[tuple[Session, list[Stranded]]], idle: list[tuple[Session, IdleHolder]]
 ) -> dict[str, Any]:
-    """What was found, for JSON."""
+    """Return what was found, for JSON."""
     return {
         "stranded": [
             {**identity(session), **asdict(leak)} for session, found in stranded for leak in found

@@ -7,7 +7,7 @@ columns of a session
   SESSION    its name, as in SHMTENSOR_MANAGER
   MANAGER    process id of its manager; "-" when it was killed and none was needed since
   PROCS      processes in it
-  BLOCKS     blocks in use; one backs one storage
+  BLOCKS     blocks in use; each holds one storage
   USED       bytes of these storages
   MEMORY     memory that the session occupies, including idle memory
   LEASES     unopened messages with tensors in pipes and sockets
@@ -15,21 +15,21 @@ columns of a session
 
 columns of a process
   PID        process id
-  HOLDS      bytes of the storages that it uses, and how many these are
-  ALONE      of these, what no other process uses
-  MADE       bytes in use, by any process, in storages that it made
-  RUNS       a child's name in multiprocessing and its function; else the command line
+  HOLDS      bytes and number of the storages that it uses
+  ALONE      of these, the storages that no other process uses
+  MADE       storages in use, by any process, that it made
+  RUNS       a child's name in multiprocessing and its function; otherwise the command line
 
 columns of a queue, with --queues
-  QUEUE      number of its block; `shmtensor holders block:N` says who has it open
-  MESSAGES   messages in it, and its bound; "+ n" wait in processes for room
+  QUEUE      number of its block; `shmtensor holders block:N` shows which processes have it open
+  MESSAGES   messages in it, and the bound; "+ n": n messages wait in processes for room
   PUT        messages ever put into it
   BYTES      bytes of the messages in it, and how many there is room for
 
 exit status
   0  done, also when there is no session
   1  the named session does not exist, or cannot be read
-  2  wrong use
+  2  wrong usage
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ SUMMARY = "list sessions, their processes and blocks"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="sessions only, no processes")
-    parser.add_argument("-Q", "--queues", action="store_true", help="queues as well")
-    parser.add_argument("-b", "--blocks", action="store_true", help="blocks in use as well")
+    parser.add_argument("-q", "--quiet", action="store_true", help="show no processes")
+    parser.add_argument("-Q", "--queues", action="store_true", help="show queues too")
+    parser.add_argument("-b", "--blocks", action="store_true", help="show blocks in use too")
     add_json_argument(parser)
 
 
@@ -113,7 +113,7 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
 
 
 def _values(session: Session, picture: Picture, arguments: argparse.Namespace) -> dict[str, Any]:
-    """A session for JSON, with the lists that the options ask for."""
+    """Return a session for JSON, with the lists that the options select."""
     row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
     del row["at_s"], row["world"], row["clients"]
     if not arguments.quiet:

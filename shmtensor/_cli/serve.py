@@ -1,16 +1,16 @@
-"""Run a service of named tensors in the foreground, until SIGTERM or Ctrl-C.
+"""Runs a service of named tensors in the foreground, until SIGTERM or Ctrl-C.
 
-Programs reach it with ``shmtensor.service.Service(NAME)``. It runs as this user, for this user's
-processes, or also for those of a group. systemd is told when it is ready (NOTIFY_SOCKET, for
-Type=notify), and may pass the socket (LISTEN_FDS). When processes can join, a line on standard
-output says so.
+Programs use it through `shmtensor.service.Service(NAME)`. It runs as this user and serves this
+user's processes, or also those of a group. When processes can join, it prints a line on standard
+output and tells systemd that it is ready (NOTIFY_SOCKET, for Type=notify). systemd may pass it the
+socket (LISTEN_FDS).
 
 exit status
   0  ended by SIGTERM or Ctrl-C
-  1  failed: another one runs, or the socket cannot be had
-  2  wrong use
+  1  failed: another one runs, or the socket cannot be bound
+  2  wrong usage
   3  there is not enough memory
-  4  the manager could not begin
+  4  the manager could not start
 """
 
 from __future__ import annotations
@@ -51,12 +51,14 @@ def _gid(text: str) -> int:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``shmtensor serve``."""
-    parser.add_argument("--name", default="default", help="of the service (default: %(default)s)")
+    parser.add_argument(
+        "--name", default="default", help="name of the service (default: %(default)s)"
+    )
     parser.add_argument(
         "--socket",
         metavar="PATH",
         help="listen at this path, in a directory that nobody else may enter, instead of at an "
-        "abstract name; other network name spaces can reach it",
+        "abstract name; processes in other network namespaces can reach a path",
     )
     parser.add_argument(
         "--group", metavar="G", type=_gid, help="let members of this group (name or number) join"
@@ -66,19 +68,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         type=_nbytes,
         default=0,
-        help="most memory for all together, in bytes or with K, M, G, T; 0: no bound",
+        help="most memory of the whole service, in bytes or with K, M, G, T; 0: no limit",
     )
     parser.add_argument(
         "--client-limit-bytes",
         metavar="N",
         type=_nbytes,
         default=0,
-        help="most memory that one process may take; 0: no bound",
+        help="most memory that one process may allocate; 0: no limit",
     )
 
 
 def _check_directory(path: str, gid: int | None) -> None:
-    """Make the socket's directory, or see that others stay out of it."""
+    """Make the socket's directory, or check that other users cannot enter it."""
     directory = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(directory):
         os.mkdir(directory, 0o700 if gid is None else 0o710)
@@ -95,7 +97,7 @@ def _check_directory(path: str, gid: int | None) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Become the manager; returns only by raising."""
+    """Become the manager. Returns only when that fails."""
     service = Service(arguments.name, socket=arguments.socket)
     if arguments.socket is not None:
         _check_directory(arguments.socket, arguments.group)

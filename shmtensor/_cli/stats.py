@@ -4,13 +4,13 @@
   --prometheus   Prometheus's text format, for a node exporter's textfile collector:
                  shmtensor stats --prometheus > shmtensor.prom.tmp && mv shmtensor.prom.tmp …
 
-Without either, one subject on a line, with units. Memory in use and the
-limits are shown apart: reserved addresses are not memory.
+Without an option, each line shows one figure with its unit. Memory in use and limits are shown
+separately, because reserved addresses are not memory.
 
 exit status
   0  done, also when there is no session
   1  failed: the named session does not exist
-  2  wrong use
+  2  wrong usage
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as JSON")
-    form.add_argument("--prometheus", action="store_true", help="as Prometheus text")
+    form.add_argument("--json", action="store_true", help="print JSON")
+    form.add_argument("--prometheus", action="store_true", help="print Prometheus's text format")
 
 
 def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """What people read of a session: a subject and its figures."""
+    """Return the figures of a session for people, each with a heading."""
 
     def blocks(nbytes: str, n: str) -> str:
         return f"{size_text(row[nbytes])} in {count(row[n], 'block')}"

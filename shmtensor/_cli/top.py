@@ -1,21 +1,22 @@
-"""Shows sessions, their processes and what these hold, over and over.
+"""Shows sessions, their processes and what these hold, and refreshes the picture.
 
-With the package `rich` installed and a terminal, the screen is redrawn in place; otherwise each
-picture is printed below the last one; with --json each is one line. When there is no session, it
-says so and waits for one. Ends with Ctrl-C, or after --count pictures. It stops no process.
+On a terminal, with the package `rich` installed, the screen is redrawn in place. Otherwise each
+picture is printed below the last one; with --json each picture is one line. When there is no
+session, the command says so and waits for one. It ends with Ctrl-C, or after --count pictures. It
+stops no process.
 
 columns
   USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts unopened messages
   FREED/S                blocks freed each second since the last picture
   CPU                    processor time of a process since the last picture, in percent of one core
-  HOLDS, ALONE, SLABS    bytes of the storages it uses, of those it alone uses, of the slabs it owns
+  HOLDS, ALONE, SLABS    bytes of the storages it uses, of those only it uses, of the slabs it owns
   MESSAGES, WAITING      messages in a queue and its bound; messages that wait in processes for room
-  PUT/S                  messages put into it each second since the last picture
+  PUT/S                  messages put into the queue each second since the last picture
 
 exit status
   0    --count pictures were shown
   1    failed: the named session does not exist
-  2    wrong use
+  2    wrong usage
   130  ended by Ctrl-C
 """
 
@@ -220,7 +221,7 @@ def _live(stack: ExitStack, plain: bool) -> Any:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look until told to stop."""
+    """Print pictures until Ctrl-C, or as many as --count says."""
     pictures_before = _Pictures()
     skipped: set[str] = set()
     shown = 0

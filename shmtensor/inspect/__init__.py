@@ -1,6 +1,6 @@
-"""Looking at sessions of shared memory from outside: who is in them and who holds what.
+"""Inspects sessions of shared memory from outside: which processes are in them and what they hold.
 
-Nothing here joins a session, stops a process or keeps memory alive longer than the look itself.
+Nothing here joins a session, stops a process, or keeps memory alive.
 
     for session in inspect.open_sessions():
         with session:

@@ -1,4 +1,4 @@
-"""Memory that nobody seems to use: messages never opened, processes that hold and do nothing."""
+"""Finds memory that nobody seems to use: unopened messages, and idle processes that hold memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Stranded:
     Attributes:
         block: The block.
         age_s: Seconds since the last of these messages was sent.
-        owner_pid: Process that made it; 0 when that is gone.
-        command: What it runs, as `Client.what`.
+        owner_pid: The process that made the block; 0: it has ended.
+        command: What that process runs, as `Client.what`.
     """
 
     block: Block
@@ -30,11 +30,11 @@ class Stranded:
 
 @dataclass(frozen=True)
 class IdleHolder:
-    """A process that used no processor time while it was watched, and holds memory alone.
+    """A process that is the only holder of memory and used no processor time while it was watched.
 
     Attributes:
         client: The process and what it holds.
-        state: The kernel's letter; T is a stopped one.
+        state: The kernel's letter for its state; T: stopped.
         command: What it runs, as `Client.what`.
     """
 
@@ -44,7 +44,7 @@ class IdleHolder:
 
 
 def find_stranded(session: Session, older_s: float) -> list[Stranded]:
-    """Blocks kept by messages alone, sent more than *older_s* seconds ago; oldest first."""
+    """Find blocks that only messages older than *older_s* seconds keep; oldest first."""
     picture = session.look()
     makers = {c.client: c for c in picture.clients if is_running(c.pid, c.start)}
     found = []
@@ -60,7 +60,7 @@ def find_stranded(session: Session, older_s: float) -> list[Stranded]:
 def find_idle_holders(
     sessions: list[Session], min_bytes: int, watch_s: float
 ) -> list[tuple[Session, IdleHolder]]:
-    """Processes that hold at least *min_bytes* alone and do nothing for *watch_s* seconds."""
+    """Find processes that alone hold *min_bytes* or more, and are idle for *watch_s* seconds."""
     watched = [
         (session, client, cpu_seconds(client.pid))
         for session in sessions

@@ -1,6 +1,6 @@
-"""What this machine and this process's limits allow: each check tries the thing or reads the limit.
+"""Checks what this machine and this process's limits allow, by trying it or by reading the limit.
 
-A check that fails says what stops working and what to do about it.
+A check that fails says what does not work and how to fix it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _NODES = Path("/sys/devices/system/node")
 
 @dataclass(frozen=True)
 class Check:
-    """One finding.
+    """The result of one check.
 
     Attributes:
-        name: What was looked at.
+        name: What was checked.
         verdict: ``"ok"``, ``"note"`` (works, could be better) or ``"bad"`` (does not work).
-        found: What is the case.
-        advice: What it means and what to do; empty when all is well.
+        found: What was found.
+        advice: What this means and what to do; empty when everything works.
     """
 
     name: str
@@ -115,7 +115,7 @@ def _proc() -> Check:
     parent = os.getppid()
     if Path(f"/proc/{parent}").exists() or parent == 0:
         return Check("/proc", "ok", "shows other processes")
-    advice = "hidepid or a pid name space hides them: names of processes will be missing"
+    advice = "hidepid or a pid namespace hides them: names of processes will be missing"
     return Check("/proc", "note", f"does not show the parent process {parent}", advice)
 
 
@@ -175,7 +175,7 @@ def _environment() -> Check:
 
 
 def _chosen(text: str) -> str:
-    """The bracketed word of "always [madvise] never"."""
+    """Return the bracketed word of a text such as "always [madvise] never"."""
     return text.partition("[")[2].partition("]")[0]
 
 
@@ -213,7 +213,7 @@ def _numa() -> Check:
 
 
 def check_machine() -> list[Check]:
-    """Try and read everything sharing depends on; takes a few milliseconds and leaves nothing."""
+    """Check everything that sharing depends on; takes a few milliseconds and leaves nothing."""
     plural = "{:,}".format
     return [
         Check("kernel", "ok", f"{os.uname().sysname} {os.uname().release}"),

@@ -1,4 +1,4 @@
-"""Figures of all sessions for programs: plain values, and Prometheus's text format."""
+"""The figures of sessions for programs: as plain values, and in Prometheus's text format."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from shmtensor.inspect.sessions import Session
 __all__ = ["as_prometheus", "snapshot"]
 
 
-#: Name of a metric, its type, its help, and the field of a session's snapshot it comes from.
+#: A metric's name, type, help text, and the field of a session's snapshot with its value.
 _SESSION_METRICS = (
     ("clients", "gauge", "Processes in the session.", "n_clients"),
     ("used_blocks", "gauge", "Blocks in use.", "n_used"),
     ("used_bytes", "gauge", "Bytes of the storages in use.", "used_bytes"),
-    ("free_bytes", "gauge", "Bytes of free blocks that kept their memory.", "free_bytes"),
+    ("free_bytes", "gauge", "Bytes of free blocks that still have memory.", "free_bytes"),
     ("granted_bytes", "gauge", "Bytes covered by slabs.", "granted_bytes"),
     ("resident_bytes", "gauge", "Memory that the session occupies.", "resident_bytes"),
-    ("limit_bytes", "gauge", "Bound of what slabs may cover; 0: none.", "limit_bytes"),
-    ("leases", "gauge", "Messages with tensors under way in pipes and sockets.", "n_leases"),
-    ("stranded_blocks", "gauge", "Blocks that only these keep.", "n_stranded"),
-    ("stranded_bytes", "gauge", "Bytes of blocks that only these keep.", "stranded_bytes"),
+    ("limit_bytes", "gauge", "Limit of the bytes covered by slabs; 0: none.", "limit_bytes"),
+    ("leases", "gauge", "Unopened messages with tensors in pipes and sockets.", "n_leases"),
+    ("stranded_blocks", "gauge", "Blocks that only unopened messages keep.", "n_stranded"),
+    ("stranded_bytes", "gauge", "Bytes that only unopened messages keep.", "stranded_bytes"),
     ("queued_blocks", "gauge", "Blocks kept by messages in queues.", "n_queued"),
     ("queued_bytes", "gauge", "Bytes of blocks kept by messages in queues.", "queued_bytes"),
-    ("orphan_slabs", "gauge", "Slabs whose owner is gone.", "n_orphan_slabs"),
+    ("orphan_slabs", "gauge", "Slabs whose owner has ended.", "n_orphan_slabs"),
 )
 _CLIENT_METRICS = (
     ("client_held_bytes", "gauge", "Bytes of the storages a process uses.", "held_bytes"),
@@ -43,7 +43,7 @@ _QUEUE_METRICS = (
 
 
 def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
-    """The figures of *sessions* as values that JSON can hold."""
+    """Return the figures of *sessions* as values that JSON can hold."""
     rows = []
     for session in sessions:
         picture = session.look()
@@ -68,7 +68,7 @@ def _label(text: str) -> str:
 
 
 def as_prometheus(rows: list[dict[str, Any]]) -> str:
-    """The rows of `snapshot` in Prometheus's text format, version 0.0.4."""
+    """Return the rows of `snapshot` in Prometheus's text format, version 0.0.4."""
     lines = []
     for name, kind, text, field in _SESSION_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]

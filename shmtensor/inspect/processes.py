@@ -1,4 +1,4 @@
-"""What /proc says of a process, for people to read: command line, state, processor time."""
+"""Reads from /proc what people want to know of a process: command line, state, processor time."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def printable(text: str) -> str:
-    """*text* for a terminal: what would not be seen, or would steer it, as a backslash escape."""
+    """Return *text* for a terminal, with control and invisible characters as backslash escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/<pid>/stat behind the command; empty when it is gone."""
+    """Return the fields of /proc/<pid>/stat after the command; empty: the process has ended."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             return file.read().rpartition(")")[2].split()
@@ -24,25 +24,25 @@ def _stat(pid: int) -> list[str]:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether *pid* still is the process that began at clock tick *start* after boot."""
+    """Whether *pid* still is the process that started at clock tick *start* after boot."""
     fields = _stat(pid)
     return len(fields) > 19 and fields[0] not in "ZX" and int(fields[19]) == start
 
 
 def state_of(pid: int) -> str:
-    """Return the kernel's letter: R runs, S and D wait, T is stopped; empty when it is gone."""
+    """Return the kernel's letter: R runs, S and D wait, T is stopped; empty: it has ended."""
     fields = _stat(pid)
     return fields[0] if fields else ""
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time of all its threads so far, in seconds; 0 when it is gone."""
+    """Return the processor time of all its threads in seconds; 0: it has ended."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / _TICKS if len(fields) > 12 else 0.0
 
 
 def command_of(pid: int, width: int = 60) -> str:
-    """Its command line, printable, cut to *width* characters; "?" when it cannot be read."""
+    """Return its command line, printable, cut to *width* characters; "?": it cannot be read."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             words = file.read(4096).rstrip(b"\0").split(b"\0")

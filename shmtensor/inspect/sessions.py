@@ -1,7 +1,7 @@
-"""Finding this user's sessions, and pictures of what is in them.
+"""Finds this user's sessions and takes pictures of what is in them.
 
-A session is found by its manager's socket in /proc/net/unix, or, when its manager was killed and
-no client has needed another one yet, by the control file that its members have open.
+A session is found by its manager's socket in /proc/net/unix. When its manager was killed and no
+client has needed another one yet, it is found by the control file that its members have open.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class Client:
     """A process in a session.
 
     Attributes:
-        client: Its number there.
+        client: Its client number in the session.
         pid: Process id.
-        start: Clock ticks after boot at which it began.
-        is_forking: 1 for a place kept for a child that is being forked.
-        n_slabs: Slabs it owns, of `slab_bytes` bytes.
-        n_held: Blocks it uses, of `held_bytes` bytes.
-        n_sole: Of these, blocks that no other process uses.
-        n_made: Blocks in use by anybody that it made.
-        label: What it says of itself: the name of a child process and what that runs; whatever a
-            hostile one may say.
+        start: When it started, in clock ticks after boot.
+        is_forking: 1: the number is reserved for a child that is being forked.
+        n_slabs: Number of slabs that it owns; `slab_bytes`: their bytes.
+        n_held: Number of blocks that it uses; `held_bytes`: their bytes.
+        n_sole: Of these, blocks that no other process uses; `sole_bytes`: their bytes.
+        n_made: Blocks in use, by any process, that it made; `made_bytes`: their bytes.
+        label: The name of a child process and the function it runs. The process writes the label
+            itself, so a hostile one may write anything.
     """
 
     client: int
@@ -69,25 +69,25 @@ class Client:
 
     @property
     def what(self) -> str:
-        """What it runs, printable: its label, or its command line."""
+        """Its label, or its command line; printable."""
         return printable(self.label) or command_of(self.pid)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A block in use; it backs one storage.
+    """A block in use, which holds one storage.
 
     Attributes:
         block: Its number.
-        owner: Number of the client it was made by; 0 when that is gone.
-        is_file: 1 when it is a memory file of its own.
+        owner: Client number of the process that made it; 0: that has ended.
+        is_file: 1: it is a memory file of its own.
         nbytes: Bytes of the storage.
-        n_leases: Messages under way in pipes and sockets that keep it.
+        n_leases: Unopened messages in pipes and sockets that keep it.
         n_queued: Messages in queues that keep it.
-        is_queue: 1 when it is a queue.
-        sent_ms: Milliseconds since the last of these was sent; 0 without one.
-        holders: Numbers of the clients that use it.
-        site: The end of "path:line" where it was made, in programs run with
+        is_queue: 1: it contains a queue.
+        sent_ms: Milliseconds since the last lease was taken; 0: there is no lease.
+        holders: Client numbers of the processes that use it.
+        site: The end of "path:line" where it was made, if its program runs with
             ``SHMTENSOR_TRACE_ALLOC=1``; else empty.
     """
 
@@ -117,14 +117,14 @@ class Queue:
     """A queue of `shmtensor.multiprocessing`.
 
     Attributes:
-        block: The block it lies in.
-        owner: Number of the client that made it; 0 when that is gone.
+        block: The block that contains it.
+        owner: Client number of the process that made it; 0: that has ended.
         n_messages: Messages in it.
-        max_messages: Its bound; 0 for none.
+        max_messages: Most messages; 0: no bound.
         n_put: Messages ever put, modulo 2**32.
         n_pending: Messages that wait in processes for room.
-        used_bytes: Of the messages' area of `capacity_bytes` bytes.
-        holders: Numbers of the clients that have it open.
+        used_bytes: Bytes of the messages; there is room for `capacity_bytes`.
+        holders: Client numbers of the processes that have it open.
     """
 
     block: int
@@ -143,11 +143,11 @@ class Published:
     """The newest version of a name of a service.
 
     Attributes:
-        version: Grows with each publication.
+        version: Number of the version; it grows with each publication.
         nbytes: Bytes of all its storages.
         block: The block that describes it.
-        publisher: Number of the client that published it; pid: its process id.
-        persists: 1 when the name outlives its publisher.
+        publisher: Client number of the process that published it; `pid`: its process id.
+        persists: 1: the name outlives its publisher.
         blocks: The blocks of its storages.
     """
 
@@ -163,21 +163,21 @@ class Published:
 
 @dataclass(frozen=True)
 class Picture:
-    """A session at one moment. Byte figures are sizes of storages unless they say otherwise.
+    """The state of a session at one moment. Bytes are sizes of storages, unless said otherwise.
 
     Attributes:
         session: Its number.
-        at_s: When the look was taken, on the clock of `time.monotonic`.
-        arena_bytes: Addresses there are; limit_bytes: what it may cover, 0 for no bound.
-        n_used: Blocks in use, of `used_bytes` bytes.
-        n_free: Free blocks that kept their memory, of `free_bytes` bytes.
+        at_s: When the picture was taken, on the clock of `time.monotonic`.
+        arena_bytes: Size of the address range; `limit_bytes`: most bytes of slabs, 0: no limit.
+        n_used: Blocks in use; `used_bytes`: their bytes.
+        n_free: Free blocks that still have memory; `free_bytes`: their bytes.
         n_cold: Free blocks without memory.
-        n_leases: Messages with tensors under way in pipes and sockets.
-        n_stranded: Blocks that only these keep, of `stranded_bytes` bytes.
-        n_queued: Blocks kept by messages in queues, of `queued_bytes` bytes.
-        n_orphan_slabs: Slabs whose owner is gone.
-        granted_bytes: Covered by slabs.
-        n_reclaimed: How often blocks of the present slabs were given back.
+        n_leases: Unopened messages with tensors in pipes and sockets.
+        n_stranded: Blocks that only these messages keep; `stranded_bytes`: their bytes.
+        n_queued: Blocks that messages in queues keep; `queued_bytes`: their bytes.
+        n_orphan_slabs: Slabs whose owner has ended.
+        granted_bytes: Bytes covered by slabs.
+        n_reclaimed: How often blocks of the present slabs were freed.
         resident_bytes: Memory that the session occupies.
         service: The name of a service, or its socket's path; empty for other sessions.
         clients: Its processes.
@@ -207,35 +207,35 @@ class Picture:
     clients: tuple[Client, ...]
 
     def client(self, number: int) -> Client | None:
-        """The client of this number, or None."""
+        """Return the client with this number, or None."""
         return next((c for c in self.clients if c.client == number), None)
 
 
 class Session:
-    """A session that is being looked at; close it, or use it in a ``with`` block.
+    """A session that is open for inspection. Close it, or use it in a ``with`` block.
 
     Args:
-        address: The manager's socket, a path or an abstract one without the ``@``; empty when there
+        address: The manager's socket: a path, or an abstract name without the ``@``; empty: there
             is no manager.
         number: The session's number; needed without an address.
 
     Raises:
-        ManagerError: It is gone, or another user's.
+        ManagerError: The session has ended, or is another user's.
     """
 
     def __init__(self, address: str = "", number: int = 0) -> None:
         self._inspector = Inspector(address, number)
-        #: The manager's socket without the ``@``; empty when there is no manager.
+        #: The manager's socket without the ``@``; empty: there is no manager.
         self.address = address
         fields, _ = self._inspector.count()
         #: The session's number.
         self.number: int = fields["session"]
-        #: Of a service its name, or its socket's path; empty for other sessions.
+        #: The name of a service, or its socket's path; empty for other sessions.
         self.service: str = fields["service"]
 
     @property
     def name(self) -> str:
-        """The number as 16 hexadecimal digits, as in the manager's address."""
+        """The session's number as 16 hexadecimal digits, as in the manager's address."""
         return f"{self.number:016x}"
 
     def __enter__(self) -> Session:
@@ -250,42 +250,42 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Let go of the session's files."""
+        """Close the session's files."""
         self._inspector.close()
 
     def look(self) -> Picture:
-        """Count everything once; nobody is stopped, so figures may be a moment apart."""
+        """Take a picture. No process is stopped, so two figures may be of different moments."""
         session, clients = self._inspector.count()
         return Picture(
             **session, at_s=time.monotonic(), clients=tuple(Client(**c) for c in clients)
         )
 
     def blocks(self) -> Iterator[Block]:
-        """Each block in use, by number."""
+        """Iterate over the blocks in use, by ascending number."""
         for fields, holders, site in self._inspector.blocks():
             yield Block(**fields, holders=holders, site=site)
 
     def queues(self) -> Iterator[Queue]:
-        """Each queue; none when the manager was killed, since only it gives the arena out."""
+        """Iterate over the queues; none if the manager was killed, since it provides the arena."""
         for block in self.blocks():
             fields = self._inspector.queue(block.block) if block.is_queue else None
             if fields is not None:
                 yield Queue(**fields, holders=block.holders)
 
     def published(self, name: str) -> Published | None:
-        """What a published name of this service stands for; None when it stands for nothing."""
+        """Return the newest version of a name of this service; None: the name has no value."""
         found = self._inspector.name(name)
         return None if found is None else Published(**found[0], blocks=found[1])
 
     def manager_pid(self) -> int:
-        """Process id of the manager; 0 when there is none, or it does not answer."""
+        """Return the process id of the manager; 0: there is none, or it does not answer."""
         try:
             return self._inspector.manager()["pid"] if self.address else 0
         except ManagerError:
             return 0
 
     def trim(self) -> int:
-        """Return idle memory to the kernel; gives the bytes still occupied.
+        """Return idle memory to the kernel. Returns the bytes that are still occupied.
 
         Raises:
             ManagerError: There is no manager to do it.
@@ -293,7 +293,7 @@ class Session:
         return self._inspector.trim()
 
     def gc(self, age_s: float) -> int:
-        """End leases of messages older than *age_s* seconds; returns how many.
+        """End the leases of messages older than *age_s* seconds. Returns how many were ended.
 
         Raises:
             ManagerError: There is no manager to do it.
@@ -302,7 +302,7 @@ class Session:
 
 
 def live_addresses() -> list[str]:
-    """Sockets of this user's managers, without the ``@``, sorted."""
+    """Return the sockets of this user's managers, without the ``@``, sorted."""
     prefix = f"@shmtensor-{os.geteuid()}-"
     found = set()
     try:
@@ -323,7 +323,7 @@ def _open_control_files() -> Iterator[int]:
             continue
         try:
             numbers = os.listdir(f"/proc/{entry}/fd")
-        except OSError:  # another user's, or gone
+        except OSError:  # of another user, or ended
             continue
         for number in numbers:
             try:
@@ -336,18 +336,18 @@ def _open_control_files() -> Iterator[int]:
 
 
 def orphan_numbers(addresses: list[str]) -> list[int]:
-    """Sessions that processes are in though none of *addresses* is their manager's."""
+    """Return the numbers of sessions that have processes, but no manager at one of *addresses*."""
     served = {address.rpartition("-")[2] for address in addresses}
     return sorted({n for n in _open_control_files() if f"{n:016x}" not in served})
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A manager that is there and cannot be asked: of another version, or it does not answer.
+    """A manager that cannot be asked: it is of another version, or does not answer.
 
     Attributes:
         address: Its socket without the ``@``.
-        reason: What went wrong.
+        reason: The text of the error.
     """
 
     address: str
@@ -355,12 +355,12 @@ class Unreadable:
 
     @property
     def name(self) -> str:
-        """The session's name, as `Session.name`."""
+        """The session's name, like `Session.name`."""
         return self.address.rpartition("-")[2]
 
 
 def find_sessions() -> tuple[list[Session], list[Unreadable]]:
-    """All sessions of this user, oldest socket names first, and the managers that cannot be read.
+    """Return all sessions of this user, sorted by socket, and the managers that cannot be asked.
 
     Sessions that end meanwhile are left out.
     """
@@ -382,7 +382,7 @@ def find_sessions() -> tuple[list[Session], list[Unreadable]]:
 
 
 def _at_its_path(found: Session) -> Session:
-    """The service whose files were found at a member, through its socket when that is a path."""
+    """Reopen a service that was found by a member, through its socket, if that is a path."""
     if not found.service.startswith("/"):
         return found
     try:
@@ -397,12 +397,12 @@ def _at_its_path(found: Session) -> Session:
 
 
 def open_sessions(wanted: str = "") -> list[Session]:
-    """This user's sessions, oldest socket names first; those that cannot be read are left out.
+    """Return this user's sessions, sorted by socket, without those that cannot be read.
 
     Args:
-        wanted: Only those that this means: a session's name or the beginning of it, its address,
-            the name or path of a service, the id of its manager or of a process in it. What it says
-            exactly goes before what only begins like it.
+        wanted: Return only the sessions that this matches: a session's name or the beginning of it,
+            its address, the name or path of a service, or the id of the manager or of a process in
+            it. An exact match wins over a beginning. Empty: all sessions.
     """
     opened, _ = find_sessions()
     chosen = select(opened, wanted)
@@ -413,7 +413,7 @@ def open_sessions(wanted: str = "") -> list[Session]:
 
 
 def select(sessions: list[Session], wanted: str) -> list[Session]:
-    """Those of *sessions* that *wanted* means, as in `open_sessions`; all for an empty text."""
+    """Return the *sessions* that *wanted* matches, as in `open_sessions`."""
     if not wanted:
         return sessions
     name = wanted.removeprefix("@")

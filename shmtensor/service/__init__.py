@@ -1,7 +1,7 @@
-"""Named tensors, locks and barriers for processes that do not know each other.
+"""Named tensors, locks and barriers for unrelated processes.
 
-The functions here are the methods of the user's default `Service`, which the first process that
-needs it starts. ``docs/service.md`` shows two programs.
+The functions here are the methods of the user's default `Service`. The first process that needs
+that service starts it. ``docs/service.md`` shows two programs.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How the structure of a published value is written: JSON that names storages by their number.
+"""The encoding of published values: JSON that refers to storages by number.
 
-Nothing in it is executed when it is read, whoever wrote it. `None`, booleans, texts, integers and
-finite floats stand for themselves; everything else is a list whose first item says what it is:
+Reading it executes nothing, whoever wrote it. `None`, booleans, strings, integers and finite floats
+are written as they are. Everything else is a list whose first item says what it is:
 
     ["l", ...] list   ["u", ...] tuple   ["d", [key, value], ...] dict   ["o", ...] OrderedDict
-    ["f", text] float that JSON has not   ["b", base64] bytes
+    ["f", text] infinity or NaN   ["b", base64] bytes
     ["t", storage, dtype, offset, sizes, strides, requires_grad] tensor   ["p", ...] parameter
 """
 
@@ -36,7 +36,7 @@ class _Writer:
         self._tensors: list[Tensor] = []
 
     def structure(self, value: Any, depth: int = 0) -> Any:
-        """Return *value* as JSON; a tensor becomes ``["t", number]`` until `place` fills it in."""
+        """Return *value* as JSON; tensors are ``["t", number]``; `_fill` replaces the number."""
         if depth > _MAX_DEPTH:
             raise ValueError(
                 f"publish(): the value is nested deeper than {_MAX_DEPTH}, or in itself"
@@ -82,7 +82,7 @@ class _Writer:
         return [kind, len(self._tensors) - 1]
 
     def place(self) -> tuple[list[UntypedStorage], list[list[Any]]]:
-        """Return the storages, all in the service, and what each tensor is of them."""
+        """Put the storages into the service; return them, and a row for each tensor."""
         users: dict[int, list[int]] = {}
         for number, tensor in enumerate(self._tensors):
             users.setdefault(tensor.untyped_storage()._cdata, []).append(number)
@@ -104,12 +104,12 @@ class _Writer:
         return storages, rows
 
     def _in_service(self, shown: list[Tensor]) -> tuple[UntypedStorage, list[Tensor]]:
-        """Return a storage of the service with what these tensors of one storage show, and them."""
+        """Return a storage of the service with these tensors' bytes, and tensors that show it."""
         source = shown[0].untyped_storage()
         if self._owns(source._cdata):
             return source, shown
         if len(shown) == 1:
-            # A part of a storage: only that part.
+            # A single tensor that shows a part of its storage: publish only that part.
             tensor = shown[0].detach()
             nbytes = tensor.numel() * tensor.element_size()
             if nbytes < source.nbytes():
@@ -129,14 +129,15 @@ def encode(
 
     Args:
         value: Tensors, plain values, and dicts, lists and tuples of them.
-        owns: Whether the storage at a C address is in the service already; then it stays there.
-        make: Makes a storage of so many bytes there; its address carries a reference.
+        owns: Whether the storage at a C address is in the service; then it is not copied.
+        make: Makes a storage of that many bytes in the service, and returns its C address with a
+            new reference.
 
     Returns:
         The storages, and the structure, which `json` can write.
 
     Raises:
-        TypeError: Something else is in it.
+        TypeError: *value* contains something else.
         RuntimeError: A tensor requires grad and is no leaf.
     """
     writer = _Writer(owns, make)
@@ -178,7 +179,7 @@ def decode(structure: Any, storages: list[UntypedStorage]) -> Any:
     """Return the value that `encode` wrote, over these storages.
 
     Raises:
-        ValueError: It is damaged.
+        ValueError: The structure is damaged.
     """
     if not isinstance(structure, list):
         return structure
@@ -216,9 +217,9 @@ def to_text(document: Any) -> bytes:
 
 
 def from_text(text: bytes) -> Any:
-    """Return the document of these bytes.
+    """Parse the bytes of a JSON document.
 
     Raises:
-        ValueError: They are no JSON.
+        ValueError: They are not valid JSON.
     """
     return json.loads(text)

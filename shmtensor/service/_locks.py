@@ -1,7 +1,7 @@
 """Locks, semaphores and barriers that unrelated processes find by name.
 
-A permit belongs to the process that took it. When that process ends, however it ends, the
-service's manager gives its permits back, so a killed owner blocks nobody.
+A permit belongs to the process that took it. When that process ends, in whatever manner, the
+service's manager releases its permits. So a killed owner blocks nobody.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _slice_ms(deadline: float | None) -> int:
-    """Milliseconds of the next wait; 0 when the time is over."""
+    """Milliseconds to wait next; 0: the deadline has passed."""
     if deadline is None:
         return SLICE_MS
     left = deadline - time.monotonic()
@@ -33,7 +33,7 @@ def _slice_ms(deadline: float | None) -> int:
 
 
 class _NamedLock:
-    """One that is opened at the first need, and again in a forked child."""
+    """The base of locks. A lock is opened when it is made, and again in a forked child."""
 
     def __init__(self, service: Service, name: str, kind: int, n: int) -> None:
         self._service = service
@@ -55,31 +55,31 @@ class _NamedLock:
 
 
 class Semaphore(_NamedLock):
-    """So many permits, each with one process at a time.
+    """A semaphore with *n* permits; each permit belongs to one process at a time.
 
     Args:
-        service: Where the name is looked up.
+        service: The service that has the name.
         name: 1 to 95 bytes.
-        n: Number of permits, 1 to 232; the same in every process.
+        n: Number of permits, 1 to 232; must be the same in every process.
 
     Raises:
-        ValueError: The name is in use with another kind or number.
+        ValueError: The name is in use for another kind of lock, or with another number.
         ManagerError: The service cannot be reached.
     """
 
     def __init__(self, service: Service, name: str, n: int = 1) -> None:
         super().__init__(service, name, _SEMAPHORE, n)
-        self._held: list[tuple[tuple[int, int], int]] = []  # of this object: opened, slot
+        self._held: list[tuple[tuple[int, int], int]] = []  # taken by this object: opened, slot
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
         """Take a permit.
 
         Args:
-            blocking: Whether to wait for one.
+            blocking: Whether to wait when none is free.
             timeout: Seconds to wait; None waits forever.
 
         Returns:
-            Whether there was one in time.
+            Whether a permit was taken.
         """
         deadline = _deadline(timeout) if blocking else time.monotonic()
         opened = self._reopen() if self._is_stale() else self._opened
@@ -101,10 +101,10 @@ class Semaphore(_NamedLock):
         return False
 
     def release(self) -> None:
-        """Give back the permit that this object took last.
+        """Release the permit that this object took last.
 
         Raises:
-            ValueError: It has none, or a process that forked this one took it.
+            ValueError: This object has none, or it was taken before this process was forked.
         """
         with self._guard:
             if not self._held:
@@ -117,7 +117,7 @@ class Semaphore(_NamedLock):
 
     @property
     def value(self) -> int:
-        """Permits that nobody has at this moment."""
+        """How many permits are free at this moment."""
         return self._handle.value(self._opened)
 
     def __enter__(self) -> bool:
@@ -128,10 +128,10 @@ class Semaphore(_NamedLock):
 
 
 class Lock(Semaphore):
-    """A semaphore of one permit: held by one process at a time, not again by the same.
+    """A semaphore with one permit: one process holds it at a time. It is not recursive.
 
     Args:
-        service: Where the name is looked up.
+        service: The service that has the name.
         name: 1 to 95 bytes.
 
     Raises:
@@ -143,23 +143,23 @@ class Lock(Semaphore):
         super().__init__(service, name, 1)
 
     def locked(self) -> bool:
-        """Whether some process holds it."""
+        """Whether a process holds the lock."""
         return self.value == 0
 
 
 class Barrier(_NamedLock):
-    """A place where so many parties wait for each other, again and again.
+    """A barrier at which *parties* processes wait for each other, as often as they like.
 
-    A party that is killed while it waits leaves its place, which another process may take; the
-    others go on waiting. A timeout takes back only the arrival of the one whose time is over.
+    When a waiting party is killed, another process can take its place; the others continue to wait.
+    A timeout withdraws only the arrival of the caller whose time is over.
 
     Args:
-        service: Where the name is looked up.
+        service: The service that has the name.
         name: 1 to 95 bytes.
-        parties: How many are waited for, 1 to 48; the same in every process.
+        parties: Number of parties, 1 to 48; must be the same in every process.
 
     Raises:
-        ValueError: The name is in use with another kind or number.
+        ValueError: The name is in use for another kind of lock, or with another number.
         ManagerError: The service cannot be reached.
     """
 
@@ -168,25 +168,25 @@ class Barrier(_NamedLock):
 
     @property
     def parties(self) -> int:
-        """How many are waited for."""
+        """Number of parties."""
         return self._n
 
     @property
     def n_waiting(self) -> int:
-        """How many have arrived at this moment."""
+        """How many parties have arrived at this moment."""
         return self._n - self._handle.value(self._opened)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Arrive, and wait for the others.
+        """Arrive, and wait for the other parties.
 
         Args:
             timeout: Seconds to wait; None waits forever.
 
         Returns:
-            True in one of the parties, the last one to arrive, False in the others.
+            True in the party that arrived last, False in the others.
 
         Raises:
-            TimeoutError: The others did not come in time; this arrival does not count any more.
+            TimeoutError: The others did not arrive in time. This arrival is withdrawn.
         """
         deadline = _deadline(timeout)
         opened = self._reopen()
@@ -194,7 +194,7 @@ class Barrier(_NamedLock):
             wait_ms = _slice_ms(deadline)
             if wait_ms == 0:
                 raise self._late(timeout)
-            time.sleep(min(wait_ms, 1) / 1000)  # those of the last phase are about to leave
+            time.sleep(min(wait_ms, 1) / 1000)  # the parties of the last phase are still leaving
         slot, phase, was_last = place
         if was_last:
             return True

@@ -1,9 +1,9 @@
-"""Modules in a service: their tensors by name, and how a module is made of them again.
+"""Publishes modules, and makes modules from published tensors.
 
-A module is published as its parameters and buffers. Beside them lies a pickle of the rest, in which
-the tensors are references. A pickle can run anything when it is read, so it is read only when the
-manager says that a process of the reader's own user published it, and never in a service that is
-open to a group, whose members could have changed it.
+A module is published as its parameters and buffers, together with a pickle of the rest, in which
+the tensors are references. Reading a pickle can run any code. So it is read only when the manager
+confirms that a process of the same user published it. It is never read in a service that is open to
+a group, because a member could have changed it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["assign", "file_identity", "open_file", "pack_skeleton", "rebuild", "
 
 
 def state_of(module: nn.Module) -> OrderedDict[str, Tensor]:
-    """Return the parameters and buffers by name; one that has two names is there twice."""
+    """Return the parameters and buffers by name. A tensor with two names is returned twice."""
     state: OrderedDict[str, Tensor] = OrderedDict()
     for name, parameter in module.named_parameters(remove_duplicate=False):
         state[name] = parameter
@@ -54,20 +54,20 @@ class _Unpickler(pickle.Unpickler):
 
 
 def pack_skeleton(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
-    """Return the module without its tensors as text; None when it cannot be pickled."""
+    """Return a pickle of the module without its tensors, as text; None: it cannot be pickled."""
     file = io.BytesIO()
     try:
         _Pickler(file, state).dump(module)
     except (pickle.PicklingError, AttributeError, TypeError, RuntimeError):
-        return None  # a lambda, a local class, an open file: readers bring a module of their own
+        return None  # a lambda, a local class, an open file: readers must pass a module
     return base64.b64encode(file.getvalue()).decode()
 
 
 def rebuild(skeleton: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """Return the module of `pack_skeleton` with these tensors.
+    """Unpickle what `pack_skeleton` returned, with these tensors.
 
     Raises:
-        RuntimeError: Its class cannot be found in this program.
+        RuntimeError: The module's class cannot be found in this program.
     """
     try:
         module = _Unpickler(io.BytesIO(base64.b64decode(skeleton)), state).load()
@@ -82,10 +82,10 @@ def rebuild(skeleton: str, state: Mapping[str, Tensor]) -> nn.Module:
 
 
 def assign(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put the tensors in the place of the module's own parameters and buffers, without copying.
+    """Replace the module's parameters and buffers by the tensors, without copying.
 
     Raises:
-        RuntimeError: Names or shapes differ; nothing is changed then.
+        RuntimeError: Names or shapes differ; then nothing is changed.
     """
     own = state_of(module)
     missing = [name for name in own if name not in state]
@@ -116,10 +116,10 @@ def assign(module: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 
 def file_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what tells this file from another one, or from its later content.
+    """Return the identity of a file, which differs from that of other files and of a changed file.
 
     Raises:
-        SafetensorsError: It is no valid safetensors file.
+        SafetensorsError: It is not a valid safetensors file.
         OSError: It cannot be read.
     """
     full = os.path.realpath(os.fspath(path))
@@ -135,15 +135,15 @@ def file_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
-    """Map a published file; its pages are those that every process which maps it shares.
+    """Map a published file. All processes that map it share its pages.
 
     Args:
-        identity: Of `file_identity`.
-        writable: Let writes stay in this process, instead of refusing them.
+        identity: From `file_identity`.
+        writable: Allow writes, which stay in this process; otherwise they are refused.
 
     Raises:
-        RuntimeError: The file is another one by now, or has changed.
-        OSError: It cannot be read by this user.
+        RuntimeError: The file was replaced or has changed.
+        OSError: This user cannot read it.
     """
     path = str(identity["path"])
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -157,7 +157,7 @@ def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
                 f"{then}, now {now}"
             )
         flags = _c.FILE_WRITABLE if writable else 0
-        # By the descriptor: what was looked at is what is mapped.
+        # Through the descriptor, so that the file that was checked is the one that is mapped.
         ref = _c.map_file(f"/proc/self/fd/{fd}", found.st_size, flags)
     finally:
         os.close(fd)

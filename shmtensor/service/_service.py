@@ -1,4 +1,4 @@
-"""A service: names that stand for tensors, in memory that unrelated processes share."""
+"""The client of a service: publishes and attaches named values in shared memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shmtensor.storage import UntypedStorage
 
 __all__ = ["DEFAULT_NAME", "Service", "Versioned"]
 
-#: The service that is started by its first user.
+#: The service that its first user starts.
 DEFAULT_NAME = os.environ.get("SHMTENSOR_SERVICE") or "default"
 
 _RETRY_S = 0.005
@@ -25,24 +25,24 @@ _T = TypeVar("_T")
 
 
 class Versioned(NamedTuple):
-    """A value and the version it is of."""
+    """A value and its version."""
 
     value: Any
     version: int
 
 
 class Service:
-    """Named values of unrelated processes.
+    """Named values that unrelated processes share.
 
     Args:
-        name: As given to ``shmtensor serve --name``. ``"default"``, or what the environment
-            variable ``SHMTENSOR_SERVICE`` says, is started by whoever needs it first, and ends
-            when it has no process and no name that persists.
-        socket: Path of its socket, as given to ``shmtensor serve --socket``.
-        owner: User who runs it, a number; None: this process's user.
+        name: As given to ``shmtensor serve --name``. The service ``"default"``, or the one that the
+            environment variable ``SHMTENSOR_SERVICE`` names, is started by the first process that
+            needs it. It ends when it has no process and no persistent name.
+        socket: Path of the socket, as given to ``shmtensor serve --socket``.
+        owner: Id of the user who runs the service; None: this process's user.
 
-    Nothing is joined before the first method that needs it; that one raises `ManagerError` when
-    the service does not run.
+    The first method that needs the service joins it. It raises `ManagerError` when the service does
+    not run.
     """
 
     def __init__(
@@ -69,28 +69,27 @@ class Service:
     def publish(
         self, name: str, value: Any, *, persist: bool = False, timeout: float | None = None
     ) -> int:
-        """Let *name* stand for *value*, as a version of its own.
+        """Publish *value* under *name*, as a new version.
 
-        Processes that have an older version keep it; nobody waits, and nobody sees half of the
-        new one. The bytes are copied into the service, except those of tensors that are in its
-        memory already (made by `empty`, or attached with ``mode="rw"``): these are shared as they
-        are, so later writes to them are seen by all who have this version.
+        Processes that have an older version keep it. Nobody waits, and nobody sees a half-published
+        value. The bytes are copied into the service, except for tensors that are in its memory
+        already (made by `empty`, or attached with ``mode="rw"``). Those are shared as they are:
+        later writes to them are visible to everybody who has this version.
 
         Args:
             name: 1 to 127 bytes.
-            value: A tensor, a module, or dicts, lists and tuples of tensors, numbers, texts, bytes
-                and None. Tensors over one storage are so for the readers as well.
+            value: A tensor, a module, or dicts, lists and tuples of tensors, numbers, strings,
+                bytes and None. Tensors that share a storage also share one in the readers.
             persist: Let the name outlive this process.
-            timeout: Seconds to wait for room when the service's bounds are reached; None does not
-                wait.
+            timeout: Seconds to wait for room when a memory limit is reached; None does not wait.
 
         Returns:
-            The version, above every earlier one of this name.
+            The version, which is higher than every earlier one of this name.
 
         Raises:
-            TypeError: Something else is in *value*.
-            RuntimeError: A tensor requires grad and is no leaf, or another user has the name.
-            MemoryError: There is not enough room; the text names the bytes and who has most.
+            TypeError: *value* contains something else.
+            RuntimeError: A tensor requires grad and is not a leaf, or the name is another user's.
+            MemoryError: There is not enough room; the text states the bytes and who has most.
             ManagerError: The service cannot be reached.
         """
         if isinstance(value, nn.Module):
@@ -136,30 +135,30 @@ class Service:
             raise ValueError(f"a name must have 1 to 127 bytes, none of them 0; got {name!r}")
 
     def unpublish(self, name: str) -> None:
-        """Let *name* stand for nothing; those who have its value keep it.
+        """Remove the value of *name*. Processes that have the value keep it.
 
         Raises:
-            KeyError: Nothing is published by this name.
+            KeyError: Nothing is published under this name.
             RuntimeError: Another user published it.
         """
         self._check_name(name)
         self._handle.unpublish(name)
 
     def empty(self, *size: int, dtype: Any = None, timeout: float | None = None) -> Any:
-        """Make a tensor in the service's memory, which `publish` does not copy.
+        """Make a tensor in the service's memory. `publish` does not copy it.
 
         Args:
-            *size: Its sizes.
-            dtype: Of its elements; None: the default one.
+            *size: The sizes.
+            dtype: The dtype; None: the default dtype.
             timeout: As in `publish`.
 
         Returns:
-            Uninitialised, contiguous.
+            An uninitialised, contiguous tensor.
 
         Raises:
             MemoryError: There is not enough room.
         """
-        import shmtensor  # the package is whole only after this module is
+        import shmtensor  # here, because the package imports this module
 
         tensor: Any = shmtensor.empty(0, dtype=dtype)
         nbytes = tensor.element_size()
@@ -172,28 +171,28 @@ class Service:
     # --- attaching ----------------------------------------------------------------------------
 
     def attach(self, name: str, mode: str = "rw") -> Any:
-        """Return what *name* stands for now, without copying it.
+        """Return the current value of *name* without copying it.
 
-        Its memory stays as long as its tensors do, whatever happens to the name.
+        The memory lives as long as the returned tensors, whatever happens to the name.
 
         Args:
-            name: As published.
-            mode: ``"rw"``: writes are seen by everybody who has this version. ``"ro"``: operators
-                that write raise RuntimeError, and the kernel refuses stores. ``"cow"``: writes
-                stay in this process; elements of pages that were not written show later writes of
-                others.
+            name: As given to `publish`.
+            mode: ``"rw"``: writes are visible to everybody who has this version. ``"ro"``:
+                operators that write raise RuntimeError, and the kernel stops other stores.
+                ``"cow"``: writes stay in this process; pages that it has not written show later
+                writes of others.
 
         Returns:
-            The value; of a module its parameters and buffers by name.
+            The value; for a module, its parameters and buffers by name.
 
         Raises:
-            KeyError: Nothing is published by this name.
+            KeyError: Nothing is published under this name.
             ManagerError: The service cannot be reached.
         """
         return self.latest(name, mode).value
 
     def latest(self, name: str, mode: str = "ro") -> Versioned:
-        """Return the newest value and its version; otherwise as `attach`."""
+        """Return the newest value with its version; otherwise like `attach`."""
         document, state, snapshot = self._open(name, mode)
         del document
         return Versioned(state, snapshot.entry.version)
@@ -215,15 +214,15 @@ class Service:
         """Return the number of the newest version, without a system call.
 
         Raises:
-            KeyError: Nothing is published by this name.
+            KeyError: Nothing is published under this name.
         """
         return self.info(name).version
 
     def info(self, name: str) -> Entry:
-        """Return what is known of *name*: version, bytes, age, publisher.
+        """Return version, bytes, age and publisher of *name*.
 
         Raises:
-            KeyError: Nothing is published by this name.
+            KeyError: Nothing is published under this name.
         """
         self._check_name(name)
         return self._handle.look(name)
@@ -243,7 +242,7 @@ class Service:
             The newest value and its version.
 
         Raises:
-            TimeoutError: There was none in time.
+            TimeoutError: None was published in time.
             ManagerError: The service has ended.
         """
         self._check_name(name)
@@ -254,14 +253,14 @@ class Service:
                 try:
                     found = self.latest(name, mode)
                 except KeyError:
-                    continue  # taken back meanwhile
+                    continue  # it was unpublished meanwhile
                 if found.version > version:
                     return found
             elif wait_ms == 0:
                 raise TimeoutError(f"no version of {name!r} above {version} after {timeout} s")
 
     def list(self) -> dict[str, Entry]:
-        """Return every name with what is known of it."""
+        """Return the facts of every name, see `info`."""
         return self._handle.entries()
 
     def status(self) -> Counters:
@@ -280,8 +279,8 @@ class Service:
     ) -> int:
         """Publish a module's parameters and buffers, or those in a safetensors file.
 
-        Of a file only the place and identity are published: every process that attaches it maps
-        the file itself, so there is one copy of its pages in memory, and none in the service.
+        For a file, only its path and identity are published. Every process that attaches it maps
+        the file itself. So there is one copy of its pages in memory, and none in the service.
 
         Args:
             name: As in `publish`.
@@ -293,7 +292,7 @@ class Service:
             The version.
 
         Raises:
-            SafetensorsError: The file is no valid safetensors file.
+            SafetensorsError: The file is not a valid safetensors file.
             MemoryError: There is not enough room.
         """
         if not isinstance(module, nn.Module):
@@ -310,14 +309,14 @@ class Service:
 
         Args:
             name: As given to `publish_module`.
-            module: The module whose parameters and buffers they replace. None makes one, which
-                reads a pickle: only of a publisher of the same user, and not in a service that is
-                open to a group.
+            module: The module whose parameters and buffers are replaced. None makes a module from a
+                pickle. That is allowed only when the publisher is of the same user, and not in a
+                service that is open to a group.
             mode: As in `attach`.
 
         Raises:
-            KeyError: Nothing is published by this name.
-            RuntimeError: The module does not fit, or None cannot be used here.
+            KeyError: Nothing is published under this name.
+            RuntimeError: The module does not fit, or *module* must be given.
         """
         document, state, snapshot = self._open(name, mode)
         if not isinstance(state, (dict, OrderedDict)):

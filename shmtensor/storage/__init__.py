@@ -1,10 +1,10 @@
 """Storages: the bytes behind tensors, shared or private.
 
-An `UntypedStorage` is a sequence of bytes, a `TypedStorage` the same bytes as elements of one
-dtype. Tensors show parts of a storage; several tensors, and several processes, can show one. In a
-process there is one `UntypedStorage` object per C storage while any is alive, so identity means
-"the same memory".
-The old-style classes such as ``FloatStorage`` make typed storages.
+An `UntypedStorage` is a sequence of bytes. A `TypedStorage` shows the same bytes as elements of one
+dtype. A tensor shows a part of a storage; several tensors, and several processes, can show one
+storage. While a C storage has an `UntypedStorage` object, there is only one in a process. So two
+objects are identical if and only if they are the same memory. The old-style classes such as
+``FloatStorage`` make typed storages.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def is_storage(obj: object) -> bool:
 
 
 def _add_conversion(name: str, dtype: Any) -> None:
-    """Give both classes the method *name*, which copies the elements into another dtype."""
+    """Add the method *name* to both classes, which converts the elements to another dtype."""
 
     def convert(self: Any) -> Any:
         return self._to(dtype)

@@ -1,4 +1,4 @@
-"""Which storages are shared maps of files, so that they can be sent by the files' paths."""
+"""Remembers which storages are shared mappings of files. These are sent by the path of the file."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _paths: dict[int, str] = {}
 
 
 def forget_gone(kind: type[UntypedStorage]) -> None:
-    """Drop what is known of storages that are gone."""
+    """Forget storages that were freed."""
     for token in [token for token in _paths if kind._expired(token)]:
         del _paths[token]
         kind._free_weak_ref(token)
 
 
 def remember(storage: UntypedStorage, path: str) -> None:
-    """Note that *storage* is a shared map of the file."""
+    """Remember that *storage* is a shared mapping of the file."""
     forget_gone(type(storage))
     _paths[storage._weak_ref()] = os.path.realpath(path)
 
 
 def path_of(token: int) -> str | None:
-    """Return the path of the storage of a token, if it is a shared map of a file."""
+    """Return the path for a storage's token; None: it is not a shared mapping of a file."""
     return _paths.get(token)

@@ -1,4 +1,4 @@
-"""Bytes out of file objects."""
+"""Reads bytes from file objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["read_into", "read_length"]
 
-#: Bytes that are asked of a file object in one call: it may need as many again for itself.
+#: Most bytes to read in one call, because a file object may need as many again for a copy.
 _AT_ONCE = 1 << 24
 
 
@@ -24,7 +24,7 @@ def read_into(view: memoryview, f: Any) -> None:
         f: Has ``readinto`` or ``read``.
 
     Raises:
-        RuntimeError: The file ends before.
+        RuntimeError: The file ends too early.
     """
     done, size = 0, len(view)
     while done < size:
@@ -41,10 +41,10 @@ def read_into(view: memoryview, f: Any) -> None:
 
 
 def read_length(f: Any) -> int:
-    """Return the number that is in the next 8 bytes, little-endian.
+    """Read a number of 8 bytes, little-endian.
 
     Raises:
-        RuntimeError: The file ends before.
+        RuntimeError: The file ends too early.
     """
     head = f.read(8)
     if len(head) != 8:

@@ -15,7 +15,7 @@ __all__ = ["LEGACY_CLASSES", "TypedStorage"]
 
 
 def warn_of_removal(stacklevel: int = 2) -> None:
-    """Warn once that storages with an element type go."""
+    """Warn once that typed storages are deprecated."""
     warn_once(
         "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be "
         "the only storage class. This should only matter to you if you are using storages "
@@ -26,7 +26,7 @@ def warn_of_removal(stacklevel: int = 2) -> None:
 
 
 class TypedStorage:
-    """The bytes of a storage as elements of one dtype.
+    """A storage whose bytes are elements of one dtype.
 
     Args:
         *args: Nothing (empty), a number of elements, or a sequence of values.
@@ -91,9 +91,9 @@ class TypedStorage:
     def _of_tensor(cls, tensor: Any) -> TypedStorage:
         """Return the storage that *tensor* shows.
 
-        The object is made before the one of the bytes, which ends before it: so a passing object of
-        the same storage, made just after this one has ended, is at this one's place, and programs
-        that compare ``id(a.storage()) == id(b.storage())`` get the answer they expect.
+        This object is made before the `UntypedStorage` below it, and freed after it. So the next
+        temporary object of the same storage is allocated at the same address, and programs that
+        compare ``id(a.storage()) == id(b.storage())`` get the answer that they expect.
         """
         storage = cls.__new__(cls)
         storage._dtype = tensor.dtype
@@ -145,7 +145,7 @@ class TypedStorage:
 
     @property
     def filename(self) -> str | None:
-        """Path of the file that was mapped to be shared; None for other memory."""
+        """Path of the file if this is a shared mapping of a file; else None."""
         return self._untyped_storage.filename
 
     @property
@@ -155,7 +155,7 @@ class TypedStorage:
 
     @property
     def _storage_address(self) -> int:
-        """The same, by a name that only storages have."""
+        """The same as `_cdata`, under a name that only storages have."""
         return self._untyped_storage._cdata
 
     def get_device(self) -> int:
@@ -350,7 +350,7 @@ def _rebuild_typed(untyped: Any, dtype: Any) -> TypedStorage:
 
 
 class _LegacyMeta(type):
-    """Calls of an old-style class give a `TypedStorage`, which counts as its instance."""
+    """The metaclass of old-style classes. A call returns a `TypedStorage`, which is an instance."""
 
     dtype: Any
 
@@ -366,7 +366,7 @@ class _LegacyMeta(type):
     def from_buffer(
         cls, buffer: Any, byte_order: str | None = None, count: int = -1, offset: int = 0
     ) -> TypedStorage:
-        """Copy elements out of a bytes-like object; see `UntypedStorage.from_buffer`."""
+        """Copy elements from a bytes-like object; see `UntypedStorage.from_buffer`."""
         if byte_order is None and cls.dtype.itemsize > 1:
             raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
         untyped = UntypedStorage.from_buffer(

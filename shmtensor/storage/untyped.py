@@ -48,8 +48,8 @@ class UntypedStorage:
         device: ``"cpu"``, or ``"meta"`` for a storage without data.
 
     Raises:
-        RuntimeError: A negative size, or an item that is no integer.
-        MemoryError: There is not enough memory; the text names the bytes.
+        RuntimeError: The size is negative, or an item is not an integer.
+        MemoryError: There is not enough memory; the text states the bytes.
 
     Source:
         torch.UntypedStorage.
@@ -85,7 +85,7 @@ class UntypedStorage:
 
     @classmethod
     def _own(cls, ref: _c.StorageRef) -> UntypedStorage:
-        """Return the object of a storage: the live one, or a new one that keeps *ref*."""
+        """Return the object of a storage: the existing one, or a new one that keeps *ref*."""
         found = _live.get(ref.address)
         if found is not None:
             return found
@@ -96,7 +96,7 @@ class UntypedStorage:
 
     @classmethod
     def _of_address(cls, address: int) -> UntypedStorage:
-        """Return the object of a storage whose address carries a reference."""
+        """Return the object of a C storage, and take over the reference of its address."""
         return cls._own(_c.adopt(address))
 
     @classmethod
@@ -113,11 +113,11 @@ class UntypedStorage:
 
     @property
     def _storage_address(self) -> int:
-        """The same, by a name that only storages have; operators look for it."""
+        """The same as `_cdata`, under a name that only storages have; operators look for it."""
         return self._ref.address
 
     def _view(self) -> memoryview:
-        """Return the bytes; while the view lives, the storage cannot be resized or shared."""
+        """Return a view of the bytes. While it lives, the storage cannot be resized or shared."""
         return _c.pinned_view(self._ref)
 
     def __buffer__(self, flags: int) -> memoryview:
@@ -133,7 +133,7 @@ class UntypedStorage:
         return _c.nbytes(self._ref)
 
     def size(self) -> int:
-        """Number of elements, which are bytes."""
+        """Size in bytes, which are the elements."""
         return _c.nbytes(self._ref)
 
     def element_size(self) -> int:
@@ -156,7 +156,7 @@ class UntypedStorage:
 
     @property
     def filename(self) -> str | None:
-        """Path of the file that `from_file` mapped to be shared; None for other memory."""
+        """Path of the file if `from_file` made a shared mapping of it; else None."""
         token = _tokens.get(self._ref.address, 0)
         return None if self._expired(token) else _mapped.path_of(token)
 
@@ -169,7 +169,7 @@ class UntypedStorage:
         return False
 
     def resizable(self) -> bool:
-        """Whether `resize_` may change the size; shared, mapped and foreign memory says no."""
+        """Whether `resize_` may change the size; not that of shared, mapped or foreign memory."""
         return _c.is_resizable(self._ref)
 
     def untyped(self) -> UntypedStorage:
@@ -319,14 +319,14 @@ class UntypedStorage:
         return bool(_sharing().is_shared(self._cdata))
 
     def share_memory_(self) -> UntypedStorage:
-        """Move the bytes into shared memory; nothing happens when they are there already.
+        """Move the bytes into shared memory. Does nothing when they are shared already.
 
         Returns:
-            This storage; all tensors that show it follow.
+            This storage. All tensors that show it use the shared memory from now on.
 
         Raises:
             BufferError: NumPy arrays or other buffers show the private memory.
-            MemoryError: There is no shared memory left; the text names the bytes.
+            MemoryError: There is not enough shared memory; the text states the bytes.
         """
         _sharing().share_storage(self._cdata)
         return self
@@ -337,28 +337,28 @@ class UntypedStorage:
         return cls._of_address(_sharing().new_shared(size))
 
     def _share_filename_(self) -> tuple[bytes, bytes, int]:
-        """Share, and return what another process needs: manager socket, handle, size in bytes."""
+        """Share the storage, and return the manager's socket, a handle and the size in bytes."""
         manager, handle, size = _sharing().export_filename(self.share_memory_()._cdata)
         return manager, handle, size
 
     @classmethod
     def _new_shared_filename(cls, manager: bytes, handle: bytes, size: int) -> UntypedStorage:
-        """Open what `_share_filename_` of any process returned.
+        """Open what `_share_filename_` returned in any process.
 
         Raises:
-            HandleError: The handle is forged, or its block is gone.
+            HandleError: The handle is forged, or its block was freed.
             ManagerError: The manager cannot be reached.
         """
         return cls._of_address(_sharing().import_filename(manager, handle, size))
 
     def _share_fd_(self) -> tuple[int, int]:
-        """Share by a descriptor; returns it (the caller closes it) and the size in bytes."""
+        """Share the storage by a descriptor, which the caller closes; return it and the nbytes."""
         fd, size = _sharing().export_fd(self._cdata)
         return fd, size
 
     @classmethod
     def _new_shared_fd(cls, fd: int, size: int) -> UntypedStorage:
-        """Open a descriptor of `_share_fd_`, which stays the caller's."""
+        """Open a descriptor from `_share_fd_`. The caller still closes it."""
         return cls._of_address(_sharing().import_fd(fd, size))
 
     _share_filename_cpu_ = _share_filename_
@@ -367,11 +367,11 @@ class UntypedStorage:
     _new_shared_fd_cpu = _new_shared_fd
 
     def _shared_incref(self) -> None:
-        """Hold the shared memory once more, beyond the life of this object and this process."""
+        """Keep the shared memory alive beyond this object and this process."""
         _sharing().incref(self._cdata)
 
     def _shared_decref(self) -> UntypedStorage:
-        """Give a hold of `_shared_incref` back, taken in any process."""
+        """Undo one `_shared_incref` of any process."""
         _sharing().decref(self._cdata)
         return self
 
@@ -393,7 +393,7 @@ class UntypedStorage:
 
     @staticmethod
     def _free_weak_ref(token: int) -> None:
-        """Give a token back."""
+        """Free a token."""
         weak, n = _weak.pop(token, (None, 0))
         if weak is not None and n > 1:
             _weak[token] = (weak, n - 1)
@@ -403,12 +403,12 @@ class UntypedStorage:
 
     @staticmethod
     def _expired(token: int) -> bool:
-        """Whether the storage of a token is gone."""
+        """Whether the storage of a token was freed."""
         return token not in _weak or _weak[token][0].lock() is None
 
     @classmethod
     def _new_with_weak_ptr(cls, token: int) -> UntypedStorage | None:
-        """Return the storage of a token, or None when it is gone."""
+        """Return the storage of a token; None: it was freed."""
         ref = _weak[token][0].lock() if token in _weak else None
         return None if ref is None else cls._own(ref)
 
@@ -424,17 +424,17 @@ class UntypedStorage:
         *,
         dtype: Any = None,
     ) -> UntypedStorage:
-        """Copy elements out of a bytes-like object.
+        """Copy elements from a bytes-like object.
 
         Args:
             buffer: The source.
-            byte_order: ``"big"``, ``"little"`` or ``"native"``: how its elements are stored.
-            count: Number of elements; -1 takes all after *offset*.
-            offset: First byte.
-            dtype: What an element is; bytes by default.
+            byte_order: Byte order of the elements: ``"big"``, ``"little"`` or ``"native"``.
+            count: Number of elements; -1: all after *offset*.
+            offset: Index of the first byte.
+            dtype: Dtype of the elements; None: uint8.
 
         Raises:
-            ValueError: The order is unknown, or *offset* and *count* do not fit the buffer.
+            ValueError: *byte_order* is unknown, or *offset* and *count* do not fit the buffer.
 
         Source:
             torch.UntypedStorage.from_buffer.
@@ -478,12 +478,12 @@ class UntypedStorage:
 
         Args:
             filename: The file.
-            shared: Writes reach the file, which is made and grown to *nbytes* where needed.
-                Otherwise the map is private: writes stay in this process.
-            nbytes: Size of the map.
+            shared: Writes reach the file. The file is made, and grown to *nbytes*, where needed.
+                Otherwise the mapping is private: writes stay in this process.
+            nbytes: Size of the mapping in bytes.
 
         Raises:
-            RuntimeError: The file cannot be opened, or is too small for a private map.
+            RuntimeError: The file cannot be opened, or is too small for a private mapping.
             MemoryError: The disk is full.
 
         Source:
@@ -496,7 +496,7 @@ class UntypedStorage:
 
     @classmethod
     def _map_shared(cls, path: str, nbytes: int, flags: int) -> UntypedStorage:
-        """Map a file so that writes reach it, and remember which."""
+        """Map a file so that writes reach it, and remember its path."""
         storage = cls._own(_c.map_file(path, nbytes, _c.FILE_WRITABLE | _c.FILE_SHARED | flags))
         _mapped.remember(storage, path)
         return storage
@@ -517,7 +517,7 @@ class UntypedStorage:
 
     @classmethod
     def _new_with_file(cls, f: Any, element_size: int = 1) -> UntypedStorage:
-        """Read what `_write_file` wrote, from where *f* stands."""
+        """Read what `_write_file` wrote, from the position of *f*."""
         storage = cls(stream.read_length(f) * element_size)
         storage._read_from(f, is_real_file=hasattr(f, "fileno"))
         return storage
@@ -528,7 +528,7 @@ class UntypedStorage:
         """Read what `_write_file` wrote into this storage.
 
         Raises:
-            RuntimeError: The file holds another number of bytes, or ends early.
+            RuntimeError: The file has another number of bytes, or ends too early.
         """
         before = f.tell() if offset is not None else 0
         if offset is not None:
@@ -547,10 +547,10 @@ class UntypedStorage:
             position = f.tell()
             try:
                 fd = f.fileno()
-            except OSError:  # a buffer in memory has the method, but no descriptor
+            except OSError:  # a buffer in memory has `fileno`, but no descriptor
                 is_real_file = False
             else:
-                behind = os.lseek(fd, 0, os.SEEK_CUR)  # where *f* has read ahead to
+                behind = os.lseek(fd, 0, os.SEEK_CUR)  # *f* has read ahead to here
                 os.lseek(fd, position, os.SEEK_SET)
                 _c.read_fd(self._ref, 0, size, fd)
                 os.lseek(fd, behind, os.SEEK_SET)
@@ -578,7 +578,7 @@ def _bytes_of(source: Any, name: str) -> bytearray:
 
 
 def _sharing() -> Any:
-    # Not before somebody shares: it brings the manager's client.
+    # Imported only when something is shared, since it loads the client of the manager.
     from shmtensor._boundary import sharing
 
     return sharing

@@ -1,4 +1,4 @@
-"""Datasets, samplers and the loader, as in `torch.utils.data`; batches come by shared memory."""
+"""Datasets, samplers and `DataLoader`, as in `torch.utils.data`, with batches in shared memory."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`DataLoader`: batches of a dataset, made ahead of time by worker processes.
+"""`DataLoader`: batches of a dataset, which worker processes make in advance.
 
-What worker processes make lies in shared memory, in blocks that are used again; see
-`shmtensor.utils.data._utils.worker_loop` for what they are told and answer.
+The batches of worker processes lie in shared memory, in blocks that are reused.
+`shmtensor.utils.data._utils.worker_loop` describes the messages to and from the workers.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _FIXED = (
 
 
 class _InfiniteConstantSampler(Sampler[None]):
-    """None, over and over: a stream has no indices."""
+    """An endless iterator over None, because a stream has no indices."""
 
     def __iter__(self) -> Iterator[None]:
         while True:
@@ -65,28 +65,28 @@ class DataLoader(Generic[_T_co]):
     Args:
         dataset: Map-style, or an `IterableDataset`.
         batch_size: Samples in a batch; None: samples come one by one, as they are.
-        shuffle: Take the samples in random order, another one for each pass.
-        sampler: In which order, instead; any iterable of indices.
-        batch_sampler: The same for whole batches; any iterable of lists of indices.
-        num_workers: Worker processes; 0: this process does it all, when asked for a batch.
-        collate_fn: Makes a batch of a list of samples; `default_collate` by default, and
+        shuffle: Take the samples in random order, a new one for each pass.
+        sampler: The order of the samples, as an iterable of indices; instead of *shuffle*.
+        batch_sampler: The indices of each batch, as an iterable of lists.
+        num_workers: Number of worker processes; 0: this process makes each batch on request.
+        collate_fn: Makes a batch from a list of samples; by default `default_collate`, or
             `default_convert` without batches.
         pin_memory: Accepted; there is no accelerator to pin memory for.
         drop_last: Leave out a last batch that is shorter.
-        timeout: Seconds to wait for a batch of a worker; 0 waits as long as it takes.
-        worker_init_fn: Called in each worker with its number, after seeding.
-        multiprocessing_context: The start method's name, or a context of this package or the
+        timeout: Seconds to wait for a batch of a worker; 0: wait forever.
+        worker_init_fn: Each worker calls it with its number, after seeding.
+        multiprocessing_context: The name of a start method, or a context of this package or of the
             standard one; None: that of the program.
-        generator: Draws the order and the workers' seeds; the default generator otherwise.
-        prefetch_factor: Batches that each worker makes ahead; 2 by default.
+        generator: Draws the order and the workers' seeds; None: the default generator.
+        prefetch_factor: How many batches each worker makes in advance; None: 2.
         persistent_workers: Keep the workers for the next passes.
         pin_memory_device: Accepted and ignored.
-        in_order: Give batches out in their order, rather than as they get ready.
-        output: ``"torch"`` or ``"numpy"``: batches have tensors of torch, or arrays, over the
-            memory of ours; None: they are what *collate_fn* gives.
+        in_order: Return batches in order, and not as soon as they are ready.
+        output: ``"torch"`` or ``"numpy"``: batches contain torch tensors or NumPy arrays over our
+            memory; None: they are what *collate_fn* returns.
 
     Raises:
-        ValueError: Arguments that cannot be, or not together; the text names them.
+        ValueError: An argument is invalid, or arguments exclude each other; the text names them.
         TypeError: *multiprocessing_context* is neither a context nor a name.
 
     Source:
@@ -183,7 +183,7 @@ class DataLoader(Generic[_T_co]):
 
     @property
     def multiprocessing_context(self) -> Any:
-        """The context that worker processes are started by; None: that of the program."""
+        """The context that starts worker processes; None: that of the program."""
         return self.__multiprocessing_context
 
     @multiprocessing_context.setter
@@ -247,7 +247,7 @@ class DataLoader(Generic[_T_co]):
     def __len__(self) -> int:
         """Return the number of batches.
 
-        Of a stream it is an estimate from the length that the dataset says it has, if it says so.
+        For a stream it is an estimate from the length of the dataset, if that has one.
 
         Raises:
             TypeError: The sampler, or the stream, has no length.
@@ -263,7 +263,7 @@ class DataLoader(Generic[_T_co]):
         return -(-n // self.batch_size)
 
     def check_worker_number_rationality(self) -> None:
-        """Warn when there are to be more workers than processors that this process may use."""
+        """Warn when there would be more workers than processors that this process may use."""
         n = len(os.sched_getaffinity(0))
         if self.num_workers <= n:
             return

@@ -1,4 +1,4 @@
-"""Datasets: what a loader takes samples from, by index or one after another."""
+"""Datasets: sources of samples, which a loader reads by index or as a stream."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _T_co = TypeVar("_T_co", covariant=True)
 
 
 def _n_samples(dataset: Any) -> int:
-    # Datasets need no __len__; those that are asked for it raise what Python raises.
+    # A dataset needs no __len__; without one, len() raises Python's own error.
     return len(dataset)
 
 
 class Dataset(Generic[_T_co]):
     """A map from keys to samples; subclasses define ``__getitem__``.
 
-    ``__len__`` is what most samplers and the loader's defaults ask for. ``__getitems__(keys)``, if
-    there is one, returns the list of the samples of a whole batch.
+    Most samplers and the loader's defaults need ``__len__``. ``__getitems__(keys)`` is optional; it
+    returns the samples of a whole batch as a list.
 
     Source:
         torch.utils.data.Dataset.
@@ -54,8 +54,8 @@ class Dataset(Generic[_T_co]):
 class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     """A stream of samples; subclasses define ``__iter__``.
 
-    Each worker process of a loader iterates over a copy of its own. `get_worker_info` tells
-    ``__iter__``, or the loader's ``worker_init_fn``, which part of the stream is this worker's.
+    Each worker process of a loader iterates over its own copy. In ``__iter__``, or in the loader's
+    ``worker_init_fn``, `get_worker_info` tells which part of the stream is this worker's.
 
     Source:
         torch.utils.data.IterableDataset.
@@ -66,7 +66,7 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
 
 
 def is_stream(dataset: object) -> bool:
-    """Whether *dataset* is iterated over, not asked by index; torch's streams are streams too."""
+    """Whether *dataset* is a stream; torch's iterable datasets are streams too."""
     return isinstance(dataset, IterableDataset) or is_torch_stream(dataset)
 
 
@@ -98,7 +98,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
 
 class StackDataset(Dataset[Any]):
-    """Datasets side by side: a sample has one from each.
+    """Datasets stacked: a sample contains one sample of each.
 
     Args:
         *args: Datasets; samples are tuples.
@@ -141,7 +141,7 @@ class StackDataset(Dataset[Any]):
         return self._sample([member[index] for member in self._members()])
 
     def __getitems__(self, indices: list[Any]) -> list[Any]:
-        """Return the samples of *indices*; members are asked for all of theirs at once.
+        """Return the samples of *indices*, with one call of each member.
 
         Raises:
             ValueError: A member's ``__getitems__`` returns another number of samples.
@@ -162,7 +162,7 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[_T_co]):
-    """Datasets one behind the other.
+    """Datasets concatenated: the samples of each follow those of the one before.
 
     Args:
         datasets: Map-style datasets, at least one.
@@ -179,7 +179,7 @@ class ConcatDataset(Dataset[_T_co]):
 
     @staticmethod
     def cumsum(sequence: Iterable[Any]) -> list[int]:
-        """Return where each dataset of *sequence* ends, counted from the first one's start."""
+        """Return the cumulative lengths of the datasets of *sequence*."""
         return list(accumulate(len(e) for e in sequence))
 
     def __init__(self, datasets: Iterable[Any]) -> None:
@@ -214,10 +214,10 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Streams one after the other.
+    """Streams chained one after the other.
 
     Args:
-        datasets: Iterable datasets, looked at when their turn comes.
+        datasets: Iterable datasets; each is read when its turn comes.
 
     Source:
         torch.utils.data.ChainDataset.
@@ -244,12 +244,12 @@ class ChainDataset(IterableDataset[Any]):
 class Subset(Dataset[_T_co]):
     """The samples of a dataset at some indices.
 
-    A subclass with a ``__getitem__`` of its own has to define ``__getitems__`` as well, since the
-    loader asks for whole batches.
+    A subclass that defines ``__getitem__`` must define ``__getitems__`` as well, since the loader
+    fetches whole batches.
 
     Args:
-        dataset: Where the samples come from.
-        indices: Which of them, in their order.
+        dataset: The source of the samples.
+        indices: The indices of the samples, in order.
 
     Source:
         torch.utils.data.Subset.
@@ -271,7 +271,7 @@ class Subset(Dataset[_T_co]):
         """Return the samples at positions *indices* of this subset.
 
         Raises:
-            NotImplementedError: A subclass replaced ``__getitem__`` only.
+            NotImplementedError: A subclass defines only ``__getitem__``.
         """
         kind = type(self)
         is_own = kind.__getitem__ is not Subset.__getitem__
@@ -287,7 +287,7 @@ class Subset(Dataset[_T_co]):
 
 
 def _items(dataset: Any, indices: list[Any]) -> list[Any]:
-    """Return the samples of *indices*, by one call if the dataset has one for that."""
+    """Return the samples of *indices*, with one call if the dataset has ``__getitems__``."""
     if callable(getattr(dataset, "__getitems__", None)):
         return cast("list[Any]", dataset.__getitems__(indices))
     return [dataset[i] for i in indices]
@@ -315,20 +315,20 @@ def random_split(
     lengths: Sequence[int | float],
     generator: Generator | None = default_generator,
 ) -> list[Subset[_T]]:
-    """Share the samples of a dataset out at random.
+    """Divide the samples of a dataset at random.
 
     Args:
         dataset: A map-style dataset with a length.
-        lengths: How many samples go into each part; or fractions that sum up to 1, whose
-            rounding rest is given out one by one from the first part on.
+        lengths: The number of samples of each part, or fractions that sum to 1. Samples that
+            remain after rounding go to the parts one by one, from the first part on.
         generator: Draws the permutation; the same seed gives torch's parts.
 
     Returns:
         The parts, which have no sample in common.
 
     Raises:
-        ValueError: The lengths do not sum up to the dataset's, a length is negative, or a fraction
-            is not between 0 and 1.
+        ValueError: The lengths do not sum to the dataset's length, a length is negative, or a
+            fraction is not between 0 and 1.
 
     Source:
         torch.utils.data.random_split.

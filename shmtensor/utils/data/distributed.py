@@ -1,4 +1,4 @@
-"""The sampler of processes that train together: each has its share of a dataset."""
+"""A sampler that gives each of several training processes its share of a dataset."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["DistributedSampler"]
 class DistributedSampler(Sampler[Any]):
     """One process's share of the indices of a dataset; all shares have the same length.
 
-    Every process makes one with the same arguments but for *rank*, and calls `set_epoch` before
-    each epoch so that they all shuffle alike and anew.
+    Every process makes one with the same arguments, except for *rank*, and calls `set_epoch` before
+    each epoch. So all processes use the same new permutation.
 
     Args:
-        dataset: Has a length.
-        num_replicas: How many processes there are. Needed: there are no process groups here.
-        rank: Which of them this is, from 0 on. Needed as well.
-        shuffle: Shuffle, by *seed* and the epoch.
-        seed: The same in all processes.
-        drop_last: Leave out the tail that cannot be shared out evenly; otherwise some indices come
+        dataset: A dataset with a length.
+        num_replicas: Number of processes. Required, because there are no process groups here.
+        rank: The number of this process, from 0 on. Required as well.
+        shuffle: Whether to shuffle, by *seed* and the epoch.
+        seed: Must be the same in all processes.
+        drop_last: Leave out the samples that cannot be divided evenly; otherwise some indices occur
             twice.
 
     Raises:
@@ -75,7 +75,7 @@ class DistributedSampler(Sampler[Any]):
             drawn: Any = _C.randperm(n, generator=generator)
             indices = drawn.tolist()
         missing = self.total_size - n
-        if missing > 0:  # from the start again, as often as it takes
+        if missing > 0:  # repeat the indices from the start, as often as needed
             indices += (indices * math.ceil(missing / n))[:missing]
         else:
             del indices[self.total_size :]
@@ -85,5 +85,5 @@ class DistributedSampler(Sampler[Any]):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Say which epoch comes, so that it is shuffled in another way than the one before."""
+        """Set the number of the next epoch, so that its permutation differs from the last one."""
         self.epoch = epoch

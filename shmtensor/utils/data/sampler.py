@@ -1,6 +1,6 @@
-"""Samplers: in which order a loader asks a dataset for its samples.
+"""Samplers: the order in which a loader reads the samples of a dataset.
 
-Draws are torch's: the same seed gives the same order.
+The same seed gives the same order as in torch.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def _is_count(value: object) -> bool:
 
 
 class Sampler(Generic[_T_co]):
-    """An order of indices, or of lists of them; subclasses define ``__iter__``.
+    """An order of indices, or of lists of indices; subclasses define ``__iter__``.
 
-    ``__len__`` is only needed by who asks for the length of a loader.
+    ``__len__`` is only needed for the length of a loader.
 
     Source:
         torch.utils.data.Sampler.
@@ -45,10 +45,10 @@ class Sampler(Generic[_T_co]):
 
 
 class SequentialSampler(Sampler[int]):
-    """The indices of a dataset in their order.
+    """The indices of a dataset in order.
 
     Args:
-        data_source: Has a length.
+        data_source: A dataset with a length.
 
     Source:
         torch.utils.data.SequentialSampler.
@@ -67,7 +67,7 @@ class SequentialSampler(Sampler[int]):
 
 
 def _seeded() -> Any:
-    """Return a generator of its own with a seed that the default generator draws."""
+    """Return a new generator, with a seed that the default generator draws."""
     seed: Any = _C.empty((), dtype=_C.int64).random_()
     return _C.Generator().manual_seed(seed.item())
 
@@ -79,17 +79,17 @@ def _permutation(n: int, generator: Any) -> list[int]:
 
 
 class RandomSampler(Sampler[int]):
-    """The indices of a dataset at random.
+    """The indices of a dataset in random order.
 
     Args:
-        data_source: Has a length.
-        replacement: Draw each index anew; otherwise each comes once before any comes again.
-        num_samples: How many to draw; the dataset's length by default.
-        generator: Draws them; by default one that the default generator seeds for each pass.
+        data_source: A dataset with a length.
+        replacement: Draw with replacement; otherwise each index occurs once before any repeats.
+        num_samples: How many to draw; None: the dataset's length.
+        generator: Draws the order; None: a new one for each pass, which the default one seeds.
 
     Raises:
-        TypeError: *replacement* is no bool.
-        ValueError: *num_samples*, or the dataset's length in its place, is no positive integer.
+        TypeError: *replacement* is not a bool.
+        ValueError: *num_samples* (or the dataset's length) is not a positive integer.
 
     Source:
         torch.utils.data.RandomSampler.
@@ -121,7 +121,7 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        """How many indices a pass has; follows the dataset's length unless it was given."""
+        """Number of indices in a pass; the dataset's present length unless it was given."""
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
@@ -135,7 +135,7 @@ class RandomSampler(Sampler[int]):
             return
         for _ in range(self.num_samples // n):
             yield from _permutation(n, generator)
-        # Drawn even when nothing is left, as torch does: the generator's next pass follows from it.
+        # Draw also when nothing is left, like torch, since the generator's next pass depends on it.
         yield from _permutation(n, generator)[: self.num_samples % n]
 
     def __len__(self) -> int:
@@ -143,11 +143,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """Some indices, each once, at random.
+    """Given indices in random order, each once.
 
     Args:
         indices: The indices.
-        generator: Draws their order.
+        generator: Draws the order; None: the default generator.
 
     Source:
         torch.utils.data.SubsetRandomSampler.
@@ -168,17 +168,17 @@ class SubsetRandomSampler(Sampler[int]):
 
 
 class WeightedRandomSampler(Sampler[int]):
-    """Indices at random, each with a probability of its own.
+    """Random indices with given probabilities.
 
     Args:
-        weights: One weight for each index; they need not sum up to 1.
+        weights: The weight of each index; they need not sum to 1.
         num_samples: How many to draw.
-        replacement: Whether an index may come again.
-        generator: Draws them.
+        replacement: Whether an index may be drawn again.
+        generator: Draws the indices; None: the default generator.
 
     Raises:
-        ValueError: *num_samples* is no positive integer, *replacement* no bool, or *weights* not
-            one-dimensional.
+        ValueError: *num_samples* is not a positive integer, *replacement* is not a bool, or
+            *weights* is not one-dimensional.
 
     Source:
         torch.utils.data.WeightedRandomSampler.
@@ -225,15 +225,15 @@ class WeightedRandomSampler(Sampler[int]):
 
 
 class BatchSampler(Sampler[list[int]]):
-    """What another sampler gives, in lists.
+    """The indices of another sampler, in lists of *batch_size*.
 
     Args:
-        sampler: Any iterable.
+        sampler: A sampler, or any iterable.
         batch_size: Length of a list.
         drop_last: Leave out a last list that is shorter.
 
     Raises:
-        ValueError: *batch_size* is no positive integer, or *drop_last* no bool.
+        ValueError: *batch_size* is not a positive integer, or *drop_last* is not a bool.
 
     Source:
         torch.utils.data.BatchSampler.

@@ -30,20 +30,20 @@ def _shared(data: Any) -> Any:
 
 
 class SharedTensorDataset(TensorDataset):
-    """The rows of tensors in shared memory.
+    """A `TensorDataset` in shared memory: sample *i* is the tuple of the *i*-th rows.
 
-    It is a `TensorDataset` that goes to worker processes of every start method by handles: they
-    read the memory it is in, and none of them has a copy. What one writes, all see.
+    Worker processes of every start method get it as handles. They read the same memory, and none of
+    them has a copy. A write in one process is visible in all.
 
     Args:
-        *tensors: Tensors with the same first dimension. Those of this package move into shared
-            memory and stay where they are if they are there; NumPy arrays and tensors of torch are
-            copied there, once.
+        *tensors: Tensors with the same first dimension. Tensors of this package move into shared
+            memory, unless they are there already. NumPy arrays and torch tensors are copied there
+            once.
 
     Raises:
         AssertionError: The first dimensions differ.
         MemoryError: There is not enough shared memory.
-        TypeError: One is none of these.
+        TypeError: An argument is something else.
     """
 
     def __init__(self, *tensors: Any) -> None:
@@ -53,14 +53,14 @@ class SharedTensorDataset(TensorDataset):
 
     @classmethod
     def from_dataset(cls, dataset: Any) -> SharedTensorDataset:
-        """Read all samples of a dataset once and keep them, so that nobody need decode them again.
+        """Read all samples of a dataset once and keep them, so that they are decoded only once.
 
         Args:
-            dataset: Map-style, with a length. All samples are tuples or lists of tensors, arrays
-                and numbers, or a single one, of the same shapes and dtypes.
+            dataset: Map-style, with a length. Each sample is a tensor, array or number, or a tuple
+                or list of them. All samples have the same shapes and dtypes.
 
         Returns:
-            The dataset of their rows; each sample is a tuple.
+            A dataset with the samples as rows; each sample is a tuple.
 
         Raises:
             IndexError: The dataset is empty.
@@ -89,7 +89,7 @@ class SharedTensorDataset(TensorDataset):
 
 
 def _values(sample: Any) -> list[Any]:
-    """Return the tensors of a sample, without history."""
+    """Return the tensors of a sample, detached."""
     parts = sample if isinstance(sample, (tuple, list)) else (sample,)
     converted = (default_convert(part) for part in parts)
     return [v.detach() if isinstance(v, Tensor) else _C.tensor(v) for v in converted]

@@ -1,4 +1,4 @@
-"""The parts of the loader: fetching, collating, worker processes."""
+"""The parts of `DataLoader`: fetching, collating, worker processes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""From a list of samples to a batch.
+"""Makes batches from lists of samples.
 
-In a worker process the tensors of a batch are made in shared memory, so that they need not be
-copied again on their way.
+In a worker process, the tensors of a batch are made in shared memory, so that sending them copies
+nothing.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def new_batch(shape: tuple[int, ...], dtype: Any) -> Any:
 
 
 def default_convert(data: Any) -> Any:
-    """Make the arrays in a sample tensors.
+    """Convert the arrays in a sample to tensors.
 
     Args:
-        data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors,
-            torch's tensors become tensors over the same memory; what else there is stays.
+        data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors.
+            Torch tensors become tensors over the same memory. Other values stay as they are.
 
     Returns:
-        Containers like those of *data*; tuples become lists, unless they have names.
+        Containers like those of *data*, but tuples become lists, except for named tuples.
 
     Source:
         torch.utils.data.default_convert.
@@ -92,20 +92,20 @@ def default_convert(data: Any) -> Any:
 
 
 def collate(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
-    """Merge samples by what the first of them is.
+    """Merge samples, by the type of the first one.
 
     Args:
-        batch: A sequence of samples of one structure.
-        collate_fn_map: For a type, or a tuple of types, the function that merges values of it;
-            called as ``function(values, collate_fn_map=collate_fn_map)``. An exact type goes
-            before base classes, these in the order of the map.
+        batch: A sequence of samples with the same structure.
+        collate_fn_map: For a type, or a tuple of types, the function that merges values of that
+            type. It is called as ``function(values, collate_fn_map=collate_fn_map)``. An exact type
+            wins over base classes, which are tried in the order of the map.
 
     Returns:
         Mappings and sequences of merged values; see `default_collate`.
 
     Raises:
-        RuntimeError: Sequences of different lengths.
-        TypeError: Nothing is known about a value.
+        RuntimeError: Sequences have different lengths.
+        TypeError: There is no function for a value.
 
     Source:
         torch.utils.data._utils.collate.collate.
@@ -162,7 +162,7 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Functions | None = No
 
     Raises:
         RuntimeError: Their shapes differ.
-        TypeError: They are of text, objects or another type that tensors have not.
+        TypeError: Their dtype is text, object or another that tensors do not have.
     """
     first = batch[0]
     if _is_of_text_or_objects(first.dtype):
@@ -181,17 +181,17 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Functions | None = No
 
 
 def collate_numpy_scalar_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
-    """Make a tensor of NumPy numbers."""
+    """Make a tensor from NumPy scalars."""
     return _of_numbers(_C.as_tensor(batch))
 
 
 def collate_float_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
-    """Make a float64 tensor of numbers."""
+    """Make a float64 tensor from numbers."""
     return _of_numbers(_C.tensor(batch, dtype=_C.float64))
 
 
 def collate_int_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
-    """Make a tensor of numbers, of the dtype that `tensor` gives them."""
+    """Make a tensor from numbers, with the dtype that `tensor` chooses."""
     return _of_numbers(_C.tensor(batch))
 
 
@@ -202,7 +202,7 @@ def _of_numbers(tensor: Any) -> Any:
 
 
 def collate_str_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
-    """Return the list of texts as it is."""
+    """Return the list of strings unchanged."""
     return batch
 
 
@@ -219,20 +219,20 @@ default_collate_fn_map: _Functions = {
 
 
 def default_collate(batch: Any) -> Any:
-    """Merge samples into a batch; tensors get a first dimension more.
+    """Merge samples into a batch. Tensors get a new first dimension.
 
     Args:
-        batch: Samples of one structure. Tensors, torch's tensors, arrays and numbers are stacked;
-            texts and bytes come as a list; mappings and sequences are merged key by key and place
-            by place.
+        batch: Samples with the same structure. Tensors, torch tensors, arrays and numbers are
+            stacked. Strings and bytes become a list. Mappings are merged key by key, and sequences
+            index by index.
 
     Returns:
-        A batch; tuples become lists, unless they have names. In a worker process its tensors are
+        A batch. Tuples become lists, except for named tuples. In a worker process, its tensors are
         in shared memory.
 
     Raises:
-        RuntimeError: Tensors of different shapes, or sequences of different lengths.
-        TypeError: A sample that is nothing of this.
+        RuntimeError: Tensors have different shapes, or sequences different lengths.
+        TypeError: A sample is of another type.
 
     Source:
         torch.utils.data.default_collate.

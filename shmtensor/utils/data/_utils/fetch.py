@@ -1,4 +1,4 @@
-"""Taking the samples of a batch out of a dataset."""
+"""Fetches the samples of a batch from a dataset."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 
 
 class _BaseDatasetFetcher:
-    """Fetches batches, or single samples where there is no collation.
+    """Fetches batches, or single samples when there is no collation.
 
     Args:
-        dataset: Where samples come from.
+        dataset: The source of the samples.
         auto_collation: Whether an index is a list of indices.
-        collate_fn: Makes the result of samples.
-        drop_last: Of a stream, whether a last batch that is shorter is left out.
+        collate_fn: Makes the result from the samples.
+        drop_last: For a stream: whether to leave out a last batch that is shorter.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class _BaseDatasetFetcher:
 
 
 class _IterableDatasetFetcher(_BaseDatasetFetcher):
-    """Takes what comes; an index only says how many samples a batch has."""
+    """Fetches from a stream. An index only says how many samples a batch has."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
 
 
 class _MapDatasetFetcher(_BaseDatasetFetcher):
-    """Asks the dataset for an index, or for a list of them."""
+    """Fetches from a map-style dataset, by an index or a list of indices."""
 
     def fetch(self, possibly_batched_index: Any) -> Any:
         """Return the batch, or sample, of an index."""
@@ -104,7 +104,7 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
 
 
 def _is_rows_of_tensors(dataset: Any) -> bool:
-    """Whether *dataset* is a `TensorDataset` in all that matters, and its tensors plain ones."""
+    """Whether *dataset* behaves like a `TensorDataset` and its tensors are plain ones."""
     kind = type(dataset)
     return (
         isinstance(dataset, TensorDataset)
@@ -118,9 +118,9 @@ def _is_rows_of_tensors(dataset: Any) -> bool:
 
 
 def _gathered_rows(dataset: Any, indices: Any) -> Any:
-    """Return the batch that `default_collate` would make of rows of tensors, or None.
+    """Return the batch that `default_collate` would make from rows of tensors, or None.
 
-    The rows go into the batch at once, without a tensor for each of them.
+    The rows are copied directly into the batch, without a tensor for each of them.
     """
     if type(indices) is not list or not indices or any(type(i) is not int for i in indices):
         return None
@@ -133,7 +133,7 @@ def _gathered_rows(dataset: Any, indices: Any) -> Any:
         return None
     n = len(dataset)
     if not -n <= min(indices) <= max(indices) < n:
-        return None  # who indexes it says so
+        return None  # the dataset's own indexing raises the error
     places = _C.tensor([i + n if i < 0 else i for i in indices])
     batch = []
     for tensor in dataset.tensors:
@@ -143,7 +143,7 @@ def _gathered_rows(dataset: Any, indices: Any) -> Any:
 
 
 class _DatasetKind:
-    """Datasets that are asked by index, and streams."""
+    """The kinds of datasets: map-style, and streams."""
 
     Map = 0
     Iterable = 1
@@ -156,6 +156,6 @@ class _DatasetKind:
         collate_fn: Callable[[Any], Any],
         drop_last: bool,
     ) -> _BaseDatasetFetcher:
-        """Return what fetches from a dataset of that kind."""
+        """Return the fetcher for a dataset of this kind."""
         maker = _MapDatasetFetcher if kind == _DatasetKind.Map else _IterableDatasetFetcher
         return maker(dataset, auto_collation, collate_fn, drop_last)

@@ -1,6 +1,7 @@
-"""Tensors of torch and arrays of NumPy, seen from here and handed out from here without a copy.
+"""Converts torch tensors and NumPy arrays from and to our tensors without a copy.
 
-torch is never imported but on demand: where a sample is a torch tensor, torch is there already.
+torch is imported only on request. When a sample is a torch tensor, the program has imported it
+already.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OUTPUTS = ("torch", "numpy")
 def loaded_torch() -> Any:
     """Return the module torch if the program has loaded it, else None.
 
-    A program may have this package under that name; that is not torch.
+    A program may have imported this package under the name torch; that does not count.
     """
     torch = sys.modules.get("torch")
     kind = getattr(torch, "Tensor", None)
@@ -52,14 +53,14 @@ def is_torch_stream(dataset: object) -> bool:
 
 
 def prepare_torch(worker_id: int, num_workers: int, seed: int, dataset: Any) -> None:
-    """Make torch, if it is loaded, in this worker process what it is in its own loader's."""
+    """Prepare torch, if it is loaded, in this worker process like in a worker of its own loader."""
     torch = loaded_torch()
     if torch is None:
         return
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     state = torch.utils.data._utils.worker
-    # Its datasets ask it which worker they are in.
+    # torch's datasets ask torch which worker they are in.
     state._worker_info = state.WorkerInfo(
         id=worker_id, num_workers=num_workers, seed=seed, dataset=dataset
     )
@@ -69,13 +70,13 @@ def from_torch(tensor: Any) -> Any:
     """Return a tensor over the memory of a torch tensor.
 
     Raises:
-        BufferError: It requires grad, or is no dense tensor in this machine's memory.
+        BufferError: It requires grad, or is not a dense tensor on the CPU.
     """
     return _C.from_dlpack(tensor)
 
 
 def to_torch(tensor: Any) -> Any:
-    """Return a torch tensor over the memory of *tensor*, which it keeps alive."""
+    """Return a torch tensor over the memory of *tensor*, and keep *tensor* alive."""
     return importlib.import_module("torch").from_dlpack(tensor.detach())
 
 
@@ -90,7 +91,7 @@ def _numpy_leaf(value: Any) -> Any:
 
 
 def converter(output: str | None) -> Callable[[Any], Any] | None:
-    """Return what makes a batch one of the library *output*; None for batches as they are.
+    """Return the function that converts a batch to the library *output*; None: no conversion.
 
     Raises:
         ValueError: There is no such output.

@@ -1,4 +1,4 @@
-"""Iterators of a loader: what all have in common, and the one without worker processes."""
+"""Iterators of a loader: their base class, and the iterator without worker processes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _BaseDataLoaderIter:
         self._persistent_workers = loader.persistent_workers
         self._convert = converter(loader.output)
         _warn_of_pinning(loader)
-        # In this order: a sampler's iterator may draw numbers too.
+        # The order matters: a sampler's iterator may also draw random numbers.
         self._sampler_iter: Iterator[Any] = iter(self._index_sampler)
         drawn: Any = _C.empty((), dtype=_C.int64).random_(generator=loader.generator)
         self._base_seed = int(drawn.item())
@@ -99,7 +99,7 @@ class _BaseDataLoaderIter:
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    """A pass in which this process fetches each batch when it is asked for."""
+    """A pass in which this process fetches each batch on request."""
 
     def __init__(self, loader: Any) -> None:
         super().__init__(loader)

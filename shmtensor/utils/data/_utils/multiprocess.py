@@ -25,11 +25,11 @@ _EXIT_PRIORITY = 10
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """A pass whose batches worker processes make ahead of time.
+    """A pass whose batches worker processes make in advance.
 
-    Batches are numbered. Their indices are given out to the workers in turn; each worker answers
-    its own in order, through a queue of its own. So the worker that has the next batch is known,
-    and an answer that cannot be read is known to be that batch.
+    Batches are numbered. Their indices are given to the workers in turn. Each worker answers in
+    order, through its own queue. So it is known which worker has the next batch, and an answer that
+    cannot be read is known to be that batch.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -48,7 +48,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._group = WorkerGroup(
             multiprocessing.get_context() if context is None else context, self._num_workers
         )
-        # At the end of the program, or when nobody has this any more.
+        # Runs at the end of the program, or when this iterator is freed.
         self._finalizer = Finalize(self, self._group.end, exitpriority=_EXIT_PRIORITY)
         self._group.start(
             kind=self._dataset_kind,
@@ -79,13 +79,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     # --- giving out ---------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Give out batches until there is enough to do."""
+        """Assign batches until the workers have enough to do."""
         while len(self._task_info) < self._prefetch_factor * self._num_workers:
             if not self._try_put_index():
                 return
 
     def _try_put_index(self) -> bool:
-        """Give the next batch out; returns whether there was one, and somebody to take it."""
+        """Assign the next batch. Returns whether there was a batch, and a worker for it."""
         worker = self._choose_worker()
         if worker is None:
             return False
@@ -101,7 +101,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return True
 
     def _choose_worker(self) -> int | None:
-        """Return the next worker in turn that may have more to do."""
+        """Return the next worker in turn that can take another batch."""
         n_active = sum(self._workers_status)
         if n_active == 0:
             return None
@@ -136,10 +136,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         raise StopIteration
 
     def _get_data(self) -> tuple[int, Any]:
-        """Wait for the next answer; returns the worker it is from, and what it is.
+        """Wait for the next answer. Returns the worker that sent it, and the answer.
 
         Raises:
-            RuntimeError: It did not come in time, or a worker has ended.
+            RuntimeError: No answer came in time, or a worker has ended.
         """
         deadline = time.monotonic() + self._timeout if self._timeout > 0 else None
         while True:
@@ -154,10 +154,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 raise self._timed_out()
 
     def _try_get_data(self, timeout: float = _LOOK_S) -> tuple[int, Any] | None:
-        """Wait a moment for the next answer of this epoch; None if there is none."""
+        """Wait a moment for the next answer of this epoch. None: there is none yet."""
         if self._in_order:
             return self._take(next(iter(self._task_info.values())), timeout)
-        # Those that wait longest first, so that none is left out.
+        # The workers that have waited longest come first, so that none starves.
         waiting = dict.fromkeys(self._task_info.values())
         for worker in waiting:
             answer = self._take(worker, 0.0)
@@ -167,23 +167,23 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return None
 
     def _take(self, worker: int, timeout: float) -> tuple[int, Any] | None:
-        """Take an answer of *worker*, if there is one in time; those of earlier epochs are void."""
+        """Take an answer of *worker*, if one comes in time; those of earlier epochs are dropped."""
         while True:
             try:
                 epoch, _, data = self._group.results[worker].get(timeout=timeout)
             except Empty:
                 return None
-            except EOFError:  # it has ended, or has not begun
+            except EOFError:  # the worker has ended, or has not started yet
                 time.sleep(min(timeout, 0.01))
                 return None
-            except Exception as error:  # what is in the message cannot be made here
+            except Exception as error:  # the message cannot be unpickled
                 return worker, _Unreadable(error)
             self._group.hung.discard(worker)
             if epoch == self._epoch:
                 return worker, data
 
     def _mark_worker_as_unavailable(self, worker: int) -> None:
-        """Take note that a worker's stream has ended; it answers no more in this epoch."""
+        """Note that a worker's stream has ended: it sends no more answers in this epoch."""
         self._workers_status[worker] = False
         for number in self._given[worker]:
             del self._task_info[number]
@@ -194,7 +194,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     # --- failures -----------------------------------------------------------------------------
 
     def _look_after_workers(self) -> None:
-        """Raise if a worker has ended that should not have; looks only now and then."""
+        """Raise if a worker has ended that should not have. Checks only from time to time."""
         now = time.monotonic()
         if now < self._next_look:
             return
@@ -211,7 +211,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         raise RuntimeError(f"DataLoader worker (pid(s) {pids}) exited unexpectedly\n{details}")
 
     def _timed_out(self) -> RuntimeError:
-        """Return the exception that says who did not answer."""
+        """Return the exception that says which worker did not answer."""
         waiting = list(dict.fromkeys(self._task_info.values()))
         self._group.hung.update(waiting)
         if self._in_order:
@@ -220,13 +220,13 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return RuntimeError(f"DataLoader timed out after {self._timeout} seconds\n{details}")
 
     def _give_up(self) -> None:
-        """Expect nothing more; workers that still run end by themselves, or when this does."""
+        """Expect no more answers. Running workers end by themselves, or with this iterator."""
         self._shutdown = True
         self._task_info.clear()
         self._group.stop()
 
     def _shutdown_workers(self) -> None:
-        """End all workers and wait for it."""
+        """End all workers, and wait until they have ended."""
         self._give_up()
         self._finalizer()
 

@@ -1,4 +1,4 @@
-"""Page-locked memory for accelerators, of which there are none here."""
+"""Pinning of memory for accelerators. There are none here."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def _pin(value: Any) -> Any:
 
 
 def pin_memory(data: Any, device: object = None) -> Any:
-    """Have what is in *data* pinned by its own ``pin_memory`` method.
+    """Pin the values in *data* that have a ``pin_memory`` method, by calling it.
 
     Args:
         data: Values, or mappings and sequences of them.
         device: Ignored.
 
     Raises:
-        RuntimeError: There is a tensor among them: no accelerator could use it.
+        RuntimeError: A value is a tensor, which no accelerator could use.
 
     Source:
         torch.utils.data._utils.pin_memory.pin_memory.

@@ -1,7 +1,7 @@
-"""What becomes of a worker process: how it ends, and where it was.
+"""Signals of worker processes: reports of crashes and hangs, and the end with the parent.
 
-The traceback of a worker that crashes, or does not answer, is written by its signal handlers into
-a small file without a name that its parent has open, whatever state its interpreter is in.
+When a worker crashes or does not answer, its signal handlers write the traceback to a small unnamed
+file that its parent has open. That works in any state of the interpreter.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _nameless_file() -> int:
 
 
 class Report:
-    """The file that a worker's signal handlers write to; it travels when its worker is started."""
+    """The file to which a worker's signal handlers write. It is sent to the worker at its start."""
 
     fd = -1
 
@@ -60,19 +60,19 @@ class Report:
         return _open_report, (DupFd(self.fd),)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # Bound now: at the end of the interpreter the names of modules are gone.
+        # Bound now, because the names of modules do not exist when the interpreter ends.
         if self.fd >= 0:
             close(self.fd)
             self.fd = -1
 
     def text(self) -> str:
-        """The traceback that is written there, as far as it is of the worker."""
+        """Return the traceback in the file, without the frames of the worker's parent."""
         return _of_worker(os.pread(self.fd, _MOST_BYTES, 0).decode("utf-8", "replace"))
 
     def ask(self, pid: int) -> str:
-        """Return where process *pid*, whose report this is, is at the moment; empty if unknown."""
+        """Return the present traceback of *pid*, the process of this report; empty: unknown."""
         os.ftruncate(self.fd, 0)
-        os.lseek(self.fd, 0, os.SEEK_SET)  # of both processes: they share the position
+        os.lseek(self.fd, 0, os.SEEK_SET)  # for both processes, which share the file position
         with contextlib.suppress(OSError):
             os.kill(pid, _DUMP_SIGNAL)
         deadline = time.monotonic() + _ANSWER_S
@@ -86,7 +86,7 @@ class Report:
 
 
 def _of_worker(trace: str) -> str:
-    """Leave out what lies below a worker: a forked one has the frames of its parent."""
+    """Remove the frames below the worker's own: a forked worker also has those of its parent."""
     kept = []
     is_below = False
     for line in trace.partition("\nExtension modules:")[0].splitlines():
@@ -99,19 +99,19 @@ def _of_worker(trace: str) -> str:
 
 
 def _open_report(duplicate: Any) -> Report:
-    """Return the report of the parent's descriptor; what a starting worker unpickles."""
+    """Return the report for the parent's descriptor. A starting worker unpickles this call."""
     return Report(duplicate.detach())
 
 
 def prepare_worker(report: Report, dies_with_parent: bool) -> None:
-    """Set this worker process's signals.
+    """Set up this worker process's signals.
 
     Args:
-        report: Gets the traceback when the process crashes, or is asked.
-        dies_with_parent: Have the kernel kill this process when its parent ends, even if it is
-            stopped or does not come back from a call.
+        report: Gets the traceback when the process crashes, or on request.
+        dies_with_parent: Let the kernel kill this process when its parent ends, even when it is
+            stopped or in a call that does not return.
     """
-    # What a forked worker has of its parent: handlers, and a descriptor that an event loop reads.
+    # A forked worker inherits signal handlers, and a descriptor that an event loop reads.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
     faulthandler.enable(report.fd, all_threads=True)
@@ -123,9 +123,9 @@ def prepare_worker(report: Report, dies_with_parent: bool) -> None:
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Have a process that is started in the block put SIGINT off until it is prepared.
+    """Delay SIGINT in a process that is started in the block, until it is prepared.
 
-    In this process too it comes when the block ends.
+    In this process, SIGINT is delayed until the block ends.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -135,9 +135,9 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def may_die_with_parent() -> bool:
-    """Whether a process that this thread starts may be killed by the kernel with its parent.
+    """Whether the kernel may be told to kill a process that this thread starts with its parent.
 
-    The kernel's parent of a process is a thread; only the main one lives as long as the process.
+    For the kernel, the parent is a thread. Only the main thread lives as long as the process.
     """
     return threading.current_thread() is threading.main_thread()
 
@@ -146,7 +146,7 @@ class ParentWatch:
     """Tells a worker whether the process that started it still runs.
 
     Args:
-        parent_pid: Whose child it is; 0: its fork server's.
+        parent_pid: Process id of the parent; 0: the parent is a fork server.
     """
 
     def __init__(self, parent_pid: int) -> None:
@@ -154,22 +154,22 @@ class ParentWatch:
         self._parent = process.parent_process()
 
     def is_alive(self) -> bool:
-        """Whether the parent runs; of a worker of a fork server, whether both run."""
+        """Whether the parent runs; for a worker of a fork server, whether both run."""
         if os.getppid() != self._parent_pid:
             return False
         return self._parent is None or self._parent.is_alive()
 
     def arm(self) -> None:
-        """Have the kernel kill this process when nobody has the parent's end of a pipe any more.
+        """Let the kernel kill this process when no process has the parent's end of a pipe any more.
 
-        To be called when the parent has written all to that pipe that it ever will. It works where
-        the signal of a parent's death does not: the kernel's parent may be a fork server, or a
-        thread that has ended.
+        Call it after the parent has written everything to that pipe. It also works where the
+        parent-death signal does not: for the kernel, the parent may be a fork server, or a thread
+        that has ended.
         """
         sentinel = getattr(self._parent, "sentinel", None)
         if sentinel is None:
             return
-        with contextlib.suppress(OSError):  # some sandboxes have none of this
+        with contextlib.suppress(OSError):  # some sandboxes do not support it
             fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
             fcntl.fcntl(sentinel, fcntl.F_SETSIG, signal.SIGKILL)
             flags = fcntl.fcntl(sentinel, fcntl.F_GETFL)
@@ -177,7 +177,7 @@ class ParentWatch:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether process *pid* is stopped by a signal, and will not act on any but SIGKILL."""
+    """Whether process *pid* is stopped, so that only SIGKILL and SIGCONT have an effect."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             return file.read().rpartition(")")[2].split()[0] == "T"

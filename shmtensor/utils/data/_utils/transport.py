@@ -1,8 +1,8 @@
-"""What a batch becomes on its way from a worker to the loader.
+"""Prepares a batch for its way from a worker to the loader.
 
-Its tensors go as handles of shared memory. A tensor in private memory is copied into a block of its
-own, which is used again for the next batches: what the dataset keeps stays where it is, as moving
-it would fill shared memory with the dataset bit by bit, once for each worker.
+Its tensors are sent as handles. A tensor in private memory is copied into its own block of shared
+memory, which is reused for later batches. It is not moved: the dataset may keep it, and moving
+would bit by bit fill shared memory with the dataset, once for each worker.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["packed", "packed_index"]
 
 
 class _TorchTensor:
-    """A torch tensor on its way."""
+    """A torch tensor to be sent."""
 
     def __init__(self, shared: Any, requires_grad: bool) -> None:
         self.shared = shared
@@ -29,7 +29,7 @@ class _TorchTensor:
 
 
 def _arrived(shared: Any, requires_grad: bool) -> Any:
-    """Return the torch tensor over the memory that came."""
+    """Return the torch tensor over the memory that was received."""
     return to_torch(shared).requires_grad_(requires_grad)
 
 
@@ -37,7 +37,7 @@ def _shared(tensor: Any) -> Any:
     if tensor.is_shared() or tensor.is_meta or tensor.numel() == 0:
         return tensor
     if tensor.requires_grad and not tensor.is_leaf:
-        return tensor  # the queue says why it refuses it
+        return tensor  # the queue raises the error
     copy = _C.empty_like(tensor.detach(), shared=True).copy_(tensor.detach())
     return copy.requires_grad_(tensor.requires_grad)
 
@@ -50,17 +50,17 @@ def _packed_leaf(value: Any) -> Any:
         return value
     is_plain = value.device.type == "cpu" and value.layout is torch.strided and value.is_leaf
     if not is_plain or value.is_conj() or value.is_neg() or value.is_quantized:
-        return value  # goes as torch sends it
+        return value  # torch's own reduction sends it
     return _TorchTensor(_shared(from_torch(value.detach())), value.requires_grad)
 
 
 def packed(batch: Any) -> Any:
-    """Return *batch* as it can be put into a queue."""
+    """Return *batch* in the form that is put into a queue."""
     return map_leaves(_packed_leaf, batch)
 
 
 def packed_index(index: Any) -> Any:
-    """Return what a sampler gave as it can be put into a queue."""
+    """Return a sampler's index in the form that is put into a queue."""
     if type(index) is int or (type(index) is list and all(type(i) is int for i in index)):
         return index
     return packed(index)

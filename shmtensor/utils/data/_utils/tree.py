@@ -1,4 +1,4 @@
-"""Containers of samples and batches: walking through them, and making others like them."""
+"""Walks through containers of samples and batches, and makes containers like them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["is_namedtuple", "is_sequence", "like_mapping", "like_sequence", "map
 
 
 def is_namedtuple(data: object) -> bool:
-    """Whether *data* is a tuple with names."""
+    """Whether *data* is a named tuple."""
     return isinstance(data, tuple) and hasattr(data, "_fields")
 
 
 def is_sequence(data: object) -> bool:
-    """Whether *data* holds elements in an order; text and bytes are values."""
+    """Whether *data* is a sequence of elements; strings and bytes count as values."""
     return isinstance(data, Sequence) and not isinstance(data, (str, bytes))
 
 
 def like_mapping(data: Any, values: dict[Any, Any]) -> Any:
-    """Return a mapping like *data* with *values* instead; a dict if its class cannot make one."""
+    """Return a mapping like *data* with new *values*; a dict if its class cannot make one."""
     try:
         if isinstance(data, MutableMapping):
-            # A copy: the class may have arguments of its own, or attributes.
+            # A copy, since the class may take other arguments or have attributes.
             clone = copy.copy(data)
             clone.update(values)
             return clone
@@ -33,7 +33,7 @@ def like_mapping(data: Any, values: dict[Any, Any]) -> Any:
 
 
 def like_sequence(data: Any, values: list[Any]) -> Any:
-    """Return a sequence like *data* with *values* instead; a list if its class cannot make one."""
+    """Return a sequence like *data* with new *values*; a list if its class cannot make one."""
     try:
         if isinstance(data, MutableSequence):
             clone = copy.copy(data)
@@ -46,9 +46,9 @@ def like_sequence(data: Any, values: list[Any]) -> Any:
 
 
 def map_leaves(function: Callable[[Any], Any], data: Any) -> Any:
-    """Replace every value in mappings and sequences by what *function* makes of it.
+    """Apply *function* to every value in mappings and sequences.
 
-    A container none of whose values is replaced stays the same object.
+    A container whose values all stay the same is returned itself.
     """
     if isinstance(data, Mapping):
         values = {key: map_leaves(function, value) for key, value in data.items()}

@@ -1,4 +1,4 @@
-"""What a worker process knows about itself."""
+"""The worker processes' information about themselves, and their seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MASK_32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class _RNG:
-    """Generators of a worker's own."""
+    """Generators that belong to a worker."""
 
     random_generator: random.Random
     torch_generator: Any
@@ -34,10 +34,10 @@ class WorkerInfo:
 
     Attributes:
         id: Its number, from 0 on.
-        num_workers: How many there are.
-        seed: Seed of `random`, of this package and of torch, if that is loaded, in this worker.
+        num_workers: Number of workers.
+        seed: Seed in this worker of `random`, of this package, and of torch if it is loaded.
         dataset: This process's copy of the dataset.
-        rng: None: a worker has the generators of its process.
+        rng: None: a worker uses the generators of its process.
         worker_method: How workers run.
 
     Source:
@@ -60,7 +60,7 @@ class _IterableDatasetStopIteration:
 
 
 def _generate_state(base_seed: int, worker_id: int) -> list[int]:
-    """Return what NumPy is seeded with in a worker: four 32-bit numbers, no two workers the same.
+    """Return the seed of NumPy in a worker: four 32-bit numbers, different for each worker.
 
     Source:
         torch's loaders; the numbers are those of `numpy.random.SeedSequence`.
@@ -74,13 +74,13 @@ _worker_info: WorkerInfo | None = None
 
 
 def set_worker_info(info: WorkerInfo | None) -> None:
-    """Say which worker this process is."""
+    """Set the information of this worker process."""
     global _worker_info
     _worker_info = info
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Return what this worker process is, or None in any other process.
+    """Return the information of this worker process; None in any other process.
 
     Source:
         torch.utils.data.get_worker_info.

@@ -1,4 +1,4 @@
-"""The worker processes of one loader: starting them, watching them, and ending them for certain."""
+"""Starts, watches and ends the worker processes of one loader."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _STEP_S = 0.05
 
 
 class WorkerGroup:
-    """Processes, and two queues for each: what it is to do, and what it has done.
+    """The worker processes, with two queues for each: one for tasks, one for results.
 
-    Queues are not shared between workers, so that none waits for another that is stopped.
+    Workers do not share queues, so no worker waits for another that is stopped.
 
     Attributes:
-        hung: Workers that are not worth waiting for when all are to end.
+        hung: Workers that are not waited for when all must end.
     """
 
     def __init__(self, context: Any, n_workers: int) -> None:
@@ -54,7 +54,7 @@ class WorkerGroup:
         """Start all workers, or none.
 
         Args:
-            **job: What `WorkerJob` has and this does not know.
+            **job: The fields of `WorkerJob` that the group does not set itself.
         """
         is_of_server = self._context.get_start_method() == "forkserver"
         whole = WorkerJob(
@@ -79,7 +79,7 @@ class WorkerGroup:
             name=f"DataLoader-worker-{i}",
             daemon=True,
         )
-        # Before it starts: an interrupt may come when it has just done so.
+        # Before the start: an interrupt may come right after it.
         self.processes.append(process)
         self._reports.append(report)
         try:
@@ -96,18 +96,18 @@ class WorkerGroup:
             raise
 
     def _launch(self, process: Any) -> None:
-        """Start a process so that an interrupt finds it able to say nothing of it."""
+        """Start a process so that an interrupt during its start prints no traceback."""
         method = self._context.get_start_method()
         if method == "forkserver":
-            process.start()  # a server that is started with it would keep what is blocked
+            process.start()  # a fork server that this starts would keep the signals blocked
             return
         if method == "spawn":
-            resource_tracker.getfd()  # starting that would end the blocking
+            resource_tracker.getfd()  # starting it later would unblock the signals
         with interrupts_blocked():
             process.start()
 
     def begin_epoch(self, epoch: int) -> None:
-        """Have the workers let go of other epochs' work and begin this one."""
+        """Let the workers drop the work of other epochs and begin this one."""
         self._control[0] = epoch
         for tasks in self.tasks:
             tasks.put(epoch)
@@ -115,13 +115,13 @@ class WorkerGroup:
     # --- watching -----------------------------------------------------------------------------
 
     def ended(self, workers: Iterable[int]) -> list[int]:
-        """Which of *workers* run no more."""
+        """Return those of *workers* that have ended."""
         by_sentinel = {self.processes[i].sentinel: i for i in workers}
         gone = connection.wait(list(by_sentinel), 0)
         return sorted(by_sentinel[sentinel] for sentinel in gone)  # type: ignore[index]
 
     def exit_report(self, i: int) -> str:
-        """Say how worker *i* has ended, with its traceback if it crashed."""
+        """Describe how worker *i* has ended, with its traceback if it crashed."""
         process = self.processes[i]
         process.join(1.0)
         text = describe_exit(process.pid, process.exitcode)
@@ -129,11 +129,11 @@ class WorkerGroup:
         return f"{text}\n{trace}" if trace else text
 
     def hang_report(self, i: int) -> str:
-        """Say where worker *i*, which does not answer, is."""
+        """Describe where worker *i* is, which does not answer."""
         pid = self.processes[i].pid
         if is_stopped(pid):
             return f"worker {i} (pid {pid}) is stopped by a signal"
-        if self._control[1 + i].item() == STARTING:  # to be asked would end it
+        if self._control[1 + i].item() == STARTING:  # the signal that asks would end it now
             return f"worker {i} (pid {pid}) is still starting"
         trace = self._reports[i].ask(pid)
         if not trace:
@@ -143,7 +143,7 @@ class WorkerGroup:
     # --- ending -------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Tell all workers to end, and do not wait for it."""
+        """Tell all workers to end, without waiting."""
         if self._is_stopped or os.getpid() != self._pid:
             return
         self._is_stopped = True
@@ -152,19 +152,19 @@ class WorkerGroup:
             self.dismiss(tasks)
 
     def dismiss(self, tasks: Any) -> None:
-        """Tell the worker of a queue to end when it has done what is in there."""
-        with contextlib.suppress(OSError):  # it is gone, and with it who could get
+        """Tell a queue's worker to end when it has done the tasks in the queue."""
+        with contextlib.suppress(OSError):  # the worker has ended, and nobody can get the message
             tasks.put(None)
-        # What found no room is of no use to anybody.
+        # Messages that wait for room are of no use any more.
         tasks.cancel_join_thread()
 
     def end(self) -> None:
-        """End all workers, by force if need be; nothing happens the second time.
+        """End all workers, by force if necessary. A second call does nothing.
 
-        They have some seconds to finish what they are at, unless they are stopped or known to hang.
+        Workers have some seconds to finish their tasks, unless they are stopped or known to hang.
         """
         if os.getpid() != self._pid:
-            return  # in a forked child, whose siblings these are
+            return  # in a forked child: the workers belong to its parent
         try:
             self.stop()
             self._wait(time.monotonic() + MP_STATUS_CHECK_INTERVAL, self.hung)
@@ -172,7 +172,7 @@ class WorkerGroup:
                 process.terminate()
             self._wait(time.monotonic() + _AFTER_SIGTERM_S, ())
         finally:
-            # Also when somebody interrupts the waiting.
+            # Also when a signal interrupts the waiting.
             running = self._running()
             for process in running:
                 process.kill()
@@ -188,7 +188,7 @@ class WorkerGroup:
         return [process for process in self.processes if process.is_alive()]
 
     def _wait(self, deadline: float, without: Iterable[int]) -> None:
-        """Wait for those that can end by themselves."""
+        """Wait for the workers that can end by themselves."""
         waiting = [p for i, p in enumerate(self.processes) if i not in without]
         while True:
             waiting = [p for p in waiting if p.is_alive() and not is_stopped(p.pid)]
@@ -199,8 +199,8 @@ class WorkerGroup:
 
 
 def _empty(tasks: Any) -> None:
-    """Take out what nobody will get: a thread may be waiting for room to put it in."""
+    """Empty a queue that nobody reads, because a thread may be waiting for room in it."""
     deadline = time.monotonic() + 1.0
     while tasks.qsize() and time.monotonic() < deadline:
-        with contextlib.suppress(Exception):  # Empty, or what an index raises
+        with contextlib.suppress(Exception):  # Empty, or what unpickling an index raises
             tasks.get_many(64, _STEP_S)

@@ -1,12 +1,12 @@
-"""What a worker process does: it fetches the batches it is told to, until it is told to end.
+"""The loop of a worker process: it fetches batches on request, until it is told to end.
 
-Messages to it are ``(epoch, number, index)``: fetch that batch; ``epoch``: another pass begins;
-None: end. It answers each of the first kind by ``(epoch, number, batch)``, in their order; a batch
-that failed is an `ExceptionWrapper`, the end of a stream an `_IterableDatasetStopIteration`.
+It receives ``(epoch, number, index)``: fetch that batch; ``epoch``: a new pass begins; None: end.
+It answers each of the first kind with ``(epoch, number, batch)``, in order. For a batch that failed
+it sends an `ExceptionWrapper`, and at the end of a stream an `_IterableDatasetStopIteration`.
 
-Beside the messages there is a tensor in shared memory, *control*. Its first number is the epoch of
-the loader: a worker lets go of what is of another, and ends when it is `STOP`, whatever messages
-there are. The other numbers say how far each worker has started: `STARTING`, `ANSWERS_SIGNALS`, or
+The tensor *control* in shared memory says more. Its first number is the loader's epoch: a worker
+drops requests of other epochs, and ends when the number is `STOP`, whatever messages there are. The
+other numbers say how far each worker has started: `STARTING`, `ANSWERS_SIGNALS` or
 `ENDS_WITH_PARENT`.
 """
 
@@ -54,7 +54,7 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class WorkerJob:
-    """What all workers of a loader are told when they start."""
+    """The arguments that all workers of a loader get at their start."""
 
     kind: int
     dataset: Any
@@ -65,12 +65,12 @@ class WorkerJob:
     init_fn: Callable[[int], object] | None
     num_workers: int
     control: Any
-    parent_pid: int  # 0: of a fork server, whatever it is
+    parent_pid: int  # 0: the parent is a fork server
     dies_with_parent: bool
 
 
 def _seed(base_seed: int, worker_id: int) -> int:
-    """Seed all generators of this process; returns the seed."""
+    """Seed all generators of this process, and return the seed."""
     seed = base_seed + worker_id
     random.seed(seed)
     _C.default_generator.manual_seed(seed)
@@ -87,11 +87,11 @@ class _Worker:
         self.results = results
         self.epoch = 0
         self.fetcher: Any = None
-        self.has_ended = False  # its stream
-        self.failure: ExceptionWrapper | None = None  # of its start; the answer to everything
+        self.has_ended = False  # the stream of this worker has ended
+        self.failure: ExceptionWrapper | None = None  # of the start; answers every request
 
     def begin(self) -> None:
-        """Seed, and call what the program wants called."""
+        """Seed the generators, and call the program's ``worker_init_fn``."""
         seed = _seed(self.job.base_seed, self.id)
         set_worker_info(WorkerInfo(self.id, self.job.num_workers, seed, self.job.dataset))
         prepare_torch(self.id, self.job.num_workers, seed, self.job.dataset)
@@ -102,11 +102,11 @@ class _Worker:
             self.failure = self._failed()
 
     def wanted(self) -> int:
-        """The epoch that the loader is in."""
+        """The loader's present epoch."""
         return int(self.job.control[0].item())
 
     def begin_epoch(self, epoch: int) -> None:
-        """Start over."""
+        """Begin a new pass."""
         self.epoch = epoch
         self.has_ended = False
         self.fetcher = None
@@ -118,7 +118,7 @@ class _Worker:
         if self.failure is not None:
             return self.failure
         try:
-            if self.fetcher is None:  # with what an iterator of the dataset's raises
+            if self.fetcher is None:  # in here, because the dataset's iterator may raise
                 job = self.job
                 self.fetcher = _DatasetKind.create_fetcher(
                     job.kind, job.dataset, job.auto_collation, job.collate_fn, job.drop_last
@@ -133,21 +133,21 @@ class _Worker:
             return self._failed()
 
     def answer(self, epoch: int, number: int, index: Any) -> None:
-        """Fetch a batch and put it into the queue, unless nobody wants it any more."""
+        """Fetch a batch and put it into the queue, unless its epoch is over."""
         if self.has_ended or epoch != self.epoch or epoch != self.wanted():
             return
         batch = self._fetched(index)
         try:
             self.results.put((epoch, number, batch))
-        except Exception:  # it cannot be pickled
+        except Exception:  # the batch cannot be pickled
             failure = batch if isinstance(batch, ExceptionWrapper) else self._failed()
             try:
                 self.results.put((epoch, number, failure))
-            except Exception:  # neither can its exception's class
+            except Exception:  # the exception's class cannot be pickled either
                 self.results.put((epoch, number, failure.of_type(RuntimeError)))
 
     def run(self, tasks: Any) -> None:
-        """Answer tasks until told to end, or the parent is gone."""
+        """Answer requests until told to end, or until the parent has ended."""
         parent = ParentWatch(self.job.parent_pid)
         is_armed = False
         while self.wanted() != STOP:
@@ -157,7 +157,7 @@ class _Worker:
                 if not parent.is_alive():
                     return
                 continue
-            if not is_armed:  # the parent has written what it had to: it puts tasks behind that
+            if not is_armed:  # the parent has written all to the pipe before it puts tasks
                 parent.arm()
                 is_armed = True
                 self.job.control[1 + self.id] = ENDS_WITH_PARENT
@@ -172,16 +172,16 @@ class _Worker:
 
 
 def _worker_loop(job: WorkerJob, worker_id: int, tasks: Any, results: Any, report: Report) -> None:
-    """Run a worker; the target of its process."""
+    """Run a worker. This is the target of its process."""
     try:
         prepare_worker(report, job.dies_with_parent)
         job.control[1 + worker_id] = ANSWERS_SIGNALS
         set_thread_name("shm_data_worker")
-        _C.set_num_threads(1)  # workers are what runs side by side
+        _C.set_num_threads(1)  # the workers themselves run in parallel
         worker = _Worker(job, worker_id, results)
         worker.begin()
         worker.run(tasks)
     except (KeyboardInterrupt, EOFError):
-        pass  # the user ended everything, or nobody is left who could ask for anything
+        pass  # the user ended the program, or the parent has ended
     finally:
         results.cancel_join_thread()
