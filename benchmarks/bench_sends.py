@@ -1,11 +1,11 @@
-"""Cost of sending tensors in every way there is, against torch's with the same strategy.
+"""Cost of sending tensors through every channel there is, against torch's with the same strategy.
 
 Run ``python benchmarks/bench_sends.py`` where torch is installed. Rows are start methods times
-strategies times ways (queue, simple queue, pipe, pool) times values. Each side is a process with a
-child of its own behind each way; it times itself, and the sides' samples alternate. One send is:
-put, open at the child, read an element of each tensor, drop them, and a short answer. A value that
-is not shared is made anew for each send, outside the time. All are wall times of two processes:
-compare ratios, and their geometric mean.
+strategies times channels (queue, simple queue, pipe, pool) times values. Each side is a process
+with a child of its own behind each channel; it times itself, and the sides' samples alternate. One
+send is: put, open at the child, read an element of each tensor, drop them, and a short answer. A
+value that is not shared is made anew for each send, outside the time. All are wall times of two
+processes: compare ratios, and their geometric mean.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GOAL = 0.07
 
 METHODS = ("fork", "spawn")
 STRATEGIES = ("file_descriptor", "file_system")
-WAYS = ("Queue", "SimpleQueue", "Pipe", "Pool")
+CHANNELS = ("Queue", "SimpleQueue", "Pipe", "Pool")
 
 
 @dataclass(frozen=True)
@@ -100,21 +100,21 @@ def _serve_queue(library: str, strategy: str, there: Any, back: Any) -> None:
 Sender = Callable[[Any], float]
 
 
-def _open_ways(context: Any, library: str, strategy: str) -> dict[str, tuple[Sender, Any]]:
-    """Return for each way how to send something, and what ends its child."""
-    ways: dict[str, tuple[Sender, Any]] = {}
+def _open_channels(context: Any, library: str, strategy: str) -> dict[str, tuple[Sender, Any]]:
+    """Return for each channel a function that sends something, and one that ends its child."""
+    channels: dict[str, tuple[Sender, Any]] = {}
     for kind in ("Queue", "SimpleQueue"):
         there, back = getattr(context, kind)(), getattr(context, kind)()
         context.Process(
             target=_serve_queue, args=(library, strategy, there, back), daemon=True
         ).start()
-        ways[kind] = _over_queues(there, back), lambda there=there: there.put(None)
+        channels[kind] = _over_queues(there, back), lambda there=there: there.put(None)
     end, other = context.Pipe()
     context.Process(target=_serve_pipe, args=(library, strategy, other), daemon=True).start()
-    ways["Pipe"] = _over_pipe(end), lambda: end.send(None)
+    channels["Pipe"] = _over_pipe(end), lambda: end.send(None)
     pool = context.Pool(1, _prepare, (library, strategy))
-    ways["Pool"] = (lambda item: pool.apply(read, (item,))), pool.terminate
-    return ways
+    channels["Pool"] = (lambda item: pool.apply(read, (item,))), pool.terminate
+    return channels
 
 
 def _over_queues(there: Any, back: Any) -> Sender:
@@ -152,11 +152,11 @@ def _drive(library: str, strategy: str, method: str, inbox: Any, outbox: Any) ->
     """Measure on request."""
     lib = _prepare(library, strategy)
     context = importlib.import_module(f"{library}.multiprocessing").get_context(method)
-    ways = _open_ways(context, library, strategy)
+    channels = _open_channels(context, library, strategy)
     while (order := inbox.get()) is not None:
-        way, value = order
-        outbox.put(_seconds(lib, ways[way][0], value))
-    for _, end in ways.values():
+        channel, value = order
+        outbox.put(_seconds(lib, channels[channel][0], value))
+    for _, end in channels.values():
         with suppress(OSError):
             end()
 
@@ -171,8 +171,8 @@ def _side(library: str, strategy: str, method: str) -> Iterator[Callable[[str, V
     process = context.Process(target=_drive, args=(library, strategy, method, inbox, outbox))
     process.start()
 
-    def measure(way: str, value: Value) -> float:
-        inbox.put((way, value))
+    def measure(channel: str, value: Value) -> float:
+        inbox.put((channel, value))
         return float(outbox.get()) * 1e9
 
     try:
@@ -189,18 +189,18 @@ def measure(strategy: str, method: str, samples: int) -> list[Result]:
         _side("shmtensor", strategy, method) as ours,
         _side("torch", strategy, method) as theirs,
     ):
-        for way in WAYS:
+        for channel in CHANNELS:
             for value in VALUES:
                 taken: tuple[list[float], list[float]] = ([], [])
                 for i in range(samples + 1):
                     for side, times in zip((ours, theirs), taken, strict=True):
-                        elapsed = side(way, value)
+                        elapsed = side(channel, value)
                         if i > 0:  # the first warms
                             times.append(elapsed)
                 (low, mid, high), (their_low, their_mid, their_high) = (
                     statistics.quantiles(times, n=4) for times in taken
                 )
-                name = f"{method}, {strategy}, {way}, {value.name}"
+                name = f"{method}, {strategy}, {channel}, {value.name}"
                 results.append(Result(name, mid, (low, high), their_mid, (their_low, their_high)))
     return results
 
@@ -218,7 +218,7 @@ def main() -> int:
             print_table(rows)
             print(flush=True)
             results += rows
-    for label in (*METHODS, *STRATEGIES, *WAYS, *(value.name for value in VALUES)):
+    for label in (*METHODS, *STRATEGIES, *CHANNELS, *(value.name for value in VALUES)):
         part = [r for r in results if label in r.name.split(", ")]
         print(f"{label:20} {geometric_mean(part):.3f}")
     mean = geometric_mean(results)

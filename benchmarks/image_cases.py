@@ -67,8 +67,8 @@ IMAGES: dict[str, Make] = {
     "avg_pool2d channels last": _nn("avg_pool2d", "last", 3, 2, 1),
     "max_pool1d strided": _nn("max_pool1d", "every second", 3, 2, 1),
     "avg_pool1d strided": _nn("avg_pool1d", "every second", 3, 2, 1),
-    "max_pool1d transposed": _nn("max_pool1d", "turned", 3, 2, 1),
-    "avg_pool1d transposed": _nn("avg_pool1d", "turned", 3, 2, 1),
+    "max_pool1d transposed": _nn("max_pool1d", "transposed", 3, 2, 1),
+    "avg_pool1d transposed": _nn("avg_pool1d", "transposed", 3, 2, 1),
     "conv2d 1x1 channels last": lambda lib, d: (
         lambda last=d["last"], w1=d["w1"]: lib.nn.functional.conv2d(last, w1)
     ),
@@ -106,7 +106,7 @@ def image_tensors(lib: Any, tensors: dict[str, Any]) -> None:
     """Add the views."""
     tensors["last"] = tensors["x"].contiguous(memory_format=lib.channels_last)
     tensors["every second"] = tensors["wide"][:, :, ::2]
-    tensors["turned"] = tensors["tall"].transpose(1, 2)
+    tensors["transposed"] = tensors["tall"].transpose(1, 2)
 
 
 FURTHER: dict[str, Make] = {

@@ -33,7 +33,7 @@ def arrays() -> dict[str, Any]:
         "wide": normal(600, 500),
         "tall": normal(500, 300),
         "p": rng.random((600, 500)).astype(np.float32),
-        "places": rng.integers(0, 500, (600, 500)),
+        "index": rng.integers(0, 500, (600, 500)),
         "set": rng.random((600, 500)) > 0.5,
         "row": normal(500),
         "signal": normal(64, 45, 63),
@@ -56,7 +56,7 @@ def _lstm(lib: Any, d: dict[str, Any]) -> Callable[[], object]:
 
 
 def _indexing(lib: Any, d: dict[str, Any]) -> dict[str, Callable[[], object]]:
-    x, k, rows, mask = d["wide"], d["places"], d["places"][:, 0], d["set"]
+    x, k, rows, mask = d["wide"], d["index"], d["index"][:, 0], d["set"]
     halves = x[:300], k[:300]
 
     def changed(change: Callable[[Any], object]) -> Callable[[], object]:

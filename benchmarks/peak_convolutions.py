@@ -57,7 +57,7 @@ def cases(lib: Any, d: dict[str, Any]) -> dict[str, Callable[[], object]]:
         "conv2d 1x1 stride 2": lambda: f.conv2d(planes, pointwise, stride=2),
         "conv2d of a crop": lambda: f.conv2d(wide[:, :, 8:-8, 8:-8], square, padding=1),
         "conv2d of some channels": lambda: f.conv2d(planes[:, ::2], halves, padding=1),
-        "conv2d of a turned image": lambda: f.conv2d(wide.mT, square, padding=1),
+        "conv2d of a transposed image": lambda: f.conv2d(wide.mT, square, padding=1),
         "conv1d 64": lambda: f.conv1d(sound, long, padding=32),
         "conv1d stride 16": lambda: f.conv1d(sound, long, stride=16),
         "conv1d same": lambda: f.conv1d(sound, long, padding="same"),

@@ -1,4 +1,4 @@
-"""Functions whose results depend on the data in number: nonzero, unique and their kin."""
+"""Functions whose results depend on the data in number: nonzero, unique and others."""
 
 from __future__ import annotations
 

@@ -134,12 +134,12 @@ def stft(
 
 
 def _overlap_add(pieces: Tensor, hop: int) -> Tensor:
-    """``(B, T, N)`` pieces summed at their places in ``(B, N + hop * (T - 1))``."""
+    """``(B, T, N)`` pieces summed at their positions in ``(B, N + hop * (T - 1))``."""
     n, t = pieces.shape[-1], pieces.shape[-2]
     starts = shmtensor.arange(t, device=pieces.device).unsqueeze(-1) * hop
-    places = (starts + shmtensor.arange(n, device=pieces.device)).reshape(-1)
+    index = (starts + shmtensor.arange(n, device=pieces.device)).reshape(-1)
     signal = pieces.new_zeros((pieces.shape[0], n + hop * (t - 1)))
-    return signal.index_add(1, places, pieces.reshape(pieces.shape[0], -1))
+    return signal.index_add(1, index, pieces.reshape(pieces.shape[0], -1))
 
 
 @checked
@@ -173,7 +173,7 @@ def istft(
         ``(L,)`` or ``(B, L)``.
 
     Raises:
-        RuntimeError: Sizes do not fit; the windows leave places uncovered.
+        RuntimeError: Sizes do not fit; the windows do not cover all samples.
 
     Source:
         Griffin and Lim, "Signal estimation from modified short-time Fourier transform", 1984.

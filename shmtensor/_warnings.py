@@ -8,7 +8,7 @@ import warnings
 
 from shmtensor import _C
 
-_told: set[str] = set()
+_shown: set[str] = set()
 _always = False
 
 
@@ -49,6 +49,6 @@ def level_outside() -> int:
 
 def warn_once(message: str, stacklevel: int = 2) -> None:
     """Warn the caller of the function that calls this, unless the process was told the same."""
-    if message not in _told or _always:
-        _told.add(message)
+    if message not in _shown or _always:
+        _shown.add(message)
         warnings.warn(message, UserWarning, stacklevel + 1)

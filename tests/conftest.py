@@ -51,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @dataclass(frozen=True)
-class Holdings:
+class HeldResources:
     """What this process holds at one moment."""
 
     blocks: int
@@ -59,7 +59,7 @@ class Holdings:
     shared_mappings: int
 
     @classmethod
-    def now(cls) -> Holdings:
+    def now(cls) -> HeldResources:
         """Collect garbage, then count."""
         from shmtensor import UntypedStorage, memory
         from shmtensor.storage import mapped
@@ -90,16 +90,16 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     from shmtensor._boundary import sharing
 
     sharing.join()
-    before = Holdings.now()
+    before = HeldResources.now()
     failed_before = request.session.testsfailed
     yield
     if request.session.testsfailed > failed_before:
         return  # a failure's traceback keeps its tensors
-    after = Holdings.now()
+    after = HeldResources.now()
     deadline = time.monotonic() + 10
     while after.shared_mappings > before.shared_mappings and time.monotonic() < deadline:
         time.sleep(0.1)  # cached files are unmapped after a second
-        after = Holdings.now()
+        after = HeldResources.now()
     new = {n: to for n, to in after.descriptors.items() if n not in before.descriptors}
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
     assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"

@@ -57,12 +57,12 @@ def make(
         span = st.rand(shape, dtype=st.float64) * (high - low) + low
         made = (span.floor() if not (kind.is_floating_point or kind.is_complex) else span).to(kind)
         if seed % 5 == 0 and made.numel() and layout != "expanded":
-            _put_extremes(made, seed)
+            _put_special_values(made, seed)
     made = _laid_out(made, layout)
     return made.detach().requires_grad_() if grad else made
 
 
-def _put_extremes(made: Any, seed: int) -> None:
+def _put_special_values(made: Any, seed: int) -> None:
     flat = made.view(-1)
     if made.dtype.is_floating_point or made.dtype.is_complex:
         info = st.finfo(made.dtype)

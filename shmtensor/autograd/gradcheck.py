@@ -67,8 +67,8 @@ def get_numerical_jacobian(
         columns: list[Any] = []
         for place in itertools.product(*map(range, x.shape)):
             real = _difference(function, inputs, data, place, eps)
-            turned = eps * 1j
-            imag = _difference(function, inputs, data, place, turned) if x.is_complex() else None
+            imaginary = eps * 1j
+            imag = _difference(function, inputs, data, place, imaginary) if x.is_complex() else None
             columns.append((real, imag))
         table.append(columns)
     return table

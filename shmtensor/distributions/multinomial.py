@@ -114,10 +114,10 @@ class Multinomial(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
-        log_ways = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
+        log_coefficient = (value.sum(-1) + 1).lgamma() - (value + 1).lgamma().sum(-1)
         # What never happens, and did not, has the probability 1.
         logits = logits.masked_fill((value == 0) & (logits == -shmtensor.inf), 0)
-        return log_ways + (logits * value).sum(-1)
+        return log_coefficient + (logits * value).sum(-1)
 
     def entropy(self) -> Tensor:
         n = shmtensor.tensor(self.total_count)

@@ -100,5 +100,5 @@ class VonMises(Distribution):
                 accepted = (c * (2 - c) - second > 0) | ((c / second).log() + 1 - c >= 0)
                 angle = shmtensor.where(accepted, (third - 0.5).sign() * proposed.acos(), angle)
                 done = done | accepted
-            turned = (angle + math.pi + self._loc) % (2 * math.pi) - math.pi
-            return turned.to(self.loc.dtype)
+            wrapped = (angle + math.pi + self._loc) % (2 * math.pi) - math.pi
+            return wrapped.to(self.loc.dtype)

@@ -374,8 +374,8 @@ def embedding_bag(
     values = weight.detach()[indices]
     is_max = (values == made.detach()[bags]) & is_counted.unsqueeze(1)
     rows = indices.unsqueeze(1).expand_as(values).where(is_max, -1)
-    places = bags.unsqueeze(1).expand_as(rows)
-    best = rows.new_full(made.shape, -1).scatter_reduce_(0, places, rows, "amax").clamp_min(0)
+    index = bags.unsqueeze(1).expand_as(rows)
+    best = rows.new_full(made.shape, -1).scatter_reduce_(0, index, rows, "amax").clamp_min(0)
     return made, bags, sizes, best
 
 

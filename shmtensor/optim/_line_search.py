@@ -90,7 +90,7 @@ def strong_wolfe(
     if not ends:
         ends = [start, point]
 
-    # Then narrow the interval. `low` and `high` are the places of its better and its worse end.
+    # Then narrow the interval. `low` and `high` are the positions of its better and its worse end.
     low, high = (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
     width = direction.abs().max()
     was_near_end = False

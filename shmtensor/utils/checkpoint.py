@@ -184,7 +184,7 @@ class _Frame:
                     return tensor
                 raise CheckpointError(
                     "torch.utils.checkpoint: trying to save more tensors during recomputation "
-                    f"than during the original forward pass.\n{self._told(kinds)}"
+                    f"than during the original forward pass.\n{self._hint(kinds)}"
                 )
             holder = self.holders[i]()
             if holder is not None:
@@ -207,17 +207,17 @@ class _Frame:
                 "torch.utils.checkpoint: A different number of tensors was saved during the "
                 "original forward and recomputation.\n"
                 f"Number of tensors saved during forward: {len(self.holders)}\n"
-                f"Number of tensors saved during recomputation: {len(kinds)}.\n{self._told(kinds)}"
+                f"Number of tensors saved during recomputation: {len(kinds)}.\n{self._hint(kinds)}"
             )
         if wrong:
             raise CheckpointError(
                 "torch.utils.checkpoint: Recomputed values for the following tensors have "
                 "different metadata than during the forward pass.\n"
                 + "\n".join(wrong)
-                + f"\n{self._told(kinds)}"
+                + f"\n{self._hint(kinds)}"
             )
 
-    def _told(self, kinds: list[tuple[Any, ...]]) -> str:
+    def _hint(self, kinds: list[tuple[Any, ...]]) -> str:
         if not (self.debug if _Settings.debug is None else _Settings.debug):
             return "debug=True shows what was saved."
         before = [h.kind if (h := ref()) else None for ref in self.holders]

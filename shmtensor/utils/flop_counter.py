@@ -152,8 +152,8 @@ def conv_flop_count(input: Sizes, weight: Sizes, output: Sizes, transposed: bool
     """Count a convolution: each element of the output, or of the input of a transposed one, takes
     a product with a filter.
     """
-    places = (input if transposed else output)[2:]
-    return 2 * input[0] * math.prod(places) * math.prod(weight)
+    positions = (input if transposed else output)[2:]
+    return 2 * input[0] * math.prod(positions) * math.prod(weight)
 
 
 @register_flop_formula(["conv1d", "conv2d", "conv3d"])

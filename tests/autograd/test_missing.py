@@ -10,7 +10,7 @@ import pytest
 import shmtensor as st
 
 X = st.tensor([0.5, 0.25, 0.75], dtype=st.float64)
-PLACES = st.tensor([0, 1])
+INDEX = st.tensor([0, 1])
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ PLACES = st.tensor([0, 1])
         ("floor_divide", lambda x: x // x),
         ("floor_divide", lambda x: 2 // x),
         ("floor_divide_", lambda x: (x * 1).floor_divide_(2)),
-        ("scatter", lambda x: x.scatter(0, PLACES, x, reduce="add")),
-        ("scatter", lambda x: x.scatter(0, PLACES, 2.0, reduce="multiply")),
-        ("scatter_", lambda x: (x * 1).scatter_(0, PLACES, x, reduce="add")),
+        ("scatter", lambda x: x.scatter(0, INDEX, x, reduce="add")),
+        ("scatter", lambda x: x.scatter(0, INDEX, 2.0, reduce="multiply")),
+        ("scatter_", lambda x: (x * 1).scatter_(0, INDEX, x, reduce="add")),
         ("bincount", lambda x: st.bincount(st.tensor([0, 1, 1]), x)),
         ("histogram", lambda x: st.histogram(x, 3).hist),
         ("histogram", lambda x: st.histogram(x, 3).bin_edges),

@@ -223,7 +223,7 @@ static void attach(void) {
   (void)shmt_service_status(service, &counters);
 }
 
-static void use_syncs(void) {
+static void use_named_locks(void) {
   uint32_t kind = below(2) == 0 ? SHMT_NAMED_LOCK_SEMAPHORE : SHMT_NAMED_LOCK_BARRIER, index = 0, slot = 0;
   uint32_t phase = 0, value = 0;
   uint64_t token = 0;
@@ -241,7 +241,7 @@ static void use_syncs(void) {
   }
 }
 
-static void observe(void) {
+static void inspect_session(void) {
   enum { MOST = 64 };
   static shmt_client_view clients[MOST];
   static shmt_block_view blocks[MOST];
@@ -297,7 +297,7 @@ static void fork_child(void) {
 static void step(void) {
   static void (*const steps[])(void) = {
       make_storage, make_storage, send_handle, send_handle, open_handle,     open_handle, put_message,
-      put_message,  get_message,  publish,     attach,      use_syncs,       observe,     use_descriptors,
+      put_message,  get_message,  publish,     attach,      use_named_locks,       inspect_session,     use_descriptors,
   };
   steps[below(sizeof steps / sizeof steps[0])]();
   shmt_error_clear();
@@ -315,7 +315,7 @@ static void start_client(void) {
   for (int i = 0; i < N_HANDLES; i++) send_handle();
   for (int i = 0; i < 8; i++) put_message();
   for (int i = 0; i < 3; i++) publish();
-  for (int i = 0; i < 4; i++) use_syncs();
+  for (int i = 0; i < 4; i++) use_named_locks();
   check(shmt__storage_create_shared(64, 0, &s) == SHMT_OK, "no storage");
 }
 

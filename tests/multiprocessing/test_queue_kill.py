@@ -98,7 +98,7 @@ def test_what_a_killed_sender_had_put_arrives(children: list[Any]) -> None:
     assert queue.empty()
 
 
-def test_places_that_a_killed_sender_kept_are_free_again(children: list[Any]) -> None:
+def test_room_that_a_killed_sender_reserved_is_free_again(children: list[Any]) -> None:
     queue = JoinableQueue(50, ctx=CONTEXT)
     sender = _start(children, queue_children.put_large_and_be_killed, queue, 50)
     sender.join(HANG_S)

@@ -345,7 +345,7 @@ def test_grid_sample_has_second_derivatives_of_one_argument(wanted: str) -> None
 
 
 @pytest.mark.parametrize("shape", [(2, 12, 3, 5), (1, 36, 4, 2), (3, 9, 1, 1)])
-def test_pixels_are_shuffled_as_they_lie(shape):
+def test_pixel_shuffle_keeps_channels_last(shape):
     r = 2 if shape[1] % 4 == 0 else 3
     x = image(*shape).detach()
     last = x.contiguous(memory_format=sh.channels_last)
@@ -371,7 +371,7 @@ def test_padding_of_channels_last_is_that_of_planes(dtype, pad, mode):
     assert sh.equal(padded[:, ::2], F.pad(last[:, ::2], pad, mode=mode))
 
 
-POOLS_OF_LINES = {
+POOLS_1D = {
     "max_pool1d": lambda x: F.max_pool1d(x, 3, 2, 1, return_indices=True),
     "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x, 4, return_indices=True),
     "avg_pool1d": lambda x: (F.avg_pool1d(x, 3, 2, 1),),
@@ -380,20 +380,20 @@ POOLS_OF_LINES = {
 }
 
 
-@pytest.mark.parametrize("name", POOLS_OF_LINES)
+@pytest.mark.parametrize("name", POOLS_1D)
 @pytest.mark.parametrize("shape", [(2, 16, 11), (3, 9, 30), (1, 2, 5), (4, 1, 6), (1, 8, 2)])
 @pytest.mark.parametrize("dtype", [sh.float32, sh.float64, sh.bfloat16])
-def test_lines_whose_channels_are_neighbours_are_pooled_as_others(dtype, shape, name):
+def test_pooling_1d_of_channels_last_sequences(dtype, shape, name):
     x = image(*shape).detach().to(dtype)
     turned = x.transpose(1, 2).contiguous().transpose(1, 2)
-    want, got = POOLS_OF_LINES[name](x), POOLS_OF_LINES[name](turned)
+    want, got = POOLS_1D[name](x), POOLS_1D[name](turned)
     for a, b in zip(want, got, strict=True):
         assert a.shape == b.shape
         close(b.double(), a.double().numpy(), 2.0**-7 if dtype is sh.bfloat16 else 1e-5)
     grads = []
     for t in (x, turned):
         leaf = t.detach().requires_grad_()
-        y = POOLS_OF_LINES[name](leaf)[0]
+        y = POOLS_1D[name](leaf)[0]
         (y * sh.arange(y.numel()).reshape(y.shape).to(dtype)).sum().backward()
         grads.append(leaf.grad)
     close(grads[1].double(), grads[0].double().numpy(), 2.0**-6 if dtype is sh.bfloat16 else 1e-5)

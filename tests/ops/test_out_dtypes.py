@@ -69,7 +69,7 @@ def test_eigenvalues_and_norms_want_their_own_dtype() -> None:
         T.linalg.vector_norm(_matrix().cfloat(), out=T.empty(0, dtype=T.complex64))
 
 
-def test_running_extremes_want_int64_for_the_indices() -> None:
+def test_cummax_wants_int64_for_the_indices() -> None:
     with pytest.raises(RuntimeError, match="expected scalar_type Long but found Float"):
         T.cummax(_matrix(), 0, out=(T.empty(0), T.empty(0)))
     with pytest.raises(RuntimeError, match="expected scalar_type Float but found Short"):

@@ -76,7 +76,7 @@ def test_masks_of_any_dtype(layout: str, dtype: st.dtype) -> None:
 
 @pytest.mark.parametrize("shape", SHAPES[2:])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_flat_places_of_any_layout(layout: str, shape: tuple[int, int], threads: int) -> None:
+def test_flat_indices_of_any_layout(layout: str, shape: tuple[int, int], threads: int) -> None:
     lay, n = LAYOUTS[layout], shape[0] * shape[1]
     x, index = numbers(*shape), st.arange(n).reshape(shape) * 31 % n - n // 2
     flat = x.reshape(-1)

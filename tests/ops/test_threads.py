@@ -16,7 +16,7 @@ import shmtensor
 
 _RNG = np.random.default_rng(3)
 _ROWS = _RNG.normal(size=(300, 400)).astype(np.float32)
-_PLACES = _RNG.integers(0, 40, (300, 400))
+_INDEX = _RNG.integers(0, 40, (300, 400))
 _LINE = _RNG.integers(0, 7, 300)
 _MASK = _RNG.random((5, 200, 150)) < 0.3
 _COUNTED = _RNG.integers(0, 900, 300_000)
@@ -48,8 +48,8 @@ def _put_columns() -> shmtensor.Tensor:
 def _scattered(add: bool) -> np.ndarray:
     result = _ROWS.copy()
     rows = np.arange(300)
-    for column, places in zip(_ROWS.T, _PLACES.T, strict=True):
-        result[rows, places] = result[rows, places] + column if add else column
+    for column, index in zip(_ROWS.T, _INDEX.T, strict=True):
+        result[rows, index] = result[rows, index] + column if add else column
     return result
 
 
@@ -60,11 +60,11 @@ _CASES: dict[str, tuple[Callable[[], shmtensor.Tensor], Callable[[], np.ndarray]
         lambda: _rows_in_turn(_ROWS.T, _LINE, _ROWS[:, :300].T).T,
     ),
     "scatter": (
-        lambda: tensor(_ROWS).scatter(1, tensor(_PLACES), tensor(_ROWS)),
+        lambda: tensor(_ROWS).scatter(1, tensor(_INDEX), tensor(_ROWS)),
         lambda: _scattered(add=False),
     ),
     "scatter_add": (
-        lambda: tensor(_ROWS).scatter_add(1, tensor(_PLACES), tensor(_ROWS)),
+        lambda: tensor(_ROWS).scatter_add(1, tensor(_INDEX), tensor(_ROWS)),
         lambda: _scattered(add=True),
     ),
     "nonzero": (lambda: tensor(_MASK).nonzero(), lambda: np.argwhere(_MASK)),
@@ -85,8 +85,8 @@ _CASES: dict[str, tuple[Callable[[], shmtensor.Tensor], Callable[[], np.ndarray]
         lambda: np.arange(5, 900_005, 3),
     ),
     "cumsum": (
-        lambda: tensor(_PLACES).cumsum(0),
-        lambda: np.cumsum(_PLACES, 0),
+        lambda: tensor(_INDEX).cumsum(0),
+        lambda: np.cumsum(_INDEX, 0),
     ),
     "searchsorted": (
         lambda: shmtensor.searchsorted(tensor(_BOUNDS), tensor(_SOUGHT), right=True),

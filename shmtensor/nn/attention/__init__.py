@@ -1,4 +1,4 @@
-"""Which ways of computing attention may be used.
+"""Which algorithms may compute attention.
 
 On the CPU there are two: in one pass over the keys ("flash"), and composed of products and a
 softmax ("math"). The kernel takes the faster one that fits; a context in which neither may be used
@@ -20,12 +20,12 @@ from shmtensor.nn.attention import bias as bias
 
 __all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
 
-#: Whether to warn where no fused way fits. Nothing reads it here.
+#: Whether to warn where no fused algorithm fits. Nothing reads it here.
 WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(enum.Enum):
-    """A way of computing attention."""
+    """An algorithm that computes attention."""
 
     ERROR = -1
     MATH = 0
@@ -45,15 +45,15 @@ _FLAGS = {
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """Return the ways that may be used now."""
-    return [way for way, flag in _FLAGS.items() if allowed[flag]]
+    """Return the algorithms that may be used now."""
+    return [backend for backend, flag in _FLAGS.items() if allowed[flag]]
 
 
 @contextlib.contextmanager
 def sdpa_kernel(
     backends: SDPBackend | Iterable[SDPBackend], set_priority: bool = False
 ) -> Iterator[None]:
-    """Let only these ways of computing attention be used in a block.
+    """Allow only these algorithms for attention in a block.
 
     Args:
         backends: One or several.
@@ -68,7 +68,7 @@ def sdpa_kernel(
         raise AssertionError(
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances"
         )
-    wanted = {_FLAGS.get(way) for way in backends}
+    wanted = {_FLAGS.get(backend) for backend in backends}
     before = dict(allowed)
     allowed.update({flag: flag in wanted for flag in allowed})
     try:

@@ -234,8 +234,8 @@ def flex_attention(
         _check_lengths(block_mask, q_len, kv_len)
         scores = scores.masked_fill(~_allowed(block_mask, shape), -math.inf)
     lse = scores.logsumexp(dim=-1, keepdim=True)
-    is_lonely = lse == -math.inf
-    weights = (scores - lse.masked_fill(is_lonely, 0.0)).exp()
+    is_masked_out = lse == -math.inf
+    weights = (scores - lse.masked_fill(is_masked_out, 0.0)).exp()
     result = shmtensor.matmul(weights, value.to(precise)).to(query.dtype)
     if return_lse:
         return result, lse.squeeze(-1)

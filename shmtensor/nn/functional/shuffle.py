@@ -20,9 +20,9 @@ def _has_channels_last(input: Tensor) -> bool:
     )
 
 
-def _copied(turned: Tensor, shape: list[int]) -> Tensor:
+def _copied(permuted: Tensor, shape: list[int]) -> Tensor:
     """A contiguous copy, of another shape: never a view of the input, as where nothing moves."""
-    return turned.clone(memory_format=shmtensor.contiguous_format).view(shape)
+    return permuted.clone(memory_format=shmtensor.contiguous_format).view(shape)
 
 
 @checked

@@ -133,8 +133,8 @@ class MultiheadAttention(Module):
         Returns:
             The query's shape, and ``(N, L, S)``, ``(N, H, L, S)`` or None.
         """
-        turned = self.batch_first and query.dim() == 3
-        if turned:
+        is_transposed = self.batch_first and query.dim() == 3
+        if is_transposed:
             if key is value:
                 first = query.transpose(0, 1)
                 second = first if query is key else key.transpose(0, 1)
@@ -166,4 +166,4 @@ class MultiheadAttention(Module):
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
         )
-        return (result.transpose(0, 1) if turned else result), weights
+        return (result.transpose(0, 1) if is_transposed else result), weights

@@ -304,8 +304,8 @@ class RandomUnstructured(_Amount):
         count = self._count(t.numel())
         mask = default_mask.clone(memory_format=_C.contiguous_format)
         if count:
-            places = _C.topk(_C.rand_like(t).view(-1), k=count).indices
-            mask.view(-1)[places] = 0
+            index = _C.topk(_C.rand_like(t).view(-1), k=count).indices
+            mask.view(-1)[index] = 0
         return mask
 
 
@@ -330,8 +330,8 @@ class L1Unstructured(_Amount):
         count = self._count(t.numel())
         mask = default_mask.clone(memory_format=_C.contiguous_format)
         if count:
-            places = _C.topk(_C.abs(t).view(-1), k=count, largest=False).indices
-            mask.view(-1)[places] = 0
+            index = _C.topk(_C.abs(t).view(-1), k=count, largest=False).indices
+            mask.view(-1)[index] = 0
         return mask
 
 

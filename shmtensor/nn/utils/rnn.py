@@ -131,8 +131,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """The permutation that undoes *permutation*, ``(N,)``, int64."""
     if permutation is None:
         return None
-    places = shmtensor.arange(permutation.numel())
-    return shmtensor.empty_like(permutation).scatter_(0, permutation, places)
+    positions = shmtensor.arange(permutation.numel())
+    return shmtensor.empty_like(permutation).scatter_(0, permutation, positions)
 
 
 def pack_padded_sequence(

@@ -95,10 +95,10 @@ class _Table:
     def _best(self, row: tuple[int, str, str], column: str) -> float:
         """The shortest time that a cell is compared with."""
         if self._colorize is Colorize.ROWWISE:
-            places = [(row, each) for each in self._columns]
+            cells = [(row, each) for each in self._columns]
         else:
-            places = [(each, column) for each in self._rows if each[0] == row[0]]
-        return min(self._cells[place].median for place in places if place in self._cells)
+            cells = [(each, column) for each in self._rows if each[0] == row[0]]
+        return min(self._cells[place].median for place in cells if place in self._cells)
 
     def _name(self, row: tuple[int, str, str]) -> str:
         env = f"({row[1]})" if len(self._envs) > 1 else ""

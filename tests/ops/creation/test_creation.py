@@ -222,7 +222,7 @@ def test_complex_from_parts() -> None:
     assert polar.item() == pytest.approx(2j, abs=1e-6)
 
 
-def test_grids() -> None:
+def test_meshgrid_and_cartesian_prod() -> None:
     x, y = st.meshgrid(st.arange(2), st.arange(3), indexing="ij")
     assert x.tolist() == [[0, 0, 0], [1, 1, 1]]
     assert y.tolist() == [[0, 1, 2], [0, 1, 2]]
@@ -302,7 +302,7 @@ def test_full_of_a_number_has_no_half_complex_and_no_unsigned_dtype() -> None:
         st.full((1,), 2**63)
 
 
-def test_grids_are_made_of_tensors_of_one_dtype_and_device() -> None:
+def test_meshgrid_wants_tensors_of_one_dtype_and_device() -> None:
     with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same dtype"):
         st.meshgrid(st.ones(2), st.ones(2).long(), indexing="ij")
     with pytest.raises(RuntimeError, match="meshgrid expects all tensors to have the same device"):

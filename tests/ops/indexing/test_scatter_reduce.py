@@ -213,7 +213,7 @@ def test_counts_at_limits() -> None:
 
 
 @pytest.mark.parametrize("include_self", [False, True])
-def test_complex_numbers_have_no_extremes(include_self: bool) -> None:
+def test_complex_numbers_have_no_amax(include_self: bool) -> None:
     x = st.ones(2, dtype=st.complex64)
     with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
         x.scatter_reduce(0, st.tensor([0]), x[:1], "amax", include_self=include_self)

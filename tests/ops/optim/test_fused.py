@@ -51,7 +51,7 @@ def _strided(values: Any, how: str) -> Any:
 @pytest.mark.parametrize("how", ["transposed", "with gaps", "channels-last"])
 @pytest.mark.parametrize("of", ["param", "grad", "both"])
 @pytest.mark.parametrize("case", _FUSED, ids=str)
-def test_places_in_memory_change_nothing(case: Case, how: str, of: str) -> None:
+def test_strides_change_nothing(case: Case, how: str, of: str) -> None:
     begin, rows = _random(3, 4, 5, 6), [_random(3, 4, 5, 6, seed=k) for k in (1, 2, 3)]
     plain = begin.clone()
     _run(case, [plain], [[row] for row in rows])

@@ -96,7 +96,7 @@ def test_floor_division_of_floats_is_pythons() -> None:
 
 
 @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
-def test_extremes_of_pairs_treat_nan_as_numpy(name: str) -> None:
+def test_maximum_and_minimum_treat_nan_as_numpy(name: str) -> None:
     a = np.array([1.0, np.nan, 2.0, np.nan, -0.5], np.float32)
     b = np.array([2.0, 1.0, np.nan, np.nan, -0.5], np.float32)
     check(getattr(shmtensor, name)(tensor(a), tensor(b)), getattr(np, name)(a, b))

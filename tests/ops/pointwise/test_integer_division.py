@@ -66,7 +66,7 @@ def test_all_pairs_near_the_limits(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", OPERATORS)
-def test_lengths_strides_and_places(name: str, dtype: str) -> None:
+def test_lengths_strides_and_offsets(name: str, dtype: str) -> None:
     run, reference = OPERATORS[name]
     found = (numbers(dtype) * 30)[:700]
     divisors = [n for n in found[::-1] if n != 0][:500]

@@ -176,7 +176,7 @@ def test_variance_of_complex_numbers() -> None:
     assert shmtensor.var(tensor(a), correction=0).item() == pytest.approx(np.var(a), rel=1e-12)
 
 
-def test_extremes_of_nan_are_nan_and_its_index() -> None:
+def test_max_and_min_of_nan_are_nan_and_its_index() -> None:
     a = shmtensor.tensor([[1.0, float("nan"), 3.0], [4.0, 5.0, 5.0]])
     top = a.max(1)
     assert np.isnan(top.values[0].item())
@@ -219,7 +219,7 @@ def test_empty_reductions_give_the_neutral_value(name: str) -> None:
     check(reduce(name, tensor(a), 0), want)
 
 
-def test_extremes_of_nothing_are_errors() -> None:
+def test_max_and_min_of_nothing_are_errors() -> None:
     empty = shmtensor.zeros(0, 3)
     with pytest.raises(
         RuntimeError,
@@ -310,7 +310,7 @@ def test_running_results_equal_numpy(name: str, dtype: str) -> None:
                 check(getattr(shmtensor, name)(t, axis), want, rtol=0.0 if whole else 1e-4)
 
 
-def test_running_extremes_give_the_last_of_equal_ones() -> None:
+def test_cummax_gives_the_last_of_equal_ones() -> None:
     got = shmtensor.cummax(shmtensor.tensor([1.0, 3.0, 2.0, 3.0, float("nan"), 5.0]), 0)
     assert got.indices.tolist() == [0, 1, 1, 3, 4, 4]
     assert got.values[3].item() == 3
@@ -380,7 +380,7 @@ def test_product_gradients_are_right_at_zeros(zeros: list[tuple[int, int]]) -> N
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int8", "int64", "bool"])
 @pytest.mark.parametrize("n", [16, 31, 100, 1000, 2047, 2049, 5000])
-def test_places_of_extremes_in_rows_of_one_stretch_and_of_several(dtype: str, n: int) -> None:
+def test_argmax_in_rows_of_one_run_and_of_several(dtype: str, n: int) -> None:
     """Equal extremes stand on both sides of where stretches meet; a NaN comes before everything."""
     kind = getattr(shmtensor, dtype)
     high = 1 if dtype == "bool" else 9

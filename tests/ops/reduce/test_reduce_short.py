@@ -31,7 +31,7 @@ def first_best(row: list[float], best: Callable[[list[float]], float]) -> int:
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "uint8", "int64"])
 @pytest.mark.parametrize("n", SHORT)
 @pytest.mark.parametrize("layout", ["rows", "columns", "apart"])
-def test_extremes(dtype: str, n: int, layout: str) -> None:
+def test_amax_and_amin(dtype: str, n: int, layout: str) -> None:
     rows = rows_of(n, getattr(shmtensor, dtype))
     x = shmtensor.tensor(rows, dtype=getattr(shmtensor, dtype))
     if layout == "columns":

@@ -44,7 +44,7 @@ def test_values(shape: tuple[int, ...], dim: int, keepdim: bool) -> None:
 
 @pytest.mark.parametrize(("shape", "dim"), LAYOUTS)
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places(shape: tuple[int, ...], dim: int, name: str) -> None:
+def test_indices_are_zero(shape: tuple[int, ...], dim: int, name: str) -> None:
     found = getattr(shmtensor, name)(shmtensor.tensor(VALUES).reshape(shape), dim=dim)
     assert found.dtype == shmtensor.int64
     assert found.numel() == 100

@@ -126,7 +126,7 @@ def _ldl_solve(ld: Any, pivots: Any, b: Any, *, hermitian: bool = False) -> Any:
     return np.linalg.solve(lower @ np.diag(np.diag(ld)) @ other, b)
 
 
-def _reflections(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
+def _householder_product(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
     """The product of I - tau v v^H over the columns v of the lower part of *a*."""
     made = np.eye(len(a), dtype=a.dtype)
     for k, factor in enumerate(tau):
@@ -136,11 +136,11 @@ def _reflections(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
 
 
 def _householder(a: Any, tau: Any) -> Any:
-    return _reflections(a, tau)[:, : a.shape[1]]
+    return _householder_product(a, tau)[:, : a.shape[1]]
 
 
 def _ormqr(a: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
-    q = _reflections(a, tau)
+    q = _householder_product(a, tau)
     q = adjoint(q) if transpose else q
     return q @ other if left else other @ q
 
@@ -323,7 +323,7 @@ def _check_qr(got: list[Any], a: Any, mode: str = "reduced") -> None:
 
 def _check_geqrf(got: list[Any], a: Any) -> None:
     packed, tau = got
-    q = _reflections(packed, tau)
+    q = _householder_product(packed, tau)
     _orthonormal(q, "Q is orthonormal")
     near(q @ np.triu(packed), a, "QR")
 

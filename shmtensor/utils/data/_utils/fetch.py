@@ -134,11 +134,11 @@ def _gathered_rows(dataset: Any, indices: Any) -> Any:
     n = len(dataset)
     if not -n <= min(indices) <= max(indices) < n:
         return None  # the dataset's own indexing raises the error
-    places = _C.tensor([i + n if i < 0 else i for i in indices])
+    index = _C.tensor([i + n if i < 0 else i for i in indices])
     batch = []
     for tensor in dataset.tensors:
         out = new_batch((len(indices), *tensor.shape[1:]), tensor.dtype)
-        batch.append(_C.index_select(tensor, 0, places, out=out))
+        batch.append(_C.index_select(tensor, 0, index, out=out))
     return batch
 
 

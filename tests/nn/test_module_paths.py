@@ -10,7 +10,7 @@ import pytest
 from shmtensor import nn
 
 #: Module -> its classes.
-PLACES = {
+CLASSES_BY_MODULE = {
     "nn.modules.activation": (
         "CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid "
         "LogSoftmax Mish MultiheadAttention PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax "
@@ -72,14 +72,14 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("module", PLACES)
+@pytest.mark.parametrize("module", CLASSES_BY_MODULE)
 def test_classes_are_where_torch_has_them(module: str) -> None:
     found = importlib.import_module(f"shmtensor.{module}")
-    for name in PLACES[module].split():
+    for name in CLASSES_BY_MODULE[module].split():
         assert getattr(found, name) is getattr(nn, name)
         assert getattr(nn, name).__module__ == f"shmtensor.{module}"
 
 
 def test_every_class_has_a_place() -> None:
-    named = {name for names in PLACES.values() for name in names.split()}
+    named = {name for names in CLASSES_BY_MODULE.values() for name in names.split()}
     assert {name for name, value in vars(nn).items() if inspect.isclass(value)} == named
