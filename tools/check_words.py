@@ -1,15 +1,17 @@
-"""C code speaks the field's words: identifiers that name a thing otherwise are findings.
+"""The tree speaks the field's words: names that call a thing otherwise are findings.
 
-``docs/glossary.md`` has the words of our own that stay. A part of an identifier (what stands
-between underscores) must not be one of ``WORDS``; each row says what the field calls it.
+``docs/glossary.md`` has the words of our own that stay. A part of a C identifier (what stands
+between underscores) must not be one of ``WORDS``; each row says what the field calls it. The words
+of ``PRIVATE`` must not occur in any file: not in names, comments, documents or file names.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
-from tree import c_files, main, rel
+from tree import ROOT, c_files, main, python_files, rel
 
 #: word: what the field says.
 WORDS = {
@@ -38,32 +40,53 @@ WORDS = {
     "pick": "gather",
     "picked": "gathered",
     "halves": "half, float16",
-    "twister": "mt19937",
     "lazy": "conj_neg",
     "formula": "scalar_expression",
     "formulas": "expressions",
     "ask": "request",
     "asker": "requester",
     "asking": "request",
-    "keeper": "arena_manager",
     "look": "sweep",
     "observe": "inspect",
-    "holdings": "held_blocks",
     "sync": "named_lock",
     "syncs": "named_locks",
     "windows": "pool_windows, im2col, window_functions",
+    "strangers": "unidentified connections",
+    "suspect": "recheck",
+    "doubt": "backoff",
+}
+#: Words that nothing here may use, and what the field says.
+PRIVATE = {
+    "keeper": "arena manager, owner",
+    "holdings": "held blocks, held resources",
+    "twister": "mt19937",
+    "door": "entry point, call form",
+    "doors": "entry points, call forms",
+    "crowd": "many processes, busy machine",
+    "crowded": "busy",
+    "ledger": "record of a client",
+    "ledgers": "records of clients",
+    "census": "count",
+    "epitaph": "exit record",
+    "riders": "passengers of another call; say what they are",
+    "whereabouts": "position, location",
+    "patients": "samples",
 }
 #: Identifiers that are right as they are: the field's own, or in the glossary.
 ALLOWED = re.compile(
     r"(?:.*choose_(?:\w+_)?algorithm.*|__builtin_choose_expr|reflection_pad.*|.*_reflection_pad.*"
     r"|fsync|msync|.*_async.*)"
 )
+#: This list, and the decision that tells of the old words.
+_SPEAKS_OF_THEM = {"tools/check_words.py", "docs/adr/0050-one-folder-for-each-family.md"}
+_FOLDERS = ("shmtensor", "tests", "benchmarks", "examples", "tools", "csrc")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _NOT_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+_PRIVATE = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(PRIVATE)})(?![A-Za-z])", re.I)
 
 
 def findings_of(text: str) -> Counter[str]:
-    """How often each identifier with such a word occurs in C text."""
+    """How often each identifier with a word of ``WORDS`` occurs in C text."""
     code = _NOT_CODE.sub(" ", text)
     found: Counter[str] = Counter()
     for name in _IDENTIFIER.findall(code):
@@ -74,8 +97,7 @@ def findings_of(text: str) -> Counter[str]:
     return found
 
 
-def check() -> list[str]:
-    """All findings."""
+def _check_c() -> list[str]:
     found = []
     for path in c_files(".c", ".h"):
         text = path.read_text()
@@ -88,6 +110,28 @@ def check() -> list[str]:
         if any(part in WORDS for part in stem.split("_")):
             found.append(f"{rel(path)}:1: the file's name")
     return found
+
+
+def _texts() -> list[Path]:
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "csrc").rglob("*.md")]
+    spec = (ROOT / "csrc").rglob("*.yaml")
+    return sorted({*documents, *spec, *c_files(".c", ".h"), *python_files(*_FOLDERS)})
+
+
+def _check_private() -> list[str]:
+    found = []
+    for path in _texts():
+        if rel(path) in _SPEAKS_OF_THEM:
+            continue
+        for number, line in enumerate([path.name, *path.read_text().splitlines()]):
+            for word in _PRIVATE.findall(line):
+                found.append(f"{rel(path)}:{number or 1}: {word}: {PRIVATE[word.lower()]}")
+    return found
+
+
+def check() -> list[str]:
+    """All findings."""
+    return _check_c() + _check_private()
 
 
 if __name__ == "__main__":

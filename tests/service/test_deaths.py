@@ -245,8 +245,8 @@ def test_default_service_starts_at_first_use_and_ends_when_unused(
     first = run(_DEFAULT, "no", env=env)
     manager = int(first.finish())
     _until(lambda: _is_gone(manager))
-    keeper = run(_DEFAULT, "persist", env=env)
-    manager = int(keeper.finish())
+    starter = run(_DEFAULT, "persist", env=env)
+    manager = int(starter.finish())
     user = run(
         "from shmtensor import service\n"
         "print(service.status().manager_pid, service.attach('x').tolist())\n"

@@ -26,7 +26,7 @@ def _mine(inspector: Inspector) -> dict[str, int]:
     return next(c for c in clients if c["pid"] == os.getpid())
 
 
-def test_census_counts_what_a_process_holds(inspector: Inspector) -> None:
+def test_count_is_of_what_a_process_holds(inspector: Inspector) -> None:
     before = _mine(inspector)
     kept = [T.zeros(1000, shared=True) for _ in range(3)]
     after = _mine(inspector)

@@ -15,10 +15,10 @@ typedef struct sweep {
   uint64_t idle_file_bytes;
 } sweep;
 
-typedef struct slab_census {
+typedef struct slab_counts {
   uint32_t used, free, cold;
   uint32_t youngest_ms; /* age of the block that became free last */
-} slab_census;
+} slab_counts;
 
 static uint32_t age_of(const sweep* l, const shmt__block* b) {
   /* The clock may wrap, and stamp_ms may be newer than the start of this sweep. */
@@ -26,8 +26,9 @@ static uint32_t age_of(const sweep* l, const shmt__block* b) {
   return age > 0 ? (uint32_t)age : 0;
 }
 
-static slab_census take_census(sweep* l, const shmt__slab_view* s) {
-  slab_census c = {.youngest_ms = UINT32_MAX};
+/* Free the blocks of a slab that nobody holds, and count its blocks by state. */
+static slab_counts reclaim_and_count(sweep* l, const shmt__slab_view* s) {
+  slab_counts c = {.youngest_ms = UINT32_MAX};
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     uint32_t block = s->first_block + i;
     const shmt__block* b = &l->k->map.blocks[block];
@@ -99,7 +100,7 @@ static void trim_small(sweep* l, const shmt__slab_view* s) {
 
 static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s) {
   bool is_orphan = s->owner == 0;
-  slab_census c = take_census(l, s);
+  slab_counts c = reclaim_and_count(l, s);
   if (c.free > 0 && shmt__is_paged(s->block_bytes)) {
     trim_paged(l, s, is_orphan);
   } else if (c.free > 0 && c.used == 0) {
@@ -108,7 +109,7 @@ static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s)
     else
       l->k->must_sweep_again = true;
   }
-  if (is_orphan && c.used == 0 && take_census(l, s).cold == s->n_blocks)
+  if (is_orphan && c.used == 0 && reclaim_and_count(l, s).cold == s->n_blocks)
     shmt__arena_manager_retire(l->k, index);
 }
 
