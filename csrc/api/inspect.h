@@ -27,9 +27,9 @@ typedef struct shmt_manager_view {
   uint64_t granted_bytes, resident_bytes;
 } shmt_manager_view;
 int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out);
-/* Have the manager sweep, and return idle memory to the kernel. Gives the bytes that the arena still occupies. */
+/* Let the manager sweep, and return idle memory to the kernel. *out: the bytes that the arena still occupies. */
 int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes);
-/* Have it end the leases of messages sent more than age_ms ago that nobody opened. */
+/* Let it end the leases of unopened messages that were sent more than age_ms ago. *out_n: how many. */
 int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n);
 
 typedef struct shmt_session_view {
@@ -42,9 +42,9 @@ typedef struct shmt_session_view {
   uint64_t n_stranded, stranded_bytes; /* blocks kept by these only */
   uint64_t n_queued, queued_bytes;   /* blocks kept by messages in queues */
   uint64_t n_slabs, n_orphan_slabs, granted_bytes;
-  uint64_t n_reclaimed;    /* times that blocks of the present slabs were given back */
+  uint64_t n_reclaimed;    /* how often blocks of the present slabs were freed */
   uint64_t resident_bytes; /* memory that the arena and the control file occupy */
-  char service[128];       /* its name, or its socket's path; "" of a session that is none */
+  char service[128];       /* a service's name, or its socket's path; "": not a service */
 } shmt_session_view;
 
 typedef struct shmt_client_view {
@@ -72,13 +72,13 @@ typedef struct shmt_block_view {
   uint32_t n_leases, n_holders; /* n_leases: of messages in pipes and sockets */
   uint32_t n_queued;           /* messages in queues that keep it */
   uint32_t is_queue;           /* it is a queue itself */
-  uint64_t sent_ms;  /* so long ago the last lease was taken; 0 when there is none */
+  uint64_t sent_ms;  /* since the last lease was taken; 0: there is none */
   uint64_t holds[72]; /* bit c: client c holds it */
   char site[56];     /* the end of "path:line" where it was made; "" unless that was traced */
 } shmt_block_view;
 
-/* Blocks in use, from number `first` on; returns how many were written. *next is where to go on,
- * 0 at the end. */
+/* Read the blocks in use, from number `first` on. Returns how many were written. *next: where to
+ * continue; 0: that was all. */
 uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next);
 typedef struct shmt_queue_view {
@@ -104,8 +104,8 @@ typedef struct shmt_name_view {
 
 /* The value of a published name of the service. False: it has none, or the session has no names. */
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out);
-/* The blocks of its storages; returns how many there are, of which at most `capacity` are written.
- * 0 when the version is gone meanwhile. */
+/* Read the blocks of its storages. Returns how many there are; at most `capacity` are written.
+ * 0: the version is no longer current. */
 uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* name, uint32_t* out,
                                    uint32_t capacity);
 

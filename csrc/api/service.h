@@ -55,8 +55,8 @@ typedef struct shmt_service_entry {
 
 /* Is the storage a block of this service, so that it can be published as it is? */
 int shmt_service_owns(shmt_service* v, const shmt_storage* s);
-/* Uninitialised bytes in its memory. *out is a new reference. Errors: SHMT_E_NOMEM (also: the
- * service's bound is reached), SHMT_E_MANAGER. */
+/* Make a storage of uninitialised bytes in the service. *out is a new reference. Errors: SHMT_E_NOMEM
+ * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
 /* Publish these storages, all of this service, under `name`, with a text that says what they are.
  * Errors: SHMT_E_VALUE (the name), SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_RUNTIME, SHMT_E_MANAGER. */
@@ -67,8 +67,8 @@ int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const*
 int shmt_service_unpublish(shmt_service* v, const char* name);
 /* The current value of a name, without a system call once joined. Errors: SHMT_E_KEY (it has none). */
 int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out);
-/* The entry at a position, and the next position to look at (0: that was the last one); name has
- * room for 128 bytes, empty: nothing there. */
+/* Read the entry at a position. *out_next: the next position; 0: this was the last one. name has room
+ * for 128 bytes; empty: there is no entry here. */
 int shmt_service_entry_at(shmt_service* v, uint32_t at, shmt_service_entry* out, char* name,
                          uint32_t* out_next);
 /* Wait until the name has a version above `version`. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER
@@ -77,7 +77,7 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
 
 typedef struct shmt_snapshot shmt_snapshot;
 
-/* Hold one whole version. mode: 0 read-write, 1 read-only, 2 copy-on-write.
+/* Attach the newest version and hold its blocks. mode: 0 read-write, 1 read-only, 2 copy-on-write.
  * Errors: SHMT_E_KEY, SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_MANAGER.
  * Ownership: *out is the caller's; shmt_snapshot_free. Storages taken from it outlive it. */
 int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out);
@@ -93,30 +93,30 @@ shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i);
 
 /* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties
  * (at most 232 and 48).
- * *out_token: says as which client this process is its user. Errors: SHMT_E_VALUE,
+ * *out_token: identifies the client as which this process opened it. Errors: SHMT_E_VALUE,
  * SHMT_E_RUNTIME, SHMT_E_MANAGER. */
 int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
                    uint32_t* out_index, uint64_t* out_token);
 /* Is this process still the client that opened it? Errors: SHMT_E_RUNTIME (it is not),
  * SHMT_E_MANAGER. */
 int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token);
-/* Take a permit of a semaphore. *out_slot: to give back. Errors: SHMT_E_TIMEOUT, SHMT_E_RUNTIME
+/* Take a permit of a semaphore. *out_slot: what to release. Errors: SHMT_E_TIMEOUT, SHMT_E_RUNTIME
  * (opened by another process: open it again), SHMT_E_MANAGER. */
 int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
                       uint32_t* out_slot);
-/* Errors: SHMT_E_RUNTIME (this process has not got the permit). */
+/* Release a permit. Errors: SHMT_E_RUNTIME (this process does not have the permit). */
 int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
 /* How many permits are free, or how many parties of a barrier are missing. */
 int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out);
 /* Arrive at a barrier. *out_slot and *out_phase: for shmt_barrier_wait. *out_last: 1 when this
- * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (every place is taken, by those who
- * are still leaving the phase before or by too many parties: arrive again). */
+ * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (all slots are taken, by parties that
+ * are still leaving the last phase, or by too many parties: arrive again). */
 int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_t* out_slot,
                         uint32_t* out_phase, int* out_last);
 /* Wait for the end of the phase. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER. */
 int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                       uint32_t phase, int timeout_ms);
-/* Take back an arrival. Returns 0 when the phase is over, so that the arrival counted. */
+/* Withdraw an arrival. Returns 0 when the phase is over, so that the arrival has counted. */
 int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
                           uint32_t phase);
 

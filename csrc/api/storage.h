@@ -1,6 +1,6 @@
 /* api/storage.h -- storages, private memory and its statistics, for the Python package.
  *
- * A storage travels as a pointer that carries one reference; shmt_storage_release gives it back.
+ * Functions that make a storage store a new reference in *out; shmt_storage_release releases it.
  * Functions that return int return a status (api/status.h).
  */
 #ifndef SHMT_API_STORAGE_H
@@ -10,21 +10,21 @@
 
 typedef struct shmt_storage shmt_storage;
 
-/* --- life --- */
+/* --- references, making storages --- */
 
 void shmt_storage_retain(shmt_storage* s);
 /* NULL is fine. */
 void shmt_storage_release(shmt_storage* s);
 
-/* Uninitialised (zeroed = 0) or zero bytes. Errors: SHMT_E_NOMEM. */
+/* Make a storage of uninitialised (zeroed = 0) or zero bytes. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);
-/* Without data. */
+/* Make a storage without data, for Meta tensors. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* A file's bytes from its start; flags: 1 shared, 2 writable, 4 create, 8 extend.
+/* Map the first nbytes of a file; flags: 1 shared, 2 writable, 4 create, 8 extend.
  * Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
 int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out);
 
-/* Bytes offset .. offset + nbytes of s as a storage of their own, which keeps s alive and pinned; not resizable.
+/* Make a storage of the bytes offset .. offset + nbytes of s. It keeps s alive and pinned, and cannot be resized.
  * Errors: SHMT_E_RUNTIME (range), SHMT_E_NOMEM. */
 int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, shmt_storage** out);
 
@@ -36,30 +36,30 @@ uint64_t shmt_storage_nbytes(const shmt_storage* s);
 uint32_t shmt_storage_flags(const shmt_storage* s);
 /* "default", "blob", "mapped_file", "managed". */
 const char* shmt_storage_allocator(const shmt_storage* s);
-/* One more or one fewer foreign view, which pins the address. */
+/* Add or remove an export (a NumPy array, DLPack or buffer), which pins the address. */
 void shmt_storage_pin(shmt_storage* s);
 void shmt_storage_unpin(shmt_storage* s);
 
 /* --- changing --- */
 
-/* Errors: SHMT_E_RUNTIME (not resizable, exports), SHMT_E_NOMEM. */
+/* Resize. Errors: SHMT_E_RUNTIME (not resizable, or exported), SHMT_E_NOMEM. */
 int shmt_storage_resize(shmt_storage* s, uint64_t nbytes);
 /* Copy nbytes between storages. Errors: SHMT_E_RUNTIME (ranges, read-only, meta). */
 int shmt_storage_copy(shmt_storage* dst, uint64_t dst_offset, const shmt_storage* src, uint64_t src_offset,
                       uint64_t nbytes);
 int shmt_storage_fill(shmt_storage* s, uint64_t offset, uint64_t nbytes, int byte);
-/* Reverse the bytes of each element of `width` bytes, in place. Errors: SHMT_E_VALUE (nbytes is no multiple). */
+/* Reverse the bytes of each element of `width` bytes. Errors: SHMT_E_VALUE (nbytes is not a multiple of width). */
 int shmt_storage_byteswap(shmt_storage* s, uint64_t width);
-/* Exactly nbytes at offset from or to a descriptor. Errors: SHMT_E_RUNTIME (end of file), SHMT_E_OS. */
+/* Read or write exactly nbytes at offset, from or to a descriptor. Errors: SHMT_E_RUNTIME (end of file), SHMT_E_OS. */
 int shmt_storage_read_fd(shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
 int shmt_storage_write_fd(const shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
 
 /* --- weak references --- */
 
 typedef struct shmt__storage_weak shmt__storage_weak;
-/* A reference that does not keep s alive. Errors: SHMT_E_NOMEM. */
+/* Make a reference that does not keep s alive; shmt_storage_weak_free frees it. Errors: SHMT_E_NOMEM. */
 int shmt_storage_weak_create(shmt_storage* s, shmt__storage_weak** out);
-/* A new reference to the storage, or NULL when it is gone. */
+/* A new reference to the storage, or NULL when it was destroyed. */
 shmt_storage* shmt_storage_weak_lock(shmt__storage_weak* weak);
 void shmt_storage_weak_free(shmt__storage_weak* weak);
 

@@ -1,4 +1,4 @@
-/* os/process_api.c -- what a process asks of the kernel for itself and its threads. */
+/* os/process_api.c -- settings of this process and its threads in the kernel; implements api/process.h. */
 #define _GNU_SOURCE
 #include "api/process.h"
 

@@ -29,7 +29,7 @@ static uint32_t find_free_entry(const shmt__manager* m, int32_t pid) {
   return n_unidentified < SHMT_MANAGER_UNIDENTIFIED ? entry : SHMT_MANAGER_CONNECTIONS;
 }
 
-/* No descriptor is left for a connection. Without this it would stay in the queue and wake us for ever. */
+/* No descriptor is left for a connection. Without this it would stay in the queue and wake us forever. */
 static void refuse_connection(shmt__manager* m) {
   shmt__os_close(m->spare);
   shmt__os_close(shmt__os_accept(m->listener));

@@ -31,8 +31,8 @@ uint32_t shmt__ring_try_lock(atomic_uint_least32_t* lock, unsigned owner, bool* 
 shmt__os_wait shmt__ring_lock_sleep(atomic_uint_least32_t* lock, uint64_t deadline_ns);
 /* The same for a process that has slept for the lock: the lock stays marked, as others may sleep for it too. */
 uint32_t shmt__ring_try_lock_contended(atomic_uint_least32_t* lock, unsigned owner, bool* was_dead);
-/* Unlock with the word that taking it gave. Does nothing when the manager has released the lock meanwhile, taking us for
- * dead. */
+/* Unlock with the word that taking it gave. Does nothing when the manager has released the lock meanwhile, because it
+ * regarded us as dead. */
 void shmt__ring_unlock(atomic_uint_least32_t* lock, uint32_t word);
 /* The word that the lock is taken with at the moment, without the sleepers' bit; 0: it is free. */
 uint32_t shmt__ring_lock_word(const atomic_uint_least32_t* lock);
