@@ -101,7 +101,7 @@ def seconds(text: str) -> float:
     """Parse a duration argument: seconds, zero or more."""
     value = float(text)
     if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is no duration in seconds")
+        raise argparse.ArgumentTypeError(f"{text} is not a duration in seconds")
     return value
 
 

@@ -134,7 +134,7 @@ class _Writer(_End):
         """Put an object.
 
         Raises:
-            BrokenPipeError: There is no room, and nobody is left who could get.
+            BrokenPipeError: There is no room, and no process is left that could make some.
         """
         self._check()
         self._ring.put(obj, None, False)

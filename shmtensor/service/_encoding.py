@@ -73,7 +73,7 @@ class _Writer:
             raise NotImplementedError("publish(): a meta tensor has no data to publish")
         if tensor.requires_grad and not tensor.is_leaf:
             raise RuntimeError(
-                "publish(): a tensor that requires grad and is no leaf; publish tensor.detach()"
+                "publish(): a tensor requires grad and is not a leaf; publish tensor.detach()"
             )
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
@@ -138,7 +138,7 @@ def encode(
 
     Raises:
         TypeError: *value* contains something else.
-        RuntimeError: A tensor requires grad and is no leaf.
+        RuntimeError: A tensor requires grad and is not a leaf.
     """
     writer = _Writer(owns, make)
     structure = writer.structure(value)

@@ -73,7 +73,7 @@ def rebuild(skeleton: str, state: Mapping[str, Tensor]) -> nn.Module:
         module = _Unpickler(io.BytesIO(base64.b64decode(skeleton)), state).load()
     except (AttributeError, ImportError) as error:
         raise RuntimeError(
-            f"attach_module(): this program has not got the module's class ({error}); make the "
+            f"attach_module(): this program does not have the module's class ({error}); make the "
             "module and pass it"
         ) from error
     if not isinstance(module, nn.Module):

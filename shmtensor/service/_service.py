@@ -320,7 +320,7 @@ class Service:
         """
         document, state, snapshot = self._open(name, mode)
         if not isinstance(state, (dict, OrderedDict)):
-            raise RuntimeError(f"attach_module(): {name!r} is no module")
+            raise RuntimeError(f"attach_module(): {name!r} is not a module")
         if module is not None:
             _modules.assign(module, state)
             return module

@@ -101,7 +101,7 @@ def test_class_that_the_reader_has_not(service: Service, run: type[programs.Prog
         service._name,
     )
     publisher.finish()
-    with pytest.raises(RuntimeError, match="has not got the module's class"):
+    with pytest.raises(RuntimeError, match="does not have the module's class"):
         service.attach_module("own")
 
 

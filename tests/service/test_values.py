@@ -153,7 +153,7 @@ def test_values_that_cannot_be_published(service: Service) -> None:
         service.publish("bad", {1, 2})
     with pytest.raises(TypeError, match="keys must be"):
         service.publish("bad", {(1,): 2})
-    with pytest.raises(RuntimeError, match="no leaf"):
+    with pytest.raises(RuntimeError, match="not a leaf"):
         service.publish("bad", T.ones(1, requires_grad=True) * 2)
     with pytest.raises(NotImplementedError, match="meta"):
         service.publish("bad", T.empty(1, device="meta"))

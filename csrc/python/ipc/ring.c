@@ -113,10 +113,10 @@ static PyObject* raise(shmt__ring_result result, PyObject* late) {
       break;
     case SHMT_RING_ALONE:
       if (late == shmt__py_full()) {
-        PyErr_SetString(PyExc_BrokenPipeError, "nobody is left who could get from the queue");
+        PyErr_SetString(PyExc_BrokenPipeError, "no process is left that could get from the queue");
         return NULL;
       }
-      PyErr_SetString(PyExc_EOFError, "nobody is left who could put into the queue");
+      PyErr_SetString(PyExc_EOFError, "no process is left that could put into the queue");
       return NULL;
     case SHMT_RING_FAILED:
       return shmt__py_raise(shmt_error_code());
