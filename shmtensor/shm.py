@@ -1,13 +1,13 @@
-"""Where shared memory is placed: huge pages and NUMA nodes.
+"""Places shared memory in huge pages and on NUMA nodes.
 
     with shm.arena(huge_pages=True, node=0) as placed:
         weights = shmtensor.empty(4096, 4096, shared=True)
     print(placed.report())
 
-Within the block, shared memory that this thread takes (factories with ``shared=True``,
-``share_memory_()``, tensors that a message moves) lies in slabs of its own with that placement.
-Tensors keep it when the block ends, whichever process uses them. What the kernel does not offer is
-left out, with a warning that says what and why.
+Within the block, the shared memory that this thread allocates (factories with ``shared=True``,
+``share_memory_()``, tensors that a message moves) lies in separate slabs with that placement.
+Tensors keep it after the block, whichever process uses them. What the kernel does not support is
+skipped, with a warning that says what and why.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def _reason(code: int) -> str:
 
 
 class Arena:
-    """A placement of shared memory, to be used in a ``with`` block; blocks may nest and repeat.
+    """A placement of shared memory for ``with`` blocks, which may nest and repeat.
 
-    Made by `arena`.
+    `arena` makes it.
 
     Attributes:
-        huge_pages: Whether the kernel was asked for huge pages and offers them.
-        nodes: NUMA nodes that were asked for and are used; empty for any.
-        missing: What was asked for and is not to be had, one sentence each.
+        huge_pages: Whether huge pages were requested and the kernel supports them.
+        nodes: The NUMA nodes that were requested and are used; empty: any node.
+        missing: What was requested and is not available, one sentence each.
     """
 
     def __init__(self, huge_pages: bool, mode: str, nodes: tuple[int, ...]) -> None:
@@ -89,7 +89,7 @@ class Arena:
         _sharing.use_placement(self._before.pop())
 
     def report(self) -> dict[str, object]:
-        """What is used, what is missing, and why memory was refused a placement, if it was."""
+        """Return what is used, what is missing, and why the kernel refused a placement, if it did."""
         huge_errno, numa_errno = _sharing.placement_refused(self._number)
         missing = list(self.missing)
         if huge_errno:
@@ -121,14 +121,14 @@ def arena(
     mode: Literal["bind", "preferred", "interleave"] = "bind",
     strict: bool = False,
 ) -> Arena:
-    """Choose where the shared memory of a ``with`` block lies.
+    """Choose the placement of the shared memory that a ``with`` block allocates.
 
     Args:
-        huge_pages: Ask for pages of 2 MiB where a block of memory covers them.
-        node: NUMA node, or several; None is the node of the thread that touches a page first.
-        mode: ``"bind"``: these nodes only, ``"preferred"``: this one first, ``"interleave"``: page
-            by page in turn.
-        strict: Raise instead of warning when something asked for is not to be had.
+        huge_pages: Request pages of 2 MiB where a block of memory covers whole ones.
+        node: One or several NUMA nodes; None: the node of the thread that first touches a page.
+        mode: ``"bind"``: only these nodes; ``"preferred"``: this node first; ``"interleave"``: the
+            nodes in turn, page by page.
+        strict: Raise instead of warning when something is not available.
 
     Returns:
         The placement; its `Arena.report` says what is used.
@@ -136,7 +136,7 @@ def arena(
     Raises:
         RuntimeError: *strict*, and something is missing; or the process uses more than seven
             different placements.
-        ValueError: A node or mode that cannot be.
+        ValueError: *node* or *mode* is invalid.
     """
     nodes = _nodes_of(node)
     if mode not in ("bind", "preferred", "interleave"):

@@ -1,4 +1,4 @@
-"""Observers of sessions: the tables of the control file as Python values."""
+"""Inspectors of sessions: the tables of the control file as Python values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BATCH = 1024
 
 
 def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Numbers as int, arrays of characters as str."""
+    """Return the fields of a C structure: numbers as int, arrays of characters as str."""
     fields = {}
     for name, field in ffi.typeof(struct).fields:
         if name not in skip:
@@ -24,15 +24,15 @@ def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
 
 
 class Inspector:
-    """A read-only look at one session; it joins nothing and stops nobody.
+    """Read-only access to one session. It does not join the session and stops no process.
 
     Args:
-        address: The manager's abstract socket without the ``@``.
-        session: Number of a session whose manager was killed, looked up at its members; used when
-            *address* is empty.
+        address: The manager's abstract socket without the ``@``, or its path.
+        session: The number of a session whose manager was killed; its files are opened through a
+            member. Used when *address* is empty.
 
     Raises:
-        ManagerError: Nobody listens there, somebody of another user does, or nobody has the files.
+        ManagerError: No manager of this user listens there, or no process has the files.
     """
 
     def __init__(self, address: str = "", session: int = 0) -> None:
@@ -45,11 +45,11 @@ class Inspector:
         self._clients = ffi.new("shmt_client_view[]", _MAX_CLIENTS)
 
     def close(self) -> None:
-        """Let go of the session's files; nothing else may be called afterwards."""
+        """Close the session's files. Nothing else may be called afterwards."""
         ffi.release(self._pointer)
 
     def manager(self) -> dict[str, int]:
-        """What the manager says of itself.
+        """Return the counters of the manager.
 
         Raises:
             ManagerError: It does not answer.
@@ -59,31 +59,31 @@ class Inspector:
         return _fields(out[0])
 
     def trim(self) -> int:
-        """Return idle memory to the kernel; gives the bytes the arena still occupies."""
+        """Return idle memory to the kernel. Returns the bytes that the arena still occupies."""
         out = ffi.new("uint64_t *")
         check(lib.shmt_inspector_trim(self._pointer, out))
         return int(out[0])
 
     def gc(self, age_ms: int) -> int:
-        """End leases of messages older than *age_ms* milliseconds; returns how many."""
+        """End the leases of messages older than *age_ms* milliseconds. Returns how many."""
         out = ffi.new("uint64_t *")
         check(lib.shmt_inspector_gc(self._pointer, age_ms, out))
         return int(out[0])
 
     def count(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Count: the session's fields, and those of each client."""
+        """Count the blocks; return the fields of the session, and those of each client."""
         session = ffi.new("shmt_session_view *")
         n = ffi.new("uint32_t *")
         check(lib.shmt_inspector_count(self._pointer, session, self._clients, _MAX_CLIENTS, n))
         return _fields(session[0]), [_fields(self._clients[i]) for i in range(n[0])]
 
     def queue(self, block: int) -> dict[str, int] | None:
-        """The fields of the queue in a block; None when there is none any more."""
+        """Return the fields of the queue in a block; None: there is none any more."""
         out = ffi.new("shmt_queue_view *")
         return _fields(out[0]) if lib.shmt_inspector_queue(self._pointer, block, out) else None
 
     def name(self, name: str) -> tuple[dict[str, int], tuple[int, ...]] | None:
-        """What a published name stands for: its fields, and the blocks of its storages."""
+        """Return the fields of a published name, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")
         if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
             return None
@@ -96,7 +96,7 @@ class Inspector:
             capacity = n
 
     def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...], str]]:
-        """The fields of each block in use, the numbers of its holders, and where it was made."""
+        """Iterate over the blocks in use: fields, client numbers of holders, where it was made."""
         rows = ffi.new("shmt_block_view[]", _BATCH)
         following = ffi.new("uint32_t *", 0)
         while True:

@@ -1,4 +1,4 @@
-"""What a process asks of the kernel for itself and its threads."""
+"""Settings of this process and its threads in the kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 def set_parent_death_signal(signal: int) -> None:
-    """Have the kernel send *signal* to this process when its parent ends; 0 for none.
+    """Let the kernel send *signal* to this process when its parent ends; 0: none.
 
     Raises:
         RuntimeError: There is no such signal.
@@ -24,10 +24,10 @@ def set_parent_death_signal(signal: int) -> None:
 
 
 def set_thread_name(name: str) -> None:
-    """Name the calling thread, as ``top`` and debuggers show it.
+    """Set the name of the calling thread, which ``top`` and debuggers show.
 
     Args:
-        name: What is longer than 15 bytes is cut.
+        name: The name; it is cut to 15 bytes.
 
     Raises:
         ValueError: *name* contains a zero byte.
@@ -46,5 +46,5 @@ def get_thread_name() -> str:
 
 
 def memory_fence() -> None:
-    """Let no read or write of shared memory move from one side of the call to the other."""
+    """Prevent reads and writes of shared memory from being reordered across this call."""
     lib.shmt_memory_fence()

@@ -1,7 +1,7 @@
-"""Services: named values, locks and barriers of unrelated processes.
+"""Services: named values, locks and barriers for unrelated processes.
 
-Waits here are slices: `wait_newer`, `acquire` and the barrier's functions return after at most
-`SLICE_MS`, so that signal handlers run in between.
+`wait_newer`, `acquire` and the barrier's functions wait at most `SLICE_MS`, so that signal handlers
+run between two calls.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _TIMEOUT = next(status for status, row in STATUSES.items() if row[1] is TimeoutE
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name stands for at one moment.
+    """The facts of a name at one moment.
 
     Attributes:
-        version: Grows with each publication of the name.
-        nbytes: Of all its storages together.
+        version: Number of the version; it grows with each publication of the name.
+        nbytes: Bytes of all its storages together.
         age_s: Seconds since it was published.
-        uid: User of the publisher.
-        pid: Process of the publisher.
+        uid: User id of the publisher.
+        pid: Process id of the publisher.
         persists: Whether the name outlives its publisher.
     """
 
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Counters:
-    """A service at one moment; 0 as a limit means there is none."""
+    """The counters of a service at one moment. A limit of 0 means that there is none."""
 
     manager_pid: int
     n_clients: int
@@ -61,12 +61,12 @@ def _entry(c: Any) -> Entry:
 
 
 class Snapshot:
-    """One whole version of a name, held.
+    """One version of a name, whose blocks are held.
 
     Attributes:
-        entry: What it is.
-        text: What the publisher said of its structure.
-        storages: C addresses, each carrying a reference that the taker owns.
+        entry: The facts of the version.
+        text: The publisher's description of the structure.
+        storages: C addresses of the storages; the receiver owns one reference of each.
     """
 
     def __init__(self, pointer: Any) -> None:
@@ -82,7 +82,7 @@ class Snapshot:
 
 
 class Handle:
-    """A service by its name; nothing is joined before it is needed."""
+    """A service by its name. It is joined when it is first needed."""
 
     def __init__(self, name: str, path: str | None, owner: int, may_start: bool) -> None:
         out = ffi.new("shmt_service **")
@@ -91,11 +91,11 @@ class Handle:
         self._pointer = ffi.gc(out[0], lib.shmt_service_free)
 
     def join(self, writing: bool) -> None:
-        """Join now."""
+        """Join the service now."""
         check(lib.shmt_service_join(self._pointer, writing))
 
     def serve(self, limit_bytes: int, client_limit_bytes: int, gid: int) -> None:
-        """Become the service's manager; returns only by raising."""
+        """Become the service's manager. Returns only by raising an error."""
         how = ffi.new("shmt_service_options *", (limit_bytes, client_limit_bytes, gid))
         check(lib.shmt_service_serve(self._pointer, how))
 
@@ -113,13 +113,13 @@ class Handle:
         return bool(lib.shmt_service_owns(self._pointer, pointer_to("shmt_storage *", storage)))
 
     def new_storage(self, nbytes: int) -> int:
-        """Return the address of uninitialised bytes there, carrying a reference."""
+        """Make a storage of uninitialised bytes; return its address with a new reference."""
         out = ffi.new("shmt_storage **")
         check(lib.shmt_service_new_storage(self._pointer, nbytes, out))
         return address_of(out[0])
 
     def publish(self, name: str, storages: list[int], text: bytes, persist: bool) -> int:
-        """Let the name stand for storages of the service; returns the version."""
+        """Publish storages of the service under the name. Returns the version."""
         out = ffi.new("uint64_t *")
         pointers = ffi.new("shmt_storage *[]", [pointer_to("shmt_storage *", s) for s in storages])
         check(
@@ -137,17 +137,17 @@ class Handle:
         return int(out[0])
 
     def unpublish(self, name: str) -> None:
-        """Let the name stand for nothing."""
+        """Remove the value of the name."""
         check(lib.shmt_service_unpublish(self._pointer, name.encode()))
 
     def look(self, name: str) -> Entry:
-        """Return what the name stands for."""
+        """Return the facts of the name."""
         out = ffi.new("shmt_service_entry *")
         check(lib.shmt_service_find(self._pointer, name.encode(), out))
         return _entry(out)
 
     def entries(self) -> dict[str, Entry]:
-        """Return all names."""
+        """Return the facts of all names."""
         found: dict[str, Entry] = {}
         out = ffi.new("shmt_service_entry *")
         name = ffi.new("char[]", 128)
@@ -160,11 +160,11 @@ class Handle:
                 return found
 
     def wait_newer(self, name: str, version: int, timeout_ms: int) -> bool:
-        """Wait for a version above *version*; False when none came."""
+        """Wait for a version above *version*. False: none was published in time."""
         return _waited(lib.shmt_service_wait(self._pointer, name.encode(), version, timeout_ms))
 
     def snapshot(self, name: str, mode: str) -> Snapshot:
-        """Hold a whole version."""
+        """Attach the newest version and hold its blocks."""
         out = ffi.new("shmt_snapshot **")
         check(lib.shmt_snapshot_open(self._pointer, name.encode(), MODES.index(mode), out))
         return Snapshot(out[0])
@@ -172,7 +172,7 @@ class Handle:
     # --- locks, semaphores, barriers ----------------------------------------------------------
 
     def open_lock(self, name: str, kind: int, n: int) -> tuple[int, int]:
-        """Return the index of a semaphore (kind 1) or barrier (2), and what says who opened it."""
+        """Return the index of a semaphore (kind 1) or barrier (2), and a token of the opener."""
         index, token = ffi.new("uint32_t *"), ffi.new("uint64_t *")
         check(lib.shmt_named_lock_open(self._pointer, name.encode(), kind, n, index, token))
         return int(index[0]), int(token[0])
@@ -182,34 +182,34 @@ class Handle:
         check(lib.shmt_named_lock_check(self._pointer, *lock))
 
     def acquire(self, lock: tuple[int, int], timeout_ms: int) -> int | None:
-        """Return the permit that was taken, or None."""
+        """Take a permit. Returns its slot, or None."""
         slot = ffi.new("uint32_t *")
         taken = _waited(lib.shmt_named_lock_acquire(self._pointer, *lock, timeout_ms, slot))
         return int(slot[0]) if taken else None
 
     def release(self, lock: tuple[int, int], slot: int) -> None:
-        """Give a permit back."""
+        """Release a permit."""
         check(lib.shmt_named_lock_release(self._pointer, *lock, slot))
 
     def value(self, lock: tuple[int, int]) -> int:
-        """Return the permits that nobody has, or the parties that are missing."""
+        """Return how many permits are free, or how many parties are missing."""
         out = ffi.new("uint32_t *")
         check(lib.shmt_named_lock_value(self._pointer, lock[0], out))
         return int(out[0])
 
     def arrive(self, lock: tuple[int, int]) -> tuple[int, int, bool] | None:
-        """Return place, phase and whether this was the last one; None: no place at the moment."""
+        """Arrive. Returns slot, phase and whether it was the last party; None: no slot is free."""
         slot, phase, last = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("int *")
         if not _waited(lib.shmt_barrier_arrive(self._pointer, *lock, slot, phase, last)):
             return None
         return int(slot[0]), int(phase[0]), bool(last[0])
 
     def wait_phase(self, lock: tuple[int, int], slot: int, phase: int, timeout_ms: int) -> bool:
-        """Whether the phase ended."""
+        """Whether the phase has ended."""
         return _waited(lib.shmt_barrier_wait(self._pointer, *lock, slot, phase, timeout_ms))
 
     def withdraw(self, lock: tuple[int, int], slot: int, phase: int) -> bool:
-        """Take back an arrival; False when the phase is over."""
+        """Withdraw an arrival. False: the phase is over."""
         return bool(lib.shmt_barrier_withdraw(self._pointer, *lock, slot, phase))
 
 

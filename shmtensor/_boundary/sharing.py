@@ -1,8 +1,8 @@
-"""The shared memory of the session: joining it, and storages in it.
+"""Sessions of shared memory: joining one, and storages in it.
 
-A session is named in the environment (``SHMTENSOR_MANAGER``), which is set when this module is
-first imported, so that children of every start method find the same one. Nothing is started
-before somebody shares. Storages go by their C address; where one is returned it carries a
+The environment variable ``SHMTENSOR_MANAGER`` names the session. It is set when this module is
+first imported, so that children of every start method find the same session. Nothing is started
+before a storage is shared. Storages are passed by their C address; a returned address carries a new
 reference.
 """
 
@@ -77,14 +77,14 @@ def session_name() -> str:
 
 
 def adopt_session(name: str) -> None:
-    """Be of the session *name* from now on; what is shared already stays where it is."""
+    """Use the session *name* from now on. Storages that are shared already stay where they are."""
     if os.environ.get(_MANAGER) != name:
         os.environ[_MANAGER] = name
         _configure()
 
 
 def join() -> None:
-    """Join the session now, starting its manager if need be; happens by itself at the first share.
+    """Join the session now, and start its manager if necessary. The first share does so itself.
 
     Raises:
         ManagerError: The manager cannot be started or reached.
@@ -93,12 +93,12 @@ def join() -> None:
 
 
 def set_label(label: str) -> None:
-    """Say what this process is, for the tools: at most 35 bytes of UTF-8, the rest is cut."""
+    """Set the label that the tools show for this process; it is cut to 35 bytes of UTF-8."""
     lib.shmt_sharing_set_label(label.encode("utf-8", "replace").replace(b"\0", b"?"))
 
 
 def set_strategy(name: str) -> None:
-    """Choose what new shared storages are made of; children of this process inherit the choice."""
+    """Choose how new shared storages are made. Children of this process inherit the choice."""
     lib.shmt_sharing_set_strategy(STRATEGIES.index(name))
     os.environ[_STRATEGY] = name
 
@@ -114,7 +114,7 @@ def is_shared(address: int) -> bool:
 
 
 def share_storage(address: int) -> None:
-    """Move a storage's bytes into shared memory; nothing happens when they are there.
+    """Move a storage's bytes into shared memory. Does nothing when they are there already.
 
     Raises:
         BufferError: NumPy arrays or other buffers show the private memory.
@@ -126,7 +126,7 @@ def share_storage(address: int) -> None:
 
 
 def new_shared(nbytes: int) -> int:
-    """Make a storage of *nbytes* zero bytes that is shared from birth.
+    """Make a shared storage of *nbytes* zero bytes.
 
     Raises:
         MemoryError: There is not enough shared memory; the text names the bytes.
@@ -142,7 +142,7 @@ def new_shared(nbytes: int) -> int:
 def export_filename(address: int) -> tuple[bytes, bytes, int]:
     """Share the storage and return the manager's socket, a handle and the size in bytes.
 
-    The handle keeps nothing alive: somebody must hold the storage until it is opened.
+    The handle keeps nothing alive. A process must hold the storage until the handle is opened.
     """
     pointer = _pointer(address)
     manager = ffi.new("char[]", 64)
@@ -152,10 +152,10 @@ def export_filename(address: int) -> tuple[bytes, bytes, int]:
 
 
 def import_filename(manager: bytes, handle: bytes, nbytes: int) -> int:
-    """Open what `export_filename` of any process returned.
+    """Open what `export_filename` returned in any process.
 
     Raises:
-        HandleError: The name is forged, or its block is gone.
+        HandleError: The name is forged, or its block was freed.
     """
     out = ffi.new("shmt_storage **")
     if isinstance(manager, str):
@@ -169,10 +169,10 @@ def import_filename(manager: bytes, handle: bytes, nbytes: int) -> int:
 
 
 def export_fd(address: int) -> tuple[int, int]:
-    """Share the storage and return a descriptor, the caller's to close, and the size in bytes.
+    """Share the storage; return a descriptor, which the caller closes, and the size in bytes.
 
-    A private storage becomes a memory file of its own. One that is in the session's arena already
-    keeps its memory: the descriptor is the arena, its file position the storage's first byte.
+    A private storage becomes a memory file of its own. A storage that is in the arena already keeps
+    its memory: then the descriptor is of the arena, with the file position at the first byte.
     """
     out = ffi.new("int *")
     pointer = _pointer(address)
@@ -181,10 +181,10 @@ def export_fd(address: int) -> tuple[int, int]:
 
 
 def import_fd(fd: int, nbytes: int) -> int:
-    """Open a descriptor of `export_fd`, which stays the caller's.
+    """Open a descriptor from `export_fd`. The caller still closes it.
 
     Raises:
-        HandleError: It is no sealed memory file of this user of at least *nbytes*.
+        HandleError: It is not a sealed memory file of this user with at least *nbytes*.
     """
     out = ffi.new("shmt_storage **")
     if not 0 <= nbytes < 1 << 63:
@@ -198,7 +198,7 @@ def in_mode(address: int, mode: int) -> int:
 
     Raises:
         RuntimeError: The storage is not in shared memory of a session.
-        ManagerError: The manager does not give the memory in that mode.
+        ManagerError: The manager does not provide the memory in that mode.
     """
     out = ffi.new("shmt_storage **")
     check(lib.shmt_storage_in_mode(_pointer(address), mode, out))
@@ -227,12 +227,12 @@ def open_placement(huge: bool, numa: int, nodes: int) -> int:
     """Return the number of a placement; see `shmtensor.shm.arena`.
 
     Args:
-        huge: Ask for pages of 2 MiB.
+        huge: Request pages of 2 MiB.
         numa: 0 any node, 1 only *nodes*, 2 that node first, 3 *nodes* in turn.
         nodes: Bit n stands for node n.
 
     Raises:
-        RuntimeError: This process has used too many different ones.
+        RuntimeError: This process has used too many different placements.
     """
     out = ffi.new("uint32_t *")
     check(lib.shmt_placement_open(huge, numa, nodes, out))
@@ -240,19 +240,19 @@ def open_placement(huge: bool, numa: int, nodes: int) -> int:
 
 
 def use_placement(placement: int) -> int:
-    """Have this thread's shared memory go to *placement* from now on; returns what it was."""
+    """Use *placement* for this thread's shared memory from now on. Returns the one before."""
     return int(lib.shmt_placement_use(placement))
 
 
 def try_placement(huge: bool, numa: int, nodes: int) -> tuple[int, int]:
-    """Try it on a little memory of its own: the errno of the huge pages' part and of the nodes'."""
+    """Try a placement on a little memory; return the errno for huge pages and for NUMA."""
     huge_errno, numa_errno = ffi.new("int *"), ffi.new("int *")
     check(lib.shmt_placement_try(huge, numa, nodes, huge_errno, numa_errno))
     return int(huge_errno[0]), int(numa_errno[0])
 
 
 def placement_refused(placement: int) -> tuple[int, int]:
-    """The same of the last memory that was to go there and did not; zeros when all did."""
+    """Return the errno of both parts when the kernel last refused it; 0: it did not."""
     huge_errno, numa_errno = ffi.new("int *"), ffi.new("int *")
     lib.shmt_placement_refused(placement, huge_errno, numa_errno)
     return int(huge_errno[0]), int(numa_errno[0])
@@ -270,14 +270,14 @@ def status() -> dict[str, int]:
 
 
 def trim() -> int:
-    """Return idle shared memory to the kernel; gives the bytes still occupied."""
+    """Return idle shared memory to the kernel. Returns the bytes that are still occupied."""
     out = ffi.new("uint64_t *")
     check(lib.shmt_sharing_trim(out))
     return int(out[0])
 
 
 def collect(age_s: float = 0.0) -> int:
-    """Free what is only in unopened messages older than *age_s* seconds; returns how many."""
+    """End the leases of unopened messages older than *age_s* seconds. Returns how many."""
     out = ffi.new("uint64_t *")
     check(lib.shmt_sharing_gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)), out))
     return int(out[0])

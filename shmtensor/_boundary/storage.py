@@ -1,7 +1,7 @@
-"""C storages as handles that own one reference each.
+"""C storages as objects that own one reference each.
 
-A `StorageRef` is made by `adopt` (we release what we were given) or `borrow` (we retain first);
-there is no third way.
+A `StorageRef` is made only by `adopt`, which takes over a reference, or by `borrow`, which adds
+one.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class WeakStorageRef:
         self.pointer = ffi.gc(out[0], lib.shmt_storage_weak_free)
 
     def lock(self) -> StorageRef | None:
-        """Return a reference, or None when the storage is gone."""
+        """Return a reference; None: the storage was destroyed."""
         found = lib.shmt_storage_weak_lock(self.pointer)
         return None if found == ffi.NULL else StorageRef(found)
 
@@ -109,7 +109,7 @@ def create(size: int, *, zeroed: bool = False, meta: bool = False) -> StorageRef
     """Make a storage of *size* bytes of private memory, or without data.
 
     Raises:
-        MemoryError: There is not enough; the text names the bytes.
+        MemoryError: There is not enough memory; the text states the bytes.
         RuntimeError: *size* is negative.
     """
     out = ffi.new("shmt_storage **")
@@ -134,7 +134,7 @@ def map_file(path: str, size: int, flags: int) -> StorageRef:
 
 
 def part(ref: StorageRef, offset: int, size: int) -> StorageRef:
-    """Return some bytes of a storage as a storage of their own, over the same memory."""
+    """Return a part of a storage as another storage over the same memory."""
     out = ffi.new("shmt_storage **")
     check(lib.shmt_storage_part(ref.pointer, offset, size, out))
     return StorageRef(out[0])
@@ -269,7 +269,7 @@ def memory_statistics() -> dict[str, int]:
 
 
 def reset_peak() -> None:
-    """Let the peaks start from what is in use now."""
+    """Reset the peaks to what is in use now."""
     lib.shmt_memory_reset_peak()
 
 
