@@ -89,7 +89,7 @@ class Arena:
         _sharing.use_placement(self._before.pop())
 
     def report(self) -> dict[str, object]:
-        """Return what is used, what is missing, and why the kernel refused a placement, if it did."""
+        """Return what is used, what is missing, and what the kernel refused and why."""
         huge_errno, numa_errno = _sharing.placement_refused(self._number)
         missing = list(self.missing)
         if huge_errno:

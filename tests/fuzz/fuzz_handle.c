@@ -1,7 +1,7 @@
 /* tests/fuzz/fuzz_handle.c -- handles, packed tensors and names from anybody, opened by a member.
  *
  * The input is either the bytes themselves, or a list of changes to genuine ones, with or without
- * the check sums made right again, as a peer of the same session could. What opens must lie inside
+ * the checksums made right again, as a peer of the same session could. What opens must lie inside
  * memory that is mapped: its first and last byte are read. The session and its manager are real.
  */
 #define _GNU_SOURCE

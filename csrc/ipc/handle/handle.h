@@ -25,20 +25,20 @@ static inline uint64_t shmt__checksum_step(uint64_t h, uint64_t word) {
   return h ^ h >> 32;
 }
 
-/* A keyed check sum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each step
- * waits for the one before, so long texts go in four lanes. */
+/* A keyed checksum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each step
+ * waits for the one before, so long inputs are divided among four independent sums. */
 static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
-  enum { LANES = 4, LONG = 128 };
+  enum { SUMS = 4, LONG = 128 };
   uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));
   const unsigned char* at = p;
   if (nbytes >= LONG) {
-    uint64_t lanes[LANES] = {h, h + 1, h + 2, h + 3};
-    for (; nbytes >= 8 * LANES; nbytes -= 8 * LANES, at += 8 * LANES) {
-      uint64_t words[LANES];
+    uint64_t sums[SUMS] = {h, h + 1, h + 2, h + 3};
+    for (; nbytes >= 8 * SUMS; nbytes -= 8 * SUMS, at += 8 * SUMS) {
+      uint64_t words[SUMS];
       __builtin_memcpy(words, at, sizeof words);
-      for (int i = 0; i < LANES; i++) lanes[i] = shmt__checksum_step(lanes[i], words[i]);
+      for (int i = 0; i < SUMS; i++) sums[i] = shmt__checksum_step(sums[i], words[i]);
     }
-    for (int i = 0; i < LANES; i++) h = shmt__checksum_step(h, lanes[i]);
+    for (int i = 0; i < SUMS; i++) h = shmt__checksum_step(h, sums[i]);
   }
   while (nbytes > 0) {
     uint64_t word = 0;

@@ -36,7 +36,7 @@ static shmt_status check_bytes(uint64_t secret, const shmt__checked_bytes* besid
   if (beside == NULL) return SHMT_OK;
   uint32_t check = shmt__handle_checksum(secret, beside->data, beside->nbytes);
   SHMT_REQUIRE(check == beside->check, SHMT_E_HANDLE,
-               "forged or damaged tensor: check sum %08" PRIx32 ", its contents give %08" PRIx32,
+               "forged or damaged tensor: checksum %08" PRIx32 ", its contents give %08" PRIx32,
                beside->check, check);
   return SHMT_OK;
 }
@@ -143,7 +143,7 @@ static shmt_status import_locked(shmt__session* s, const shmt__handle* handle,
   SHMT_REQUIRE(
       shmt__handle_check_of(s->map.fixed.secret, handle) == handle->check && handle->block < blocks_end,
       SHMT_E_HANDLE,
-      "forged or damaged handle: check sum %08" PRIx32 " does not fit block %" PRIu32
+      "forged or damaged handle: checksum %08" PRIx32 " does not fit block %" PRIu32
       " generation %" PRIu64 " of %" PRIu64 " bytes",
       handle->check, handle->block, handle->generation, handle->nbytes);
   SHMT_TRY(check_bytes(s->map.fixed.secret, beside));
@@ -160,7 +160,7 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__checked_by
                SHMT_HANDLE_MAGIC);
   if (handle->block == (uint32_t)SHMT_HANDLE_NO_BLOCK) {
     SHMT_REQUIRE(handle->check == shmt__handle_check_of(0, handle) && handle->nbytes == 0, SHMT_E_HANDLE,
-                 "forged or damaged handle: check sum %08" PRIx32 " does not fit an empty storage",
+                 "forged or damaged handle: checksum %08" PRIx32 " does not fit an empty storage",
                  handle->check);
     SHMT_TRY(check_bytes(0, beside));
     return shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED, out);

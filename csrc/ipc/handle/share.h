@@ -52,7 +52,7 @@ shmt_status shmt__storage_end_plain_lease(shmt_storage* s);
  * file). */
 shmt_status shmt__storage_check_sendable(const shmt_storage* s);
 /* Make the handle of a shared storage. With a lease, the block lives until the handle is opened. out_secret (may be NULL)
- * gets the key for a check sum over bytes that travel beside the handle. Errors: SHMT_E_RUNTIME (not shared, or not
+ * gets the key for a checksum over bytes that travel beside the handle. Errors: SHMT_E_RUNTIME (not shared, or not
  * sendable), SHMT_E_HANDLE (its session is gone). */
 shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
                                  uint64_t* out_secret);
@@ -61,7 +61,7 @@ shmt_status shmt__storage_export(shmt_storage* s, bool lease, shmt__handle* out,
 shmt_status shmt__storages_export(shmt_storage* const* storages, uint32_t n, void* out,
                                   uint64_t* out_secret);
 
-/* Bytes that travel beside a handle, with their check sum. */
+/* Bytes that travel beside a handle, with their checksum. */
 typedef struct shmt__checked_bytes {
   const void* data;
   size_t nbytes;

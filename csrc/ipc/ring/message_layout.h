@@ -76,7 +76,7 @@ _Static_assert(offsetof(shmt__ring_header, get_lock) == 192, "ring: consumers' l
 _Static_assert(offsetof(shmt__ring_header, data_event) == 256, "ring: events' line");
 _Static_assert(sizeof(shmt__ring_header) <= SHMT_RING_DATA, "ring header");
 
-/* A block that a message refers to. It needs no check sum, since ring and block are in the same session. */
+/* A block that a message refers to. It needs no checksum, since ring and block are in the same session. */
 typedef struct shmt__ring_block {
   uint64_t generation;
   uint64_t nbytes;
