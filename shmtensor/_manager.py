@@ -1,4 +1,4 @@
-"""The ``shmtensor-manager`` command: run the daemon that lies in the package."""
+"""The ``shmtensor-manager`` command: runs the daemon from the package."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 def executable() -> Path:
-    """Where the manager program of this installation is."""
+    """Return the path of this installation's manager program."""
     return Path(__file__).resolve().parent / "bin" / "shmtensor-manager"
 
 
 def main() -> None:
-    """Become the manager; the arguments are passed on."""
+    """Become the manager, with the arguments of this command."""
     program = str(executable())
     os.execv(program, [program, *sys.argv[1:]])

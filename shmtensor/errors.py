@@ -1,7 +1,8 @@
 """Exceptions of this package.
 
-Every class derives from `ShmTensorError` and from the built-in that torch raises in the same place,
-so that either can be caught. Failures that need no class of their own raise the plain built-in.
+Every class derives from `ShmTensorError` and from the built-in exception that torch raises in the
+same place, so that either can be caught. Failures that need no class of their own raise the
+built-in.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ class ShmTensorError(Exception):
 
 
 class HandleError(ShmTensorError, RuntimeError):
-    """A handle of shared memory is forged, stale, or of a block that is gone."""
+    """A handle of shared memory is forged, or its block was freed."""
 
 
 class ManagerError(ShmTensorError, RuntimeError):
-    """The handle manager cannot be started or reached, or refused."""
+    """The session's manager cannot be started or reached, or has refused a request."""
 
 
 class LinAlgError(ShmTensorError, RuntimeError):

@@ -1,7 +1,7 @@
-"""Figures of the private memory that tensors live in.
+"""Statistics of the private memory of tensors.
 
-Freed blocks are kept and reused, since fresh pages cost more than most operators do. These
-functions show how much, and give it back. Shared memory is counted by its manager, not here.
+Freed blocks are kept and reused, because fresh pages cost more than most operators. These functions
+return how much memory that is, and return it to the kernel. The manager counts shared memory.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def max_memory_allocated() -> int:
 
 
 def memory_reserved() -> int:
-    """Return the bytes obtained from the kernel and not given back."""
+    """Return the bytes that were obtained from the kernel and not returned."""
     return memory_stats()["reserved_bytes"]
 
 
@@ -52,7 +52,7 @@ def max_memory_reserved() -> int:
 
 
 def reset_peak_memory_stats() -> None:
-    """Let the peaks start from what is in use now."""
+    """Reset the peaks to what is in use now."""
     _storage.reset_peak()
 
 

@@ -1,13 +1,13 @@
-"""Tensors in files: `save` and `load`.
+"""Saves objects with tensors to files, and loads them: `save` and `load`.
 
-A file is a zip archive without compression: ``data.pkl``, in which a storage is a reference, and
-one record ``data/<key>`` for each storage, aligned to 64 bytes, so that ``load(mmap=True)`` maps
-them. The layout and the names in it are torch's, so either package reads what the other wrote.
-The format from before, pickles and bytes one after the other, is read too. By default `load`
-calls nothing but the functions that rebuild tensors and plain containers, so a file from
-elsewhere can do no harm; ``weights_only=False`` unpickles whatever is there.
+A file is a zip archive without compression. ``data.pkl`` is a pickle in which storages are
+references. Each storage is one record ``data/<key>``, aligned to 64 bytes, so that
+``load(mmap=True)`` can map it. The layout and the names in it are torch's, so each package reads
+what the other wrote. torch's older format, pickles and bytes one after the other, is read and
+written too. By default `load` calls only the functions that rebuild tensors and plain containers,
+so a file from elsewhere can do no harm; ``weights_only=False`` unpickles everything.
 
-Only whole modules are named after this package; in files of torch they are found as ours.
+Whole modules are saved under this package's names. In torch's files, modules are loaded as ours.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ZIP_HEAD = b"PK\3\4"
 
 
 class _OnlyWrites(io.RawIOBase):
-    """A file of somebody else's, of which nothing but ``write`` is asked."""
+    """A wrapper for a file object of which only ``write`` is used."""
 
     def __init__(self, f: Any) -> None:
         self._write = f.write
@@ -89,15 +89,15 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
-    """Write an object with tensors in it to a file.
+    """Write an object that contains tensors to a file.
 
     Args:
-        obj: Anything that pickles. Tensors that share a storage share it again after `load`; the
-            whole storage is written once, also when only a part of it is shown.
+        obj: Any object that can be pickled. Tensors that share a storage share it again after
+            `load`. The whole storage is written once, even if only a part of it is shown.
         f: A path or a writable file object.
-        pickle_module: Accepted for torch's sake; the standard one is used.
+        pickle_module: Accepted as in torch, and ignored: the standard pickler is used.
         pickle_protocol: Protocol of ``data.pkl``. Torch reads only 2 with ``weights_only=True``.
-        _use_new_zipfile_serialization: False writes the format from before the archive.
+        _use_new_zipfile_serialization: False writes torch's older format.
 
     Raises:
         OSError: Writing failed.
@@ -114,7 +114,7 @@ def save(
 
 
 def _is_archive(file: IO[bytes]) -> bool:
-    """Whether a zip archive begins where *file* stands.
+    """Whether a zip archive begins at the position of *file*.
 
     Raises:
         AttributeError, io.UnsupportedOperation: *file* cannot be positioned.
@@ -141,17 +141,17 @@ def load(
 
     Args:
         f: A path or a readable, seekable file object.
-        map_location: Where storages go: a device, a map from device names, or a function of a
-            storage and a device name. Without it they go to the device that they come from.
-        pickle_module: What to unpickle with; not together with *weights_only*.
-        weights_only: Refuse everything but tensors, plain containers and `add_safe_globals`. True
-            unless a *pickle_module* is given.
+        map_location: The device of the storages: a device, a mapping of device names, or a function
+            of a storage and a device name. None: the device from which they were saved.
+        pickle_module: The module to unpickle with; not together with *weights_only*.
+        weights_only: Refuse everything but tensors, plain containers and what `add_safe_globals`
+            allows. None: True, unless a *pickle_module* is given.
         mmap: Map the file privately instead of reading it; *f* must be a path.
         **pickle_load_args: For the unpickler; ``encoding`` is that of the strings of Python 2.
 
     Raises:
-        RuntimeError: The file has another format, is damaged, or needs a device that is not here.
-        pickle.UnpicklingError: The file uses something that *weights_only* forbids.
+        RuntimeError: The file has another format, is damaged, or needs a device that does not
+        exist. pickle.UnpicklingError: The file uses something that *weights_only* forbids.
         EOFError: The file is empty.
 
     Source:
@@ -187,7 +187,7 @@ def load(
 
 
 def add_safe_globals(safe_globals: Iterable[Any]) -> None:
-    """Let ``load(weights_only=True)`` use these classes and functions.
+    """Allow these classes and functions in ``load(weights_only=True)``.
 
     Args:
         safe_globals: Classes or functions, or pairs of one and its full name.
@@ -196,20 +196,20 @@ def add_safe_globals(safe_globals: Iterable[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """Return what `add_safe_globals` was given."""
+    """Return the classes and functions that `add_safe_globals` has allowed."""
     return list(user_globals)
 
 
 def clear_safe_globals() -> None:
-    """Forget what `add_safe_globals` was given."""
+    """Forget the classes and functions that `add_safe_globals` has allowed."""
     user_globals.clear()
 
 
 class safe_globals:
-    """Let ``load(weights_only=True)`` use these classes and functions inside a ``with`` block.
+    """Allow these classes and functions in ``load(weights_only=True)`` inside a ``with`` block.
 
     Args:
-        safe_globals: As of `add_safe_globals`.
+        safe_globals: As for `add_safe_globals`.
 
     Source:
         torch.serialization.safe_globals.
@@ -233,7 +233,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
         f: A path or a readable, seekable file object.
 
     Raises:
-        RuntimeError: The file is no archive.
+        RuntimeError: The file is not an archive.
 
     Source:
         torch.serialization.get_unsafe_globals_in_checkpoint.

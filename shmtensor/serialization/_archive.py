@@ -1,4 +1,4 @@
-"""Files to storages: the records of an archive, the old format, and where storages go."""
+"""Reads storages from files: the records of an archive, the older format, `map_location`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def default_restore_location(storage: UntypedStorage, location: str) -> UntypedS
 
 
 def _place(storage: UntypedStorage, location: str, wanted: MapLocation) -> UntypedStorage:
-    """Put a storage where *wanted*, the argument ``map_location``, says."""
+    """Put a storage on the device that *wanted*, the argument ``map_location``, says."""
     if isinstance(wanted, dict):
         location = wanted.get(location, location)
     elif isinstance(wanted, str | _C.device):
@@ -126,7 +126,7 @@ class Archive:
         map_location: See `load`.
 
     Raises:
-        RuntimeError: It is no such archive, or damaged.
+        RuntimeError: It is not such an archive, or is damaged.
     """
 
     def __init__(self, file: IO[bytes], path: str | None, map_location: MapLocation) -> None:
@@ -162,7 +162,7 @@ class Archive:
         return io.BytesIO(self._record("data.pkl"))
 
     def find_storage(self, reference: Any) -> Any:
-        """The storage of a reference; typed unless it is one of bytes."""
+        """Return the storage for a reference: typed, or untyped if the reference is of bytes."""
         dtype, key, location, nbytes = _reference(reference, 5)
         storage = self._loaded.get(key)
         if storage is None:
@@ -207,7 +207,7 @@ class Archive:
         return storage
 
     def _begin(self, info: zipfile.ZipInfo) -> int:
-        """Where a record's bytes begin: behind the name and extra field of its local head."""
+        """Return where a record's bytes begin: after name and extra field of the local header."""
         self._file.seek(info.header_offset + 26)
         name, extra = struct.unpack("<HH", self._file.read(4))
         return int(info.header_offset + 30 + name + extra)
@@ -220,14 +220,14 @@ def read_legacy(file: IO[bytes], read_pickle: ReadPickle, map_location: MapLocat
     """Read pickles one after the other, then the bytes of the storages.
 
     Args:
-        file: Stands at the beginning; stands behind the object afterwards.
+        file: Positioned at the beginning; afterwards at the end of the object.
         read_pickle: Reads one pickle; its second argument finds storages.
         map_location: See `load`.
 
     Raises:
         EOFError: The file is empty.
         RuntimeError: The file has another format, or is damaged.
-        pickle.UnpicklingError: As of *read_pickle*.
+        pickle.UnpicklingError: From *read_pickle*.
     """
     start, size = file.tell(), _size(file)
     file.seek(start)

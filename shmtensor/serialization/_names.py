@@ -1,8 +1,8 @@
-"""The names that files use for what tensors are made of.
+"""The names in files of functions, storages, dtypes and layouts.
 
-They are torch's, in both directions: `save` writes ``torch._utils._rebuild_tensor_v2`` where a
-tensor is to be made again, and `load` finds the function of this module under that name. So
-either package reads the other's files, and none of the names has to be importable.
+They are torch's, in both directions: `save` writes ``torch._utils._rebuild_tensor_v2`` for a
+tensor, and `load` finds the function of this module under that name. So each package reads the
+other's files, and none of the names must be importable.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _rebuild_tensor_v2(
     backward_hooks: Any = None,
     metadata: dict[str, bool] | None = None,
 ) -> Tensor:
-    """Show a storage, which knows the dtype."""
+    """Make a tensor over a typed storage."""
     return _rebuild_tensor_v3(
         storage,
         storage_offset,
@@ -69,7 +69,7 @@ def _rebuild_tensor_v3(
     dtype: Any,
     metadata: dict[str, bool] | None = None,
 ) -> Tensor:
-    """Show a storage as elements of a dtype that no storage class stands for."""
+    """Make a tensor of a dtype for which torch has no storage class."""
     if not isinstance(dtype, _C.dtype):
         raise pickle.UnpicklingError(f"a dtype was expected, not {type(dtype).__name__}")
     lazy = metadata or {}
@@ -108,7 +108,7 @@ def _rebuild_parameter_with_state(
 
 
 def _with_state(tensor: Tensor, state: Any) -> Tensor:
-    """Give a tensor its attributes: a dictionary, or a pair of one and the values of slots."""
+    """Set a tensor's attributes: a dictionary, or a pair of it and the values of slots."""
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     tensor.__dict__.update(attributes or {})
     for name, value in (slots or {}).items():
@@ -133,7 +133,7 @@ def _get_layout(name: str) -> Any:
 
 
 def _encode(value: str, encoding: str = "latin1") -> bytes:
-    """_codecs.encode, which protocol 2 writes bytes with; only for that encoding."""
+    """``_codecs.encode`` for latin1 only; protocol 2 writes bytes by it."""
     if encoding not in ("latin1", "latin-1"):
         raise pickle.UnpicklingError(f"encoding '{encoding}' is not allowed in a file")
     return value.encode("latin1")
@@ -190,7 +190,7 @@ user_globals: list[Any] = []
 
 @functools.cache
 def _fixed() -> dict[str, Any]:
-    """Full name -> what any file may use."""
+    """Return what every file may use, by full name."""
     from shmtensor.nn import Parameter  # nn stands above this module
 
     known: dict[str, Any] = {
@@ -212,7 +212,7 @@ def _fixed() -> dict[str, Any]:
 
 
 def readable() -> dict[str, Any]:
-    """Full name -> what a file may use: the fixed names and those of `add_safe_globals`."""
+    """Return what a file may use, by full name: the fixed names and `add_safe_globals`."""
     known = dict(_fixed())
     for item in user_globals:
         value, name = item if isinstance(item, tuple) else (item, None)
@@ -237,7 +237,7 @@ def _written() -> dict[int, tuple[str, str]]:
 
 
 def name_in_files(obj: Any) -> tuple[str, str] | None:
-    """Return module and name that files use for *obj*; None if it goes by its own."""
+    """Return the module and name that files use for *obj*; None: its own."""
     return _written().get(id(obj))
 
 
@@ -247,7 +247,7 @@ _OLD_DTYPES = {legacy.dtype for legacy in LEGACY_CLASSES.values()}
 
 
 def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
-    """The call that makes a plain tensor again."""
+    """Return the function and arguments that rebuild a plain tensor."""
     if tensor.is_meta:
         return _rebuild_meta_tensor_no_storage, (
             tensor.dtype,
@@ -265,7 +265,7 @@ def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
         tuple(tensor.size()),
         tensor.stride(),
         tensor.requires_grad,
-        collections.OrderedDict(),  # hooks stay behind
+        collections.OrderedDict(),  # hooks are not saved
         *(() if old else (tensor.dtype,)),
         *((metadata,) if metadata else ()),
     )
@@ -273,7 +273,7 @@ def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
 
 
 def reduce_for_file(obj: Any) -> Any:
-    """Return how *obj* is pickled into a file; NotImplemented if as anywhere else."""
+    """Return how *obj* is pickled into a file; NotImplemented: in the usual manner."""
     if isinstance(obj, _C.layout):
         return _get_layout, (str(obj),)
     if not isinstance(obj, Tensor):

@@ -1,9 +1,9 @@
-"""Pickles to objects: a reader that runs no code of the file, and the standard library's.
+"""Reads pickles: by a reader that runs no code of the file, or by the standard library's.
 
-A pickle is a program. The first reader knows only the instructions that build plain values, and
-calls only the functions and classes that `_names` lists or the user allowed; nothing else is even
-looked up. Whatever a file does wrong ends in an exception: sizes and depths are checked where the
-interpreter itself would recurse without a limit.
+A pickle is a program. The first reader knows only the instructions that build plain values. It
+calls only the functions and classes that `_names` lists or that the user has allowed, and does not
+look up any other. A wrong file always ends in an exception: sizes are checked, and so are depths
+where the interpreter would recurse without a limit.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MARK = object()
 
 
 class Forbidden(pickle.UnpicklingError):
-    """What `_Reader` refuses."""
+    """The error of `_Reader` for something that is not allowed."""
 
 
 def _hashable(value: Any) -> Any:
-    """Return *value* if its hash is soon made; tuples of tuples may be deep."""
+    """Return *value* if its hash takes little time; nested tuples could be deep."""
     pending, count = [value], 0
     while pending:
         part = pending.pop()
@@ -108,7 +108,7 @@ class _Reader:
     # --- the stack ------------------------------------------------------------------------------
 
     def _to_mark(self) -> list[Any]:
-        """Take what lies above the last mark, and the mark."""
+        """Pop the objects above the last mark, and the mark."""
         stack = self._stack
         for at in range(len(stack) - 1, -1, -1):
             if stack[at] is _MARK:
@@ -118,7 +118,7 @@ class _Reader:
         raise pickle.UnpicklingError("a mark is missing")
 
     def _top(self, *kinds: type) -> Any:
-        """Return the topmost object, which must be of one of the types."""
+        """Return the top of the stack, which must be of one of the types."""
         top = self._stack[-1]
         if type(top) not in kinds:
             raise Forbidden(f"items for an object of type {type(top).__name__}")
@@ -328,16 +328,16 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
 def load_weights(
     file: IO[bytes], find_storage: FindStorage | None = None, encoding: str = "utf-8"
 ) -> Any:
-    """Read one pickle, from where *file* stands, without running code of it.
+    """Read one pickle at the position of *file*, without running code of it.
 
     Args:
-        file: Has ``read`` and ``readline``; stands behind the pickle afterwards.
-        find_storage: Storage of a reference.
-        encoding: Of the strings of Python 2, or ``"bytes"``.
+        file: Has ``read`` and ``readline``. Afterwards its position is after the pickle.
+        find_storage: Returns the storage for a reference.
+        encoding: Encoding of Python 2 strings, or ``"bytes"``.
 
     Raises:
         EOFError: There is nothing to read.
-        pickle.UnpicklingError: The pickle is damaged or wants more than is allowed.
+        pickle.UnpicklingError: The pickle is damaged, or uses something that is not allowed.
         RuntimeError: A storage or a tensor cannot be made.
     """
     try:
@@ -358,9 +358,9 @@ def load_weights(
 def load_any(
     file: IO[bytes], find_storage: FindStorage, pickle_module: Any, arguments: dict[str, Any]
 ) -> Any:
-    """Read one pickle with the standard library's reader, which runs whatever code is in it.
+    """Read one pickle with the standard library's reader, which runs any code in it.
 
-    Names of torch mean ours where there is one.
+    Names of torch are resolved to ours where there is one.
     """
     known = readable()
 
@@ -392,9 +392,9 @@ _HOLDERS = {
 
 
 def _our_counterpart(module: str, name: str) -> Any:
-    """What torch has as *name* in *module*, of this package.
+    """Return this package's counterpart of *name* in torch's *module*.
 
-    Torch's own would not do where it is installed: the tensors of the file become ours.
+    Torch's own class would not work even where it is installed, since the tensors become ours.
     """
     if f"{module}.{name}" in _HOLDERS:
         return _HOLDERS[f"{module}.{name}"]

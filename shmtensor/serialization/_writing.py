@@ -1,4 +1,4 @@
-"""Objects to files: the archive, and the format from before it."""
+"""Writes objects to files: the archive, and torch's older format."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ LEGACY_PROTOCOL = 1001
 
 
 class _Pickler(pickle._Pickler):
-    """Leaves the storages out, and writes the names that files use.
+    """A pickler that leaves storages out, and writes the names that files use.
 
-    The pickler that is written in Python: the one in C imports every name that it writes.
+    It derives from the pickler in Python, because the one in C imports every name that it writes.
     """
 
     proto: int
@@ -113,7 +113,7 @@ def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
 
 
 def _contents_id(archive: zipfile.ZipFile) -> str:
-    """Forty digits that follow from the names and the contents of the records."""
+    """Return forty digits, computed from the names and contents of the records."""
     records = archive.infolist()
     names = zlib.crc32("\n".join(info.filename for info in records).encode())
     contents = zlib.crc32(struct.pack(f"<{len(records)}L", *(info.CRC for info in records)))
@@ -155,7 +155,7 @@ def write_legacy(obj: Any, file: IO[bytes], protocol: int) -> None:
 
 
 def stem_of(f: Any) -> str:
-    """Name of the folder inside an archive: the file's, without what follows its last dot."""
+    """Return the name of the folder in an archive: the file's name without its extension."""
     if isinstance(f, str | os.PathLike):
         return os.path.splitext(os.path.basename(os.fspath(f)))[0] or "archive"
     return "archive"

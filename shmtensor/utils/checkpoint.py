@@ -1,8 +1,8 @@
-"""Memory for time: what backward needs of a part of the model is computed again there.
+"""Activation checkpointing: backward computes a part of the model again, to save memory.
 
-`checkpoint` runs a function without keeping what its operations save. Without reentrance, the saved
-tensors are packed into empty holders; the first that backward unpacks has the function run again,
-with hooks that put into every holder what is saved this time. With reentrance, the function runs
+`checkpoint` runs a function without keeping the tensors that its operations save. Without
+reentrance, the saved tensors are packed into empty holders. When backward unpacks the first of
+them, the function runs again, with hooks that fill every holder. With reentrance, the function runs
 without a graph, and again with one inside backward.
 
 Source: torch.utils.checkpoint.
@@ -39,7 +39,7 @@ Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 
 class CheckpointError(RuntimeError):
-    """The function did not do the same when it ran again."""
+    """The function saved other tensors when it ran again."""
 
 
 class _Settings:
@@ -48,12 +48,12 @@ class _Settings:
 
 
 class _Enough(Exception):
-    """All that backward needs has been computed."""
+    """Stops a repeated run when everything that backward needs was computed."""
 
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Let repeated runs end, or not, when all that was saved is there, whatever calls say."""
+    """Set for all calls whether repeated runs stop when all saved tensors were computed."""
     before, _Settings.early_stop = _Settings.early_stop, enable
     try:
         yield
@@ -63,7 +63,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Name the shapes of all saved tensors in errors, whatever calls say."""
+    """Set for all calls whether errors name the shapes of all saved tensors."""
     before, _Settings.debug = _Settings.debug, enabled
     try:
         yield
@@ -72,13 +72,13 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def noop_context_fn() -> Contexts:
-    """Two contexts that do nothing."""
+    """Return two contexts that do nothing."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 @contextmanager
 def _random_state(state: Tensor | None) -> Iterator[None]:
-    """Random numbers from *state* on inside the context."""
+    """Draw random numbers from *state* on inside the context."""
     if state is None:
         yield
         return
@@ -94,7 +94,7 @@ def _random_state(state: Tensor | None) -> Iterator[None]:
 
 
 class _Holder:
-    """Stands in the graph for a tensor that is computed when it is asked for."""
+    """A placeholder in the graph for a tensor that is computed on request."""
 
     __slots__ = ("__weakref__", "kind", "value")
 
@@ -108,14 +108,14 @@ def _kind(tensor: Tensor) -> tuple[Any, ...]:
 
 
 class _Place:
-    """Stands for a tensor among arguments."""
+    """A placeholder for a tensor among the arguments."""
 
     def __init__(self, requires_grad: bool) -> None:
         self.requires_grad = requires_grad
 
 
 class _Kept(Function):
-    """Keeps the function's tensors as an operation would, so that hooks around see them."""
+    """Saves the function's tensors like an operation, so that surrounding hooks see them."""
 
     @staticmethod
     def forward(ctx: Any, anchor: Tensor, nodes: list[Any], *tensors: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable[..., Any], preserve: bool, *args: Any) -> Any:
-        """Run the function; its tensors are saved, nothing else."""
+        """Run the function, and save only its tensor arguments."""
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.state = shmtensor.get_rng_state() if preserve else None
@@ -289,7 +289,7 @@ class CheckpointFunction(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Run it again, and backward through that."""
+        """Run it again with a graph, and run backward through that."""
         inputs = list(ctx.inputs)
         for place, tensor in zip(ctx.places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
@@ -334,19 +334,19 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """Call *function* without keeping what its derivatives need: backward runs it again.
+    """Call *function* without saving tensors for its derivatives; backward runs it again.
 
     Args:
-        function: Must do the same each time.
+        function: Must compute the same each time.
         *args: Its arguments.
-        use_reentrant: Run backward inside backward. That works with ``backward()`` only, needs an
-            argument that requires grad, and tensors that are arguments or results themselves;
-            without it, all that autograd can do works.
-        context_fn: Gives two contexts, for the first run and for the repeated one.
-        determinism_check: ``"default"`` compares shapes, dtypes and devices of what is saved in
-            both runs, ``"none"`` does not.
+        use_reentrant: Run backward inside backward. That works only with ``backward()``. It needs
+            an argument that requires grad, and tensors must be arguments or results themselves, not
+            inside containers. Without it, everything works that autograd supports.
+        context_fn: Returns two contexts, for the first run and for the repeated one.
+        determinism_check: ``"default"`` compares shapes, dtypes and devices of the tensors saved in
+            both runs; ``"none"`` does not.
         debug: Name these in errors.
-        early_stop: End the repeated run when all that is needed is there.
+        early_stop: Stop the repeated run when everything needed was computed.
         **kwargs: Further arguments of the function, without reentrance; and
             ``preserve_rng_state=True``: the repeated run draws the same random numbers.
 
@@ -355,7 +355,7 @@ def checkpoint(
 
     Raises:
         CheckpointError: In backward: the repeated run saved other tensors.
-        ValueError: Arguments that reentrance does not allow.
+        ValueError: An argument is not allowed with reentrance.
 
     Source:
         torch.utils.checkpoint.checkpoint; Chen et al., "Training deep nets with sublinear memory
@@ -383,17 +383,17 @@ def checkpoint(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """Run functions one after the other, as several checkpoints; the last segment is none.
+    """Run functions one after the other in segments, and checkpoint all but the last segment.
 
     Args:
         functions: A ``Sequential`` or a list of functions.
-        segments: How many parts.
-        input: Of the first function.
+        segments: Number of segments.
+        input: Argument of the first function.
         use_reentrant: As in `checkpoint`.
         **kwargs: ``preserve_rng_state``, as in `checkpoint`.
 
     Raises:
-        ValueError: Another keyword argument.
+        ValueError: There is another keyword argument.
 
     Source:
         torch.utils.checkpoint.checkpoint_sequential.
