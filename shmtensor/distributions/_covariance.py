@@ -15,11 +15,11 @@ __all__ = ["CovarianceParameters", "given_matrix"]
 def _precision_to_scale_tril(P: Tensor) -> Tensor:
     """The Cholesky factor of the inverse, without inverting the matrix itself.
 
-    With the order of rows and columns turned round, the factor of P is an upper triangular U with
+    With rows and columns in reverse order, the factor of P is an upper triangular U with
     ``P = U U^T``; so ``P^-1 = U^-T U^-1``, and ``U^-T`` is lower triangular.
     """
-    turned = shmtensor.linalg.cholesky(P.flip((-2, -1)))
-    upper = turned.flip((-2, -1))
+    flipped = shmtensor.linalg.cholesky(P.flip((-2, -1)))
+    upper = flipped.flip((-2, -1))
     eye = shmtensor.eye(P.shape[-1], dtype=P.dtype, device=P.device)
     return shmtensor.linalg.solve_triangular(upper.mT, eye, upper=False)
 
