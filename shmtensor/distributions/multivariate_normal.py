@@ -45,8 +45,8 @@ def _solve_triangular(factor: Tensor, x: Tensor) -> Tensor:
         factors, columns.reshape([*columns.shape[: len(own) + 1], -1]), upper=False
     )
     solved = solved.reshape(solved.shape[: len(own) + 1] + columns.shape[len(own) + 1 :])
-    places = [*own, n_batch, *shared]
-    return solved.permute([places.index(d) for d in range(n_batch + 1)])
+    order = [*own, n_batch, *shared]
+    return solved.permute([order.index(d) for d in range(n_batch + 1)])
 
 
 def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
