@@ -8,12 +8,12 @@ Needs torch 2.13 with what its own tests import (numpy, expecttest, hypothesis).
 in processes of its own, so one that crashes or hangs is a line in the report.
 
 Checks: ``forward`` (values, shape, dtype), ``grad`` and ``gradgrad`` (first and second derivatives
-with fixed cotangents; the second in double precision), ``strides`` (of the results), ``noncontig``
-(arguments with gaps), ``method``, ``inplace``, ``out`` (of the right size, with gaps, empty),
-``outcast`` (of other dtypes), ``meta`` (predicted equals computed shape, dtype and strides),
-``view`` (writes show in the input), ``alias``, ``operator``, ``error`` (torch's error inputs raise
-its exception type), ``message`` (with its text). Values must be close to torch's, or as close to
-the result in double precision.
+with fixed cotangents), ``jvp`` (tangents; this and the second derivatives in double precision),
+``strides`` (of the results), ``noncontig`` (arguments with gaps), ``method``, ``inplace``, ``out``
+(of the right size, with gaps, empty), ``outcast`` (of other dtypes), ``meta`` (predicted equals
+computed shape, dtype and strides), ``view`` (writes show in the input), ``alias``, ``operator``,
+``error`` (torch's error inputs raise its exception type), ``message`` (with its text). Values must
+be close to torch's, or as close to the result in double precision.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 ROOT = Path(__file__).resolve().parents[1]
 CHECKS = tuple(name for name in RUN if name != "message")
-DERIVATIVES = ("grad", "gradgrad")
+DERIVATIVES = ("grad", "gradgrad", "jvp")
 ONCE = ("error", "message")  # inputs that have no dtype of their own
 SECONDS_PER_CHECK = 600
 
@@ -101,7 +101,7 @@ def units_of(op: Any, checks: Sequence[str], dtypes: Sequence[str]) -> list[Unit
 
 
 def _chosen(check: str, supported: set[torch.dtype], dtypes: Sequence[str]) -> list[torch.dtype]:
-    if check == "gradgrad":
+    if check in ("gradgrad", "jvp"):
         doubles = [torch.float64, torch.complex128]
         return [d for d in doubles if d in supported][: None if "all" in dtypes else 1]
     ordered = sorted(supported, key=str)

@@ -455,6 +455,46 @@ def _second(side: Any, outputs: list[Any], leaves: list[Any], seeds: list[Any]) 
     return _first(side, kept, [*leaves, *seeds], weights)
 
 
+def _replaced(value: Any, by: dict[int, Any]) -> Any:
+    if isinstance(value, (list, tuple)):
+        parts = [_replaced(v, by) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {k: _replaced(v, by) for k, v in value.items()}
+    return by.get(id(value), value)
+
+
+def _tangents(side: Any, op: Any, sample: Any, values: Any, seeds: list[Any]) -> list[Any]:
+    """The tangents of the differentiable results, zeros where there is none."""
+    forward_ad, process = side.autograd.forward_ad, sample.output_process_fn_grad
+    call = op if side is torch else find(op)
+    if side is st and process is not None and hasattr(process, "__code__"):
+        process = on_our_side(process)
+    with forward_ad.dual_level():
+        pairs = zip(_leaves(values), seeds, strict=True)
+        duals = {id(t): forward_ad.make_dual(t.detach(), v) for t, v in pairs}
+        first, args, kwargs = _replaced(values, duals)
+        result = _seeded(call, first, *args, **kwargs)
+        made = [forward_ad.unpack_dual(t) for t in tensors(process(result) if process else result)]
+    kept = [pair for pair in made if pair.primal.is_floating_point() or pair.primal.is_complex()]
+    return [side.zeros_like(p) if t is None else t for p, t in kept]
+
+
+def jvp(op: Any, sample: Any) -> Outcome:
+    """Forward mode gives torch's tangents."""
+    values = (sample.input, sample.args, sample.kwargs)
+    leaves = _leaves(values)
+    if not op.supports_forward_ad or not leaves or is_random(op, sample):
+        return "-"
+    torch.manual_seed(3)
+    seeds = [_like(t) for t in leaves]
+    try:
+        expected = _tangents(torch, op, sample, values, seeds)
+    except (RuntimeError, NotImplementedError):
+        return "-"  # torch has no tangents
+    return gradients_differ(_tangents(st, op, sample, ours(values), ours(seeds)), expected)
+
+
 # --- other forms ---------------------------------------------------------------------------------
 
 
@@ -540,6 +580,7 @@ RUN: dict[str, Callable[[Any, Any], Outcome]] = {
     "forward": forward,
     "grad": grad,
     "gradgrad": gradgrad,
+    "jvp": jvp,
     "strides": strides,
     "noncontig": noncontig,
     "method": method,

@@ -40,6 +40,8 @@ REASONS: tuple[tuple[str, str, str, str], ...] = (
         _ANY,
         "0 but for torch's rounding",
     ),
+    (r"as_strided\.partial_views", "jvp", _ANY, "no tangent outside of the tensor's elements"),
+    ("triangular_solve", "jvp", _ANY, "torch multiplies by the tangent's other triangle as well"),
     (_AT_NAN, "grad|gradgrad", _ANY, "torch's gradient at NaN depends on strides and sizes"),
     (r"nn\.functional\.rrelu", "grad|gradgrad", _ANY, "random slopes that do not show in infinity"),
     (

@@ -70,7 +70,7 @@ static bool layout_fits(const shmt_tensor* g, const shmt_tensor* v) {
 /* May g become .grad as it is? Only if no other holder can see it or its bytes. */
 static bool may_keep(const shmt_tensor* g, const shmt_tensor* v) {
   return shmt__is_last_reference(&g->refs) && !g->base && !g->py_object &&
-         !(g->keys & SHMT_KEYBIT_Autograd) &&
+         !(g->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
          shmt__is_last_reference(&g->storage->refs) &&
          !(g->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY)) && layout_fits(g, v);
 }
@@ -158,7 +158,7 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
   shmt_tensor* v = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
-  if (SHMT_LIKELY(!shmt__grad_enabled())) {
+  if (SHMT_LIKELY(!shmt__grad_enabled() && !((*grad)->keys & SHMT_KEYBIT_ForwardAD))) {
     if (SHMT_LIKELY(!shmt__tensor_is_conj_neg(*grad))) return accumulate_plain(m, v, grad);
     SHMT_AUTO(shmt_tensor) resolved = NULL;
     SHMT_TRY(shmt__resolve_conj_neg(*grad, &resolved));

@@ -42,6 +42,8 @@ static shmt_autograd_meta* meta_of_stale_view(shmt_tensor* view, uint32_t versio
   return found;
 }
 
+void (*shmt__tangents_free)(shmt_autograd_meta* m);
+
 static void meta_free(shmt_autograd_meta* m) {
   shmt__version_cell* cell = atomic_load_explicit(&m->cell, memory_order_relaxed);
   if (SHMT_UNLIKELY(cell != NULL)) shmt__version_cell_root_destroyed(cell);
@@ -54,6 +56,8 @@ static void meta_free(shmt_autograd_meta* m) {
   if (acc) acc->klass->destroy(acc);
   shmt__tensor_release(m->grad);
   if (SHMT_UNLIKELY(m->hooks != NULL)) shmt__hooks_free(m->hooks);
+  /* acquire: a thread that ends a level is done with this tensor. */
+  if (SHMT_UNLIKELY(__atomic_load_n(&m->tangents, __ATOMIC_ACQUIRE) != NULL)) shmt__tangents_free(m);
   shmt__pool_give(m, sizeof *m);
 }
 
@@ -73,14 +77,15 @@ shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several
   if (SHMT_UNLIKELY(src->flags & SHMT_TENSOR_INFERENCE)) return SHMT_OK; /* not tracked */
   shmt__tensor_set_base(view, src, true);
   uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
-                                SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM);
+                                SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM | SHMT_TENSOR_VIEW_NO_TANGENT);
   if (SHMT_UNLIKELY(shmt__tls_grad_mode_off)) {
-    kind = shmt__tls_inference_mode ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD;
+    kind = (kind & SHMT_TENSOR_VIEW_NO_TANGENT) |
+           (shmt__tls_inference_mode ? SHMT_TENSOR_VIEW_INFERENCE : SHMT_TENSOR_VIEW_NO_GRAD);
     /* The base already has a history, which this view does not share before the next in-place
      * change. */
     if ((view->base->keys & SHMT_KEYBIT_Autograd) && !shmt__meta_of(view)) return SHMT_E_NOMEM;
   } else if (several) {
-    kind = SHMT_TENSOR_VIEW_MULTI;
+    kind = (kind & SHMT_TENSOR_VIEW_NO_TANGENT) | SHMT_TENSOR_VIEW_MULTI;
   }
   view->flags |= kind;
   return SHMT_OK;
@@ -236,6 +241,10 @@ shmt_status shmt__tensor_detach_inplace(shmt_tensor* t) {
                "Can't detach views in-place. Use detach() instead.");
   shmt_autograd_meta* m = t->autograd;
   if (!m) return SHMT_OK;
+  if (m->tangents) {
+    shmt__tangents_free(m);
+    t->keys &= ~(shmt_keyset)SHMT_KEYBIT_ForwardAD;
+  }
   shmt_node* fn = m->grad_fn;
   if (fn && m->retains_grad) shmt__node_forget_output(fn, m);
   m->grad_fn = NULL;

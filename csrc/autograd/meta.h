@@ -16,6 +16,7 @@
 
 typedef struct shmt__version_cell shmt__version_cell; /* autograd/recording/version_cell.h */
 typedef struct shmt__hook shmt__hook;                 /* autograd/hooks.h */
+typedef struct shmt__tangent shmt__tangent;           /* autograd/forward/tangents.h */
 
 struct shmt_autograd_meta {
   shmt_node* grad_fn;              /* owned */
@@ -23,6 +24,7 @@ struct shmt_autograd_meta {
   shmt_tensor* grad; /* owned; under shmt__grad_lock when the tensor is shared by threads */
   shmt__hook* hooks; /* of a leaf; those of other tensors are on grad_fn */
   _Atomic(shmt__version_cell*) cell; /* owned reference; for saved outputs */
+  shmt__tangent* tangents; /* owned, the highest level first; NULL unless forward mode is used */
   uint32_t output_nr;                /* of grad_fn */
   uint32_t attr_version;             /* views: the version that grad_fn is right for */
   bool requires_grad;                /* a leaf was asked to */
@@ -75,6 +77,9 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
 
 /* Where t's gradient goes: *out gets a new reference, or NULL when t needs none. */
 shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out);
+
+/* Installed by forward/tangents.c: frees the tangents of metadata. Its tensor's key ForwardAD is the caller's to clear. */
+extern void (*shmt__tangents_free)(shmt_autograd_meta* m);
 
 /* Nodes alive in this process, without those of leaves. */
 int64_t shmt__node_count(void);

@@ -136,6 +136,8 @@ shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output);
 /* The same for another argument of an in-place operator. It saves a clone when t shares memory with `changed`: t
  * itself would be changed, and would own the node that saves it. */
 shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed);
+/* The same for a copy of t, which is about to be changed. */
+shmt_status shmt__saved_init_copy(shmt__saved* s, shmt_tensor* t);
 /* New reference (NULL when none was saved). owner: the node, needed for outputs.
  * Errors: SHMT_E_RUNTIME "Trying to backward through the graph a second time ...",
  * "one of the variables needed for gradient computation has been modified by an inplace operation

@@ -13,6 +13,7 @@ from codegen.emit.adapters import emit_adapters
 from codegen.emit.autograd import emit_autograd, plan_autograd
 from codegen.emit.dispatch import emit_dispatch
 from codegen.emit.emitter import Emitter, GeneratedFiles
+from codegen.emit.forward import emit_forward
 from codegen.emit.kernels import emit_kernels, load_loops
 from codegen.emit.protocol import emit_protocol, load_failpoints, load_wire
 from codegen.emit.python import emit_python, python_tables
@@ -56,6 +57,7 @@ def generate(
     emit_adapters(emitter, model)
     emit_dispatch(emitter, model, tables)
     emit_autograd(emitter, model, nodes)
+    emit_forward(emitter, model)
     emit_views(emitter, model)
     names = python_tables(model)
     emit_python(emitter, names)

@@ -52,6 +52,9 @@ typedef struct shmt__kernel {
 /* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys below
  * tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
 extern shmt__kernel shmt__conj_neg_fallback;
+/* The kernel of the key ForwardAD for operators that have none of their own there: it gives results their tangents.
+ * autograd/forward/follow.c fills it in. */
+extern shmt__kernel shmt__forward_fallback;
 
 struct shmt_operator {
   const shmt_schema* schema;
@@ -62,6 +65,8 @@ struct shmt_operator {
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
   uint32_t id;
+  const struct shmt__jvp* jvp; /* how tangents follow (autograd/forward/jvp.h); NULL: they do not */
+  bool follows_tangents; /* has the fallback of ForwardAD */
   bool passes_conj_neg; /* no fallback at Conjugate and Negative: the operator takes conj and neg views as they are */
 };
 

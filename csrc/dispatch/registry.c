@@ -11,6 +11,7 @@
 enum { KEY_LIMIT = 64 + SHMT_N_ALIAS_KEYS };
 
 shmt__kernel shmt__conj_neg_fallback;
+shmt__kernel shmt__forward_fallback;
 
 typedef enum registration_kind {
   REGISTRATION_DEFINE,
@@ -204,6 +205,9 @@ static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_
 
 static bool is_conj_neg_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
 
+/* The kernel of a key for operators that have no other. */
+static bool is_last_resort(const shmt__kernel* k) { return k == &shmt__conj_neg_fallback || k == &shmt__forward_fallback; }
+
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
   for (int i = 0; i < s->n_returns; i++)
@@ -216,7 +220,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
     k = current_kernel(op, key);
-    if (k && (k == &shmt__conj_neg_fallback || was_fallback(key, k))) k = NULL;
+    if (k && (is_last_resort(k) || was_fallback(key, k))) k = NULL;
   } else {
     k = newest(op, key);
     if (!k && is_backend(key)) k = newest(op, SHMT_ALIAS_CompositeExplicitAutograd);
@@ -226,6 +230,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   }
   if (!k && fallbacks[key]) k = fallbacks[key]->kernel;
   if (!k && is_conj_neg_key(key) && !op->passes_conj_neg) k = &shmt__conj_neg_fallback;
+  if (!k && key == SHMT_KEY_ForwardAD && op->follows_tangents) k = &shmt__forward_fallback;
   return k;
 }
 
@@ -256,7 +261,7 @@ static bool adopt_kernels_locked(shmt_operator* op) {
   shmt__registration* list = NULL;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
     const shmt__kernel* k = current_kernel(op, key);
-    if (!k || k == &shmt__conj_neg_fallback || was_fallback(key, k)) continue;
+    if (!k || is_last_resort(k) || was_fallback(key, k)) continue;
     shmt__registration* r = calloc(1, sizeof *r);
     if (!r) {
       while (list) {
@@ -331,6 +336,7 @@ shmt_status shmt__operator_define(const char* text, const char* where, shmt__reg
   }
   op->schema = schema;
   op->passes_conj_neg = returns_view(schema);
+  op->follows_tangents = true;
   r->op = op;
   op->registrations = r;
   shmt_status status = SHMT_OK;
@@ -489,7 +495,7 @@ bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
     has = newest(op, key) != NULL;
   } else {
     const shmt__kernel* k = key < SHMT_N_KEYS ? current_kernel(op, key) : NULL;
-    has = k && k != &shmt__conj_neg_fallback && !was_fallback(key, k);
+    has = k && !is_last_resort(k) && !was_fallback(key, k);
   }
   leave();
   return has;

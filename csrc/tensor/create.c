@@ -275,7 +275,7 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
 #endif
   SHMT_TRY(take_header(sizes.len, dtype, src->device, &t));
   /* A view of an ordinary tensor is ordinary also in inference mode, and the other way round. */
-  t->keys = src->keys & ~(shmt_keyset)SHMT_KEYBIT_Autograd;
+  t->keys = src->keys & ~(shmt_keyset)(SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
   t->flags = src->flags & (SHMT_TENSOR_INFERENCE | SHMT_TENSOR_CONJ_NEG);
   shmt__storage_retain(src->storage);
   t->storage = src->storage;

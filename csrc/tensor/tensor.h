@@ -14,7 +14,7 @@
  * Note [Autograd bit]
  * `keys` has SHMT_KEYBIT_Autograd exactly when the tensor itself requires grad, so that calls on plain tensors never
  * reach an Autograd kernel. For a view the base counts too (an in-place write may have given it a history), so read the
- * keys with shmt__tensor_keys().
+ * keys with shmt__tensor_keys(). The bit of ForwardAD is set while the tensor has a tangent, and is read in the same way.
  */
 #ifndef SHMT_TENSOR_TENSOR_H
 #define SHMT_TENSOR_TENSOR_H
@@ -47,6 +47,7 @@ enum {
   SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
   SHMT_TENSOR_VIEW_MULTI = 1 << 11,      /* one of several results of one operator */
   SHMT_TENSOR_VIEW_CUSTOM = 1 << 12,     /* returned by a Python Function */
+  SHMT_TENSOR_VIEW_NO_TANGENT = 1 << 13, /* does not follow the tangent of its base, see autograd/forward/tangents.h */
 };
 
 typedef struct shmt_autograd_meta shmt_autograd_meta; /* autograd/meta.h; freed through a hook */
@@ -58,7 +59,7 @@ struct shmt_tensor {
   int16_t dtype;
   int8_t device;
   uint8_t n_dims;
-  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, Conjugate, Negative, Autograd when it requires grad */
+  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
   int64_t numel;
   int64_t offset;            /* elements from the start of the storage */
   int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
@@ -146,7 +147,7 @@ bool shmt__tensor_is_contiguous_in(const shmt_tensor* t, shmt_memory_format form
 shmt_memory_format shmt__tensor_suggest_format(const shmt_tensor* t);
 static inline shmt_keyset shmt__tensor_keys(const shmt_tensor* t) {
   shmt_keyset k = __atomic_load_n(&t->keys, __ATOMIC_RELAXED);
-  if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & SHMT_KEYBIT_Autograd;
+  if (SHMT_UNLIKELY(t->flags & SHMT_TENSOR_VIEW)) k |= t->base->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD);
   return k;
 }
 static inline bool shmt__tensor_is_conj_neg(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONJ_NEG) != 0; }

@@ -119,7 +119,7 @@ shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, c
 /* Can no other holder see this tensor or its bytes? */
 static bool is_ours(const shmt_tensor* t) {
   return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
-         (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & SHMT_KEYBIT_Autograd) &&
+         (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
          shmt__is_last_reference(&t->storage->refs) &&
          !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
 }
@@ -155,7 +155,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
-  if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype) {
+  const bool dual = (((*sum)->keys | g->keys) & SHMT_KEYBIT_ForwardAD) != 0; /* then the tangents are added too */
+  if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype && !dual) {
     if (!is_ours(*sum) && is_ours(other)) {
       shmt_tensor* t = *sum;
       *sum = other;

@@ -7,11 +7,13 @@
  * when the root ends, it leaves its last version there.
  */
 #include "autograd/recording/copy_slices.h"
+#include "autograd/forward/tangents.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
 #include "autograd/recording/saved_hooks.h"
 #include "autograd/recording/version_cell.h"
 #include "base/promote.h"
+#include "dispatch/registry.h"
 #include "generated/ops.h"
 
 #include <stdio.h>
@@ -82,11 +84,26 @@ static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool de
   return SHMT_OK;
 }
 
+/* The kernel of ForwardAD, which calls the operator, will give the alias the tangent of its output. */
+static SHMT_COLD void note_output(shmt__saved_outputs* list, shmt_tensor* alias, const shmt_tensor* output) {
+  for (; list && list->n < SHMT_MAX_SAVED_OUTPUTS; list = list->outer) {
+    list->alias[list->n] = shmt__tensor_ref(alias);
+    list->output[list->n++] = output;
+  }
+}
+
+static SHMT_COLD shmt_status copy_tangents(shmt_tensor* to, shmt_tensor* from) {
+  return shmt__tangents_copy(to, from, SHMT_MAX_FORWARD_LEVELS);
+}
+
 static shmt_status save_output(shmt__saved* s, shmt_tensor* t) {
   shmt__version_cell* cell = cell_of(t);
   if (!cell) return out_of_memory();
   s->hook_data = cell;
-  return alias_of(t, &s->tensor);
+  SHMT_TRY(alias_of(t, &s->tensor));
+  if (SHMT_UNLIKELY(shmt__tls_saved_outputs != NULL)) note_output(shmt__tls_saved_outputs, s->tensor, t);
+  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) return copy_tangents(s->tensor, t);
+  return SHMT_OK;
 }
 
 shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
@@ -110,8 +127,26 @@ shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
 shmt_status shmt__saved_init_unaliased(shmt__saved* s, shmt_tensor* t, shmt_tensor* changed) {
   if (SHMT_LIKELY(shmt__tensor_version_root(t) != shmt__tensor_version_root(changed)))
     return shmt__saved_init(s, t, false);
+  return shmt__saved_init_copy(s, t);
+}
+
+static SHMT_COLD shmt_status clone_with_tangents(shmt_tensor* t, shmt_tensor** out) {
+  SHMT_KEYS_GUARD(guard);
+  SHMT_HIDE_LEVEL(shmt__tls_saved_outputs->hidden_level);
+  shmt__saved_outputs* before = shmt__tls_saved_outputs;
+  shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_ForwardAD;
+  shmt__tls_saved_outputs = NULL;
+  shmt_status status = shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, out);
+  shmt__tls_saved_outputs = before;
+  return status;
+}
+
+shmt_status shmt__saved_init_copy(shmt__saved* s, shmt_tensor* t) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
-  SHMT_TRY(shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, &copy));
+  if (SHMT_UNLIKELY(shmt__tls_saved_outputs != NULL))
+    SHMT_TRY(clone_with_tangents(t, &copy));
+  else
+    SHMT_TRY(shmt_op_clone(t, SHMT_MEMORY_FORMAT_NONE, &copy));
   return shmt__saved_init(s, copy, false);
 }
 
@@ -177,6 +212,7 @@ static shmt_status give_history(shmt_tensor* fresh, shmt_node* node, uint32_t nr
 static shmt_status with_history(shmt_tensor* t, shmt_node* owner, uint32_t nr, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) again = NULL;
   SHMT_TRY(alias_of(t, &again));
+  if (SHMT_UNLIKELY((t->keys & SHMT_KEYBIT_ForwardAD) != 0)) SHMT_TRY(copy_tangents(again, t));
   if (SHMT_UNLIKELY(shmt__copy_slices_runs(shmt__tls_current_node, owner))) {
     SHMT_TRY(shmt__copy_slices_region(shmt__tls_current_node, again));
     *out = SHMT_TAKE(again);

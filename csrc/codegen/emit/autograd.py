@@ -53,7 +53,7 @@ def _guarded(op: Operator) -> str:
     )
 
 
-def _save_inputs(node: Node, op: Operator, model: Model) -> str:
+def _save_inputs(node: Node, op: Operator) -> str:
     text = ""
     for saved in node.saved.values():
         if saved.kind.startswith("result"):
@@ -69,7 +69,7 @@ def _save_inputs(node: Node, op: Operator, model: Model) -> str:
         elif saved.kind == "list":
             text += f"  if ({test}) SHMT_TRY(shmt__saved_list_init({path}, {name}));\n"
         elif op.form == "inplace" and saved.name == op.schema.arguments[0].name:
-            text += _save_original(path, name, test, op, model)
+            text += f"  if ({test}) SHMT_TRY(shmt__saved_init_copy({path}, {name}));\n"
         else:
             save = f"shmt__saved_init({path}, {name}, false)"
             if op.form == "inplace" and not saved.type.optional:
@@ -78,20 +78,6 @@ def _save_inputs(node: Node, op: Operator, model: Model) -> str:
                 )
             text += f"  if ({test}) SHMT_TRY({save});\n"
     return text
-
-
-def _save_original(path: str, name: str, test: str, op: Operator, model: Model) -> str:
-    """The derivative wants self as it was before: keep a copy."""
-    clone = model.by_name.get("clone")
-    if clone is None:
-        raise SpecError(op.entry.where, f"{op.schema.full_name} needs the operator clone")
-    return (
-        f"  if ({test}) {{\n"
-        "    SHMT_AUTO(shmt_tensor) original = 0;\n"
-        f"    SHMT_TRY({clone.caller}({name}, SHMT_MEMORY_FORMAT_NONE, &original));\n"
-        f"    SHMT_TRY(shmt__saved_init({path}, original, false));\n"
-        "  }\n"
-    )
 
 
 def _has_gradient(op: Operator, result: int) -> bool:
@@ -137,10 +123,10 @@ def _edges(node: Node) -> tuple[str, str]:
     return count, text
 
 
-def _create(node: Node, op: Operator, model: Model) -> str:
+def _create(node: Node, op: Operator) -> str:
     count, connect = _edges(node)
     outputs = sum(r.type.base == "Tensor" for r in op.schema.returns)
-    saves = _save_inputs(node, op, model)
+    saves = _save_inputs(node, op)
     body = connect + saves
     cast = ""
     if "node->" in body or any(s.kind.startswith("result") for s in node.saved.values()):
@@ -199,7 +185,7 @@ def _refusals(op: Operator) -> str:
     return text
 
 
-def _record_kernel(node: Node, op: Operator, model: Model) -> str:
+def _record_kernel(node: Node, op: Operator) -> str:
     text = f"{_head(op)} {{\n{_BELOW}{_refusals(op)}"
     for argument in node.edges:
         text += f"  const bool wants_{argument.name} = {_wants(argument)};\n"
@@ -210,7 +196,7 @@ def _record_kernel(node: Node, op: Operator, model: Model) -> str:
             f"  const bool record = shmt__grad_enabled() && ({any_wanted});\n"
             f"  SHMT_TRY(shmt__check_inplace({self_name}, record));\n"
             f"  if (!record) return {_below(op)};\n"
-            f"{_create(node, op, model)}{_guarded(op)}"
+            f"{_create(node, op)}{_guarded(op)}"
             f"  SHMT_TRY(shmt__rebase_history({self_name}, base));\n"
         )
         saves = _save_results(
@@ -222,7 +208,7 @@ def _record_kernel(node: Node, op: Operator, model: Model) -> str:
     history, outs, fail = _record_results(op)
     return (
         f"{text}  if (!shmt__grad_enabled() || !({any_wanted})) return {_below(op)};\n"
-        f"{_create(node, op, model)}{_guarded(op)}"
+        f"{_create(node, op)}{_guarded(op)}"
         f"  shmt_status status = SHMT_OK;\n{history}{_save_results(node, op, outs, fail)}"
         "  return SHMT_OK;\n}\n"
     )
@@ -346,7 +332,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
                     text += f"\n/* --- {op.entry.name} --- */\n\n{node_struct(node)}\n"
                     text += f"{node_double_backward(node)}{node_apply(node)}\n"
                     text += f"{node_release(node)}"
-                text += f"\n{_head(op)};\n{_record_kernel(node, op, model)}"
+                text += f"\n{_head(op)};\n{_record_kernel(node, op)}"
             elif kind == "out":
                 text += f"\n{_head(op)};\n{_out_kernel(op)}"
             elif kind == "zeros":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from codegen.emit.composites import lower_composite
 from codegen.emit.emitter import Emitter
-from codegen.spec.autograd_kinds import autograd_kind, has_view_kernel
+from codegen.emit.forward import jvp_record
+from codegen.spec.autograd_kinds import autograd_kind, follows_tangents, has_view_kernel
 from codegen.spec.c_types import (
     c_name,
     c_string,
@@ -238,7 +239,8 @@ def _record_nothing(op: Operator) -> str:
     entry = op.entry
     if "nondifferentiable" not in entry.tags or not (entry.impl and op.has_tensors):
         return ""
-    return "  SHMT_KEYS_GUARD(keys);\n  shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd;\n"
+    keys = "SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD"
+    return f"  SHMT_KEYS_GUARD(keys);\n  shmt__tls_keys.excluded |= {keys};\n"
 
 
 def _expression_body(op: Operator, model: Model) -> str:
@@ -422,17 +424,26 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
     conj_neg = [
         key for key in _CONJ_NEG if op.has_tensors and not op.passes_conj_neg and key not in kernels
     ]
-    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *conj_neg])
+    forward = ["ForwardAD"] if follows_tangents(op) else []
+    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *conj_neg, *forward])
+    jvp = jvp_record(op)
+    if jvp:
+        text += f"extern const struct shmt__jvp {jvp};\n"
     text += f"shmt_operator {op.record} = {{\n  .schema = &schema_{op.ident},\n  .mask = {mask},\n"
     text += "  .table = {\n"
     for i, key in enumerate(kernels):
         text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
     for key in conj_neg:
         text += f"    [SHMT_KEY_{key}] = &shmt__conj_neg_fallback,\n"
+    for key in forward:
+        text += f"    [SHMT_KEY_{key}] = &shmt__forward_fallback,\n"
+    text += "  },\n"
     if op.passes_conj_neg:
-        text += "  },\n  .passes_conj_neg = true,\n"
-    else:
-        text += "  },\n"
+        text += "  .passes_conj_neg = true,\n"
+    if forward:
+        text += "  .follows_tangents = true,\n"
+    if jvp:
+        text += f"  .jvp = &{jvp},\n"
     text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
     return text
 

@@ -143,7 +143,7 @@ class _Uses(ast.NodeVisitor):
             self.whole.append(node.id)
 
 
-def _result_index(entry: OperatorEntry, name: str) -> int | None:
+def result_index(entry: OperatorEntry, name: str) -> int | None:
     """``result`` and ``result1``, or a named result, as a number."""
     results = entry.schema.returns
     if name == "result":
@@ -195,7 +195,7 @@ def _check_hidden(
     """An argument called grad or result: ``grad`` is the gradient, anything else is unclear."""
     if entry.schema.argument(name) is None:
         return
-    if _result_index(entry, name) is not None or (is_grad(entry, name) and only_shape):
+    if result_index(entry, name) is not None or (is_grad(entry, name) and only_shape):
         raise SpecError(
             derivative.expression.where,
             f"'{name}' may be the argument or the {'gradient' if only_shape else 'result'}; "
@@ -216,7 +216,7 @@ def _plan_name(node: Node, derivative: Derivative, name: str, only_shape: bool) 
         return
     argument = entry.schema.argument(name)
     if argument is None:
-        index_or_none = _result_index(entry, name)
+        index_or_none = result_index(entry, name)
         if index_or_none is None:
             return  # the lowering says that the name is unknown
         kind, type_ = "result", entry.schema.returns[index_or_none].type

@@ -1,4 +1,4 @@
-"""Which operators get kernels of their own at the Autograd and ADInplaceOrView keys."""
+"""Which operators get kernels at the Autograd, ForwardAD and ADInplaceOrView keys."""
 
 from __future__ import annotations
 
@@ -43,3 +43,31 @@ def has_view_kernel(op: Operator) -> bool:
     if op.is_composite:
         return op.form == "out"
     return bool(op.schema.written) or op.schema.is_view
+
+
+def follows_tangents(op: Operator) -> bool:
+    """It has the kernel of ForwardAD: whatever Autograd records or refuses."""
+    return bool(autograd_kind(op)) or "Autograd" in op.entry.dispatch
+
+
+_JVP_KINDS = {
+    "linear": "LINEAR",
+    "each": "EACH",
+    "elementwise": "EXPRESSION",
+    "zero": "ZERO",
+    "vjps": "TWO_VJPS",
+    "missing": "MISSING",
+}
+
+
+def jvp_kind(op: Operator) -> str:
+    """The enumerator SHMT_JVP_<kind> of an operator that is no out= form; empty when refused."""
+    entry = op.entry
+    if entry.jvp:
+        return "EXPRESSION"
+    if entry.jvp_kind:
+        return _JVP_KINDS[entry.jvp_kind]
+    if entry.derivatives:
+        return "TWO_VJPS"
+    is_overwritten = autograd_kind(op) == "zeros" and "geometry" not in entry.tags
+    return "ZERO" if is_overwritten else ""

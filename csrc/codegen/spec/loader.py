@@ -124,6 +124,10 @@ class Entry:
         value = self._values.get(key)
         return self.texts(key) if isinstance(value, Items) else self.text(key)
 
+    def is_mapping(self, key: str) -> bool:
+        """Whether the value at *key* is a mapping."""
+        return isinstance(self._values.get(key), Entry)
+
     def mapping(self, key: str) -> list[tuple[Text, Text]]:
         """The mapping of scalars at *key* as pairs; empty when absent."""
         value = self._values.get(key)

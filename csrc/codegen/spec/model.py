@@ -31,6 +31,7 @@ ENTRY_KEYS = (
     "vjp",
     "differentiable",
     "double_backward",
+    "jvp",
     "node",
     "tags",
     "doc",
@@ -50,6 +51,7 @@ TAGS = (
     "dense_out",
 )
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
+JVP_KINDS = ("linear", "each", "elementwise", "zero", "vjps", "missing")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
 _C_FUNCTION = re.compile(r"shmt_\w+")
@@ -99,6 +101,8 @@ class OperatorEntry:
     differentiable: tuple[str, ...]
     double_backward: str  # of a vjp: "", "zero", or the name of the derivative that is missing
     double_backward_if: Derivative | None
+    jvp_kind: str  # one of JVP_KINDS; "" with expressions
+    jvp: tuple[tuple[str, Text], ...]  # the expression per argument
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -329,6 +333,34 @@ def _load_double_backward(
     return found[2] or "zero", condition
 
 
+def _load_jvp(
+    entry: Entry, schema: Schema, derivatives: tuple[Derivative, ...]
+) -> tuple[str, tuple[tuple[str, Text], ...]]:
+    """How tangents follow: a kind, or an expression per argument."""
+    if not derivatives:
+        if "jvp" in entry:
+            raise SpecError(entry.where_of("jvp"), "jvp: only with vjp")
+        return "", ()
+    single = all(len(d.arguments) == 1 for d in derivatives) and len(schema.returns) == 1
+    lists = any(a.type.is_list and a.type.base == "Tensor" for a in schema.arguments)
+    if "jvp" not in entry:
+        if schema.is_view:
+            return "linear", ()
+        return ("elementwise", ()) if "kernel" in entry and single and not lists else ("vjps", ())
+    if entry.is_mapping("jvp"):
+        pairs = entry.mapping("jvp")
+        wanted = sorted(name for d in derivatives for name in d.arguments)
+        if sorted(str(name) for name, _ in pairs) != wanted:
+            raise SpecError(entry.where_of("jvp"), f"jvp: needs one expression each for {wanted}")
+        return "", tuple((str(name), text) for name, text in pairs)
+    kind = entry.text("jvp")
+    if kind not in JVP_KINDS:
+        raise SpecError(kind.where, f"jvp: '{kind}' is none of {', '.join(JVP_KINDS)}")
+    if kind == "elementwise" and not single:
+        raise SpecError(kind.where, "jvp: elementwise needs one result and an expression each")
+    return str(kind), ()
+
+
 def _load_deprecated(entry: Entry, schema: Schema) -> tuple[tuple[str, ...], ...]:
     """Other orders of the arguments, in which a call may give them by position."""
     orders = entry.texts("deprecated")
@@ -384,6 +416,7 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
     kernel = _optional(entry, "kernel")
     derivatives, refused = _load_derivatives(entry, schema)
     double_backward, double_backward_if = _load_double_backward(entry, derivatives)
+    jvp_kind, jvp = _load_jvp(entry, schema, derivatives)
     return OperatorEntry(
         name=str(name),
         where=entry.where,
@@ -406,6 +439,8 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         differentiable=_load_differentiable(entry, schema),
         double_backward=double_backward,
         double_backward_if=double_backward_if,
+        jvp_kind=jvp_kind,
+        jvp=jvp,
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

@@ -197,7 +197,7 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : query->dtype, &mask));
   const int64_t width = query->sizes[query->n_dims - 1];
   const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* with a width of 0, all scores are 0 */
-  const bool mask_wants_grad = mask && (mask->keys & SHMT_KEYBIT_Autograd);
+  const bool mask_wants_grad = mask && (shmt__tensor_keys(mask) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD));
   if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
     return flash(query, k, v, mask, is_causal, factor, out);
   return all_scores(query, k, v, mask, dropout_p, is_causal, factor, out);

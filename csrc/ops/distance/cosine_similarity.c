@@ -100,10 +100,10 @@ static shmt_status with_unit_length(shmt_tensor* t, int64_t dim, double eps, shm
   SHMT_AUTO(shmt_tensor) divisor = NULL;
 
   SHMT_TRY(shmt_op_linalg_vector_norm(t, shmt__scalar_int(2), SHMT_INTS(dim), true, SHMT_DTYPE_NONE, &length));
-  if (length->keys & SHMT_KEYBIT_Autograd) {
+  if (length->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) {
     SHMT_TRY(shmt_op_clone(length, SHMT_MEMORY_FORMAT_NONE, &divisor));
     SHMT_KEYS_GUARD(keys);
-    shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd;
+    shmt__tls_keys.excluded |= SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD;
     SHMT_TRY(shmt_op_clamp_min_(divisor, shmt__scalar_float(eps)));
   } else {
     SHMT_TRY(shmt_op_clamp_min(length, shmt__scalar_float(eps), &divisor));

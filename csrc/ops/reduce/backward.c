@@ -139,6 +139,11 @@ static shmt_status product_before(shmt_tensor* self, int64_t dim, shmt_tensor** 
   return shmt_op_cumprod(shifted, dim, SHMT_DTYPE_NONE, out);
 }
 
+/* May the gradient be differentiated itself? Then it is made of operators that have derivatives. */
+static bool is_differentiated(const shmt_tensor* grad, const shmt_tensor* self) {
+  return shmt__grad_enabled() || ((shmt__tensor_keys(grad) | shmt__tensor_keys(self)) & SHMT_KEYBIT_ForwardAD);
+}
+
 /* The gradient of an element is the product of the others. Where self has zeros, quotients would be wrong for second
  * derivatives and beside infinities; there it multiplies the products of the elements before and behind. */
 shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t dim, shmt_tensor** out) {
@@ -163,7 +168,7 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
     *out = shmt__tensor_ref(grad);
     return SHMT_OK;
   }
-  by_products = shmt__grad_enabled() && !shmt__tensor_is_meta(self);
+  by_products = is_differentiated(grad, self) && !shmt__tensor_is_meta(self);
   if (!by_products) SHMT_TRY(has_infinities(self, &by_products));
   if (!by_products) {
     SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
@@ -194,7 +199,7 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
   SHMT_TRY(has_any(is_zero, true, &found));
   if (!found || shmt__tensor_is_meta(self))
     return cumprod_backward_by_quotients(grad, self, dim, product, out);
-  if (shmt__grad_enabled()) return cumprod_backward_by_products(grad, self, dim, out);
+  if (is_differentiated(grad, self)) return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }

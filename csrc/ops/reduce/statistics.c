@@ -363,7 +363,8 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
     if (d != dim) others[n++] = d;
   SHMT_TRY(shmt_op_linalg_vector_norm(self, p, (shmt_ints){others, n}, true, SHMT_DTYPE_NONE, &norm));
   SHMT_TRY(shmt_op__renorm_scale(norm, maxnorm, &scale));
-  if (shmt__grad_enabled() && (shmt__tensor_keys(self) & SHMT_KEYBIT_Autograd)) {
+  const shmt_keyset keys = shmt__tensor_keys(self);
+  if ((keys & SHMT_KEYBIT_ForwardAD) || (shmt__grad_enabled() && (keys & SHMT_KEYBIT_Autograd))) {
     SHMT_TRY(shmt_op_mul_Tensor(self, scale, &scaled));
     return shmt_op_contiguous(scaled, SHMT_CONTIGUOUS_FORMAT, out);
   }

@@ -132,6 +132,14 @@ shmt_status shmt__impl_as_strided(shmt_tensor* self, shmt_ints size, shmt_ints s
   return shmt_op__as_strided_at(self, size, stride, offset, self->offset, out);
 }
 
+shmt_status shmt__as_strided_tangent(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t offset, shmt_tensor** out) {
+  SHMT_REQUIRE(offset >= -self->offset, SHMT_E_RUNTIME,
+               "as_strided(): a tangent has no elements before those of its tensor, but the view begins %" PRId64
+               " before them",
+               -offset);
+  return shmt_op_as_strided(self, size, stride, (shmt_opt_int){self->offset + offset, true}, out);
+}
+
 /* --- parts ----------------------------------------------------------------------------- */
 
 shmt_status shmt__impl_narrow(shmt_tensor* self, int64_t dim, int64_t start, int64_t length, shmt_tensor** out) {

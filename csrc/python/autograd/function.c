@@ -183,6 +183,7 @@ static int context_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(c->dict);
   Py_VISIT(c->to_save);
+  Py_VISIT(c->for_forward);
   Py_VISIT(c->dirty);
   Py_VISIT(c->non_differentiable);
   Py_VISIT(c->needs_input_grad);
@@ -193,6 +194,7 @@ static int context_clear(PyObject* self) {
   shmt__py_context* c = (shmt__py_context*)self;
   Py_CLEAR(c->dict);
   Py_CLEAR(c->to_save);
+  Py_CLEAR(c->for_forward);
   Py_CLEAR(c->dirty);
   Py_CLEAR(c->non_differentiable);
   Py_CLEAR(c->needs_input_grad);
@@ -214,6 +216,7 @@ static void context_dealloc(PyObject* self) {
     Py_RETURN_NONE;                                                \
   }
 KEEP_TUPLE(save_for_backward, to_save)
+KEEP_TUPLE(save_for_forward, for_forward)
 KEEP_TUPLE(keep_dirty, dirty)
 KEEP_TUPLE(keep_non_differentiable, non_differentiable)
 
@@ -247,6 +250,7 @@ static PyObject* get_saved_tensors(PyObject* self, void* closure) {
   (void)closure;
   const shmt__py_context* c = (shmt__py_context*)self;
   const shmt__py_function_node* n = (shmt__py_function_node*)c->node;
+  if (c->for_forward) return Py_NewRef(c->for_forward);
   if (!n) {
     if (c->had_node) return shmt__py_raise(shmt__saved_freed());
     return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
@@ -284,6 +288,8 @@ static PyObject* get_field(PyObject* self, void* closure) {
 static PyMethodDef context_methods[] = {
     {"save_for_backward", save_for_backward, METH_VARARGS,
      "save_for_backward(*tensors)\n--\n\nKeep tensors for backward, as ctx.saved_tensors."},
+    {"save_for_forward", save_for_forward, METH_VARARGS,
+     "save_for_forward(*tensors)\n--\n\nKeep tensors for jvp, as ctx.saved_tensors."},
     {"mark_dirty", mark_dirty, METH_VARARGS,
      "mark_dirty(*tensors)\n--\n\nThese inputs were changed in place."},
     {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS,

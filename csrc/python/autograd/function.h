@@ -12,6 +12,7 @@ typedef struct shmt__py_context {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
   PyObject* to_save; /* tuple, until the node has it */
+  PyObject* for_forward; /* tuple, what jvp gets as saved_tensors; until forward is done */
   PyObject* dirty;
   PyObject* non_differentiable;
   PyObject* needs_input_grad;
@@ -31,5 +32,8 @@ typedef struct shmt__py_function_node {
 
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);
+/* When an input has a tangent: call cls.jvp, and give the outputs (a tuple) what it returns. -1 and an exception when it
+ * raises or returns what does not fit. */
+int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs);
 
 #endif

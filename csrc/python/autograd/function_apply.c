@@ -1,7 +1,9 @@
 /* python/autograd/function_apply.c -- one application of an autograd.Function: forward, then the node. */
 #include "python/autograd/function.h"
 
+#include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
+#include "dispatch/registry.h"
 #include "python/autograd/graph.h"
 #include "python/tensor/tensor_type.h"
 
@@ -63,6 +65,8 @@ static PyObject* call_forward(application* a) {
   PyObject* forward = PyObject_GetAttrString(a->cls, "forward");
   PyObject* setup = PyObject_GetAttrString(a->cls, "_user_setup_context");
   const bool was = shmt__grad_set_enabled(false);
+  SHMT_KEYS_GUARD(keys); /* tangents are followed by jvp */
+  shmt__tls_keys.excluded |= SHMT_KEYBIT_ForwardAD;
   if (forward && setup && setup != Py_None) {
     outputs = PyObject_CallObject(forward, a->inputs);
     PyObject* r =
@@ -229,11 +233,13 @@ static PyObject* finish(application* a, PyObject* outputs) {
     r = finish_output(a, node, &o, i, n);
     PyTuple_SET_ITEM(all, i, o);
   }
+  if (r == 0) r = shmt__py_function_jvp(a->cls, a->ctx, a->inputs, all);
   if (r == 0 && node) r = save(a, (shmt__py_function_node*)node);
   /* They hold outputs, which own the node, which owns the context. */
   Py_CLEAR(a->ctx->dirty);
   Py_CLEAR(a->ctx->non_differentiable);
   Py_CLEAR(a->ctx->to_save);
+  Py_CLEAR(a->ctx->for_forward);
   shmt__node_release(node); /* the outputs own it */
   Py_DECREF(outputs);
   if (r < 0) {

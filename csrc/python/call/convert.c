@@ -81,7 +81,7 @@ int shmt__py_as_scalar(PyObject* o, shmt_scalar* out) {
 static bool is_number_tensor(PyObject* o) {
   if (!shmt__py_is_tensor(o)) return false;
   shmt_tensor* t = shmt__py_tensor(o);
-  return t->n_dims == 0 && !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+  return t->n_dims == 0 && !(shmt__tensor_keys(t) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD));
 }
 
 static int read_item(PyObject* o, shmt_scalar* out) {
