@@ -264,4 +264,7 @@ def tensor_text(tensor: Tensor) -> str:
         suffixes.append(history)
     if tensor.has_names():
         suffixes.append(f"names={tensor.names}")
+    tangent = _C._tangent_of(tensor)
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent!r}")
     return _with_suffixes(prefix + body, suffixes, indent)

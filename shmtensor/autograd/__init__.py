@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shmtensor.autograd import forward_ad as forward_ad
 from shmtensor.autograd import functional as functional
 from shmtensor.autograd import graph as graph
 from shmtensor.autograd._run import backward, grad

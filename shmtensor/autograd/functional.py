@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shmtensor import _C
+from shmtensor.autograd import forward_ad
 from shmtensor.autograd._run import grad
 from shmtensor.autograd.grad_mode import enable_grad
 
@@ -212,6 +213,58 @@ def _jacobian_of(ys: Sequence[Any], xs: Sequence[Any], create: bool, strict: boo
     return tuple(rows)
 
 
+def _check_forward(create_graph: bool, strict: bool, vectorize: bool) -> None:
+    where = "torch.autograd.functional.jacobian"
+    advice = 'or `strategy="reverse-mode"`.'
+    together = 'and `strategy="forward-mode"` are not supported together (yet).'
+    if strict:
+        raise RuntimeError(
+            f"{where}: `strict=True` {together} Please either set `strict=False` {advice}"
+        )
+    if create_graph:
+        raise NotImplementedError(
+            f"{where}: `create_graph=True` {together} Please either set `create_graph=False` "
+            f"{advice}"
+        )
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
+            "implemented for `vectorize=True`."
+        )
+
+
+def _forward_columns(func: Callable[..., Any], xs: tuple[Any, ...], n: int) -> tuple[bool, Any]:
+    """By each element of input *n*: the tangents of the outputs."""
+    columns = []
+    for k in range(max(xs[n].numel(), 1)):
+        with forward_ad.dual_level():
+            seed = xs[n].new_zeros(xs[n].numel())
+            seed[k : k + 1] = 1
+            args = list(xs)
+            args[n] = forward_ad.make_dual(xs[n], seed.view(xs[n].shape))
+            many, ys = _as_tuple(func(*args), "outputs of the user-provided function", "jacobian")
+            made = [forward_ad.unpack_dual(y) for y in ys]
+            columns.append([y.new_zeros(y.shape) if t is None else t.detach() for y, t in made])
+    return many, columns
+
+
+def _forward_jacobian(func: Callable[..., Any], inputs: Any) -> Any:
+    several, plain = _as_tuple(inputs, "inputs", "jacobian")
+    xs = tuple(x.detach() for x in plain)
+    table = []  # per input, per output
+    for n, x in enumerate(xs):
+        many, columns = _forward_columns(func, xs, n)
+        ys = zip(*columns, strict=True)
+        table.append(
+            [
+                _C.stack(by, -1)[..., : x.numel()].reshape(tuple(by[0].shape) + tuple(x.shape))
+                for by in ys
+            ]
+        )
+    rows = tuple(tuple(row) for row in zip(*table, strict=True))
+    return _shaped(tuple(_shaped(row, several) for row in rows), many)
+
+
 def jacobian(
     func: Callable[..., Any],
     inputs: Any,
@@ -228,7 +281,9 @@ def jacobian(
         create_graph: Record, so that the result can be differentiated.
         strict: Raise when an output does not depend on an input.
         vectorize: Accepted; rows are computed one by one.
-        strategy: ``"reverse-mode"``; ``"forward-mode"`` needs *vectorize* and gives the same.
+        strategy: ``"reverse-mode"``: by backward, a row for each element of the outputs.
+            ``"forward-mode"``: with tangents, a column for each element of the inputs; it needs
+            *vectorize*, and goes with neither *strict* nor *create_graph*.
 
     Returns:
         A tensor of shape ``(*output, *input)``; a tuple per output and per input where there are
@@ -242,6 +297,14 @@ def jacobian(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your '
             'function has more outputs than inputs, "forward-mode" tends to be more performant. '
             'Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode":
+        _check_forward(create_graph, strict, vectorize)
+        return _forward_jacobian(func, inputs)
+    if strict and vectorize:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not "
+            "supported together. Please either set `strict=False` or `vectorize=False`."
         )
     with enable_grad():
         several, xs, many, ys = _run(func, inputs, create_graph, "jacobian")
@@ -295,16 +358,24 @@ def hessian(
         torch.autograd.functional.hessian.
     """
     several, _ = _as_tuple(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     gradient = _gradient_function(func, "hessian", strict)
-    rows = jacobian(
-        lambda *xs: _shaped(gradient(*xs), several),
+
+    def first(*xs: Any) -> Any:
+        with enable_grad():
+            # Under forward mode the inputs are dual tensors, of which no gradient is asked yet.
+            leaves = tuple(x if x.requires_grad else x.requires_grad_() for x in xs)
+            return _shaped(gradient(*leaves), several)
+
+    return jacobian(
+        first,
         inputs,
         create_graph=create_graph,
         strict=strict,
         vectorize=vectorize,
         strategy=outer_jacobian_strategy,
     )
-    return rows
 
 
 def vhp(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shmtensor import _C
+from shmtensor.autograd import forward_ad
 from shmtensor.autograd._run import grad
 from shmtensor.autograd.grad_mode import enable_grad
 
@@ -140,6 +141,46 @@ def _compare(
     return ""
 
 
+def _tangents(
+    function: Callable[..., Any], inputs: Sequence[Any], n: int, place: tuple[int, ...], unit: Any
+) -> list[Any]:
+    """Tangents of the outputs, flat, for a unit tangent of one element of input *n*."""
+    with forward_ad.dual_level():
+        args = list(inputs)
+        seed = inputs[n].detach().new_zeros(inputs[n].shape)
+        seed[place] = unit
+        args[n] = forward_ad.make_dual(inputs[n].detach().requires_grad_(), seed)
+        made = [forward_ad.unpack_dual(y) for y in _outputs(function, args)]
+        zeros = [y.primal.detach().new_zeros(y.primal.shape) for y in made]
+        pairs = zip(made, zeros, strict=True)
+        return [(z if y.tangent is None else y.tangent.detach()).reshape(-1) for y, z in pairs]
+
+
+def _compare_forward(
+    function: Callable[..., Any], inputs: Sequence[Any], eps: float, atol: float, rtol: float
+) -> str:
+    """The first disagreement of forward mode, or an empty text."""
+    numerical = get_numerical_jacobian(function, inputs, eps)
+    places = [n for n, x in enumerate(inputs) if _is_differentiable(x)]
+    for number, (n, columns) in enumerate(zip(places, numerical, strict=True)):
+        elements = itertools.product(*map(range, inputs[n].shape))
+        for k, (place, changes) in enumerate(zip(elements, columns, strict=True)):
+            for unit, expected in zip((1.0, 1j), changes, strict=True):
+                if expected is None:
+                    continue
+                found = _tangents(function, inputs, n, place, unit)
+                for i, (got, want) in enumerate(zip(found, expected, strict=True)):
+                    wrong = ~((got - want).abs() <= atol + rtol * want.abs())
+                    if wrong.any():
+                        j = int(wrong.nonzero()[0].item())
+                        return (
+                            f"Jacobian computed with forward mode mismatch for output {i} with "
+                            f"respect to input {number},\nelement {j} by element {k}: "
+                            f"numerical:{want[j].item()}\nanalytical:{got[j].item()}"
+                        )
+    return ""
+
+
 def gradcheck(
     func: Callable[..., Any],
     inputs: Any,
@@ -172,8 +213,8 @@ def gradcheck(
         check_undefined_grad: Check that undefined gradients give undefined or zero gradients.
         check_grad_dtypes: Check that gradients have their input's dtype.
         check_batched_grad: Accepted.
-        check_batched_forward_grad: Must be false.
-        check_forward_ad: Must be false.
+        check_batched_forward_grad: Accepted together with *check_forward_ad*.
+        check_forward_ad: Check forward mode.
         check_backward_ad: Check backward.
         fast_mode: Accepted; the check is always complete.
         masked: Accepted.
@@ -183,18 +224,21 @@ def gradcheck(
 
     Raises:
         GradcheckError: They do not, and *raise_exception*.
+        AssertionError: Nothing is to be checked, or *check_batched_forward_grad* alone is given.
         ValueError: No input requires grad.
         RuntimeError: Elements of an input that requires grad share memory.
 
     Source:
         torch.autograd.gradcheck.gradcheck.
     """
-    if check_batched_forward_grad:
-        raise ValueError(
+    if not (check_forward_ad or check_backward_ad):
+        raise AssertionError(
+            "Expected at least one of check_forward_ad or check_backward_ad to be True"
+        )
+    if check_batched_forward_grad and not check_forward_ad:
+        raise AssertionError(
             "Setting check_batched_forward_grad=True requires check_forward_ad to be True"
         )
-    if check_forward_ad:
-        raise ValueError("check_forward_ad=True is not supported")
     xs = _tuple(inputs)
     if not any(_is_differentiable(x) for x in xs):
         raise ValueError(
@@ -219,12 +263,16 @@ def gradcheck(
             )
     with enable_grad():
         outputs = _outputs(func, xs)
-        problem = _compare(func, xs, outputs, eps, atol, rtol) if check_backward_ad else ""
-        if not problem:
+        problem = ""
+        if check_forward_ad:
+            problem = _compare_forward(func, xs, eps, atol, rtol)
+        if not problem and check_backward_ad:
+            problem = _compare(func, xs, outputs, eps, atol, rtol)
+        if not problem and check_backward_ad:
             problem = _check_repeat(outputs, xs, nondet_tol)
-        if not problem and check_undefined_grad:
+        if not problem and check_backward_ad and check_undefined_grad:
             problem = _check_undefined(outputs, xs)
-        if not problem and check_grad_dtypes:
+        if not problem and check_backward_ad and check_grad_dtypes:
             problem = _check_dtypes(outputs, xs)
     if problem and raise_exception:
         raise GradcheckError(problem)
@@ -304,8 +352,8 @@ def gradgradcheck(
         check_undefined_grad: As in `gradcheck`.
         check_grad_dtypes: As in `gradcheck`.
         check_batched_grad: Accepted.
-        check_fwd_over_rev: Must be false.
-        check_rev_over_rev: Check.
+        check_fwd_over_rev: Check forward mode of the first derivative.
+        check_rev_over_rev: Check backward of it.
         fast_mode: Accepted.
         masked: Accepted.
 
@@ -314,12 +362,20 @@ def gradgradcheck(
 
     Raises:
         GradcheckError: They do not, and *raise_exception*.
+        AssertionError: Nothing is to be checked, or *check_undefined_grad* without
+            *check_rev_over_rev*.
 
     Source:
         torch.autograd.gradcheck.gradgradcheck.
     """
-    if check_fwd_over_rev:
-        raise ValueError("check_fwd_over_rev=True is not supported")
+    if not (check_fwd_over_rev or check_rev_over_rev):
+        raise AssertionError(
+            "Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True"
+        )
+    if check_undefined_grad and not check_rev_over_rev:
+        raise AssertionError(
+            "Setting check_undefined_grad=True requires check_rev_over_rev to be True"
+        )
     xs = _tuple(inputs)
     if grad_outputs is None:
         with enable_grad():
@@ -358,4 +414,6 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=False,
         check_grad_dtypes=check_grad_dtypes,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
     )
