@@ -19,6 +19,7 @@ GOLDEN = HERE / "golden"
 NAMES = (
     "api/status.h",
     "autograd/three.c",
+    "forward/three.c",
     "impls.h",
     "kernels/binary_v3.c",
     "loops.h",

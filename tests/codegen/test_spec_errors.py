@@ -54,6 +54,10 @@ CASES = [
     (entry(vjp="\n    self: grad\n    'self, other': g(grad)"), 8, "'self' has two expressions"),
     (entry(vjp="\n    self: none: it has none"), 6, "vjp gives no expression"),
     (entry(double_backward="zero"), 6, "double_backward: only with vjp"),
+    (entry(jvp="linear"), 6, "jvp: only with vjp"),
+    (entry(vjp="\n    self: grad", jvp="sometimes"), 8, "'sometimes' is none of linear, each"),
+    (entry(vjp="\n    self: grad", jvp="\n    other: tangent"), 8, "one expression each for"),
+    (entry(vjp="\n    'self, other': g(grad)", jvp="elementwise"), 8, "needs one result"),
     (
         entry(vjp="\n    self: grad", double_backward="often"),
         8,

@@ -18,6 +18,7 @@ def _used() -> set[str]:
     found = {name for text in texts for name in re.findall(r"shmt_op_(\w+)\(", text)}
     for entry in entries():
         lines = [derivative.expression for derivative in entry.derivatives]
+        lines += [expression for _, expression in entry.jvp]
         if entry.composite_expression is not None:
             lines.append(entry.composite_expression)
         found |= {name for line in lines for name in _CALL.findall(line)}

@@ -42,20 +42,25 @@ class Problem:
         """Leaves with these values."""
         return [tensor(v, str(v.dtype)).requires_grad_() for v in values]
 
-    def outputs(self, inputs: list[Any]) -> list[Any]:
-        """The differentiable results."""
-        leaves = dict(zip(self.places, inputs, strict=True))
+    def arguments(self, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """What the operator is called with when its differentiable tensors are these."""
+        given = dict(zip(self.places, inputs, strict=True))
 
         def place(a: T, i: int) -> Any:
-            if i not in leaves:
-                return tensor(
-                    a.values(self.dtype, seed_of(self.entry.name, i)), a.dtype_for(self.dtype)
-                )
-            # Operators that write into an argument get a copy that has a history.
-            return leaves[i].clone() if self.entry.schema.written else leaves[i]
+            if i in given:
+                return given[i]
+            return tensor(
+                a.values(self.dtype, seed_of(self.entry.name, i)), a.dtype_for(self.dtype)
+            )
 
         args, kwargs = self.one.map(place)
-        args, named = arguments(self.entry.name, Case(tuple(args), kwargs), self.dtype)
+        return arguments(self.entry.name, Case(tuple(args), kwargs), self.dtype)
+
+    def outputs(self, inputs: list[Any]) -> list[Any]:
+        """The differentiable results."""
+        # Operators that write into an argument get a copy that has a history.
+        written = bool(self.entry.schema.written)
+        args, named = self.arguments([x.clone() for x in inputs] if written else inputs)
         result = flat(call(self.entry, args, {**named, **outs_of(self.entry)}))
         some = kinds.RESULTS.get(self.entry.name)
         if self.dtype == "complex128":
