@@ -188,6 +188,7 @@ static int fill(PyObject* module) {
       shmt__py_mode_functions,
       shmt__py_override_functions,
       shmt__py_autocast_functions,
+      shmt__py_vmap_functions,
       shmt__py_autograd_functions,
       shmt__py_share_functions,
       shmt__py_message_functions,

@@ -31,6 +31,7 @@ ENTRY_KEYS = (
     "vjp",
     "differentiable",
     "double_backward",
+    "batch",
     "node",
     "tags",
     "doc",
@@ -99,6 +100,7 @@ class OperatorEntry:
     differentiable: tuple[str, ...]
     double_backward: str  # of a vjp: "", "zero", or the name of the derivative that is missing
     double_backward_if: Derivative | None
+    batch: Text | None
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -112,6 +114,18 @@ class OperatorEntry:
         """The expression of ``composite``/``composite_explicit``, if it is no C function."""
         text = self.composite or self.composite_explicit
         return text if text is not None and not _C_FUNCTION.fullmatch(text) else None
+
+    @property
+    def batch_rule(self) -> str:
+        """The C function of the batching rule; empty when there is none."""
+        if self.batch is not None:
+            return f"shmt__batch_{self.batch}" if self.batch.isidentifier() else ""
+        return "shmt__batch_pointwise" if self.kernel else ""
+
+    @property
+    def batch_expression(self) -> Text | None:
+        """How the operator is made of others under vmap, when ``batch`` says so."""
+        return None if self.batch is None or self.batch.isidentifier() else self.batch
 
     @property
     def function(self) -> Text | None:
@@ -175,6 +189,13 @@ class Operator:
         """Takes conj and neg views as they are; see ops/pointwise/conj_neg_views.h."""
         aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
+
+    @property
+    def is_made_of_others(self) -> bool:
+        """Its kernel only calls operators, so that it runs on batched tensors as it is."""
+        entry = self.entry
+        composite = entry.composite is not None or entry.composite_explicit is not None
+        return composite or any(key.startswith("Composite") for key in entry.dispatch)
 
     @property
     def is_composite(self) -> bool:
@@ -406,6 +427,7 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         differentiable=_load_differentiable(entry, schema),
         double_backward=double_backward,
         double_backward_if=double_backward_if,
+        batch=_optional(entry, "batch"),
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

@@ -1,0 +1,192 @@
+/* python/autograd/vmap.c -- levels of function transforms, and tensors that stand for a batch, from Python. */
+#include "python/autograd/tensor_properties.h"
+
+#include "autograd/engine/engine.h"
+#include "autograd/vmap/rules.h"
+#include "generated/ops.h"
+#include "python/tensor/tensor_type.h"
+
+#include <string.h>
+
+static PyObject* level_or_error(shmt_status status, int level) {
+  return status == SHMT_OK ? PyLong_FromLong(level) : shmt__py_raise(status);
+}
+
+/* _vmap_increment_nesting(batch_size, randomness) */
+static PyObject* enter_vmap(PyObject* module, PyObject* args) {
+  static const char* const words[] = {"error", "same", "different"};
+  long long batch_size;
+  const char* randomness;
+  int level = 0, how = 0;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "Ls", &batch_size, &randomness)) return NULL;
+  while (how < 3 && strcmp(words[how], randomness) != 0) how++;
+  if (how == 3)
+    return PyErr_Format(PyExc_RuntimeError, "randomness argument must be error, different, or same; got %s", randomness);
+  shmt_status status = shmt__level_push(SHMT_LEVEL_VMAP, batch_size, (shmt__randomness)how, &level);
+  return level_or_error(status, level);
+}
+
+static PyObject* enter_grad(PyObject* module, PyObject* unused) {
+  int level = 0;
+  (void)module, (void)unused;
+  shmt_status status = shmt__level_push(SHMT_LEVEL_GRAD, 0, SHMT_RANDOM_ERROR, &level);
+  return level_or_error(status, level);
+}
+
+static PyObject* leave(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  const int level = shmt__level_count();
+  shmt_status status = shmt__level_pop();
+  return level_or_error(status, level);
+}
+
+static PyObject* level_count(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromLong(shmt__level_count());
+}
+
+static PyObject* vmap_level(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromLong(shmt__level_of_vmap());
+}
+
+/* The tensor of an argument, or NULL with a TypeError. */
+static shmt_tensor* tensor_argument(const char* name, PyObject* o) {
+  if (shmt__py_is_tensor(o)) return shmt__py_tensor(o);
+  PyErr_Format(PyExc_TypeError, "%s(): expected a Tensor, not %s", name, Py_TYPE(o)->tp_name);
+  return NULL;
+}
+
+static bool is_vmap_level(int level) {
+  if (level > 0 && level <= shmt__level_count() && shmt__level_at(level)->kind == SHMT_LEVEL_VMAP) return true;
+  PyErr_Format(PyExc_RuntimeError, "no vmap has the level %d on this thread", level);
+  return false;
+}
+
+/* _add_batch_dim(tensor, batch_dim, level) */
+static PyObject* add_batch_dim(PyObject* module, PyObject* args) {
+  PyObject* o;
+  long long dim;
+  int level;
+  int64_t wrapped;
+  shmt_tensor* out = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OLi", &o, &dim, &level)) return NULL;
+  shmt_tensor* t = tensor_argument("_add_batch_dim", o);
+  if (!t || !is_vmap_level(level)) return NULL;
+  shmt_status status = shmt__wrap_dim(dim, t->n_dims, &wrapped);
+  if (status == SHMT_OK) status = shmt__vmap_wrap(t, (int)wrapped, level, &out);
+  return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
+}
+
+/* _lift(tensor): as one of the innermost vmap, the same for all examples; tensors of it stay as they are. */
+static PyObject* lift(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* out = NULL;
+  shmt_tensor* t = tensor_argument("_lift", o);
+  const int level = shmt__level_of_vmap();
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  if (level == 0 || (b && b->level == level)) return Py_NewRef(o);
+  shmt_status status = shmt__vmap_wrap(t, SHMT_NOT_BATCHED, level, &out);
+  return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
+}
+
+/* The value of t without its level, the batch at dim. */
+static shmt_status unbatch(shmt_tensor* t, int level, int64_t batch_size, int64_t dim, shmt_tensor** out) {
+  const shmt__batched* b = shmt__batched_of(t);
+  SHMT_AUTO(shmt_tensor) value = NULL;
+  const int n_dims = t->n_dims + 1;
+  int64_t to;
+  SHMT_TRY(shmt__wrap_dim(dim, n_dims, &to));
+  if (b && b->level == level && b->dim != SHMT_NOT_BATCHED) {
+    value = shmt__tensor_ref(b->value);
+    SHMT_TRY(shmt__move_dim(&value, b->dim, to));
+    *out = SHMT_TAKE(value);
+    return SHMT_OK;
+  }
+  int64_t sizes[SHMT_MAX_DIMS + 1];
+  SHMT_TRY(shmt_op_unsqueeze(b && b->level == level ? b->value : t, to, &value));
+  memcpy(sizes, value->sizes, (size_t)value->n_dims * sizeof *sizes);
+  sizes[to] = batch_size;
+  return shmt_op_expand(value, (shmt_ints){sizes, value->n_dims}, false, out);
+}
+
+/* _remove_batch_dim(tensor, level, batch_size, out_dim) */
+static PyObject* remove_batch_dim(PyObject* module, PyObject* args) {
+  PyObject* o;
+  long long dim, batch_size;
+  int level;
+  shmt_tensor* out = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OiLL", &o, &level, &batch_size, &dim)) return NULL;
+  shmt_tensor* t = tensor_argument("_remove_batch_dim", o);
+  if (!t || !is_vmap_level(level)) return NULL;
+  shmt_status status;
+  {
+    SHMT_BELOW_LEVEL(level);
+    status = unbatch(t, level, batch_size, dim, &out);
+  }
+  return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
+}
+
+/* (value, batch dim or None, level) of a batched tensor; None of others. */
+static PyObject* batched_parts(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* t = tensor_argument("_batched_parts", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  if (!b) Py_RETURN_NONE;
+  PyObject* value = shmt__py_wrap(shmt__tensor_ref(b->value));
+  if (!value) return NULL;
+  if (b->dim == SHMT_NOT_BATCHED) return Py_BuildValue("(NOi)", value, Py_None, b->level);
+  return Py_BuildValue("(Nii)", value, b->dim, b->level);
+}
+
+/* The tensors of a list; NULL with a TypeError. */
+static shmt_tensor** tensors_of_list(PyObject* list) {
+  const Py_ssize_t n = PyList_GET_SIZE(list);
+  shmt_tensor** tensors = PyMem_Calloc((size_t)n + 1, sizeof *tensors);
+  if (!tensors) return (shmt_tensor**)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < n; i++) {
+    tensors[i] = tensor_argument("_graph_reaches_others", PyList_GET_ITEM(list, i));
+    if (tensors[i]) continue;
+    PyMem_Free(tensors);
+    return NULL;
+  }
+  return tensors;
+}
+
+/* _graph_reaches_others(outputs, inputs) */
+static PyObject* graph_reaches_others(PyObject* module, PyObject* args) {
+  PyObject *outputs, *inputs;
+  bool found = false;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &outputs, &PyList_Type, &inputs)) return NULL;
+  shmt_tensor** from = tensors_of_list(outputs);
+  shmt_tensor** to = from ? tensors_of_list(inputs) : NULL;
+  shmt_status status = SHMT_OK;
+  if (to)
+    status = shmt__graph_reaches_others((shmt_tensors){from, PyList_GET_SIZE(outputs)},
+                                        (shmt_tensors){to, PyList_GET_SIZE(inputs)}, &found);
+  const bool failed = to == NULL;
+  PyMem_Free(from);
+  PyMem_Free(to);
+  if (failed) return NULL;
+  return status == SHMT_OK ? PyBool_FromLong(found) : shmt__py_raise(status);
+}
+
+PyMethodDef shmt__py_vmap_functions[] = {
+    {"_vmap_increment_nesting", enter_vmap, METH_VARARGS, "Enter a vmap of this batch size and randomness; its level."},
+    {"_grad_increment_nesting", enter_grad, METH_NOARGS, "Enter a transform that differentiates; its level."},
+    {"_level_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
+    {"_level_count", level_count, METH_NOARGS, "How many function transforms this thread is inside of."},
+    {"_vmap_level", vmap_level, METH_NOARGS, "The level of the innermost vmap, 0 when there is none."},
+    {"_add_batch_dim", add_batch_dim, METH_VARARGS, "The tensor as one example along a dimension, at a vmap level."},
+    {"_lift", lift, METH_O, "The tensor as one of the innermost vmap, the same for all examples."},
+    {"_remove_batch_dim", remove_batch_dim, METH_VARARGS, "All examples of a tensor, along a dimension."},
+    {"_graph_reaches_others", graph_reaches_others, METH_VARARGS, "Do outputs depend on leaves that are none of the inputs?"},
+    {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},
+    {NULL, NULL, 0, NULL},
+};
