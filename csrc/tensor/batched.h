@@ -32,13 +32,19 @@ static inline const shmt__batched* shmt__batched_of(const shmt_tensor* t) {
   return t->storage->ctx;
 }
 
+/* The ordinary tensor of all examples that t stands for at the end: to check or decide something for all of them. Borrowed. */
+static inline shmt_tensor* shmt__all_examples(shmt_tensor* t) {
+  for (const shmt__batched* b = shmt__batched_of(t); b != NULL; b = shmt__batched_of(t)) t = b->value;
+  return t;
+}
+
 /* A batched tensor. Errors: SHMT_E_NOMEM. Ownership: retains value; new reference. */
 shmt_status shmt__batched_create(shmt_tensor* value, int dim, int level, uint64_t level_id, shmt_tensor** out);
 /* Let t stand for another value, at the same level; its geometry becomes that of an example of it. */
 shmt_status shmt__batched_replace(shmt_tensor* t, shmt_tensor* value, int dim);
 /* Refuse to hand out the memory of a tensor that has none. Errors: SHMT_E_RUNTIME. */
 SHMT_COLD shmt_status shmt__fail_no_data(void);
-static inline shmt_status shmt__check_has_data(const shmt_tensor* t) {
+static inline shmt_status shmt__check_not_batched(const shmt_tensor* t) {
   return SHMT_LIKELY(!(t->keys & SHMT_KEYBIT_FuncTorchBatched)) ? SHMT_OK : shmt__fail_no_data();
 }
 

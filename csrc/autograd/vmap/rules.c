@@ -170,7 +170,8 @@ static shmt_status numbers_of_rows(shmt__batch_call* c) {
 
 static shmt_status call_shifted(shmt__batch_call* c, bool none_is_all) {
   shifted s;
-  int rank = first_rank(c);
+  const int of_input = shmt__batch_argument(c, "input_sizes"); /* a derivative counts dims as its operator does */
+  int rank = of_input < 0 ? first_rank(c) : (int)c->values[of_input].v.ints.len;
   const bool numbers = rank == 0 && takes_dims(c);
   if (numbers) SHMT_TRY(rows_of_numbers(c));
   if (numbers) rank = 1;
@@ -195,7 +196,8 @@ shmt_status shmt__batch_align(shmt__batch_call* c) {
   for (int i = 0; i < n_args(c); i++)
     if (shmt__batch_tensor(c, i) && shmt__batch_rank(c, i) > rank) rank = shmt__batch_rank(c, i);
   for (int i = 0; i < n_args(c); i++)
-    if (shmt__batch_tensor(c, i)) SHMT_TRY(shmt__batch_pad_rank(c, i, rank));
+    if (shmt__batch_tensor(c, i))
+      SHMT_TRY(shmt__batch_pad_rank(c, i, strcmp(c->op->schema->args[i].name, "pivots") == 0 ? rank - 1 : rank));
   return call_shifted(c, false);
 }
 
@@ -277,6 +279,7 @@ shmt_status shmt__batch_reduce_all(shmt__batch_call* c) {
 static int image_dims(const shmt__batch_call* c) {
   const int pad = shmt__batch_argument(c, "pad");
   if (pad >= 0 && c->values[pad].tag == SHMT_VALUE_INTS) return (int)(c->values[pad].v.ints.len / 2);
+  if (strcmp(c->op->schema->name, "col2im") == 0) return 1; /* an example is a matrix */
   for (const char* p = c->op->schema->name; *p; p++)
     if (*p >= '1' && *p <= '3' && p[1] == 'd') return *p - '0';
   const int n = shmt__batch_argument(c, "n");

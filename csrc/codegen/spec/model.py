@@ -119,7 +119,8 @@ class OperatorEntry:
     def batch_rule(self) -> str:
         """The C function of the batching rule; empty when there is none."""
         if self.batch is not None:
-            return f"shmt__batch_{self.batch}" if self.batch.isidentifier() else ""
+            is_rule = self.batch.isidentifier() and self.batch != "composite"
+            return f"shmt__batch_{self.batch}" if is_rule else ""
         return "shmt__batch_pointwise" if self.kernel else ""
 
     @property
@@ -194,8 +195,9 @@ class Operator:
     def is_made_of_others(self) -> bool:
         """Its kernel only calls operators, so that it runs on batched tensors as it is."""
         entry = self.entry
-        composite = entry.composite is not None or entry.composite_explicit is not None
-        return composite or any(key.startswith("Composite") for key in entry.dispatch)
+        expression = entry.composite_explicit is not None and entry.function is None
+        implicit = any(key.startswith("CompositeImplicit") for key in entry.dispatch)
+        return self.is_composite or expression or implicit or entry.batch == "composite"
 
     @property
     def is_composite(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ops.spec import kinds
-from ops.spec.arguments import Case, T, seed_of, tensor
+from ops.spec.arguments import DTYPE, Case, T, seed_of, tensor
 from ops.spec.cases import called, cases, wide_dtype
 from ops.spec.compare import same
 from ops.spec.entries import REFUSALS, call, is_random, tensors
@@ -66,8 +66,8 @@ def _patterns(count: int) -> list[tuple[int | None, ...]]:
 
 def _call(entry: OperatorEntry, one: Case, dtype: str, given: tuple[st.Tensor, ...]) -> list[Any]:
     args, kwargs = one.map(lambda _, i: given[i])
-    replaced = [getattr(st, dtype) if repr(a) == "DTYPE" else a for a in args]
-    named = {k: getattr(st, dtype) if repr(a) == "DTYPE" else a for k, a in kwargs.items()}
+    replaced = [getattr(st, dtype) if a is DTYPE else a for a in args]
+    named = {k: getattr(st, dtype) if a is DTYPE else a for k, a in kwargs.items()}
     if entry.schema.written:
         replaced[0] = replaced[0].clone()
     return tensors(call(entry, replaced, named))
