@@ -26,10 +26,12 @@ class Differentiated:
 
     Args:
         outer_mode: Whether the code around the transform is recorded.
+        also: Inputs of another transform that this one is a part of.
     """
 
-    def __init__(self, outer_mode: bool) -> None:
+    def __init__(self, outer_mode: bool, also: Sequence[Tensor] = ()) -> None:
         self.outer_mode = outer_mode
+        self.also = list(also)
         self.inputs: list[Tensor] = []
 
     def input(self, value: Tensor) -> Tensor:
@@ -45,7 +47,7 @@ class Differentiated:
 
     def reaches_outside(self, outputs: Sequence[Tensor]) -> bool:
         """Return whether *outputs* depend on something that others differentiate."""
-        return bool(_C._graph_reaches_others(list(outputs), self.inputs))
+        return bool(_C._graph_reaches_others(list(outputs), self.inputs + self.also))
 
     def release(self, output: Any) -> Any:
         """Return an output as the caller of the transform sees it."""
@@ -118,8 +120,8 @@ class Differentiated:
 
 
 @contextlib.contextmanager
-def differentiated() -> Iterator[Differentiated]:
+def differentiated(also: Sequence[Tensor] = ()) -> Iterator[Differentiated]:
     """A context in which the function of a transform is called, recorded."""
     outer_mode = shmtensor.is_grad_enabled()
     with grad_level(), shmtensor.enable_grad():
-        yield Differentiated(outer_mode)
+        yield Differentiated(outer_mode, also)

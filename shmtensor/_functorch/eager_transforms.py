@@ -7,7 +7,7 @@ Source:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
@@ -164,10 +164,14 @@ def _without_text(spec: TreeSpec) -> str:
 
 
 def _vjp(
-    func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
-) -> tuple[Any, Callable[..., Any], Any]:
-    """The outputs, the function of cotangents, and what *func* returns beside."""
-    with differentiated() as level:
+    func: Callable[..., Any],
+    primals: tuple[Any, ...],
+    has_aux: bool,
+    what: str,
+    also: Sequence[Tensor] = (),
+) -> tuple[Any, Callable[..., Any], Any, list[Tensor]]:
+    """The outputs, the function of cotangents, what *func* returns beside, and the inputs."""
+    with differentiated(also) as level:
         inputs = _with_inputs(level, primals)
         output = func(*inputs)
         output, aux = _split_aux(output, has_aux, what)
@@ -202,7 +206,7 @@ def _vjp(
         result = tree_unflatten(leaves, input_spec)
         return result if not single else (result[0],)
 
-    return released, vjp_fn, aux
+    return released, vjp_fn, aux, level.inputs
 
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -224,7 +228,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source:
         torch.func.vjp.
     """
-    output, vjp_fn, aux = _vjp(func, primals, has_aux, "vjp(f, *primals)")
+    output, vjp_fn, aux, _ = _vjp(func, primals, has_aux, "vjp(f, *primals)")
     return (output, vjp_fn, aux) if has_aux else (output, vjp_fn)
 
 
@@ -239,9 +243,9 @@ def _linear_map(
     The product of a cotangent with the Jacobian is linear in the cotangent. The derivative of that
     function, run backwards, is the product of the Jacobian with a tangent.
     """
-    output, vjp_fn, aux = _vjp(func, primals, has_aux, what)
+    output, vjp_fn, aux, inputs = _vjp(func, primals, has_aux, what)
     zeros = tree_map(lambda leaf: shmtensor.zeros_like(leaf.detach()), output)
-    _, transposed, _ = _vjp(lambda cotangents: vjp_fn(cotangents), (zeros,), False, what)
+    _, transposed, _, _ = _vjp(lambda given: vjp_fn(given), (zeros,), False, what, inputs)
 
     def push(tangents: tuple[Any, ...]) -> Any:
         return transposed(tangents)[0]
@@ -447,7 +451,7 @@ def jacrev(
         def of_chosen(*primals: Any) -> Any:
             return func(*_replace_args(args, primals, numbers))
 
-        output, vjp_fn, aux = _vjp(of_chosen, chosen, has_aux, "vjp(f, *primals)")
+        output, vjp_fn, aux, _ = _vjp(of_chosen, chosen, has_aux, "vjp(f, *primals)")
         flat, spec = tree_flatten(output)
         _checked_outputs(flat, "jacrev")
 

@@ -112,9 +112,8 @@ static shmt_status check_statistics(const shmt__batch_call* c) {
   for (int i = 3; i < 5; i++)
     SHMT_REQUIRE(!shmt__batch_tensor(c, i) || shmt__batch_has(c, i), SHMT_E_RUNTIME,
                  "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
-                 "in place, were not batched.\nThis indicates that you are using batch norm with running statistics in "
-                 "a function under vmap; pass track_running_stats=False, or patch the module with "
-                 "torch.func.replace_all_batch_norm_modules_(), or batch the statistics");
+                 "in place, were not batched.\nIf you are using a module and do not need eval mode, please set "
+                 "`track_running_stats` to be False, or call torch.func.replace_all_batch_norm_modules_() on it");
   return SHMT_OK;
 }
 
