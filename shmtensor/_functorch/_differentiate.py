@@ -123,5 +123,7 @@ class Differentiated:
 def differentiated(also: Sequence[Tensor] = ()) -> Iterator[Differentiated]:
     """A context in which the function of a transform is called, recorded."""
     outer_mode = shmtensor.is_grad_enabled()
+    level = Differentiated(outer_mode, also)
     with grad_level(), shmtensor.enable_grad():
-        yield Differentiated(outer_mode, also)
+        yield level
+    _C._end_transform_inputs(level.inputs)

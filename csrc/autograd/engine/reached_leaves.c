@@ -66,12 +66,17 @@ static shmt_status mark_inputs(walk* w, shmt_tensors inputs) {
   return SHMT_OK;
 }
 
+/* Is it a leaf that others may differentiate? */
+static bool is_other(const walk* w, const shmt_node* leaf) {
+  return *place(w->met, w->cap, leaf) == NULL && !shmt__accumulator_variable(leaf)->autograd->of_transform;
+}
+
 static shmt_status follow(walk* w, const shmt_node* n, bool* found) {
   for (uint32_t e = 0; e < n->n_edges && !*found; e++) {
     const shmt_node* to = n->edges[e].node;
     if (!to) continue;
     if (to->klass->is_accumulate)
-      *found = *place(w->met, w->cap, to) == NULL;
+      *found = is_other(w, to);
     else
       SHMT_TRY(meet(w, to, true));
   }
@@ -86,7 +91,7 @@ static shmt_status walk_from(walk* w, shmt_tensors outputs, bool* found) {
     if (!edge.node) continue;
     shmt_status status = SHMT_OK;
     if (edge.node->klass->is_accumulate)
-      *found = *place(w->met, w->cap, edge.node) == NULL;
+      *found = is_other(w, edge.node);
     else
       status = meet(w, edge.node, true);
     while (status == SHMT_OK && !*found && w->n_open) status = follow(w, w->open[--w->n_open], found);

@@ -4,12 +4,14 @@
 #include "autograd/vmap/dispatch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static _Thread_local struct {
   shmt__level* levels; /* SHMT_MAX_LEVELS of them while there are any */
   int n;               /* entered */
   int count;           /* those that calls see: n, or fewer inside of a batching rule */
   int n_vmap;          /* among those that calls see */
+  int n_calls;         /* of shmt__level_call_below that are under way: the array stays */
 } stack;
 
 static void update_key(void) {
@@ -46,7 +48,7 @@ shmt_status shmt__level_pop(void) {
   SHMT_REQUIRE(stack.n > 0, SHMT_E_RUNTIME, "no function transform is active on this thread");
   stack.count = --stack.n;
   update_key();
-  if (stack.n == 0) {
+  if (stack.n == 0 && stack.n_calls == 0) {
     free(stack.levels);
     stack.levels = NULL;
   }
@@ -89,4 +91,18 @@ void shmt__level_restore(const shmt__level_guard* guard) {
   shmt__tls_grad_mode_off = guard->grad_off;
   update_key();
   shmt__tls_keys = guard->keys;
+}
+
+shmt_status shmt__level_call_below(int level, shmt_status (*call)(void* arg), void* arg) {
+  SHMT_BELOW_LEVEL(level);
+  shmt__level hidden[SHMT_MAX_LEVELS];
+  const int n = stack.n, n_hidden = n - stack.count;
+  memcpy(hidden, stack.levels + stack.count, (size_t)n_hidden * sizeof *hidden);
+  stack.n = stack.count; /* what the call enters goes where the hidden levels are */
+  stack.n_calls++;
+  shmt_status status = call(arg);
+  stack.n_calls--;
+  memcpy(stack.levels + (n - n_hidden), hidden, (size_t)n_hidden * sizeof *hidden);
+  stack.n = n;
+  return status;
 }

@@ -51,6 +51,9 @@ bool shmt__level_grad_above_vmap(void);
 /* Does this batched tensor belong to a level that this thread is in? */
 bool shmt__level_is_live(const shmt__batched* b);
 
+/* Call a function below a level, as a batching rule of its own that may enter levels itself. */
+shmt_status shmt__level_call_below(int level, shmt_status (*call)(void* arg), void* arg);
+
 /* What shmt__level_below changed. */
 typedef struct shmt__level_guard {
   int count;

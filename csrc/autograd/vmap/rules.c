@@ -168,6 +168,18 @@ static shmt_status numbers_of_rows(shmt__batch_call* c) {
   return SHMT_OK;
 }
 
+/* Results that an operator leaves empty, such as the Q of a QR that was not asked for, have no batch of their own. */
+static shmt_status give_batch_to_empty(shmt__batch_call* c) {
+  for (int r = 0; r < c->op->schema->n_returns; r++) {
+    shmt_tensor** t = shmt__batch_result(c, r);
+    shmt_tensor* made = NULL;
+    if (!t || (*t)->numel || (*t)->n_dims != 1 || (*t)->sizes[0] == c->batch_size) continue;
+    SHMT_TRY(shmt_op_reshape(*t, SHMT_INTS(c->batch_size, 0), &made));
+    shmt__batch_give(c, r, made);
+  }
+  return SHMT_OK;
+}
+
 static shmt_status call_shifted(shmt__batch_call* c, bool none_is_all) {
   shifted s;
   const int of_input = shmt__batch_argument(c, "input_sizes"); /* a derivative counts dims as its operator does */
@@ -177,7 +189,7 @@ static shmt_status call_shifted(shmt__batch_call* c, bool none_is_all) {
   if (numbers) rank = 1;
   SHMT_TRY(shift_arguments(c, rank, none_is_all, &s));
   SHMT_TRY(shmt__batch_call_with(c, s.values));
-  return numbers ? numbers_of_rows(c) : SHMT_OK;
+  return numbers ? numbers_of_rows(c) : give_batch_to_empty(c);
 }
 
 shmt_status shmt__batch_front(shmt__batch_call* c) {

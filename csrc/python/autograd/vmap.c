@@ -2,6 +2,7 @@
 #include "python/autograd/tensor_properties.h"
 
 #include "autograd/engine/engine.h"
+#include "autograd/meta.h"
 #include "autograd/vmap/rules.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
@@ -177,6 +178,49 @@ static PyObject* graph_reaches_others(PyObject* module, PyObject* args) {
   return status == SHMT_OK ? PyBool_FromLong(found) : shmt__py_raise(status);
 }
 
+/* _end_transform_inputs(inputs): nobody differentiates with respect to them any more, but the transform itself. */
+static PyObject* end_transform_inputs(PyObject* module, PyObject* list) {
+  (void)module;
+  if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "_end_transform_inputs(): expected a list");
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    shmt_tensor* t = tensor_argument("_end_transform_inputs", PyList_GET_ITEM(list, i));
+    if (!t) return NULL;
+    if (t->autograd && !t->autograd->grad_fn) t->autograd->of_transform = true;
+  }
+  Py_RETURN_NONE;
+}
+
+typedef struct python_call {
+  PyObject* function;
+  PyObject* result;
+} python_call;
+
+static shmt_status run_python(void* arg) {
+  python_call* c = arg;
+  c->result = PyObject_CallNoArgs(c->function);
+  return c->result ? SHMT_OK : SHMT_E_PYTHON;
+}
+
+/* _call_below_level(level, function) */
+static PyObject* call_below_level(PyObject* module, PyObject* args) {
+  python_call c = {NULL, NULL};
+  int level;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "iO", &level, &c.function) || !is_vmap_level(level)) return NULL;
+  shmt_status status = shmt__level_call_below(level, run_python, &c);
+  return status == SHMT_OK ? c.result : shmt__py_raise(status);
+}
+
+/* _vmap_facts(level): batch size and randomness */
+static PyObject* vmap_facts(PyObject* module, PyObject* number) {
+  static const char* const words[] = {"error", "same", "different"};
+  const long level = PyLong_AsLong(number);
+  (void)module;
+  if ((level == -1 && PyErr_Occurred()) || !is_vmap_level((int)level)) return NULL;
+  const shmt__level* l = shmt__level_at((int)level);
+  return Py_BuildValue("(Ls)", (long long)l->batch_size, words[l->randomness]);
+}
+
 PyMethodDef shmt__py_vmap_functions[] = {
     {"_vmap_increment_nesting", enter_vmap, METH_VARARGS, "Enter a vmap of this batch size and randomness; its level."},
     {"_grad_increment_nesting", enter_grad, METH_NOARGS, "Enter a transform that differentiates; its level."},
@@ -187,6 +231,9 @@ PyMethodDef shmt__py_vmap_functions[] = {
     {"_lift", lift, METH_O, "The tensor as one of the innermost vmap, the same for all examples."},
     {"_remove_batch_dim", remove_batch_dim, METH_VARARGS, "All examples of a tensor, along a dimension."},
     {"_graph_reaches_others", graph_reaches_others, METH_VARARGS, "Do outputs depend on leaves that are none of the inputs?"},
+    {"_end_transform_inputs", end_transform_inputs, METH_O, "The inputs are those of a transform that has ended."},
+    {"_call_below_level", call_below_level, METH_VARARGS, "Call a function with a vmap level, and those above, off the stack."},
+    {"_vmap_facts", vmap_facts, METH_O, "Batch size and randomness of a vmap level."},
     {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},
     {NULL, NULL, 0, NULL},
 };
