@@ -40,10 +40,10 @@ shmt_status shmt__batched_create(shmt_tensor* value, int dim, int level, uint64_
   SHMT_AUTO(shmt_storage) storage = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
   SHMT_TRY(keep(value, dim, level, level_id, &storage));
-  SHMT_TRY(shmt__tensor_alias(value, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, 0, &t));
+  SHMT_TRY(shmt__tensor_alias(value, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, value->offset, &t));
   shmt__storage_release(t->storage);
   t->storage = SHMT_TAKE(storage);
-  shmt__tensor_set_conj_neg(t, 0); /* the value has the bits */
+  t->keys &= ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative); /* the value resolves its bits */
   t->flags |= value->flags & SHMT_TENSOR_WRAPPED_NUMBER;
   t->keys |= SHMT_BATCHED_KEYS;
   *out = SHMT_TAKE(t);
@@ -54,7 +54,9 @@ shmt_status shmt__batched_replace(shmt_tensor* t, shmt_tensor* value, int dim) {
   const shmt__batched* b = shmt__batched_of(t);
   SHMT_AUTO(shmt_tensor) fresh = NULL;
   SHMT_TRY(shmt__batched_create(value, dim, b->level, b->level_id, &fresh));
-  return shmt__tensor_set_data(t, fresh);
+  SHMT_TRY(shmt__tensor_set_data(t, fresh));
+  t->keys &= ~(shmt_keyset)(SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
+  return SHMT_OK;
 }
 
 shmt_status shmt__fail_no_data(void) {

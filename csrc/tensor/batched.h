@@ -1,6 +1,6 @@
 /* tensor/batched.h -- a tensor that stands for one example of a batch: what a function sees under vmap.
  *
- * Its sizes and strides are those of one example. It has no data of its own: its storage keeps the tensor of all examples.
+ * Its sizes, strides and offset are those of one example, its conj and neg bits those of the value. It has no data of its own: its storage keeps the tensor of all examples.
  *
  *   batched tensor, sizes [3, 4]          storage                      value, sizes [3, B, 4]
  *   keys: FuncTorchBatched, ...  ------>  ctx: shmt__batched  ------>  an ordinary tensor, or a batched one

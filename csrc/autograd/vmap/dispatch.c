@@ -206,12 +206,21 @@ static bool is_composite(const shmt_operator* op) {
   return op->is_composite || shmt__operator_has_kernel(op, SHMT_ALIAS_CompositeImplicitAutograd);
 }
 
+/* Is a composite, which has no Autograd kernel, to be recorded at its level? Then it is made of its parts, also when it has
+ * a rule. */
+static bool is_recorded(const shmt_operator* op, const shmt_value* args) {
+  int level;
+  bool wants_grad;
+  if (!shmt__grad_enabled() || (shmt__tls_keys.excluded & SHMT_KEYBIT_Autograd)) return false;
+  return find_level(op, args, &level, &wants_grad) == SHMT_OK && wants_grad;
+}
+
 static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
                                   shmt_value* results) {
   (void)ctx;
   int level;
   bool wants_grad, is_batched;
-  if (is_composite(op)) {
+  if (is_composite(op) && (!op->batch || is_recorded(op, args))) {
     const shmt_keyset backend = ks & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta);
     return shmt__operator_call(op, true, backend, args, results);
   }

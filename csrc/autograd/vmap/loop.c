@@ -5,6 +5,7 @@
 #include "generated/ops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The arguments of one example. */
 typedef struct example {
@@ -22,8 +23,14 @@ static void release_example(example* e) {
   }
 }
 
-static shmt_status slice(shmt_tensor* t, int dim, int64_t b, shmt_tensor** out) {
-  if (t && dim != SHMT_NOT_BATCHED) return shmt_op_select_int(t, dim, b, out);
+static shmt_status slice(const shmt__batch_call* c, shmt_tensor* t, int dim, int64_t b, shmt_tensor** out) {
+  if (t && dim != SHMT_NOT_BATCHED) {
+    SHMT_TRY(shmt_op_select_int(t, dim, b, out));
+    if (!strstr(c->op->schema->name, "as_strided")) return SHMT_OK;
+    SHMT_AUTO(shmt_tensor) view = *out; /* these look at the storage, which is to be that of one example */
+    *out = NULL;
+    return shmt_op_clone(view, SHMT_CONTIGUOUS_FORMAT, out);
+  }
   *out = t ? shmt__tensor_ref(t) : NULL;
   return SHMT_OK;
 }
@@ -33,7 +40,7 @@ static shmt_status slice_list(const shmt__batch_call* c, int i, int64_t b, shmt_
   shmt_tensor** made = calloc((size_t)list.len + 1, sizeof *made);
   SHMT_REQUIRE(made != NULL, SHMT_E_NOMEM, "vmap: no memory for %lld tensors", (long long)list.len);
   *out = (shmt_value){.v.tensors = {made, list.len}, .tag = SHMT_VALUE_TENSORS};
-  for (int64_t k = 0; k < list.len; k++) SHMT_TRY(slice(list.data[k], c->list_dims[i][k], b, &made[k]));
+  for (int64_t k = 0; k < list.len; k++) SHMT_TRY(slice(c, list.data[k], c->list_dims[i][k], b, &made[k]));
   return SHMT_OK;
 }
 
@@ -43,7 +50,7 @@ static shmt_status slice_all(const shmt__batch_call* c, int64_t b, example* e) {
     e->values[i] = c->values[i];
     if (c->values[i].tag == SHMT_VALUE_TENSOR) {
       e->values[i].v.tensor = NULL;
-      SHMT_TRY(slice(c->values[i].v.tensor, c->dims[i], b, &e->values[i].v.tensor));
+      SHMT_TRY(slice(c, c->values[i].v.tensor, c->dims[i], b, &e->values[i].v.tensor));
     } else if (c->values[i].tag == SHMT_VALUE_TENSORS) {
       e->values[i].tag = SHMT_VALUE_NONE;
       SHMT_TRY(slice_list(c, i, b, &e->values[i]));

@@ -37,6 +37,7 @@ shmt_status shmt__batch_t(shmt__batch_call* c);
 shmt_status shmt__batch_unsqueeze(shmt__batch_call* c);
 shmt_status shmt__batch_grow(shmt__batch_call* c); /* expand, repeat */
 shmt_status shmt__batch_as_strided(shmt__batch_call* c);
+shmt_status shmt__batch_new_strided(shmt__batch_call* c);
 shmt_status shmt__batch_roll(shmt__batch_call* c);
 shmt_status shmt__batch_view_inplace(shmt__batch_call* c);
 shmt_status shmt__batch_fill(shmt__batch_call* c);

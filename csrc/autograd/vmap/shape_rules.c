@@ -82,8 +82,24 @@ shmt_status shmt__batch_as_strided(shmt__batch_call* c) {
   memcpy(strides + 1, stride.data, (size_t)size.len * sizeof *strides);
   c->values[1].v.ints = (shmt_ints){sizes, size.len + 1};
   c->values[2].v.ints = (shmt_ints){strides, size.len + 1};
-  for (int i = 3; i < c->op->schema->n_args; i++)
-    if (c->values[i].tag == SHMT_VALUE_INT) c->values[i].v.i += t->offset;
+  return shmt__batch_call_self(c);
+}
+
+/* Examples with these strides, one behind the other. */
+shmt_status shmt__batch_new_strided(shmt__batch_call* c) {
+  int64_t sizes[SHMT_MAX_DIMS + 1], strides[SHMT_MAX_DIMS + 1], extent = 1;
+  const shmt_ints size = c->values[1].v.ints, stride = c->values[2].v.ints;
+  SHMT_REQUIRE(size.len < SHMT_MAX_DIMS && size.len == stride.len, SHMT_E_RUNTIME,
+               "mismatch in length of strides and shape: %lld sizes, %lld strides", (long long)size.len, (long long)stride.len);
+  for (int64_t d = 0; d < size.len; d++) {
+    sizes[d + 1] = size.data[d];
+    strides[d + 1] = stride.data[d];
+    extent += size.data[d] > 0 ? (size.data[d] - 1) * stride.data[d] : 0;
+  }
+  sizes[0] = c->batch_size;
+  strides[0] = extent;
+  c->values[1].v.ints = (shmt_ints){sizes, size.len + 1};
+  c->values[2].v.ints = (shmt_ints){strides, size.len + 1};
   return shmt__batch_call_self(c);
 }
 

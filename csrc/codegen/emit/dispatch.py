@@ -442,7 +442,7 @@ def _batching(op: Operator) -> str:
     text = f"  .batch = {op.entry.batch_rule},\n" if op.entry.batch_rule else ""
     if op.entry.batch_expression is not None:
         text += f"  .decomposition = (shmt__unboxed)decomposed_{op.ident},\n"
-    elif op.is_made_of_others and not op.entry.batch_rule:
+    elif op.is_made_of_others and (op.is_composite or not op.entry.batch_rule):
         text += "  .is_composite = true,\n"
     return f"{text}  .is_random = true,\n" if "random" in op.entry.tags else text
 

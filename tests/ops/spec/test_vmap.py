@@ -56,12 +56,21 @@ def _example(entry: OperatorEntry, one: Case, dtype: str, b: int) -> list[st.Ten
     return found
 
 
-def _patterns(count: int) -> list[tuple[int | None, ...]]:
+def _patterns(entry: OperatorEntry, count: int) -> list[tuple[int | None, ...]]:
     """Which tensors are batched, and where: all in front, all at the end, each alone."""
-    found: list[tuple[int | None, ...]] = [(0,) * count, (-1,) * count]
+    found: list[tuple[int | None, ...]] = [(0,) * count]
+    if entry.name not in kinds.OF_STORAGE and entry.name not in kinds.NEEDS_STRIDES:
+        found.append((-1,) * count)
     if count > 1:
         found += [tuple(0 if k == i else None for k in range(count)) for i in range(count)]
     return found
+
+
+def _may_refuse(entry: OperatorEntry, text: str) -> bool:
+    """What is written has no batch, or a value decides."""
+    if "inplace arithmetic" in text or "will be updated in place" in text:
+        return bool(entry.schema.written) or entry.name == "_batch_norm_with_update"
+    return ".item()" in text and entry.name in kinds.DATA_DEPENDENT
 
 
 def _call(entry: OperatorEntry, one: Case, dtype: str, given: tuple[st.Tensor, ...]) -> list[Any]:
@@ -100,7 +109,7 @@ def test_vmap_is_a_loop_over_examples(entry: OperatorEntry) -> None:
         rows = [_example(entry, one, dtype, b) for b in range(EXAMPLES)]
         if not rows[0]:
             continue
-        for dims in _patterns(len(rows[0])):
+        for dims in _patterns(entry, len(rows[0])):
             want = _loop(entry, one, dtype, rows, dims)
             if not want:
                 continue
@@ -116,10 +125,64 @@ def test_vmap_is_a_loop_over_examples(entry: OperatorEntry) -> None:
                         in_dims=dims,
                     )(*batched)
                 except RuntimeError as error:
-                    if entry.schema.written and "inplace arithmetic" in str(error):
-                        continue
-                    raise
+                    if not _may_refuse(entry, str(error)):
+                        raise
+                    continue
             checked += 1
             if entry.name in kinds.UP_TO_PHASE:
                 got, want = [t.abs() for t in got], [t.abs() for t in want]
             same(list(got), want, f"{entry.name}{one} {dims}")
+
+
+def _pullback(
+    entry: OperatorEntry, one: Case, dtype: str, given: tuple[st.Tensor, ...]
+) -> list[st.Tensor]:
+    """The gradients of a weighted sum of the results, for all floating arguments."""
+    floats = [i for i, t in enumerate(given) if t.is_floating_point()]
+
+    def loss(*chosen: st.Tensor) -> st.Tensor:
+        tensors_given = list(given)
+        for i, t in zip(floats, chosen, strict=True):
+            tensors_given[i] = t
+        results = _call(entry, one, dtype, tuple(tensors_given))
+        weighted = [
+            (t * st.arange(t.numel(), dtype=t.dtype).cos().reshape(t.shape)).sum()
+            for t in results
+            if t.is_floating_point()
+        ]
+        return sum(weighted, st.zeros((), dtype=given[floats[0]].dtype))
+
+    return list(st.func.grad(loss, argnums=tuple(range(len(floats))))(*(given[i] for i in floats)))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in _entries() if (e.derivatives or e.composite) and not e.schema.written],
+    ids=lambda e: e.name,
+)
+def test_vmap_of_gradients_is_a_loop_over_examples(entry: OperatorEntry) -> None:
+    for one in cases(entry)[:2]:
+        if wide_dtype(entry, one) != "float64":
+            continue
+        rows = [_example(entry, one, "float64", b) for b in range(EXAMPLES)]
+        if not any(t.is_floating_point() for t in rows[0]):
+            continue
+        dims = (0,) * len(rows[0])
+        try:
+            want = [_pullback(entry, one, "float64", tuple(row)) for row in rows]
+        except REFUSALS:
+            continue
+        batched = tuple(st.stack(parts) for parts in zip(*rows, strict=True))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")
+            try:
+                got = st.vmap(
+                    lambda *given, one=one: tuple(_pullback(entry, one, "float64", given)),
+                    in_dims=dims,
+                )(*batched)
+            except RuntimeError as error:
+                if not _may_refuse(entry, str(error)):
+                    raise
+                continue
+        stacked = [st.stack(parts) for parts in zip(*want, strict=True)]
+        same(list(got), stacked, f"gradient of {entry.name}{one}", 1e-7)
