@@ -252,6 +252,9 @@ def tensor_text(tensor: Tensor) -> str:
     Source:
         torch's text, e.g. ``tensor([1.0000, 2.5000], grad_fn=<MulBackward0>)``.
     """
+    if _C._level_count() > 0:  # under vmap, what is shown are values, not examples
+        text: str = _C._call_outside_levels(lambda: tensor_text(tensor))
+        return text
     if (parts := _C._batched_parts(tensor)) is not None:
         return _batched_text(*parts)
     prefix = "tensor(" if _looks_plain(type(tensor)) else f"{type(tensor).__name__}("

@@ -28,6 +28,7 @@ shmt_status shmt__batch_reduce_all(shmt__batch_call* c);
 shmt_status shmt__batch_merge(shmt__batch_call* c);
 /* The number of results' elements depends on values. */
 shmt_status shmt__batch_dynamic(shmt__batch_call* c);
+shmt_status shmt__batch_allclose(shmt__batch_call* c); /* one answer for all examples would be none */
 
 /* --- rules for single operators ------------------------------------------------------------------------ */
 

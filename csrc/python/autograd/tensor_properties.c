@@ -346,6 +346,12 @@ static PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
   static const char* const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
   PyObject* v[4] = {Py_None, Py_None, Py_False, Py_None};
   const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  if (SHMT_UNLIKELY(shmt__level_count() > 0)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "backward() called inside a functorch transform. This is not supported, please use functorch.grad "
+                    "or functorch.vjp instead or call backward() outside of functorch transforms.");
+    return NULL;
+  }
   if (SHMT_UNLIKELY(n + n_kw != 0)) {
     if (n > 4) {
       PyErr_Format(PyExc_TypeError,

@@ -211,6 +211,15 @@ static PyObject* call_below_level(PyObject* module, PyObject* args) {
   return status == SHMT_OK ? c.result : shmt__py_raise(status);
 }
 
+/* _call_outside_levels(function) */
+static PyObject* call_outside_levels(PyObject* module, PyObject* function) {
+  python_call c = {function, NULL};
+  (void)module;
+  if (shmt__level_count() == 0) return PyObject_CallNoArgs(function);
+  shmt_status status = shmt__level_call_below(1, run_python, &c);
+  return status == SHMT_OK ? c.result : shmt__py_raise(status);
+}
+
 /* _vmap_facts(level): batch size and randomness */
 static PyObject* vmap_facts(PyObject* module, PyObject* number) {
   static const char* const words[] = {"error", "same", "different"};
@@ -233,6 +242,7 @@ PyMethodDef shmt__py_vmap_functions[] = {
     {"_graph_reaches_others", graph_reaches_others, METH_VARARGS, "Do outputs depend on leaves that are none of the inputs?"},
     {"_end_transform_inputs", end_transform_inputs, METH_O, "The inputs are those of a transform that has ended."},
     {"_call_below_level", call_below_level, METH_VARARGS, "Call a function with a vmap level, and those above, off the stack."},
+    {"_call_outside_levels", call_outside_levels, METH_O, "Call a function as if this thread were inside of no transform."},
     {"_vmap_facts", vmap_facts, METH_O, "Batch size and randomness of a vmap level."},
     {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},
     {NULL, NULL, 0, NULL},

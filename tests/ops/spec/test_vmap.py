@@ -31,6 +31,13 @@ CHANGES_TENSOR = kinds.SETS_STORAGE | frozenset(
 )
 
 
+#: Their derivative decides by values, or changes statistics that are being differentiated.
+NO_GRADIENT_UNDER_VMAP = {
+    "masked_scatter": "dynamic shape",
+    "index_fill.int_Tensor": "dynamic shape",
+}
+
+
 def _entries() -> list[OperatorEntry]:
     return [
         entry
@@ -68,9 +75,12 @@ def _patterns(entry: OperatorEntry, count: int) -> list[tuple[int | None, ...]]:
 
 def _may_refuse(entry: OperatorEntry, text: str) -> bool:
     """What is written has no batch, or a value decides."""
-    if "inplace arithmetic" in text or "will be updated in place" in text:
-        return bool(entry.schema.written) or entry.name == "_batch_norm_with_update"
-    return ".item()" in text and entry.name in kinds.DATA_DEPENDENT
+    if entry.name == "_batch_norm_with_update":
+        return "will be updated in place" in text or "output with shape" in text
+    if entry.schema.written and "inplace arithmetic" in text:
+        return True
+    reads = ".item()" in text or "Cannot access data pointer" in text
+    return reads and entry.name in kinds.DATA_DEPENDENT
 
 
 def _call(entry: OperatorEntry, one: Case, dtype: str, given: tuple[st.Tensor, ...]) -> list[Any]:
@@ -181,7 +191,8 @@ def test_vmap_of_gradients_is_a_loop_over_examples(entry: OperatorEntry) -> None
                     in_dims=dims,
                 )(*batched)
             except RuntimeError as error:
-                if not _may_refuse(entry, str(error)):
+                expected = NO_GRADIENT_UNDER_VMAP.get(entry.name)
+                if not (expected and expected in str(error)) and not _may_refuse(entry, str(error)):
                     raise
                 continue
         stacked = [st.stack(parts) for parts in zip(*want, strict=True)]
