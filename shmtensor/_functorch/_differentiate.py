@@ -55,7 +55,7 @@ class Differentiated:
             return output
         if self.outer_mode and self.reaches_outside([output]):
             return output
-        return output.detach()
+        return _C._without_history(output)
 
     def gradients(
         self,
@@ -85,7 +85,8 @@ class Differentiated:
         given = [cotangent for _, cotangent in chosen]
         if create_graph is None:
             create_graph = shmtensor.is_grad_enabled() and (
-                self.reaches_outside(roots)
+                0 < self._level() != _C._vmap_level()  # levels below may want it, and have no say
+                or self.reaches_outside(roots)
                 or any(t is not None and innermost_value(t).requires_grad for t in given)
                 or any(t is not None and t.requires_grad for t in given)
             )
@@ -104,6 +105,11 @@ class Differentiated:
             for gradient, value in zip(found, self.inputs, strict=True)
         ]
 
+    def _level(self) -> int:
+        """The vmap level that the graph's tensors are of; 0: they are ordinary ones."""
+        parts = batched_parts(self.inputs[0])
+        return 0 if parts is None else parts[2]
+
     @contextlib.contextmanager
     def _around_backward(self, create_graph: bool) -> Iterator[None]:
         """Levels below that of the graph are recorded as they are outside of the run.
@@ -111,10 +117,7 @@ class Differentiated:
         The graph is of tensors of some level. A run inside of a vmap that was entered later has
         batched gradients, whose operators are recorded where the graph is: only when that is wanted.
         """
-        level = _C._vmap_level()
-        parts = batched_parts(self.inputs[0])
-        own = 0 if parts is None else parts[2]
-        mode = shmtensor.is_grad_enabled() if own == level else create_graph
+        mode = shmtensor.is_grad_enabled() if self._level() == _C._vmap_level() else create_graph
         with shmtensor.set_grad_enabled(mode), grad_level():
             yield
 

@@ -146,7 +146,7 @@ def test_products_with_jacobians(x: T.Tensor) -> None:
 
 def test_in_place_writes_inside_of_transforms(x: T.Tensor) -> None:
     def f(t: T.Tensor) -> T.Tensor:
-        z = T.zeros(4, dtype=D)
+        z = t.new_zeros(4)
         z[1] = t[0] * 2
         z = z * t
         z[2:] += t[:2] ** 2

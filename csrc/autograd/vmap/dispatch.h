@@ -37,7 +37,9 @@ typedef struct shmt__batch_call {
 /* Register the fallbacks, once. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__vmap_install(void);
 
-/* The operator without a rule: once for each example, results stacked. */
+/* Call the operator once for each example, and stack the results. */
+shmt_status shmt__batch_each(shmt__batch_call* c);
+/* The same for an operator without a rule: with a warning. */
 shmt_status shmt__batch_loop(shmt__batch_call* c);
 /* Draw as the level's randomness says. */
 shmt_status shmt__batch_random(shmt__batch_call* c);

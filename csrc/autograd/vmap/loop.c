@@ -125,15 +125,20 @@ static bool gives_numbers(const shmt_schema* s) {
   return false;
 }
 
-shmt_status shmt__batch_loop(shmt__batch_call* c) {
+shmt_status shmt__batch_each(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
   SHMT_REQUIRE(!gives_numbers(c->op->schema), SHMT_E_RUNTIME,
                "Batching rule not implemented for aten::%s. We could not generate a fallback.", name);
   SHMT_REQUIRE(c->batch_size > 0, SHMT_E_RUNTIME,
                "vmap: aten::%s has no batching rule, and there is no example to call it with: the batch is empty", name);
-  if (*name != '_')
+  return run_examples(c);
+}
+
+shmt_status shmt__batch_loop(shmt__batch_call* c) {
+  const char* name = c->op->schema->name;
+  if (*name != '_' && !gives_numbers(c->op->schema))
     SHMT_TRY(shmt__warn("There is a performance drop because we have not yet implemented the batching rule for aten::%s. "
                         "Please file us an issue on GitHub so that we can prioritize its implementation.",
                         name));
-  return run_examples(c);
+  return shmt__batch_each(c);
 }

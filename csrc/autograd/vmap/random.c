@@ -117,7 +117,7 @@ static shmt_status draw_different(shmt__batch_call* c) {
     SHMT_TRY(shmt__batch_to_front_expanded(c, i));
   }
   const bool takes_rows = strcmp(s->name, "multinomial") == 0 && shmt__batch_rank(c, 0) > 1;
-  return n_tensors == 0 || takes_rows ? shmt__batch_loop(c) : shmt__batch_pointwise(c);
+  return n_tensors == 0 || takes_rows ? shmt__batch_each(c) : shmt__batch_pointwise(c);
 }
 
 shmt_status shmt__batch_random(shmt__batch_call* c) {

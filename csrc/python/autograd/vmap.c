@@ -132,6 +132,18 @@ static PyObject* remove_batch_dim(PyObject* module, PyObject* args) {
   return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
 }
 
+/* _without_history(tensor): the same elements; a batched tensor keeps the history of what it stands for. */
+static PyObject* without_history(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* out = NULL;
+  shmt_tensor* t = tensor_argument("_without_history", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  shmt_status status =
+      b ? shmt__batched_create(b->value, b->dim, b->level, b->level_id, &out) : shmt_op_detach(t, &out);
+  return status == SHMT_OK ? shmt__py_wrap(out) : shmt__py_raise(status);
+}
+
 /* (value, batch dim or None, level) of a batched tensor; None of others. */
 static PyObject* batched_parts(PyObject* module, PyObject* o) {
   (void)module;
@@ -244,6 +256,7 @@ PyMethodDef shmt__py_vmap_functions[] = {
     {"_call_below_level", call_below_level, METH_VARARGS, "Call a function with a vmap level, and those above, off the stack."},
     {"_call_outside_levels", call_outside_levels, METH_O, "Call a function as if this thread were inside of no transform."},
     {"_vmap_facts", vmap_facts, METH_O, "Batch size and randomness of a vmap level."},
+    {"_without_history", without_history, METH_O, "The tensor without the history that was recorded on itself."},
     {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},
     {NULL, NULL, 0, NULL},
 };
