@@ -1,4 +1,4 @@
-"""What ``grad``, ``vjp`` and ``jvp`` share: inputs that are differentiated, and runs of their graph.
+"""What ``grad``, ``vjp`` and ``jvp`` share: inputs to differentiate, and runs of their graph.
 
 An input becomes a tensor of its own, so that its gradient is that of the transform alone. Where a
 transform outside differentiates too, the graph goes on from it to the tensor that was given.

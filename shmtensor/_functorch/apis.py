@@ -61,9 +61,7 @@ def vmap(
     """
     _check_randomness_arg(randomness)
     if chunk_size is not None and chunk_size <= 0:
-        raise ValueError(
-            f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})"
-        )
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
     _check_out_dims_is_int_or_int_pytree(out_dims, func)
 
     @functools.wraps(func)

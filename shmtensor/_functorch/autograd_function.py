@@ -129,7 +129,9 @@ def _batched(cls: Any, args: tuple[Any, ...]) -> Any:
             f"{cls.__name__}.vmap: out_dims {out_dims} do not fit outputs with the structure {out_spec}"
         )
     wrapped = [
-        value if dim is None or not isinstance(value, Tensor) else _C._add_batch_dim(value, dim, level)
+        value
+        if dim is None or not isinstance(value, Tensor)
+        else _C._add_batch_dim(value, dim, level)
         for value, dim in zip(flat_out, flat_dims, strict=True)
     ]
     return tree_unflatten(wrapped, out_spec)

@@ -70,9 +70,7 @@ def _slice_argnums(args: tuple[Any, ...], argnums: Any, as_tuple: bool = True) -
     return chosen if as_tuple or not isinstance(argnums, int) else chosen[0]
 
 
-def _replace_args(
-    args: tuple[Any, ...], new: tuple[Any, ...], argnums: Any
-) -> tuple[Any, ...]:
+def _replace_args(args: tuple[Any, ...], new: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
     replaced = list(args)
     for i, value in zip(_checked_argnums(argnums, len(args)), new, strict=True):
         replaced[i] = value
@@ -187,9 +185,7 @@ def _vjp(
     flat_inputs, input_spec = tree_flatten(inputs)
     single = len(primals) == 1
 
-    def vjp_fn(
-        cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None
-    ) -> Any:
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         flat_cotangents, cotangent_spec = tree_flatten(cotangents)
         if spec != cotangent_spec:
             raise RuntimeError(
@@ -352,9 +348,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
             )
         for i, (leaf, (shape, dtype)) in enumerate(zip(flat, specs, strict=True)):
             if leaf.shape != shape:
-                raise RuntimeError(
-                    f"Expected shape {shape} for tangent {i}, got {leaf.shape}"
-                )
+                raise RuntimeError(f"Expected shape {shape} for tangent {i}, got {leaf.shape}")
             if leaf.dtype != dtype:
                 raise RuntimeError(f"Expected dtype {dtype} for tangent {i}, got {leaf.dtype}")
         return push(tangents)

@@ -57,8 +57,10 @@ def functional_call(
         names = [name for d in parameter_and_buffer_dicts for name in d]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
-            raise ValueError(f"{repeated} appeared in multiple dictionaries; behavior of functional "
-                             "call is ambiguous")
+            raise ValueError(
+                f"{repeated} appeared in multiple dictionaries; behavior of functional "
+                "call is ambiguous"
+            )
         given = {name: t for d in parameter_and_buffer_dicts for name, t in d.items()}
     else:
         raise ValueError(
@@ -68,9 +70,7 @@ def functional_call(
     return _functional_call(module, given, args, kwargs, tie_weights=tie_weights, strict=strict)
 
 
-def construct_stacked_leaf(
-    tensors: tuple[Tensor, ...] | list[Tensor], name: str
-) -> Tensor:
+def construct_stacked_leaf(tensors: tuple[Tensor, ...] | list[Tensor], name: str) -> Tensor:
     """Return *tensors* stacked, as a leaf that requires grad when all of them do.
 
     Raises:
@@ -78,9 +78,7 @@ def construct_stacked_leaf(
     """
     flags = [t.requires_grad for t in tensors]
     if any(flags) and not all(flags):
-        raise RuntimeError(
-            f"Expected {name} from each model to have the same .requires_grad"
-        )
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     result: Tensor = shmtensor.stack(list(tensors)).detach()
     return result.requires_grad_(tensors[0].requires_grad)
 

@@ -12,7 +12,12 @@ from typing import Any, TypeAlias
 
 import shmtensor
 
-__all__ = ["argnums_t", "enable_single_level_autograd_function", "exposed_in", "unwrap_dead_wrappers"]
+__all__ = [
+    "argnums_t",
+    "enable_single_level_autograd_function",
+    "exposed_in",
+    "unwrap_dead_wrappers",
+]
 
 argnums_t: TypeAlias = int | tuple[int, ...]
 

@@ -64,9 +64,7 @@ def _check_randomness_arg(randomness: str) -> None:
 
 
 def _validate_and_get_batch_size(in_dims: list[Any], args: list[Any]) -> int:
-    sizes = [
-        arg.size(dim) for dim, arg in zip(in_dims, args, strict=True) if dim is not None
-    ]
+    sizes = [arg.size(dim) for dim, arg in zip(in_dims, args, strict=True) if dim is not None]
     if not sizes:
         raise ValueError("vmap: Expected at least one Tensor to vmap over")
     if any(size != sizes[0] for size in sizes):
@@ -122,8 +120,7 @@ def _process_batched_inputs(
             f"inputs has structure {spec}."
         )
     dims = [
-        _checked_dim(func, in_dims, arg, dim)
-        for arg, dim in zip(flat_args, flat_dims, strict=True)
+        _checked_dim(func, in_dims, arg, dim) for arg, dim in zip(flat_args, flat_dims, strict=True)
     ]
     return _validate_and_get_batch_size(dims, flat_args), dims, flat_args, spec
 
@@ -223,9 +220,7 @@ def _chunk_sizes(total: int, chunk_size: int) -> list[int]:
     return [chunk_size] * full + ([rest] if rest else [])
 
 
-def _chunks(
-    flat_args: list[Any], flat_in_dims: list[Any], sizes: list[int]
-) -> Iterator[list[Any]]:
+def _chunks(flat_args: list[Any], flat_in_dims: list[Any], sizes: list[int]) -> Iterator[list[Any]]:
     """The arguments of each chunk: slices of those with a batch, the others as they are."""
     start = 0
     for size in sizes:

@@ -35,13 +35,13 @@ def cube(x: T.Tensor) -> T.Tensor:
     return (x**3).sum()
 
 
-@pytest.fixture
-def x() -> T.Tensor:
+def data() -> T.Tensor:
     T.manual_seed(1)
     return T.randn(3, 4, dtype=D)
 
 
-def test_gradients_leave_grad_alone_and_have_no_history(x: T.Tensor) -> None:
+def test_gradients_leave_grad_alone_and_have_no_history() -> None:
+    x = data()
     g, value = grad_and_value(cube)(x)
     close(g, 3 * x**2)
     close(value, cube(x))
@@ -54,7 +54,9 @@ def test_gradients_leave_grad_alone_and_have_no_history(x: T.Tensor) -> None:
     assert not inside.requires_grad
 
 
-def test_arguments(x: T.Tensor) -> None:
+def test_arguments() -> None:
+    x = data()
+
     def f(a: T.Tensor, b: T.Tensor) -> T.Tensor:
         return (a * b).sum()
 
@@ -96,7 +98,8 @@ NESTED: list[tuple[str, Callable[[T.Tensor], T.Tensor]]] = [
 
 
 @pytest.mark.parametrize(("name", "second"), NESTED)
-def test_all_ways_to_a_second_derivative(name: str, second: Any, x: T.Tensor) -> None:
+def test_all_ways_to_a_second_derivative(name: str, second: Any) -> None:
+    x = data()
     got = second(x)
     close(got, 6 * x)
     assert not got.requires_grad
@@ -106,9 +109,12 @@ def test_all_ways_to_a_second_derivative(name: str, second: Any, x: T.Tensor) ->
     assert T._C._level_count() == 0
 
 
-def test_closures_are_constants_inside_and_differentiable_outside(x: T.Tensor) -> None:
+def test_closures_are_constants_inside_and_differentiable_outside() -> None:
+    x = data()
     two = T.tensor(2.0, dtype=D)
-    want = (x.cos() - 2 * x * (2 * x).sin() * 0).sum() * 0 + ((x * 2).cos() - x * 2 * (x * 2).sin()).sum()
+    want = (x.cos() - 2 * x * (2 * x).sin() * 0).sum() * 0 + (
+        (x * 2).cos() - x * 2 * (x * 2).sin()
+    ).sum()
     for f in (
         lambda y: vmap(grad(lambda t: (t * y).sin().sum()))(x).sum(),
         lambda y: grad(lambda t: (t * y).sin().sum())(x).sum(),
@@ -120,7 +126,8 @@ def test_closures_are_constants_inside_and_differentiable_outside(x: T.Tensor) -
         close(grad(f)(two), want)
 
 
-def test_products_with_jacobians(x: T.Tensor) -> None:
+def test_products_with_jacobians() -> None:
+    x = data()
     w = T.randn(4, 2, dtype=D)
 
     def f(t: T.Tensor) -> T.Tensor:
@@ -144,7 +151,9 @@ def test_products_with_jacobians(x: T.Tensor) -> None:
     close(both["s"][1], T.zeros(4, dtype=D))
 
 
-def test_in_place_writes_inside_of_transforms(x: T.Tensor) -> None:
+def test_in_place_writes_inside_of_transforms() -> None:
+    x = data()
+
     def f(t: T.Tensor) -> T.Tensor:
         z = t.new_zeros(4)
         z[1] = t[0] * 2
@@ -201,7 +210,9 @@ def test_ensembles() -> None:
         close(params[name].grad[1], p.grad)
 
 
-def test_inner_loop_of_meta_learning(x: T.Tensor) -> None:
+def test_inner_loop_of_meta_learning() -> None:
+    x = data()
+
     def inner(w: T.Tensor, data: T.Tensor) -> T.Tensor:
         return ((data @ w).sin() ** 2).mean()
 
@@ -261,7 +272,8 @@ class Squared(T.autograd.Function):
         return Squared.apply(x.movedim(in_dims[0], 0)), 0
 
 
-def test_functions_with_a_derivative_of_their_own(x: T.Tensor) -> None:
+def test_functions_with_a_derivative_of_their_own() -> None:
+    x = data()
     y = T.full((4,), 2.0, dtype=D)
     for f, want in (
         (lambda t: Scaled.apply(t, y), 4 * x.cos()),
@@ -295,7 +307,10 @@ def test_batch_norms() -> None:
 
 
 WRONG: list[tuple[Callable[[T.Tensor], Any], str]] = [
-    (lambda x: grad(lambda t: t)(x), "Expected f.* to return a scalar Tensor, got tensor with 2 dims"),
+    (
+        lambda x: grad(lambda t: t)(x),
+        "Expected f.* to return a scalar Tensor, got tensor with 2 dims",
+    ),
     (lambda x: grad(lambda t: 1.0)(x), "to return a Tensor, got <class 'float'>"),
     (lambda x: grad(cube)(x.long()), "only Tensors of floating point dtype can require gradients"),
     (lambda x: grad(cube, argnums=3)(x), "Got argnum=3, but only 1 positional inputs"),
@@ -316,7 +331,8 @@ WRONG: list[tuple[Callable[[T.Tensor], Any], str]] = [
 
 
 @pytest.mark.parametrize(("call", "text"), WRONG)
-def test_wrong_calls(call: Any, text: str, x: T.Tensor) -> None:
+def test_wrong_calls(call: Any, text: str) -> None:
+    x = data()
     with pytest.raises(RuntimeError, match=text):
         call(x)
     assert T._C._level_count() == 0 and T.is_grad_enabled()

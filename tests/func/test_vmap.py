@@ -129,8 +129,14 @@ def test_an_operator_without_rule_warns_and_works() -> None:
 def test_operators_of_networks_have_rules() -> None:
     nn = T.nn
     net = nn.Sequential(
-        nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(0),
-        nn.Linear(16, 6), nn.LayerNorm(6), nn.Softmax(-1),
+        nn.Conv2d(2, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(0),
+        nn.Linear(16, 6),
+        nn.LayerNorm(6),
+        nn.Softmax(-1),
     )
     x = T.randn(3, 2, 6, 6)
     with warnings.catch_warnings():
@@ -170,7 +176,11 @@ CALLS: list[tuple[Callable[[T.Tensor], Any], type[Exception], str]] = [
     (lambda x: vmap(lambda a: a, in_dims=(0, 0))(x), ValueError, "in_dims is not compatible"),
     (lambda x: vmap(lambda a: a, in_dims="a")(x), ValueError, "expected `in_dims` to be int"),
     (lambda x: vmap(lambda a, b: a)(x, x[:2]), ValueError, r"got sizes \[3, 2\]"),
-    (lambda x: vmap(lambda a: "a")(x), ValueError, "must only return Tensors, got type <class 'str'>"),
+    (
+        lambda x: vmap(lambda a: "a")(x),
+        ValueError,
+        "must only return Tensors, got type <class 'str'>",
+    ),
     (lambda x: vmap(lambda a: a, out_dims=(0, 1))(x), ValueError, "out_dims is not compatible"),
     (lambda x: vmap(lambda a: a, out_dims=3)(x), IndexError, "Dimension out of range"),
     (lambda x: vmap(lambda a: a, out_dims=None)(x), ValueError, "can not return a BatchedTensor"),

@@ -98,9 +98,7 @@ def _loop(
     """The operator for each example, stacked; None where it refuses, or gives nothing to stack."""
     results = []
     for row in rows:
-        given = tuple(
-            (rows[0][i] if dims[i] is None else t).clone() for i, t in enumerate(row)
-        )
+        given = tuple((rows[0][i] if dims[i] is None else t).clone() for i, t in enumerate(row))
         try:
             results.append(_call(entry, one, dtype, given))
         except REFUSALS:
