@@ -115,7 +115,7 @@ class Differentiated:
         """Levels below that of the graph are recorded as they are outside of the run.
 
         The graph is of tensors of some level. A run inside of a vmap that was entered later has
-        batched gradients, whose operators are recorded where the graph is: only when that is wanted.
+        batched gradients. Their operators are recorded where the graph is, and only when wanted.
         """
         mode = shmtensor.is_grad_enabled() if self._level() == _C._vmap_level() else create_graph
         with shmtensor.set_grad_enabled(mode), grad_level():

@@ -1,7 +1,7 @@
 """Functions with a derivative of the user's (`shmtensor.autograd.Function`) under vmap.
 
 A Function is recorded where its tensors are. Under vmap that is on what the batched tensors stand
-for, so the Function is applied there: by its ``vmap`` staticmethod, or, with ``generate_vmap_rule``,
+for, so the Function is applied there: by its ``vmap`` staticmethod, or with ``generate_vmap_rule``
 by a Function whose forward and backward are the vmap of the user's. Where a transform inside of the
 vmap differentiates, a node with the user's backward is made for the batched tensors as well.
 
@@ -55,8 +55,9 @@ def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
     """
     if cls.setup_context is Function.setup_context:
         raise RuntimeError(
-            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, "
-            f"...), it must override the setup_context staticmethod. For more details, please see {_MORE}"
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            "jacrev, ...), it must override the setup_context staticmethod. For more details, "
+            f"please see {_MORE}"
         )
     level = _C._vmap_level()
     wants_grad = any(
@@ -71,7 +72,7 @@ def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
 
 @functools.cache
 def _recorded(cls: Any) -> Any:
-    """A Function for batched tensors that require grad: forward goes below, backward is the user's."""
+    """A Function for batched tensors that require grad: forward goes below, backward stays."""
 
     def forward(*args: Any) -> Any:
         return _batched(cls, args)
@@ -126,7 +127,8 @@ def _batched(cls: Any, args: tuple[Any, ...]) -> Any:
     flat_dims = _broadcast_to_and_flatten(out_dims, out_spec)
     if flat_dims is None:
         raise RuntimeError(
-            f"{cls.__name__}.vmap: out_dims {out_dims} do not fit outputs with the structure {out_spec}"
+            f"{cls.__name__}.vmap: out_dims {out_dims} do not fit outputs with the structure "
+            f"{out_spec}"
         )
     wrapped = [
         value

@@ -342,9 +342,8 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         flat, tangent_spec = tree_flatten(tangents)
         if tangent_spec != spec:
             raise RuntimeError(
-                "Expected the tangents {} to have the same structure as the primals {}".format(
-                    tangent_spec, spec
-                )
+                f"Expected the tangents {tangent_spec} to have the same structure as the primals "
+                f"{spec}"
             )
         for i, (leaf, (shape, dtype)) in enumerate(zip(flat, specs, strict=True)):
             if leaf.shape != shape:
@@ -547,7 +546,7 @@ def hessian(func: Callable[..., Any], argnums: argnums_t = 0) -> Callable[..., A
     return jacfwd(jacrev(func, argnums), argnums)
 
 
-# --- the rest --------------------------------------------------------------------------------------
+# --- the rest ------------------------------------------------------------------------------------
 
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:

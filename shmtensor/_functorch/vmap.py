@@ -59,7 +59,8 @@ def _check_out_dims_is_int_or_int_pytree(out_dims: Any, func: Callable[..., Any]
 def _check_randomness_arg(randomness: str) -> None:
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
+            "Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
         )
 
 
@@ -80,8 +81,8 @@ def _checked_dim(func: Callable[..., Any], in_dims: Any, arg: Any, dim: Any) -> 
     head = f"vmap({get_name(func)}, in_dims={in_dims}, ...)(<inputs>): "
     if not isinstance(dim, int) and dim is not None:
         raise ValueError(
-            f"{head}Got in_dim={dim} for an input but in_dim must be either an integer dimension or "
-            "None."
+            f"{head}Got in_dim={dim} for an input but in_dim must be either an integer dimension "
+            "or None."
         )
     if dim is None:
         return None
@@ -103,13 +104,14 @@ def _process_batched_inputs(
 ) -> tuple[int, list[Any], list[Any], TreeSpec]:
     if not isinstance(in_dims, (int, tuple)):
         raise ValueError(
-            f"vmap({get_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int "
-            f"or a (potentially nested) tuple matching the structure of inputs, got: {type(in_dims)}."
+            f"vmap({get_name(func)}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be "
+            "int or a (potentially nested) tuple matching the structure of inputs, got: "
+            f"{type(in_dims)}."
         )
     if len(args) == 0:
         raise ValueError(
-            f"vmap({get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you "
-            "are trying to vmap over a function with no inputs. The latter is unsupported."
+            f"vmap({get_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or "
+            "you are trying to vmap over a function with no inputs. The latter is unsupported."
         )
     flat_args, spec = tree_flatten(args)
     flat_dims = _broadcast_to_and_flatten(in_dims, spec)
@@ -152,8 +154,8 @@ def _maybe_remove_batch_dim(
         return parts[0] if parts is not None and parts[2] == level else output
     if not isinstance(output, Tensor):
         raise ValueError(
-            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did you "
-            "mean to set out_dims= to None for output?"
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(output)}. Did "
+            "you mean to set out_dims= to None for output?"
         )
     return _C._remove_batch_dim(output, level, batch_size, out_dim)
 
@@ -161,9 +163,9 @@ def _maybe_remove_batch_dim(
 def _flat_out_dims(outputs: Any, spec: TreeSpec, out_dims: Any, func: Callable[..., Any]) -> Any:
     def incompatible() -> ValueError:
         return ValueError(
-            f"vmap({get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible "
-            f"with the structure of `outputs`. out_dims has structure {tree_flatten(out_dims)[1]} but "
-            f"outputs has structure {spec}."
+            f"vmap({get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
+            "compatible with the structure of `outputs`. out_dims has structure "
+            f"{tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
 
     if not isinstance(outputs, Tensor):

@@ -117,8 +117,8 @@ class Function(metaclass=_FunctionMeta):
             A pair: the outputs, and for each where its batch is.
         """
         raise NotImplementedError(
-            "To use autograd.Function with vmap, you must either override the vmap static method or "
-            "set generate_vmap_rule=True."
+            "To use autograd.Function with vmap, you must either override the vmap static method "
+            "or set generate_vmap_rule=True."
         )
 
     @classmethod

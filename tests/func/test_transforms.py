@@ -83,12 +83,16 @@ def test_no_confusion_of_perturbations() -> None:
     assert vmap(grad(lambda a: a * grad(lambda b: a * b)(one)))(one.expand(3)).tolist() == [2, 2, 2]
 
 
+def _push(f: Callable[[T.Tensor], T.Tensor], t: T.Tensor) -> T.Tensor:
+    return jvp(f, (t,), (T.ones_like(t),))[1]
+
+
 NESTED: list[tuple[str, Callable[[T.Tensor], T.Tensor]]] = [
     ("grad of grad", lambda x: vmap(vmap(grad(grad(lambda a: a**3))))(x)),
     ("grad of vmap of grad", lambda x: grad(lambda t: vmap(grad(cube))(t).sum())(x)),
-    ("vmap of jvp of grad", lambda x: vmap(lambda t: jvp(grad(cube), (t,), (T.ones_like(t),))[1])(x)),
+    ("vmap of jvp of grad", lambda x: vmap(lambda t: _push(grad(cube), t))(x)),
     ("vmap of vjp of grad", lambda x: vmap(lambda t: vjp(grad(cube), t)[1](T.ones_like(t))[0])(x)),
-    ("jvp of vjp", lambda x: jvp(lambda t: vjp(cube, t)[1](T.ones((), dtype=D))[0], (x,), (T.ones_like(x),))[1]),
+    ("jvp of vjp", lambda x: _push(lambda t: vjp(cube, t)[1](T.ones((), dtype=D))[0], x)),
     ("vmap of hessian", lambda x: vmap(hessian(cube))(x).diagonal(dim1=1, dim2=2)),
     ("jacfwd of jacrev", lambda x: jacfwd(jacrev(cube))(x.flatten()).diagonal().reshape(3, 4)),
     ("jacrev of jacfwd", lambda x: jacrev(jacfwd(cube))(x.flatten()).diagonal().reshape(3, 4)),
