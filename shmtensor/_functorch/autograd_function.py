@@ -103,8 +103,8 @@ def _batched(cls: Any, args: tuple[Any, ...]) -> Any:
             if cls.vmap is not Function.vmap:
                 raise RuntimeError(
                     f"You tried to vmap over {cls.__name__}, but it has both "
-                    "generate_vmap_rule=True and an overriden vmap staticmethod. Please set "
-                    "generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid "
+                    "generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+                    "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
                     f"ambiguity. For more details, please see {_MORE}"
                 )
             return _generated(cls, values, dims, batch_size, randomness)

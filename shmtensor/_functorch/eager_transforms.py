@@ -1,4 +1,4 @@
-"""Transforms that differentiate: ``vjp``, ``jvp``, Jacobians, ``linearize``; and ``functionalize``.
+"""Transforms that differentiate: ``vjp``, ``jvp``, ``linearize``; and ``functionalize``.
 
 Source:
     torch._functorch.eager_transforms.
@@ -6,16 +6,14 @@ Source:
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor import _C
+from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_argnums
 from shmtensor._functorch._differentiate import Differentiated, differentiated
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.utils import argnums_t
-from shmtensor._functorch.vmap import vmap_impl
 from shmtensor._tensor import Tensor
 from shmtensor.utils._pytree import (
     TreeSpec,
@@ -31,50 +29,12 @@ __all__ = [
     "functionalize",
     "grad_and_value_impl",
     "grad_impl",
-    "hessian",
-    "jacfwd",
-    "jacrev",
     "jvp",
+    "linear_map",
     "linearize",
+    "pullback",
     "vjp",
 ]
-
-
-# --- arguments -----------------------------------------------------------------------------------
-
-
-def _checked_argnum(argnum: Any, count: int) -> int:
-    if not isinstance(argnum, int):
-        raise RuntimeError(f"argnum must be int, got: {type(argnum)}")
-    if not -count <= argnum < count:
-        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
-    return argnum % count
-
-
-def _checked_argnums(argnums: Any, count: int) -> tuple[int, ...]:
-    if isinstance(argnums, int):
-        return (_checked_argnum(argnums, count),)
-    if not isinstance(argnums, tuple):
-        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
-    if len(argnums) == 0:
-        raise RuntimeError("argnums must be non-empty")
-    found = tuple(_checked_argnum(argnum, count) for argnum in argnums)
-    if len(set(found)) != len(found):
-        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
-    return found
-
-
-def _slice_argnums(args: tuple[Any, ...], argnums: Any, as_tuple: bool = True) -> Any:
-    numbers = _checked_argnums(argnums, len(args))
-    chosen = tuple(args[i] for i in numbers)
-    return chosen if as_tuple or not isinstance(argnums, int) else chosen[0]
-
-
-def _replace_args(args: tuple[Any, ...], new: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
-    replaced = list(args)
-    for i, value in zip(_checked_argnums(argnums, len(args)), new, strict=True):
-        replaced[i] = value
-    return tuple(replaced)
 
 
 def _with_inputs(level: Differentiated, tree: Any) -> Any:
@@ -114,10 +74,10 @@ def grad_and_value_impl(
     kwargs: dict[str, Any],
 ) -> tuple[Any, Any]:
     """Compute what `grad_and_value` returns."""
-    _checked_argnums(argnums, len(args))
+    checked_argnums(argnums, len(args))
     with differentiated() as level:
-        chosen = _with_inputs(level, _slice_argnums(args, argnums))
-        output = func(*_replace_args(args, chosen, argnums), **kwargs)
+        chosen = _with_inputs(level, slice_argnums(args, argnums))
+        output = func(*replace_args(args, chosen, argnums), **kwargs)
         output, aux = _split_aux(output, has_aux, "grad_and_value(f)(*args)")
         value = _checked_value(output)
         create = level.outer_mode and value.requires_grad and level.reaches_outside([value])
@@ -161,7 +121,7 @@ def _without_text(spec: TreeSpec) -> str:
     return treespec_pprint(spec)
 
 
-def _vjp(
+def pullback(
     func: Callable[..., Any],
     primals: tuple[Any, ...],
     has_aux: bool,
@@ -224,14 +184,14 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Source:
         torch.func.vjp.
     """
-    output, vjp_fn, aux, _ = _vjp(func, primals, has_aux, "vjp(f, *primals)")
+    output, vjp_fn, aux, _ = pullback(func, primals, has_aux, "vjp(f, *primals)")
     return (output, vjp_fn, aux) if has_aux else (output, vjp_fn)
 
 
 # --- jvp -----------------------------------------------------------------------------------------
 
 
-def _linear_map(
+def linear_map(
     func: Callable[..., Any], primals: tuple[Any, ...], has_aux: bool, what: str
 ) -> tuple[Any, Callable[[tuple[Any, ...]], Any], Any]:
     """The outputs, the Jacobian as a function of tangents, and what *func* returns beside.
@@ -239,9 +199,9 @@ def _linear_map(
     The product of a cotangent with the Jacobian is linear in the cotangent. The derivative of that
     function, run backwards, is the product of the Jacobian with a tangent.
     """
-    output, vjp_fn, aux, inputs = _vjp(func, primals, has_aux, what)
+    output, vjp_fn, aux, inputs = pullback(func, primals, has_aux, what)
     zeros = tree_map(lambda leaf: shmtensor.zeros_like(leaf.detach()), output)
-    _, transposed, _, _ = _vjp(lambda given: vjp_fn(given), (zeros,), False, what, inputs)
+    _, transposed, _, _ = pullback(lambda given: vjp_fn(given), (zeros,), False, what, inputs)
 
     def push(tangents: tuple[Any, ...]) -> Any:
         return transposed(tangents)[0]
@@ -309,7 +269,7 @@ def jvp(
     """
     what = "jvp(f, primals, tangents)"
     _checked_tangents(what, primals, tangents)
-    output, push, aux = _linear_map(func, primals, has_aux, what)
+    output, push, aux = linear_map(func, primals, has_aux, what)
     tangent = push(tangents)
     return (output, tangent, aux) if has_aux else (output, tangent)
 
@@ -334,7 +294,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         torch.func.linearize.
     """
     what = "linearize(f, *primals)"
-    output, push, _ = _linear_map(func, primals, False, what)
+    output, push, _ = linear_map(func, primals, False, what)
     specs = [(leaf.shape, leaf.dtype) for leaf in tree_flatten(primals)[0]]
     spec = tree_flatten(primals)[1]
 
@@ -353,197 +313,6 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
         return push(tangents)
 
     return output, jvp_fn
-
-
-# --- Jacobians -----------------------------------------------------------------------------------
-
-
-def _standard_basis(leaves: list[Tensor]) -> tuple[Tensor, ...]:
-    """For each tensor [N, *shape], so that the N rows of all together are a standard basis."""
-    numels = [leaf.numel() for leaf in leaves]
-    total = sum(numels)
-    chunks = []
-    start = 0
-    for leaf, n in zip(leaves, numels, strict=True):
-        chunk = leaf.new_zeros(total, n) if batched_parts(leaf) is None else None
-        if chunk is None:
-            chunk = shmtensor.zeros(total, n, dtype=leaf.dtype)
-        chunk[start : start + n].fill_diagonal_(1)
-        chunks.append(chunk.view(total, *leaf.shape))
-        start += n
-    return tuple(chunks)
-
-
-def _checked_outputs(flat: list[Any], what: str) -> None:
-    for leaf in flat:
-        if leaf.is_complex():
-            raise RuntimeError(
-                f"{what}: Expected all outputs to be real but received complex output. If your "
-                "computation has complex outputs, use torch.view_as_real"
-            )
-
-
-def _checked_inputs(args: Any, what: str) -> None:
-    for leaf in tree_flatten(args)[0]:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(
-                f"{what}: Expected all inputs to be Tensors (or trees of them), got {type(leaf)}"
-            )
-        if leaf.is_complex():
-            raise RuntimeError(
-                f"{what}: Expected all inputs to be real but received complex input at flattened "
-                "input. If your computation has complex inputs, use torch.view_as_real"
-            )
-
-
-def _rows(function: Callable[..., Any], basis: tuple[Tensor, ...], chunk_size: int | None) -> Any:
-    """Apply a linear function of flat tensors to each row of a basis; results are stacked."""
-    if not basis or basis[0].shape[0] == 0:
-        raise RuntimeError("jacobian: expected inputs or outputs with at least one element")
-    return vmap_impl(function, 0, 0, "error", chunk_size, *basis)
-
-
-def jacrev(
-    func: Callable[..., Any],
-    argnums: int | tuple[int, ...] = 0,
-    *,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    _preallocate_and_copy: bool = False,
-) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of *func*, a row at a time, all rows at once.
-
-    Args:
-        func: Returns tensors or trees of them; with *has_aux* a pair of that and any tree.
-        argnums: Which inputs to differentiate: one number, or a tuple.
-        has_aux: *func* returns something beside its outputs.
-        chunk_size: Rows that are computed at a time; None: all.
-
-    Returns:
-        A function that gives, for each output and each input, a tensor whose shape is that of the
-        output and then that of the input; in the form of the outputs, and in each place of it in
-        the form of the input or a tuple of such. With *has_aux* a pair.
-
-    Raises:
-        ValueError: *chunk_size* is not positive.
-        RuntimeError: Inputs or outputs are complex or no tensors.
-
-    Source:
-        torch.func.jacrev.
-    """
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
-
-    @functools.wraps(func)
-    def wrapper(*args: Any) -> Any:
-        numbers = _checked_argnums(argnums, len(args))
-        chosen = _slice_argnums(args, argnums)
-        _checked_inputs(chosen, "jacrev")
-        flat_primals, primal_spec = tree_flatten(chosen)
-
-        def of_chosen(*primals: Any) -> Any:
-            return func(*_replace_args(args, primals, numbers))
-
-        output, vjp_fn, aux, _ = _vjp(of_chosen, chosen, has_aux, "vjp(f, *primals)")
-        flat, spec = tree_flatten(output)
-        _checked_outputs(flat, "jacrev")
-
-        def rows(*cotangents: Tensor) -> tuple[Tensor, ...]:
-            return tuple(tree_flatten(vjp_fn(tree_unflatten(list(cotangents), spec)))[0])
-
-        basis = _standard_basis(flat)
-        found = _rows(rows, basis, chunk_size)
-        numels = [leaf.numel() for leaf in flat]
-        by_input = [
-            [
-                part.view(*leaf.shape, *primal.shape)
-                for part, leaf in zip(rows_of.split(numels), flat, strict=True)
-            ]
-            for rows_of, primal in zip(found, flat_primals, strict=True)
-        ]
-        by_output = []
-        for i in range(len(flat)):
-            tree = tree_unflatten([parts[i] for parts in by_input], primal_spec)
-            by_output.append(tree[0] if isinstance(argnums, int) else tree)
-        result = tree_unflatten(by_output, spec)
-        return (result, aux) if has_aux else result
-
-    return wrapper
-
-
-def jacfwd(
-    func: Callable[..., Any],
-    argnums: argnums_t = 0,
-    has_aux: bool = False,
-    *,
-    randomness: str = "error",
-) -> Callable[..., Any]:
-    """Return a function that computes the Jacobian of *func*, a column at a time, all at once.
-
-    Args:
-        func: As for `jacrev`.
-        argnums: As for `jacrev`.
-        has_aux: As for `jacrev`.
-        randomness: As `vmap` takes it. *func* is called once, outside of vmap.
-
-    Returns:
-        A function, as `jacrev` returns it.
-
-    Raises:
-        RuntimeError: As `jacrev`.
-
-    Source:
-        torch.func.jacfwd.
-    """
-
-    @functools.wraps(func)
-    def wrapper(*args: Any) -> Any:
-        numbers = _checked_argnums(argnums, len(args))
-        chosen = _slice_argnums(args, argnums)
-        _checked_inputs(chosen, "jacfwd")
-        flat_primals, primal_spec = tree_flatten(chosen)
-
-        def of_chosen(*primals: Any) -> Any:
-            return func(*_replace_args(args, primals, numbers))
-
-        output, push, aux = _linear_map(of_chosen, chosen, has_aux, "jvp(f, primals, tangents)")
-        flat, spec = tree_flatten(output)
-        _checked_outputs(flat, "jacfwd")
-
-        def columns(*tangents: Tensor) -> tuple[Tensor, ...]:
-            return tuple(tree_flatten(push(tree_unflatten(list(tangents), primal_spec)))[0])
-
-        found = _rows(columns, _standard_basis(flat_primals), None)
-        numels = [primal.numel() for primal in flat_primals]
-        by_output = []
-        for columns_of, leaf in zip(found, flat, strict=True):
-            last = columns_of.movedim(0, -1)
-            parts = [
-                part.reshape(*leaf.shape, *primal.shape)
-                for part, primal in zip(last.split(numels, -1), flat_primals, strict=True)
-            ]
-            tree = tree_unflatten(parts, primal_spec)
-            by_output.append(tree[0] if isinstance(argnums, int) else tree)
-        result = tree_unflatten(by_output, spec)
-        return (result, aux) if has_aux else result
-
-    return wrapper
-
-
-def hessian(func: Callable[..., Any], argnums: argnums_t = 0) -> Callable[..., Any]:
-    """Return a function that computes the second derivatives of *func*.
-
-    Args:
-        func: As for `jacrev`.
-        argnums: Which inputs to differentiate, twice.
-
-    Returns:
-        The `jacfwd` of the `jacrev` of *func*.
-
-    Source:
-        torch.func.hessian.
-    """
-    return jacfwd(jacrev(func, argnums), argnums)
 
 
 # --- the rest ------------------------------------------------------------------------------------
@@ -596,7 +365,3 @@ def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
         if not recurse:
             break
     return tensor
-
-
-def _in_transform() -> bool:
-    return bool(_C._level_count() > 0)

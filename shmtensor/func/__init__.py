@@ -6,14 +6,12 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor._functorch._jacobians import hessian, jacfwd, jacrev
 from shmtensor._functorch.apis import grad, grad_and_value, vmap
 from shmtensor._functorch.batch_norm_replacement import replace_all_batch_norm_modules_
 from shmtensor._functorch.eager_transforms import (
     debug_unwrap,
     functionalize,
-    hessian,
-    jacfwd,
-    jacrev,
     jvp,
     linearize,
     vjp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -91,9 +92,6 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
         ),
         (t.arange(5 * 16, dtype=t.float64).reshape(5, 1, 4, 4) * 0.3).sin(),
     ),
-    "lstm": lambda t: _for_each_sample(
-        t, lambda nn: nn.LSTM(4, 3, batch_first=True), _x(t).reshape(3, 1, 4)
-    ),
     "transformer": lambda t: _for_each_sample(
         t,
         lambda nn: nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True),
@@ -118,10 +116,12 @@ def _same(got: Any, want: Any) -> None:
             _same(a, b)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_give_torchs_results(name: str) -> None:
-    _same(PROGRAMS[name](st), PROGRAMS[name](torch))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, of missing rules and of its compiler
+        want = PROGRAMS[name](torch)
+    _same(PROGRAMS[name](st), want)
 
 
 def test_all_names_are_there() -> None:

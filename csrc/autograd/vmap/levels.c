@@ -1,8 +1,7 @@
 /* autograd/vmap/levels.c -- the stack of function transforms. */
 #include "autograd/vmap/levels.h"
 
-#include "autograd/vmap/dispatch.h"
-
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +24,6 @@ static void update_key(void) {
 
 shmt_status shmt__level_push(shmt__level_kind kind, int64_t batch_size, shmt__randomness randomness, int* out) {
   static _Atomic(uint64_t) last_id;
-  SHMT_TRY(shmt__vmap_install());
   if (!stack.levels) stack.levels = calloc(SHMT_MAX_LEVELS, sizeof *stack.levels);
   SHMT_REQUIRE(stack.levels != NULL, SHMT_E_NOMEM, "function transforms: no memory for their levels");
   SHMT_REQUIRE(stack.count < SHMT_MAX_LEVELS, SHMT_E_RUNTIME, "function transforms are nested more than %d deep",

@@ -36,7 +36,7 @@ typedef struct shmt__level {
 
 enum { SHMT_MAX_LEVELS = 64 };
 
-/* Enter a level; *out is its number, from 1. Errors: SHMT_E_RUNTIME (too deep), SHMT_E_NOMEM. */
+/* Enter a level, after shmt__vmap_install (dispatch.h); *out is its number, from 1. Errors: SHMT_E_RUNTIME (too deep), SHMT_E_NOMEM. */
 shmt_status shmt__level_push(shmt__level_kind kind, int64_t batch_size, shmt__randomness randomness, int* out);
 /* Leave the innermost level. Errors: SHMT_E_RUNTIME when there is none. */
 shmt_status shmt__level_pop(void);

@@ -119,7 +119,7 @@ static shmt_status run_examples(shmt__batch_call* c) {
   return status;
 }
 
-static bool gives_numbers(const shmt_schema* s) {
+static bool gives_no_tensor(const shmt_schema* s) {
   for (int r = 0; r < s->n_returns; r++)
     if (s->returns[r].type != SHMT_TYPE_TENSOR && s->returns[r].type != SHMT_TYPE_TENSORS) return true;
   return false;
@@ -127,7 +127,7 @@ static bool gives_numbers(const shmt_schema* s) {
 
 shmt_status shmt__batch_each(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
-  SHMT_REQUIRE(!gives_numbers(c->op->schema), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(!gives_no_tensor(c->op->schema), SHMT_E_RUNTIME,
                "Batching rule not implemented for aten::%s. We could not generate a fallback.", name);
   SHMT_REQUIRE(c->batch_size > 0, SHMT_E_RUNTIME,
                "vmap: aten::%s has no batching rule, and there is no example to call it with: the batch is empty", name);
@@ -136,7 +136,7 @@ shmt_status shmt__batch_each(shmt__batch_call* c) {
 
 shmt_status shmt__batch_loop(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
-  if (*name != '_' && !gives_numbers(c->op->schema))
+  if (*name != '_' && !gives_no_tensor(c->op->schema))
     SHMT_TRY(shmt__warn("There is a performance drop because we have not yet implemented the batching rule for aten::%s. "
                         "Please file us an issue on GitHub so that we can prioritize its implementation.",
                         name));

@@ -11,8 +11,8 @@ static int n_args(const shmt__batch_call* c) { return c->op->schema->n_args; }
 
 /* --- pointwise ---------------------------------------------------------------------------------------- */
 
-/* Batched numbers promote as numbers, also when they stand in a row. */
-static shmt_status cast_numbers(shmt__batch_call* c) {
+/* Batched scalars promote as scalars, also when they stand in a row. */
+static shmt_status cast_scalars(shmt__batch_call* c) {
   shmt__result_type examples = SHMT_RESULT_TYPE_INIT, values = SHMT_RESULT_TYPE_INIT;
   shmt_dtype wanted, got;
   for (int i = 0; i < n_args(c); i++) {
@@ -45,7 +45,7 @@ shmt_status shmt__batch_pointwise(shmt__batch_call* c) {
     SHMT_TRY(shmt__batch_to_front(c, i));
   }
   if (n_tensors > 1) {
-    SHMT_TRY(cast_numbers(c));
+    SHMT_TRY(cast_scalars(c));
     for (int i = 0; i < n_args(c); i++)
       if (shmt__batch_tensor(c, i)) SHMT_TRY(shmt__batch_pad_rank(c, i, rank));
   }
@@ -142,8 +142,8 @@ static bool takes_dims(const shmt__batch_call* c) {
   return false;
 }
 
-/* A number has one dimension for operators that take one: it becomes a row of one element. */
-static shmt_status rows_of_numbers(shmt__batch_call* c) {
+/* A scalar has one dimension for operators that take one: it becomes a row of one element. */
+static shmt_status rows_of_scalars(shmt__batch_call* c) {
   for (int i = 0; i < n_args(c); i++) {
     if (!shmt__batch_tensor(c, i) || shmt__batch_rank(c, i) > 0) continue;
     if (shmt__batch_has(c, i)) {
@@ -157,7 +157,7 @@ static shmt_status rows_of_numbers(shmt__batch_call* c) {
   return SHMT_OK;
 }
 
-static shmt_status numbers_of_rows(shmt__batch_call* c) {
+static shmt_status scalars_of_rows(shmt__batch_call* c) {
   for (int r = 0; r < c->op->schema->n_returns; r++) {
     shmt_tensor** t = shmt__batch_result(c, r);
     shmt_tensor* made = NULL;
@@ -184,12 +184,12 @@ static shmt_status call_shifted(shmt__batch_call* c, bool none_is_all) {
   shifted s;
   const int of_input = shmt__batch_argument(c, "input_sizes"); /* a derivative counts dims as its operator does */
   int rank = of_input < 0 ? first_rank(c) : (int)c->values[of_input].v.ints.len;
-  const bool numbers = rank == 0 && takes_dims(c);
-  if (numbers) SHMT_TRY(rows_of_numbers(c));
-  if (numbers) rank = 1;
+  const bool is_scalar = rank == 0 && takes_dims(c);
+  if (is_scalar) SHMT_TRY(rows_of_scalars(c));
+  if (is_scalar) rank = 1;
   SHMT_TRY(shift_arguments(c, rank, none_is_all, &s));
   SHMT_TRY(shmt__batch_call_with(c, s.values));
-  return numbers ? numbers_of_rows(c) : give_batch_to_empty(c);
+  return is_scalar ? scalars_of_rows(c) : give_batch_to_empty(c);
 }
 
 shmt_status shmt__batch_front(shmt__batch_call* c) {

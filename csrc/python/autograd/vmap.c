@@ -24,14 +24,16 @@ static PyObject* enter_vmap(PyObject* module, PyObject* args) {
   while (how < 3 && strcmp(words[how], randomness) != 0) how++;
   if (how == 3)
     return PyErr_Format(PyExc_RuntimeError, "randomness argument must be error, different, or same; got %s", randomness);
-  shmt_status status = shmt__level_push(SHMT_LEVEL_VMAP, batch_size, (shmt__randomness)how, &level);
+  shmt_status status = shmt__vmap_install();
+  if (status == SHMT_OK) status = shmt__level_push(SHMT_LEVEL_VMAP, batch_size, (shmt__randomness)how, &level);
   return level_or_error(status, level);
 }
 
 static PyObject* enter_grad(PyObject* module, PyObject* unused) {
   int level = 0;
   (void)module, (void)unused;
-  shmt_status status = shmt__level_push(SHMT_LEVEL_GRAD, 0, SHMT_RANDOM_ERROR, &level);
+  shmt_status status = shmt__vmap_install();
+  if (status == SHMT_OK) status = shmt__level_push(SHMT_LEVEL_GRAD, 0, SHMT_RANDOM_ERROR, &level);
   return level_or_error(status, level);
 }
 
