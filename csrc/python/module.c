@@ -205,6 +205,7 @@ static int fill(PyObject* module) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
   if (shmt__py_share_init(module) < 0 || shmt__py_return_types_init(module) < 0) return -1;
+  if (add_submodule(module, "_functorch", shmt__py_functorch_functions) < 0) return -1;
   return add_submodule(module, "_nn", shmt__py_nn_functions);
 }
 

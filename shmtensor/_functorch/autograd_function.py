@@ -11,7 +11,6 @@ Source:
 
 from __future__ import annotations
 
-import functools
 from typing import Any, NamedTuple
 
 import shmtensor
@@ -70,9 +69,11 @@ def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
     return _batched(cls, args)
 
 
-@functools.cache
 def _recorded(cls: Any) -> Any:
     """A Function for batched tensors that require grad: forward goes below, backward stays."""
+
+    if "_recorded_form" in cls.__dict__:
+        return cls._recorded_form
 
     def forward(*args: Any) -> Any:
         return _batched(cls, args)
@@ -83,7 +84,8 @@ def _recorded(cls: Any) -> Any:
         "backward": staticmethod(cls._user_backward),
         "_is_batched": True,
     }
-    return type(cls.__name__, (Function,), members)
+    cls._recorded_form = type(cls.__name__, (Function,), members)
+    return cls._recorded_form
 
 
 def _batched(cls: Any, args: tuple[Any, ...]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 import threading
 import warnings
 from collections.abc import Callable
@@ -169,6 +171,22 @@ def test_what_reads_values_is_refused(function: Any, text: str) -> None:
     assert T._C._level_count() == 0
 
 
+def test_a_batch_does_not_travel() -> None:
+    def refuse(a: T.Tensor) -> T.Tensor:
+        for send in (
+            lambda: a.share_memory_(),
+            lambda: a.untyped_storage(),
+            lambda: pickle.dumps(a),
+            lambda: T.save(a, io.BytesIO()),
+        ):
+            with pytest.raises((NotImplementedError, RuntimeError)):
+                send()
+        return a * 2
+
+    x = T.randn(3, 4)
+    assert vmap(refuse)(x).equal(x * 2)
+
+
 CALLS: list[tuple[Callable[[T.Tensor], Any], type[Exception], str]] = [
     (lambda x: vmap(lambda a: a)(3), ValueError, "We cannot vmap over non-Tensor arguments"),
     (lambda x: vmap(lambda: x)(), ValueError, "got no inputs"),
@@ -195,6 +213,24 @@ def test_bad_dimensions_are_refused(call: Any, kind: type[Exception], text: str)
     with pytest.raises(kind, match=text):
         call(T.randn(3, 4))
     assert T._C._level_count() == 0
+
+
+def test_names_that_libraries_import() -> None:
+    from shmtensor._C import _functorch as names
+
+    x = T.zeros(2, 3)
+    seen: list[Any] = []
+
+    def look(a: T.Tensor) -> T.Tensor:
+        seen.extend([names.is_batchedtensor(a), names.maybe_get_bdim(a), names.maybe_get_level(a)])
+        seen.extend([names.get_unwrapped(a).shape, names.maybe_current_level()])
+        return a
+
+    vmap(look)(x)
+    assert seen == [True, 0, 1, (2, 3), 1]
+    assert not names.is_batchedtensor(x) and names.get_unwrapped(x) is x
+    assert names.maybe_get_bdim(x) == names.maybe_get_level(x) == -1
+    assert names.maybe_current_level() is None
 
 
 def test_a_tensor_that_escapes_is_refused() -> None:

@@ -262,3 +262,58 @@ PyMethodDef shmt__py_vmap_functions[] = {
     {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},
     {NULL, NULL, 0, NULL},
 };
+
+/* --- torch._C._functorch, as far as libraries look at batched tensors ------------------------------------ */
+
+static PyObject* is_batched(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* t = tensor_argument("is_batchedtensor", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  return PyBool_FromLong(b != NULL && b->dim != SHMT_NOT_BATCHED);
+}
+
+static PyObject* unwrapped(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* t = tensor_argument("get_unwrapped", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  return b ? shmt__py_wrap(shmt__tensor_ref(b->value)) : Py_NewRef(o);
+}
+
+static PyObject* batch_dim(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* t = tensor_argument("maybe_get_bdim", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  return PyLong_FromLong(b ? b->dim : -1);
+}
+
+static PyObject* level_of(PyObject* module, PyObject* o) {
+  (void)module;
+  shmt_tensor* t = tensor_argument("maybe_get_level", o);
+  if (!t) return NULL;
+  const shmt__batched* b = shmt__batched_of(t);
+  return PyLong_FromLong(b ? b->level : -1);
+}
+
+static PyObject* current_level(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  if (shmt__level_count() == 0) Py_RETURN_NONE;
+  return PyLong_FromLong(shmt__level_count());
+}
+
+PyMethodDef shmt__py_functorch_functions[] = {
+    {"_add_batch_dim", add_batch_dim, METH_VARARGS, "The tensor as one example along a dimension, at a vmap level."},
+    {"_remove_batch_dim", remove_batch_dim, METH_VARARGS, "All examples of a tensor, along a dimension."},
+    {"_vmap_increment_nesting", enter_vmap, METH_VARARGS, "Enter a vmap of this batch size and randomness; its level."},
+    {"_vmap_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
+    {"_grad_increment_nesting", enter_grad, METH_NOARGS, "Enter a transform that differentiates; its level."},
+    {"_grad_decrement_nesting", leave, METH_NOARGS, "Leave the innermost transform; its level."},
+    {"get_unwrapped", unwrapped, METH_O, "What a tensor of a level stands for; other tensors as they are."},
+    {"is_batchedtensor", is_batched, METH_O, "Whether a tensor stands for one example of a batch."},
+    {"maybe_current_level", current_level, METH_NOARGS, "The innermost level, or None."},
+    {"maybe_get_bdim", batch_dim, METH_O, "Where the batch of a tensor is; -1 when it has none."},
+    {"maybe_get_level", level_of, METH_O, "The level of a tensor; -1 when it has none."},
+    {NULL, NULL, 0, NULL},
+};
