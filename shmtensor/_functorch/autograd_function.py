@@ -71,7 +71,6 @@ def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
 
 def _recorded(cls: Any) -> Any:
     """A Function for batched tensors that require grad: forward goes below, backward stays."""
-
     if "_recorded_form" in cls.__dict__:
         return cls._recorded_form
 
