@@ -14,6 +14,7 @@ from shmtensor import (
     _C,
     __config__ as __config__,
     _dynamo as _dynamo,
+    _functorch as _functorch,
     _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
     accelerator as accelerator,
@@ -28,6 +29,7 @@ from shmtensor import (
     distributions as distributions,
     export as export,
     fft as fft,
+    func as func,
     futures as futures,
     fx as fx,
     hub as hub,
@@ -54,6 +56,7 @@ from shmtensor import (
     version as version,
     xpu as xpu,
 )
+from shmtensor._functorch.apis import vmap as vmap
 from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
 from shmtensor._absent_dtypes import *  # noqa: F403
 from shmtensor._autocast import *  # noqa: F403

@@ -235,6 +235,14 @@ def _looks_plain(cls: type) -> bool:
     return cls.__base__ is _C._TensorBase or is_disabled
 
 
+def _batched_text(value: Tensor, dim: int | None, level: int) -> str:
+    """A tensor under vmap: all its examples, and where they are."""
+    text = tensor_text(value).replace("\n", "\n    ")
+    if dim is None:
+        return f"GradTrackingTensor(lvl={level}, value=\n    {text}\n)"
+    return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {text}\n)"
+
+
 def tensor_text(tensor: Tensor) -> str:
     """Return what ``repr(tensor)`` shows.
 
@@ -244,6 +252,11 @@ def tensor_text(tensor: Tensor) -> str:
     Source:
         torch's text, e.g. ``tensor([1.0000, 2.5000], grad_fn=<MulBackward0>)``.
     """
+    if _C._level_count() > 0:  # under vmap, what is shown are values, not examples
+        text: str = _C._call_outside_levels(lambda: tensor_text(tensor))
+        return text
+    if (parts := _C._batched_parts(tensor)) is not None:
+        return _batched_text(*parts)
     prefix = "tensor(" if _looks_plain(type(tensor)) else f"{type(tensor).__name__}("
     indent = len(prefix)
     suffixes: list[str] = []

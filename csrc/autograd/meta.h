@@ -29,6 +29,7 @@ struct shmt_autograd_meta {
   uint32_t attr_version;             /* views: the version that grad_fn is right for */
   bool requires_grad;                /* a leaf was asked to */
   bool retains_grad;                 /* a non-leaf keeps .grad */
+  bool of_transform;                 /* a leaf that was an input of a function transform, which has ended */
 };
 
 /* t's metadata, made when there is none. NULL and a record when out of memory. */

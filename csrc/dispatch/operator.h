@@ -56,6 +56,8 @@ extern shmt__kernel shmt__conj_neg_fallback;
  * autograd/forward/follow.c fills it in. */
 extern shmt__kernel shmt__forward_fallback;
 
+struct shmt__batch_call; /* autograd/vmap/dispatch.h */
+
 struct shmt_operator {
   const shmt_schema* schema;
   _Atomic(shmt_keyset) mask;  /* keys with a kernel of their own or from a fallback */
@@ -64,10 +66,15 @@ struct shmt_operator {
   shmt_status (*call_unboxed)(shmt__unboxed f, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
                               shmt_value* results);
   struct shmt__registration* registrations; /* the registry's, under its lock */
+  /* How vmap calls it, see autograd/vmap/dispatch.h: by a rule, or made of other operators. NULL: neither. */
+  shmt_status (*batch)(struct shmt__batch_call*);
+  shmt__unboxed decomposition;
   uint32_t id;
   const struct shmt__jvp* jvp; /* how tangents follow (autograd/forward/jvp.h); NULL: they do not */
   bool follows_tangents; /* has the fallback of ForwardAD */
   bool passes_conj_neg; /* no fallback at Conjugate and Negative: the operator takes conj and neg views as they are */
+  bool is_composite;    /* made of other operators: vmap runs its kernel with batched tensors */
+  bool is_random;       /* draws from a generator */
 };
 
 /* The thread's included and excluded keys. */

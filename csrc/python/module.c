@@ -189,6 +189,7 @@ static int fill(PyObject* module) {
       shmt__py_override_functions,
       shmt__py_autocast_functions,
       shmt__py_forward_functions,
+      shmt__py_vmap_functions,
       shmt__py_autograd_functions,
       shmt__py_share_functions,
       shmt__py_message_functions,
@@ -205,6 +206,7 @@ static int fill(PyObject* module) {
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;
   if (shmt__py_share_init(module) < 0 || shmt__py_return_types_init(module) < 0) return -1;
+  if (add_submodule(module, "_functorch", shmt__py_functorch_functions) < 0) return -1;
   return add_submodule(module, "_nn", shmt__py_nn_functions);
 }
 

@@ -1,6 +1,8 @@
 /* tensor/change.c -- resize_, set_ and .data =, and reading the value of a 1-element tensor. */
 #include "tensor/tensor.h"
 
+#include "tensor/batched.h"
+
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "storage/allocator.h"
@@ -95,8 +97,8 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   shmt__storage_release(old);
   t->device = src->device;
   shmt__tensor_set_conj_neg(t, src->flags & SHMT_TENSOR_CONJ_NEG);
-  t->keys = (t->keys & ~(shmt_keyset)(SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta)) |
-            (src->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta));
+  const shmt_keyset of_data = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_BATCHED_KEYS;
+  t->keys = (t->keys & ~of_data) | (src->keys & of_data);
   return SHMT_OK;
 }
 
@@ -118,7 +120,16 @@ static void resolve_scalar(shmt_scalar* s, uint32_t bits) {
   if (negate != conjugate) s->v.z[1] = -s->v.z[1];
 }
 
+static SHMT_COLD shmt_status item_of_batched(const shmt__batched* b, shmt_scalar* out) {
+  SHMT_REQUIRE(b->dim == SHMT_NOT_BATCHED, SHMT_E_RUNTIME,
+               "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on "
+               "a Tensor, please try to rewrite what you're doing with other operations. If error is occurring "
+               "somewhere inside PyTorch internals, please file a bug report.");
+  return shmt__tensor_item(b->value, out);
+}
+
 shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
+  if (SHMT_UNLIKELY(shmt__batched_of(t) != NULL)) return item_of_batched(shmt__batched_of(t), out);
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
                t->numel);
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");

@@ -57,6 +57,9 @@ class Function(metaclass=_FunctionMeta):
         torch.autograd.Function.
     """
 
+    #: Under vmap, forward and backward are the vmap of the ones that are written.
+    generate_vmap_rule = False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all "
@@ -111,6 +114,23 @@ class Function(metaclass=_FunctionMeta):
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use it with "
             "forward mode AD."
+        )
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Compute all examples at once: what the Function does under vmap.
+
+        Args:
+            info: ``batch_size`` and ``randomness`` of the vmap.
+            in_dims: For each argument where its batch is, or None.
+            *args: What ``forward`` takes, with the batches.
+
+        Returns:
+            A pair: the outputs, and for each where its batch is.
+        """
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap static method "
+            "or set generate_vmap_rule=True."
         )
 
     @classmethod

@@ -82,4 +82,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
 /* *sum += g; consumes g. In place when no other holder can see the sum. Errors: those of add. */
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g);
 
+/* Does the graph of the outputs lead to a leaf that is none of the inputs? Then something beside a function transform
+ * can differentiate them (engine/reached_leaves.c). Errors: SHMT_E_NOMEM. */
+shmt_status shmt__graph_reaches_others(shmt_tensors outputs, shmt_tensors inputs, bool* out);
+
 #endif

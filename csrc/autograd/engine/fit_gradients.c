@@ -119,7 +119,8 @@ shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, c
 /* Can no other holder see this tensor or its bytes? */
 static bool is_ours(const shmt_tensor* t) {
   return shmt__is_last_reference(&t->refs) && !t->base && !t->py_object &&
-         (t->flags & SHMT_TENSOR_DENSE) && !(t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD)) &&
+         (t->flags & SHMT_TENSOR_DENSE) &&
+         !(t->keys & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD | SHMT_KEYBIT_FuncTorchBatched)) &&
          shmt__is_last_reference(&t->storage->refs) &&
          !(t->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
 }

@@ -6,6 +6,7 @@
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
+#include "tensor/batched.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +38,32 @@ static shmt_status geometry_init(geometry* g, const shmt_tensor* t) {
   return SHMT_OK;
 }
 
+/* A tensor with the layout of the base; under vmap with room for the examples of `like`. */
+static shmt_status empty_base(const copy_slices* n, shmt_tensor* like, shmt_dtype dtype, shmt_tensor** out) {
+  if (SHMT_UNLIKELY(shmt__batched_of(like) != NULL))
+    return shmt_op_new_empty_strided(like, sizes_of(&n->base), strides_of(&n->base), dtype, SHMT_LAYOUT_NONE,
+                                     SHMT_DEVICE_NONE, (shmt_opt_bool){0}, out);
+  return shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base), dtype, like->device, out);
+}
+
+/* Under vmap the gradient of the view may differ from example to example where that of the base did not: then *result
+ * gets room for it, and *slice is made again. */
+static shmt_status make_room(const copy_slices* n, shmt_tensor* of_view, shmt_tensor** result, shmt_tensor** slice) {
+  const shmt__batched *have = shmt__batched_of(*result), *need = shmt__batched_of(of_view);
+  if (SHMT_LIKELY(!need) || need->dim == SHMT_NOT_BATCHED || (have && have->dim != SHMT_NOT_BATCHED)) return SHMT_OK;
+  SHMT_AUTO(shmt_tensor) roomy = NULL;
+  SHMT_TRY(empty_base(n, of_view, (*result)->dtype, &roomy));
+  SHMT_TRY(shmt_op_copy_(roomy, *result, false));
+  shmt__tensor_release(*result);
+  *result = SHMT_TAKE(roomy);
+  shmt__tensor_release(SHMT_TAKE(*slice));
+  return shmt__view_replay(&n->view, *result, slice);
+}
+
 /* A copy of the gradient of the base, in the layout of the base, that no other holder can see. */
 static shmt_status copy_of_gradient(const copy_slices* n, shmt_tensor* grad, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  SHMT_TRY(shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base), grad->dtype,
-                                      grad->device, &result));
+  SHMT_TRY(empty_base(n, grad, grad->dtype, &result));
   SHMT_TRY(shmt_op_copy_(result, grad, false));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -68,6 +90,7 @@ static shmt_status copy_slices_apply(shmt_node* node, shmt_tensor* const* grads,
   SHMT_TRY(n->fn->klass->apply(n->fn, &inner, out));
   if (!shmt__node_needs(node, 0)) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) of_view = SHMT_TAKE(out[0]);
+  if (of_view) SHMT_TRY(make_room(n, of_view, &result, &slice));
   if (of_view)
     SHMT_TRY(shmt_op_copy_(slice, of_view, false));
   else
@@ -135,9 +158,11 @@ static shmt_status region_apply(shmt_node* node, shmt_tensor* const* grads, shmt
   if (!grads[0]) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) whole = NULL;
   SHMT_AUTO(shmt_tensor) region = NULL;
-  SHMT_TRY(shmt__tensor_empty_strided(sizes_of(&n->base), strides_of(&n->base),
-                                      (shmt_dtype)n->view.base_dtype, grads[0]->device, &whole));
-  SHMT_TRY(shmt__tensor_fill(whole, shmt__scalar_int(0)));
+  SHMT_TRY(empty_base(n, grads[0], (shmt_dtype)n->view.base_dtype, &whole));
+  if (shmt__batched_of(whole))
+    SHMT_TRY(shmt_op_zero_(whole));
+  else
+    SHMT_TRY(shmt__tensor_fill(whole, shmt__scalar_int(0)));
   SHMT_TRY(shmt__view_replay(&n->view, whole, &region));
   SHMT_TRY(shmt_op_copy_(region, grads[0], false));
   out[0] = SHMT_TAKE(whole);

@@ -444,8 +444,37 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
         text += "  .follows_tangents = true,\n"
     if jvp:
         text += f"  .jvp = &{jvp},\n"
-    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
-    return text
+    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n"
+    return f"{text}{_batching(op)}}};\n"
+
+
+def _batching(op: Operator) -> str:
+    """What vmap knows of an operator."""
+    text = f"  .batch = {op.entry.batch_rule},\n" if op.entry.batch_rule else ""
+    if op.entry.batch_expression is not None:
+        text += f"  .decomposition = (shmt__unboxed)decomposed_{op.ident},\n"
+    elif op.is_made_of_others and (op.is_composite or not op.entry.batch_rule):
+        text += "  .is_composite = true,\n"
+    return f"{text}  .is_random = true,\n" if "random" in op.entry.tags else text
+
+
+def _decomposition(op: Operator, model: Model) -> str:
+    """The kernel that says how an operator is made of others under vmap."""
+    expression = op.entry.batch_expression
+    if expression is None:
+        return ""
+    head = f"static {kernel_head(f'decomposed_{op.ident}', op)}"
+    if op.form == "functional" or not op.derived:
+        return f"{head} {{\n  (void)ks;\n{lower_composite(model, op, expression)}}}\n\n"
+    inner = op.entry.operators[0].caller
+    call = f"{inner}({_inner_arguments(op.entry)})"
+    if op.form == "out":
+        return f"{head} {{\n  (void)ks;\n{_compute_then_write(call, op)}}}\n\n"
+    return (
+        f"{head} {{\n  (void)ks;\n  SHMT_AUTO(shmt_tensor) result0 = 0;\n"
+        f"  SHMT_TRY({call.replace('@OUTS@', '&result0')});\n"
+        f"  return shmt_op_copy_({c_name(op.schema.arguments[0])}, result0, false);\n}}\n\n"
+    )
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -516,6 +545,7 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
 
 def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
     text = (
+        '#include "autograd/vmap/rules.h"\n'
         '#include "dispatch/operator.h"\n'
         '#include "dispatch/registry.h"\n'
         '#include "generated/impls.h"\n'
@@ -538,7 +568,7 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         text += "".join(f"{extern};\n" for extern in rows.externs)
         if op.entry.kernel and not op.derived:
             text += _pointwise(op.entry)
-        text += rows.code
+        text += rows.code + _decomposition(op, model)
         text += f"{_schema_record(op)}\n{_record(op, rows, order)}\n{_caller(op)}"
     emitter.c_file(
         f"ops_{file_stem(section)}.c", f"the operators of {section}.yaml.", spec_file(section), text

@@ -183,7 +183,11 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "Node _FunctionBase _HookHandle _PackedMessage _Ring _backward_number _backward_reaches"
+    "Node _FunctionBase _HookHandle _PackedMessage _Ring _add_batch_dim _backward_number"
+    " _backward_reaches _batched_parts _call_below_level _call_outside_levels"
+    " _end_transform_inputs _functorch _grad_increment_nesting _graph_reaches_others _level_count"
+    " _level_decrement_nesting _lift _remove_batch_dim _vmap_facts _vmap_increment_nesting"
+    " _vmap_level _without_history"
     " _begin_message _bind_message"
     " _call_operator _change_keys"
     " _change_overrides_off _clear_autocast_cache _dispatch_keys _dispatch_mode_depth"

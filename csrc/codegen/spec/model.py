@@ -32,6 +32,7 @@ ENTRY_KEYS = (
     "differentiable",
     "double_backward",
     "jvp",
+    "batch",
     "node",
     "tags",
     "doc",
@@ -103,6 +104,7 @@ class OperatorEntry:
     double_backward_if: Derivative | None
     jvp_kind: str  # one of JVP_KINDS; "" with expressions
     jvp: tuple[tuple[str, Text], ...]  # the expression per argument
+    batch: Text | None
     node: str
     tags: tuple[str, ...]
     doc: str
@@ -116,6 +118,19 @@ class OperatorEntry:
         """The expression of ``composite``/``composite_explicit``, if it is no C function."""
         text = self.composite or self.composite_explicit
         return text if text is not None and not _C_FUNCTION.fullmatch(text) else None
+
+    @property
+    def batch_rule(self) -> str:
+        """The C function of the batching rule; empty when there is none."""
+        if self.batch is not None:
+            is_rule = self.batch.isidentifier() and self.batch != "composite"
+            return f"shmt__batch_{self.batch}" if is_rule else ""
+        return "shmt__batch_pointwise" if self.kernel else ""
+
+    @property
+    def batch_expression(self) -> Text | None:
+        """How the operator is made of others under vmap, when ``batch`` says so."""
+        return None if self.batch is None or self.batch.isidentifier() else self.batch
 
     @property
     def function(self) -> Text | None:
@@ -179,6 +194,14 @@ class Operator:
         """Takes conj and neg views as they are; see ops/pointwise/conj_neg_views.h."""
         aliases = [r.type.alias for r in self.schema.returns if r.type.alias]
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
+
+    @property
+    def is_made_of_others(self) -> bool:
+        """Its kernel only calls operators, so that it runs on batched tensors as it is."""
+        entry = self.entry
+        expression = entry.composite_explicit is not None and entry.function is None
+        implicit = any(key.startswith("CompositeImplicit") for key in entry.dispatch)
+        return self.is_composite or expression or implicit or entry.batch == "composite"
 
     @property
     def is_composite(self) -> bool:
@@ -441,6 +464,7 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         double_backward_if=double_backward_if,
         jvp_kind=jvp_kind,
         jvp=jvp,
+        batch=_optional(entry, "batch"),
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),

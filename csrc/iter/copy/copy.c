@@ -8,6 +8,7 @@
 #include "iter/copy/move.h"
 #include "iter/copy/streaming_stores.h"
 #include "iter/copy/permute.h"
+#include "tensor/batched.h"
 
 #include <string.h>
 
@@ -88,6 +89,8 @@ shmt_status shmt__tensor_copy(shmt_tensor* dst, shmt_tensor* src) {
   shmt_iter it;
 
   if (dst == src) return SHMT_OK;
+  SHMT_TRY(shmt__check_not_batched(dst));
+  SHMT_TRY(shmt__check_not_batched(src));
   if (dst->device == SHMT_META || src->device == SHMT_META) return check_meta_copy(dst, src);
   if (dst->dtype == src->dtype && dst->storage != src->storage && same_layout(dst, src)) {
     const int64_t nbytes = dst->numel * item;

@@ -9,6 +9,7 @@
 #include "ops/check.h"
 #include "ops/indexing/index_iterator.h"
 #include "storage/allocator.h"
+#include "tensor/batched.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -114,8 +115,11 @@ static shmt_status count_classes(shmt_tensor* self, int64_t* n_classes) {
     SHMT_REQUIRE(*n_classes > 0, SHMT_E_RUNTIME, "Can not infer total number of classes from empty tensor.");
     return SHMT_OK;
   }
-  SHMT_TRY(shmt_op_aminmax(self, (shmt_opt_int){0}, false, &lowest, &highest));
-  const int64_t first = *(const int64_t*)shmt__tensor_data(lowest), last = *(const int64_t*)shmt__tensor_data(highest);
+  SHMT_REQUIRE(*n_classes != -1 || !shmt__batched_of(self), SHMT_E_RUNTIME,
+               "vmap: one_hot(): num_classes must be given, since the classes that the examples have may differ");
+  SHMT_TRY(shmt_op_aminmax(shmt__all_examples(self), (shmt_opt_int){0}, false, &lowest, &highest));
+  const int64_t first = *(const int64_t*)shmt__tensor_data(shmt__all_examples(lowest));
+  const int64_t last = *(const int64_t*)shmt__tensor_data(shmt__all_examples(highest));
   SHMT_REQUIRE(first >= 0, SHMT_E_RUNTIME, "Class values must be non-negative, but got %" PRId64 ".", first);
   if (*n_classes == -1) {
     SHMT_REQUIRE(last < INT64_MAX, SHMT_E_RUNTIME, "one_hot(): class %" PRId64 " is too large", last);
@@ -157,8 +161,8 @@ shmt_status shmt__one_hot(shmt_tensor* self, int64_t num_classes, shmt_tensor** 
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[self->n_dims] = num_classes;
   if (!shmt__tensor_is_meta(self) && shmt__is_unobserved_call(self->keys)) return set_ones(self, sizes, out);
-  SHMT_TRY(shmt_op_zeros((shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, self->device,
-                         (shmt_opt_bool){0}, &rows));
+  SHMT_TRY(shmt_op_new_zeros(self, (shmt_ints){sizes, self->n_dims + 1}, SHMT_INT64, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                             (shmt_opt_bool){0}, &rows));
   SHMT_TRY(shmt_op_unsqueeze(self, -1, &index));
   SHMT_TRY(shmt_op_scatter__value(rows, -1, index, shmt__scalar_int(1)));
   *out = SHMT_TAKE(rows);

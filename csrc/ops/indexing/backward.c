@@ -7,9 +7,21 @@
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
+#include "tensor/batched.h"
 
 static shmt_status zeros(shmt_tensor* grad, shmt_ints sizes, shmt_tensor** out) {
   return shmt_op_new_zeros(grad, sizes, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, out);
+}
+
+/* Under vmap the zeros may have no room for all examples: then the writes make a new tensor. */
+static bool is_batched(const shmt_tensor* grad, const shmt_tensor* other) {
+  return shmt__batched_of(grad) || shmt__batched_of(other);
+}
+
+static bool any_batched(const shmt_tensor* grad, shmt_tensors list) {
+  for (int64_t i = 0; i < list.len; i++)
+    if (list.data[i] && is_batched(grad, list.data[i])) return true;
+  return false;
 }
 
 shmt_status shmt__gather_backward(shmt_tensor* grad, shmt_ints sizes, int64_t dim, shmt_tensor* index,
@@ -17,6 +29,7 @@ shmt_status shmt__gather_backward(shmt_tensor* grad, shmt_ints sizes, int64_t di
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
+  if (is_batched(grad, index)) return shmt_op_scatter_add(result, dim, index, grad, out);
   SHMT_TRY(shmt_op_scatter_add_(result, dim, index, grad));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -27,6 +40,7 @@ shmt_status shmt__value_selecting_backward(shmt_tensor* grad, shmt_ints sizes, i
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
+  if (is_batched(grad, index)) return shmt_op_scatter_src(result, dim, index, grad, out);
   SHMT_TRY(shmt_op_scatter__src(result, dim, index, grad));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -42,6 +56,7 @@ shmt_status shmt__index_tensor_backward(shmt_tensor* grad, shmt_ints sizes, shmt
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
+  if (any_batched(grad, indices)) return shmt_op_index_put(result, indices, grad, true, out);
   if (is_whole_mask(sizes, indices))
     SHMT_TRY(shmt_op_masked_scatter_(result, indices.data[0], grad));
   else
@@ -55,6 +70,7 @@ shmt_status shmt__index_select_backward(shmt_tensor* grad, shmt_ints sizes, int6
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
+  if (is_batched(grad, index)) return shmt_op_index_add(result, dim, index, grad, shmt__scalar_int(1), out);
   SHMT_TRY(shmt_op_index_add_(result, dim, index, grad, shmt__scalar_int(1)));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -64,6 +80,7 @@ shmt_status shmt__take_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(zeros(grad, sizes, &result));
+  if (is_batched(grad, index)) return shmt_op_put(result, index, grad, true, out);
   SHMT_TRY(shmt_op_put_(result, index, grad, true));
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -75,6 +92,7 @@ shmt_status shmt__masked_select_backward(shmt_tensor* grad, shmt_ints sizes, shm
 
   SHMT_TRY(shmt__broadcast_sizes(sizes, shmt__tensor_sizes(mask), both, &n));
   SHMT_TRY(zeros(grad, (shmt_ints){both, n}, &result));
+  if (is_batched(grad, mask)) return shmt_op_masked_scatter(result, mask, grad, out);
   SHMT_TRY(shmt_op_masked_scatter_(result, mask, grad));
   *out = SHMT_TAKE(result);
   return SHMT_OK;

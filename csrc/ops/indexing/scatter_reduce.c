@@ -8,6 +8,7 @@
 #include "ops/dtype_names.h"
 #include "ops/pointwise/pointwise.h"
 #include "ops/indexing/update.h"
+#include "tensor/batched.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -99,8 +100,8 @@ static shmt_status check_range(shmt_tensor* index, int64_t size) {
   shmt_scalar first, last;
 
   if (shmt__tensor_is_meta(index) || index->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt_op_min(index, &low));
-  SHMT_TRY(shmt_op_max(index, &high));
+  SHMT_TRY(shmt_op_min(shmt__all_examples(index), &low));
+  SHMT_TRY(shmt_op_max(shmt__all_examples(index), &high));
   SHMT_TRY(shmt__tensor_item(low, &first));
   SHMT_TRY(shmt__tensor_item(high, &last));
   SHMT_REQUIRE(first.v.i >= 0 && last.v.i < size, SHMT_E_INDEX,

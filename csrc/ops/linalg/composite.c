@@ -8,6 +8,7 @@
 #include "ops/scalar_expression.h"
 #include "ops/linalg/lapack.h"
 #include "ops/outputs.h"
+#include "tensor/batched.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -33,7 +34,7 @@ shmt_status shmt__linalg_check(shmt_tensor* info, const char* name) {
   if (shmt__tensor_is_meta(info)) return SHMT_OK;
   SHMT_REQUIRE(info->dtype == SHMT_INT32, SHMT_E_RUNTIME, "%s: expected infos of Int, got %s", name,
                shmt__dtype_title(info->dtype));
-  SHMT_TRY(shmt__tensor_contiguous(info, SHMT_CONTIGUOUS_FORMAT, &dense));
+  SHMT_TRY(shmt__tensor_contiguous(shmt__all_examples(info), SHMT_CONTIGUOUS_FORMAT, &dense));
   return shmt__check_infos(name, shmt__tensor_data(dense), dense->numel, dense->n_dims > 0);
 }
 
@@ -76,7 +77,7 @@ static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* ou
   SHMT_TRY(shmt_op_mul_Scalar(bound, shmt__scalar_float(sqrt(eps)), &limit));
   SHMT_TRY(shmt_op_abs(det, &size));
   SHMT_TRY(shmt_op_le_Tensor(size, limit, &below));
-  SHMT_TRY(shmt_op_any(below, &some));
+  SHMT_TRY(shmt_op_any(shmt__all_examples(below), &some));
   SHMT_TRY(shmt__tensor_item(some, &value));
   *out = shmt__scalar_to_bool(value);
   return SHMT_OK;

@@ -16,6 +16,7 @@
 #include "ops/check.h"
 #include "ops/pointwise/pointwise.h"
 #include "storage/allocator.h"
+#include "tensor/batched.h"
 
 enum { MEAN = 1, SUM = 2 };
 enum {
@@ -223,6 +224,7 @@ static shmt_status check_unit(const char* what, shmt_tensor* t) {
   shmt_scalar lo, hi;
 
   if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
+  t = shmt__all_examples(t);
   SHMT_TRY(shmt_op_amin(t, SHMT_INTS_EMPTY, false, &low));
   SHMT_TRY(shmt_op_amax(t, SHMT_INTS_EMPTY, false, &high));
   SHMT_TRY(shmt__tensor_item(low, &lo));

@@ -7,6 +7,7 @@
 #include "dispatch/operator.h"
 #include "ops/check.h"
 #include "ops/scalar_expression.h"
+#include "tensor/batched.h"
 
 #include <math.h>
 
@@ -104,7 +105,7 @@ static shmt_status has_any(shmt_tensor* mask, bool unknown, bool* out) {
 
   *out = unknown;
   if (shmt__tensor_is_meta(mask)) return SHMT_OK;
-  SHMT_TRY(shmt_op_any(mask, &any));
+  SHMT_TRY(shmt_op_any(shmt__all_examples(mask), &any));
   SHMT_TRY(shmt__tensor_item(any, &found));
   *out = shmt__scalar_to_bool(found);
   return SHMT_OK;
@@ -168,7 +169,7 @@ shmt_status shmt__prod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t di
     *out = shmt__tensor_ref(grad);
     return SHMT_OK;
   }
-  by_products = is_differentiated(grad, self) && !shmt__tensor_is_meta(self);
+  by_products = (is_differentiated(grad, self) && !shmt__tensor_is_meta(self)) || shmt__batched_of(self);
   if (!by_products) SHMT_TRY(has_infinities(self, &by_products));
   if (!by_products) {
     SHMT_TRY(shmt_op__prod_quotients(self, is_zero, dim, &others));
@@ -199,7 +200,8 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
   SHMT_TRY(has_any(is_zero, true, &found));
   if (!found || shmt__tensor_is_meta(self))
     return cumprod_backward_by_quotients(grad, self, dim, product, out);
-  if (is_differentiated(grad, self)) return cumprod_backward_by_products(grad, self, dim, out);
+  if (is_differentiated(grad, self) || shmt__batched_of(self))
+    return cumprod_backward_by_products(grad, self, dim, out);
   SHMT_TRY(shmt_op_cumsum(is_zero, dim, SHMT_DTYPE_NONE, &zeros));
   return shmt_op__cumprod_terms(grad, self, dim, product, zeros, out);
 }

@@ -6,6 +6,7 @@
 #include "ops/check.h"
 #include "ops/scalar_expression.h"
 #include "ops/outputs.h"
+#include "tensor/batched.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -39,8 +40,8 @@ static shmt_status check_quantile(const char* name, const shmt_tensor* self, shm
                "got %s",
                name, interpolation);
   if (shmt__tensor_is_meta(q) || q->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt_op_min(q, &smallest));
-  SHMT_TRY(shmt_op_max(q, &largest));
+  SHMT_TRY(shmt_op_min(shmt__all_examples(q), &smallest));
+  SHMT_TRY(shmt_op_max(shmt__all_examples(q), &largest));
   SHMT_TRY(shmt__tensor_item(smallest, &low));
   SHMT_TRY(shmt__tensor_item(largest, &high));
   SHMT_REQUIRE(low.v.d >= 0 && high.v.d <= 1, SHMT_E_RUNTIME,
@@ -201,7 +202,7 @@ static shmt_status check_weights(const char* what, bool integral, shmt_tensor* w
                "but got %" PRId64 " != %" PRId64,
                what, w->numel, n);
   if (n == 0 || shmt__tensor_is_meta(w)) return SHMT_OK;
-  SHMT_TRY(shmt_op_min(w, &smallest));
+  SHMT_TRY(shmt_op_min(shmt__all_examples(w), &smallest));
   SHMT_TRY(shmt__tensor_item(smallest, &low));
   SHMT_REQUIRE(shmt__scalar_to_double(low) >= 0, SHMT_E_RUNTIME, "cov(): %s cannot be negative",
                what);

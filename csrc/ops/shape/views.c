@@ -382,3 +382,9 @@ shmt_status shmt__impl_view_dtype(shmt_tensor* self, shmt_dtype dtype, shmt_tens
   return shmt__tensor_alias_as(self, dtype, (shmt_ints){g.sizes, g.n_dims}, (shmt_ints){g.strides, g.n_dims}, g.offset,
                                out);
 }
+shmt_status shmt__impl_transform_input(shmt_tensor* self, shmt_tensor** out) {
+  SHMT_TRY(shmt__tensor_alias(self, shmt__tensor_sizes(self), shmt__tensor_strides(self), self->offset, out));
+  shmt__tensor_set_base(*out, self, false); /* they share the version, but writing to one is no history of the other */
+  return SHMT_OK;
+}
+

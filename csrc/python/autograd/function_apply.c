@@ -3,6 +3,7 @@
 
 #include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
+#include "autograd/vmap/levels.h"
 #include "dispatch/registry.h"
 #include "python/autograd/graph.h"
 #include "python/tensor/tensor_type.h"
@@ -252,6 +253,24 @@ static PyObject* finish(application* a, PyObject* outputs) {
   return one;
 }
 
+/* Is a tensor of the innermost vmap among the arguments? */
+static bool is_batched_call(PyObject* args) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    const shmt__batched* b = shmt__py_is_tensor(o) ? shmt__batched_of(shmt__py_tensor(o)) : NULL;
+    if (SHMT_UNLIKELY(b != NULL) && b->level == shmt__level_of_vmap()) return true;
+  }
+  return false;
+}
+
+/* Under vmap a Function is applied to what the tensors stand for. */
+static SHMT_COLD PyObject* apply_under_vmap(PyObject* cls, PyObject* args) {
+  PyObject* module = PyImport_ImportModule("shmtensor._functorch.autograd_function");
+  PyObject* result = module ? PyObject_CallMethod(module, "apply_under_vmap", "OO", cls, args) : NULL;
+  Py_XDECREF(module);
+  return result;
+}
+
 /* _function_apply(cls, args) */
 static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
@@ -260,6 +279,8 @@ static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssiz
                     "_function_apply expected a Function class and a tuple of arguments");
     return NULL;
   }
+  if (SHMT_UNLIKELY(is_batched_call(args[1])) && !PyObject_HasAttrString(args[0], "_is_batched"))
+    return apply_under_vmap(args[0], args[1]);
   application a = {.cls = args[0], .inputs = args[1]};
   PyObject* result = NULL;
   PyObject* backward_cls = PyObject_GetAttrString(a.cls, "_backward_cls");

@@ -3,6 +3,7 @@
 
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
+#include "autograd/vmap/levels.h"
 #include "base/warn.h"
 #include "python/call/convert.h"
 #include "python/autograd/graph.h"
@@ -182,6 +183,12 @@ static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
     return PyErr_Format(PyExc_TypeError,
                         "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
                         n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
+  if (SHMT_UNLIKELY(on && shmt__level_count() > 0))
+    return PyErr_Format(PyExc_RuntimeError,
+                        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* "
+                        "APIs) inside of a function being transformed by a functorch transform. This is unsupported, "
+                        "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
+                        "call requires_grad_() outside of a function being transformed instead.");
   shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }
@@ -339,6 +346,12 @@ static PyObject* backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
   static const char* const names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
   PyObject* v[4] = {Py_None, Py_None, Py_False, Py_None};
   const Py_ssize_t n_kw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  if (SHMT_UNLIKELY(shmt__level_count() > 0)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "backward() called inside a functorch transform. This is not supported, please use functorch.grad "
+                    "or functorch.vjp instead or call backward() outside of functorch transforms.");
+    return NULL;
+  }
   if (SHMT_UNLIKELY(n + n_kw != 0)) {
     if (n > 4) {
       PyErr_Format(PyExc_TypeError,

@@ -11,6 +11,7 @@
 #include "python/call/convert.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"
+#include "tensor/batched.h"
 
 /* --- dtypes ------------------------------------------------------------------------------ */
 
@@ -131,6 +132,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyErr_SetString(PyExc_TypeError, "stream must be ``int`` or ``none``");
     return NULL;
   }
+  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
     return refuse("Can't export tensors that require gradient, use tensor.detach()");
   if (t->flags & SHMT_TENSOR_CONJ)

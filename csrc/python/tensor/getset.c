@@ -6,6 +6,7 @@
 #include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
+#include "tensor/batched.h"
 
 #define TENSOR                            \
   shmt_tensor* t = shmt__py_tensor(self); \
@@ -64,6 +65,8 @@ static PyObject* g_cdata(PyObject* self, void* c) {
 /* Borrowed: shmt_storage_retain it to keep it. */
 static PyObject* g_storage_cdata(PyObject* self, void* c) {
   TENSOR;
+  if (SHMT_UNLIKELY(shmt__batched_of(t) != NULL))
+    return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of BatchedTensorImpl");
   return PyLong_FromVoidPtr(t->storage);
 }
 

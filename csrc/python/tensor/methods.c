@@ -9,6 +9,7 @@
 #include "python/call/sharing.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
+#include "tensor/batched.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
 
@@ -88,6 +89,7 @@ static PyObject* m_storage_offset(PyObject* self, PyObject* unused) {
 static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
   (void)unused;
   shmt_tensor* t = shmt__py_tensor(self);
+  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   return PyLong_FromVoidPtr(t->numel ? shmt__tensor_data(t) : NULL);
 }
 static PyObject* m_get_device(PyObject* self, PyObject* unused) {
@@ -211,6 +213,7 @@ static PyObject* m_tolist(PyObject* self, PyObject* unused) {
     PyErr_SetString(PyExc_NotImplementedError, "Cannot copy out of meta tensor; no data!");
     return NULL;
   }
+  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   SHMT_AUTO(shmt_tensor) resolved = NULL;
   shmt_status s = shmt__resolve_conj_neg(t, &resolved);
   if (s != SHMT_OK) return shmt__py_raise(s);

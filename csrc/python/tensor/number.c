@@ -8,6 +8,7 @@
 #include "generated/ops.h"
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
+#include "tensor/batched.h"
 
 typedef struct operand {
   shmt_tensor* t;
@@ -251,6 +252,13 @@ static int slot_bool(PyObject* x) {
   if (t->numel != 1) {
     PyErr_Format(PyExc_RuntimeError, "Boolean value of Tensor with %s is ambiguous",
                  t->numel ? "more than one value" : "no values");
+    return -1;
+  }
+  const shmt__batched* b = shmt__batched_of(t);
+  if (SHMT_UNLIKELY(b != NULL && b->dim != SHMT_NOT_BATCHED)) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+                    "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues .");
     return -1;
   }
   shmt_scalar s;

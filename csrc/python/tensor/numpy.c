@@ -12,6 +12,7 @@
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
 #include "python/values/types.h"
+#include "tensor/batched.h"
 
 /* --- recognising things ---------------------------------------------------------------- */
 
@@ -297,6 +298,10 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   static char nothing[16];
   view->obj = NULL;
   if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
+  if (shmt__check_not_batched(t) != SHMT_OK) {
+    shmt__py_raise(SHMT_E_RUNTIME);
+    return -1;
+  }
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
   if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");

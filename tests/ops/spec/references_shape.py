@@ -152,6 +152,7 @@ VIEWS: dict[str, Reference] = {
     "_unsafe_view": lambda a, size: a.reshape(size),
     "adjoint": _adjoint,
     "_adjoint": _adjoint,
+    "_transform_input": _same,
     "alias": _same,
     "alias_copy": _same,
     "as_strided": _as_strided,

@@ -1,0 +1,5 @@
+"""Function transforms: what `shmtensor.func` is made of.
+
+Source:
+    torch._functorch.
+"""

@@ -1,0 +1,234 @@
+"""Functions with a derivative of the user's (`shmtensor.autograd.Function`) under vmap.
+
+A Function is recorded where its tensors are. Under vmap that is on what the batched tensors stand
+for, so the Function is applied there: by its ``vmap`` staticmethod, or with ``generate_vmap_rule``
+by a Function whose forward and backward are the vmap of the user's. Where a transform inside of the
+vmap differentiates, a node with the user's backward is made for the batched tensors as well.
+
+Source:
+    torch._functorch.autograd_function.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import shmtensor
+from shmtensor import _C
+from shmtensor._functorch._levels import batched_parts
+from shmtensor._functorch.vmap import restore_vmap
+from shmtensor._tensor import Tensor
+from shmtensor.autograd.function import Function
+from shmtensor.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
+
+__all__ = ["VmapInfo", "apply_under_vmap"]
+
+_MORE = "https://pytorch.org/docs/main/notes/extending.func.html"
+
+
+class VmapInfo(NamedTuple):
+    """What a ``vmap`` staticmethod is told.
+
+    Attributes:
+        batch_size: How many examples there are.
+        randomness: ``"error"``, ``"same"`` or ``"different"``.
+    """
+
+    batch_size: int
+    randomness: str
+
+
+def _at_level(value: Any, level: int) -> tuple[Any, int | None]:
+    """What *value* is below *level*, and where its batch is."""
+    parts = batched_parts(value) if isinstance(value, Tensor) else None
+    if parts is None or parts[2] != level:
+        return value, None
+    return parts[0], parts[1]
+
+
+def apply_under_vmap(cls: Any, args: tuple[Any, ...]) -> Any:
+    """Apply *cls* to arguments among which are tensors of the innermost vmap.
+
+    Raises:
+        RuntimeError: *cls* has no ``setup_context``, or nothing that says how it is batched.
+    """
+    if cls.setup_context is Function.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, "
+            "jacrev, ...), it must override the setup_context staticmethod. For more details, "
+            f"please see {_MORE}"
+        )
+    level = _C._vmap_level()
+    wants_grad = any(
+        parts[2] == level and value.requires_grad
+        for value in tree_flatten(args)[0]
+        if isinstance(value, Tensor) and (parts := batched_parts(value)) is not None
+    )
+    if wants_grad and shmtensor.is_grad_enabled():
+        return _C._function_apply(_recorded(cls), args)
+    return _batched(cls, args)
+
+
+def _recorded(cls: Any) -> Any:
+    """A Function for batched tensors that require grad: forward goes below, backward stays."""
+    if "_recorded_form" in cls.__dict__:
+        return cls._recorded_form
+
+    def forward(*args: Any) -> Any:
+        return _batched(cls, args)
+
+    members = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(cls.setup_context),
+        "backward": staticmethod(cls._user_backward),
+        "_is_batched": True,
+    }
+    cls._recorded_form = type(cls.__name__, (Function,), members)
+    return cls._recorded_form
+
+
+def _batched(cls: Any, args: tuple[Any, ...]) -> Any:
+    """Apply *cls* below the innermost vmap, and wrap what comes back."""
+    level = _C._vmap_level()
+    batch_size, randomness = _C._vmap_facts(level)
+    flat, spec = tree_flatten(args)
+    pairs = [_at_level(value, level) for value in flat]
+    values = tree_unflatten([value for value, _ in pairs], spec)
+    dims = tree_unflatten([dim for _, dim in pairs], spec)
+
+    def below() -> tuple[Any, Any]:
+        if all(dim is None for _, dim in pairs):
+            outputs = cls.apply(*values)
+            return outputs, None
+        if cls.generate_vmap_rule:
+            if cls.vmap is not Function.vmap:
+                raise RuntimeError(
+                    f"You tried to vmap over {cls.__name__}, but it has both "
+                    "generate_vmap_rule=True and an overridden vmap staticmethod. Please set "
+                    "generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+                    f"ambiguity. For more details, please see {_MORE}"
+                )
+            return _generated(cls, values, dims, batch_size, randomness)
+        if cls.vmap is Function.vmap:
+            raise RuntimeError(
+                f"You tried to vmap over {cls.__name__}, but it does not have vmap support. Please "
+                "override and implement the vmap staticmethod or set generate_vmap_rule=True. For "
+                f"more details, please see {_MORE}"
+            )
+        returned = cls.vmap(VmapInfo(batch_size, randomness), dims, *values)
+        if not (isinstance(returned, tuple) and len(returned) == 2):
+            raise RuntimeError(
+                f"Expected the vmap staticmethod to have two returns, an output and out_dims with "
+                f"pytree structure compatible with the output. Got {type(returned)} instead"
+            )
+        return returned
+
+    outputs, out_dims = _C._call_below_level(level, below)
+    flat_out, out_spec = tree_flatten(outputs)
+    flat_dims = _broadcast_to_and_flatten(out_dims, out_spec)
+    if flat_dims is None:
+        raise RuntimeError(
+            f"{cls.__name__}.vmap: out_dims {out_dims} do not fit outputs with the structure "
+            f"{out_spec}"
+        )
+    wrapped = [
+        value
+        if dim is None or not isinstance(value, Tensor)
+        else _C._add_batch_dim(value, dim, level)
+        for value, dim in zip(flat_out, flat_dims, strict=True)
+    ]
+    return tree_unflatten(wrapped, out_spec)
+
+
+class _Saved:
+    """What a user's ``setup_context`` puts on its context, apart from the tensors' batches."""
+
+    def __init__(self, ctx: Any) -> None:
+        self._ctx = ctx
+        self._saved: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self._saved = tensors
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._saved
+
+    @property
+    def needs_input_grad(self) -> Any:
+        return self._ctx.needs_input_grad
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+
+def _generated(
+    cls: Any, values: tuple[Any, ...], dims: Any, batch_size: int, randomness: str
+) -> tuple[Any, Any]:
+    """Apply the vmap of *cls*, recorded as one Function below the level."""
+    out_dims: Any = None
+
+    def forward(*args: Any) -> Any:
+        nonlocal out_dims
+        outputs, out_dims = restore_vmap(cls.forward, dims, batch_size, randomness)(*args)
+        return outputs
+
+    def setup_context(ctx: Any, inputs: Any, outputs: Any) -> None:
+        kept = _Saved(ctx)
+
+        def inner(inputs: Any, outputs: Any) -> Any:
+            cls.setup_context(kept, inputs, outputs)
+            return kept.saved_tensors
+
+        saved, saved_dims = restore_vmap(inner, (dims, out_dims), batch_size, randomness)(
+            inputs, outputs
+        )
+        ctx.save_for_backward(*saved)
+        ctx._kept, ctx._saved_dims = kept, saved_dims
+        kept._saved = ()
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        flat_dims = _out_dims_of_grads(grads, out_dims)
+
+        def inner(saved: Any, *given: Any) -> Any:
+            kept = ctx._kept
+            kept._saved = saved
+            found = cls._user_backward(kept, *given)
+            kept._saved = ()
+            return found if isinstance(found, tuple) else (found,)
+
+        found, found_dims = restore_vmap(
+            inner, (ctx._saved_dims, *flat_dims), batch_size, randomness
+        )(ctx.saved_tensors, *grads)
+        return tuple(
+            _fit(grad, grad_dim, value, dim, batch_size)
+            for grad, grad_dim, value, dim in zip(found, found_dims, values, dims, strict=True)
+        )
+
+    members = {
+        "forward": staticmethod(forward),
+        "setup_context": staticmethod(setup_context),
+        "backward": staticmethod(backward),
+        "generate_vmap_rule": True,
+    }
+    made = type(f"Vmapped{cls.__name__}", (Function,), members)
+    outputs = made.apply(*values)  # type: ignore[attr-defined]
+    return outputs, out_dims
+
+
+def _out_dims_of_grads(grads: tuple[Any, ...], out_dims: Any) -> tuple[Any, ...]:
+    flat = tree_flatten(out_dims, is_leaf=lambda x: x is None)[0]
+    return tuple(flat) if len(flat) == len(grads) else (flat[0],) * len(grads)
+
+
+def _fit(grad: Any, grad_dim: int | None, value: Any, dim: int | None, batch_size: int) -> Any:
+    """The gradient of an argument, with the batch where the argument has its own, or summed."""
+    if not isinstance(grad, Tensor) or not isinstance(value, Tensor):
+        return None
+    if dim is None:
+        return grad if grad_dim is None else grad.sum(grad_dim)
+    if grad_dim is None:
+        sizes = list(grad.shape)
+        sizes.insert(dim, batch_size)
+        return grad.unsqueeze(dim).expand(sizes)
+    return grad.movedim(grad_dim, dim)

@@ -1,0 +1,267 @@
+"""vmap: dimensions, nesting, randomness, in-place writes, and what it refuses."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import shmtensor as T
+from shmtensor.func import debug_unwrap, grad, vmap
+
+
+def test_dimensions_of_inputs_and_outputs() -> None:
+    x, y = T.randn(3, 4), T.randn(4)
+    assert vmap(lambda a, b: a + b, in_dims=(0, None))(x, y).equal(x + y)
+    assert vmap(lambda a: a * 2, in_dims=1, out_dims=1)(x).equal(x * 2)
+    assert vmap(lambda a: a * 2, in_dims=-1)(x).equal(x.T * 2)
+    both = vmap(lambda d: {"sum": d["x"].sum(), "twice": d["x"] * 2}, in_dims=({"x": 0},))({"x": x})
+    assert both["sum"].allclose(x.sum(1)) and both["twice"].equal(x * 2)
+    assert vmap(lambda a: T.ones(2))(x).shape == (3, 2)
+    assert vmap(lambda a: T.ones(2), out_dims=None)(x).shape == (2,)
+
+
+def test_nested() -> None:
+    x, y = T.randn(3, 4), T.randn(5, 4)
+    pairs = vmap(lambda a: vmap(lambda b: (a * b).sum())(y))(x)
+    assert pairs.allclose(x @ y.T, atol=1e-6)
+    assert vmap(vmap(vmap(T.sin)))(T.ones(2, 3, 4)).allclose(T.ones(2, 3, 4).sin())
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 5, 7])
+def test_chunks_are_joined(chunk_size: int) -> None:
+    x = T.randn(5, 3)
+    got = vmap(lambda a: (a.sum(), a * 2), chunk_size=chunk_size, out_dims=(0, 1))(x)
+    assert got[0].allclose(x.sum(1)) and got[1].equal((x * 2).T)
+
+
+def test_numbers_promote_as_numbers() -> None:
+    wide, narrow = T.ones(3, dtype=T.float64), T.ones(3, 4)
+    assert vmap(T.mul)(wide, narrow).dtype is T.float32
+    assert vmap(T.mul, in_dims=(0, None))(wide, T.tensor(2)).dtype is T.float64
+
+
+def test_tensors_look_like_one_example() -> None:
+    seen: list[Any] = []
+
+    def look(a: T.Tensor) -> T.Tensor:
+        seen.extend([a.shape, a.dim(), a.stride(), a.numel(), a.requires_grad, repr(a)])
+        assert debug_unwrap(a).shape == (2, 3)
+        return a
+
+    vmap(look)(T.zeros(2, 3, requires_grad=True))
+    assert seen[:5] == [(3,), 1, (1,), 3, False]
+    assert seen[5].startswith("BatchedTensor(lvl=1, bdim=0, value=\n    tensor([[0., 0., 0.],")
+
+
+def test_random_operators_follow_the_flag() -> None:
+    x = T.zeros(4, 100)
+    draws: list[Callable[[T.Tensor], T.Tensor]] = [
+        lambda a: T.rand(100),
+        T.rand_like,
+        lambda a: a.clone().normal_(),
+        lambda a: T.nn.functional.dropout(a + 1),
+        lambda a: T.randperm(100).to(T.float32),
+    ]
+    for draw in draws:
+        different = vmap(draw, randomness="different")(x)
+        assert different.shape == (4, 100) and not different[0].equal(different[1])
+        same = vmap(draw, randomness="same")(x)
+        assert same.shape == (4, 100) and all(row.equal(same[0]) for row in same)
+        with pytest.raises(RuntimeError, match="called random operation while in randomness error"):
+            vmap(draw)(x)
+    with pytest.raises(RuntimeError, match="does not currently support same randomness"):
+        vmap(T.bernoulli, randomness="same")(x + 0.5)
+    with pytest.raises(RuntimeError, match="different inplace randomness on an unbatched"):
+        vmap(lambda a: T.zeros(3).normal_(), randomness="different")(x)
+
+
+def test_writes_in_place() -> None:
+    x = T.randn(3, 4)
+
+    def scatter(a: T.Tensor) -> T.Tensor:
+        z = a.new_zeros(4, 2)
+        z[1] = a[:2]
+        z[:, 1] += 1
+        z.t_()
+        z.unsqueeze_(0)
+        return z
+
+    want = T.stack([scatter(a) for a in x])
+    assert vmap(scatter)(x).equal(want)
+    target = x.clone()
+    vmap(lambda a: a.mul_(2))(target)
+    assert target.equal(x * 2)
+    for write in (lambda a: T.zeros(4).add_(a), lambda a: T.zeros(4).copy_(a)):
+        with pytest.raises(RuntimeError, match="inplace arithmetic"):
+            vmap(write)(x)
+
+
+def test_indexing() -> None:
+    x = T.arange(24.0).reshape(2, 3, 4)
+    i = T.tensor([[2, 0], [1, 1]])
+    for f in (
+        lambda a, k: a[k],
+        lambda a, k: a[:, k],
+        lambda a, k: a[k, k + 1],
+        lambda a, k: a[..., 1:, None][k],
+        lambda a, k: a.index_select(1, k),
+        lambda a, k: a.gather(0, k[None].expand(1, 2)),
+        lambda a, k: a.index_put((k,), a[0] * 10, accumulate=True),
+        lambda a, k: T.nn.functional.embedding(k, a),
+        lambda a, k: T.nn.functional.one_hot(k, 4),
+    ):
+        assert vmap(f)(x, i).equal(T.stack([f(a, k) for a, k in zip(x, i, strict=True)]))
+        assert vmap(f, in_dims=(None, 0))(x[0], i).equal(T.stack([f(x[0], k) for k in i]))
+        assert vmap(f, in_dims=(0, None))(x, i[0]).equal(T.stack([f(a, i[0]) for a in x]))
+
+
+def test_an_operator_without_rule_warns_and_works() -> None:
+    x = T.rand(3, 5)
+    with pytest.warns(UserWarning, match="batching rule for aten::histc"):
+        got = vmap(lambda a: T.histc(a, bins=4, min=0, max=1))(x)
+    assert got.equal(T.stack([T.histc(a, bins=4, min=0, max=1) for a in x]))
+
+
+def test_operators_of_networks_have_rules() -> None:
+    nn = T.nn
+    net = nn.Sequential(
+        nn.Conv2d(2, 4, 3),
+        nn.GroupNorm(2, 4),
+        nn.GELU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(0),
+        nn.Linear(16, 6),
+        nn.LayerNorm(6),
+        nn.Softmax(-1),
+    )
+    x = T.randn(3, 2, 6, 6)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = vmap(net)(x)
+    want = T.stack([net(a) for a in x])
+    assert got.allclose(want, atol=1e-6)
+
+
+VALUES = [
+    (lambda x: x.sum().item(), "you're calling .item"),
+    (lambda x: x if x.sum() > 0 else -x, "data-dependent control flow"),
+    (lambda x: float(x.sum()), "you're calling .item"),
+    (T.nonzero, "can output dynamic shape. Attempted to vmap over aten::nonzero"),
+    (T.unique, "can output dynamic shape. Attempted to vmap over aten::_unique2"),
+    (lambda x: x[x > 0], "boolean mask"),
+    (lambda x: x.numpy(), "Cannot access data pointer of Tensor that doesn't have storage"),
+    (lambda x: x.tolist(), "Cannot access data pointer of Tensor that doesn't have storage"),
+    (lambda x: x.data_ptr(), "Cannot access data pointer of Tensor that doesn't have storage"),
+    (lambda x: T.equal(x, x), "aten::equal. We could not generate a fallback"),
+    (lambda x: T.allclose(x, x), "vmap over torch.allclose isn't supported"),
+    (lambda x: T.add(x, x, out=T.empty(4)), "aten::add.out; the fallback path doesn't work"),
+]
+
+
+@pytest.mark.parametrize(("function", "text"), VALUES)
+def test_what_reads_values_is_refused(function: Any, text: str) -> None:
+    with pytest.raises(RuntimeError, match=text.replace(".", r"\.")):
+        vmap(function)(T.randn(3, 4))
+    assert T._C._level_count() == 0
+
+
+def test_a_batch_does_not_travel() -> None:
+    def refuse(a: T.Tensor) -> T.Tensor:
+        for send in (
+            lambda: a.share_memory_(),
+            lambda: a.untyped_storage(),
+            lambda: pickle.dumps(a),
+            lambda: T.save(a, io.BytesIO()),
+        ):
+            with pytest.raises((NotImplementedError, RuntimeError)):
+                send()
+        return a * 2
+
+    x = T.randn(3, 4)
+    assert vmap(refuse)(x).equal(x * 2)
+
+
+CALLS: list[tuple[Callable[[T.Tensor], Any], type[Exception], str]] = [
+    (lambda x: vmap(lambda a: a)(3), ValueError, "We cannot vmap over non-Tensor arguments"),
+    (lambda x: vmap(lambda: x)(), ValueError, "got no inputs"),
+    (lambda x: vmap(lambda a: a, in_dims=5)(x), ValueError, "-2 <= in_dim < 2"),
+    (lambda x: vmap(lambda a: a, in_dims=(0, 0))(x), ValueError, "in_dims is not compatible"),
+    (lambda x: vmap(lambda a: a, in_dims="a")(x), ValueError, "expected `in_dims` to be int"),
+    (lambda x: vmap(lambda a, b: a)(x, x[:2]), ValueError, r"got sizes \[3, 2\]"),
+    (
+        lambda x: vmap(lambda a: "a")(x),
+        ValueError,
+        "must only return Tensors, got type <class 'str'>",
+    ),
+    (lambda x: vmap(lambda a: a, out_dims=(0, 1))(x), ValueError, "out_dims is not compatible"),
+    (lambda x: vmap(lambda a: a, out_dims=3)(x), IndexError, "Dimension out of range"),
+    (lambda x: vmap(lambda a: a, out_dims=None)(x), ValueError, "can not return a BatchedTensor"),
+    (lambda x: vmap(lambda a: a, randomness="no")(x), RuntimeError, "Got no"),
+    (lambda x: vmap(lambda a: a, chunk_size=0)(x), ValueError, "greater than 0"),
+    (lambda x: vmap(lambda a: a, in_dims=(None,))(x), ValueError, "at least one Tensor"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), CALLS)
+def test_bad_dimensions_are_refused(call: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        call(T.randn(3, 4))
+    assert T._C._level_count() == 0
+
+
+def test_names_that_libraries_import() -> None:
+    from shmtensor._C import _functorch as names
+
+    x = T.zeros(2, 3)
+    seen: list[Any] = []
+
+    def look(a: T.Tensor) -> T.Tensor:
+        seen.extend([names.is_batchedtensor(a), names.maybe_get_bdim(a), names.maybe_get_level(a)])
+        seen.extend([names.get_unwrapped(a).shape, names.maybe_current_level()])
+        return a
+
+    vmap(look)(x)
+    assert seen == [True, 0, 1, (2, 3), 1]
+    assert not names.is_batchedtensor(x) and names.get_unwrapped(x) is x
+    assert names.maybe_get_bdim(x) == names.maybe_get_level(x) == -1
+    assert names.maybe_current_level() is None
+
+
+def test_a_tensor_that_escapes_is_refused() -> None:
+    kept: list[T.Tensor] = []
+    vmap(lambda a: (kept.append(a), a)[1])(T.randn(3, 4))
+    with pytest.raises(RuntimeError, match="may have escaped"):
+        kept[0] + 1
+    assert repr(kept[0]).startswith("BatchedTensor")
+
+
+def test_levels_belong_to_threads() -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                x = T.randn(4, 3)
+                assert vmap(grad(lambda a: (a * a).sum()))(x).allclose(2 * x)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_modes_and_autocast_see_batched_calls() -> None:
+    x, w = T.randn(3, 2, 4), T.randn(4, 4)
+    with T.autocast("cpu", dtype=T.bfloat16):
+        got = vmap(lambda a: a @ w)(x)
+    assert got.dtype is T.bfloat16 and got.allclose((x.bfloat16() @ w.bfloat16()), atol=0.2)
