@@ -12,12 +12,14 @@ typedef struct shmt__py_context {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
   PyObject* to_save; /* tuple, until the node has it */
+  PyObject* for_forward; /* tuple, what save_for_forward kept */
   PyObject* dirty;
   PyObject* non_differentiable;
   PyObject* needs_input_grad;
   shmt_node* node; /* borrowed; NULL before it is made and once it ended */
   char materialize;
   bool had_node;
+  bool cleared; /* clear_saved_tensors_on_access: they were asked for */
 } shmt__py_context;
 
 typedef struct shmt__py_function_node {
