@@ -75,6 +75,7 @@ typedef struct shmt__node_class {
   const shmt__saved_field* fields; /* n_fields of them; NULL: none that Python is shown */
   uint32_t n_fields;
   bool is_accumulate;
+  bool is_python; /* of a Python Function (python/autograd/function.h) */
   bool takes_undefined; /* apply is called also when all grads are NULL */
 } shmt__node_class;
 

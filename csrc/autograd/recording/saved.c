@@ -253,12 +253,12 @@ shmt_status shmt__saved_repack(shmt__saved* s, shmt_node* owner, const shmt__sav
   SHMT_REQUIRE(s->tensor, SHMT_E_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
   SHMT_AUTO(shmt_tensor) t = NULL;
   SHMT_TRY(shmt__saved_unpack(s, owner, &t));
-  shmt__saved packed = *s;
-  packed.tensor = NULL;
-  packed.hook_data = NULL;
-  SHMT_TRY(save_packed(&packed, t, s->is_output, hooks));
+  shmt__saved again = *s;
+  again.tensor = NULL;
+  again.hook_data = NULL;
+  SHMT_TRY(save_packed(&again, t, s->is_output, hooks));
   shmt__saved_fini(s);
-  *s = packed;
+  *s = again;
   return SHMT_OK;
 }
 

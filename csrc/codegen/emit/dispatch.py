@@ -429,10 +429,11 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
         text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
     for key in conj_neg:
         text += f"    [SHMT_KEY_{key}] = &shmt__conj_neg_fallback,\n"
+    text += "  },\n"
+    if op.is_composite:
+        text += "  .is_composite = true,\n"
     if op.passes_conj_neg:
-        text += "  },\n  .passes_conj_neg = true,\n"
-    else:
-        text += "  },\n"
+        text += "  .passes_conj_neg = true,\n"
     text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n}};\n"
     return text
 

@@ -171,6 +171,7 @@ static const shmt__node_class* class_named(const char* name) {
                                 .apply = function_apply,
                                 .release_saved = function_release_saved,
                                 .destroy = function_destroy,
+                                .is_python = true,
                                 .takes_undefined = true};
   k->next = kept_classes;
   kept_classes = k;
@@ -187,10 +188,6 @@ const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls) {
     k = NULL;
   Py_XDECREF(capsule);
   return k;
-}
-
-PyObject* shmt__py_function_context(const shmt_node* n) {
-  return n->klass->apply == function_apply ? ((const shmt__py_function_node*)n)->ctx : NULL;
 }
 
 /* --- the context -------------------------------------------------------------------------- */

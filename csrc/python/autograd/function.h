@@ -31,6 +31,11 @@ typedef struct shmt__py_function_node {
   uint32_t n_saved;
 } shmt__py_function_node;
 
+/* The ctx of a node of a Python Function (borrowed); NULL for other nodes. */
+static inline PyObject* shmt__py_function_context(const shmt_node* n) {
+  return n->klass->is_python ? ((const shmt__py_function_node*)n)->ctx : NULL;
+}
+
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);
 

@@ -46,8 +46,6 @@ extern PyMethodDef shmt__py_hook_functions[];
 
 /* --- Function (function.c) -------------------------------------------------------------- */
 
-/* The ctx of a node of a Python Function (borrowed); NULL for other nodes. */
-PyObject* shmt__py_function_context(const shmt_node* n);
 int shmt__py_function_init(PyObject* module);
 extern PyMethodDef shmt__py_function_functions[];
 

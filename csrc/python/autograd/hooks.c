@@ -533,6 +533,11 @@ static PyObject* run_number(PyObject* module, PyObject* unused) {
   return PyLong_FromUnsignedLongLong(shmt__engine_run_number());
 }
 
+static PyObject* run_has_inputs(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyBool_FromLong(shmt__engine_has_inputs());
+}
+
 static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   PyObject* list = NULL;
   (void)module;
@@ -556,6 +561,7 @@ static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize
 PyMethodDef shmt__py_hook_functions[] = {
     {"_backward_number", run_number, METH_NOARGS,
      "What this thread's run of the engine has and no other; 0 outside of one."},
+    {"_backward_has_inputs", run_has_inputs, METH_NOARGS, "Whether this thread's run of the engine ends at given inputs."},
     {"_backward_reaches", (PyCFunction)(void (*)(void))nodes_reached, METH_FASTCALL,
      "For each address of a node, whether this thread's run of the engine comes by it."},
     {"_push_saved_tensors_hooks", (PyCFunction)(void (*)(void))push_saved_hooks, METH_FASTCALL,

@@ -2,6 +2,7 @@
 #include "python/autograd/graph.h"
 
 #include "autograd/meta.h"
+#include "python/autograd/function.h"
 #include "python/autograd/saved_fields.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"

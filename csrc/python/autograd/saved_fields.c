@@ -10,6 +10,8 @@
 #include "python/autograd/saved_fields.h"
 
 #include "autograd/recording/recording.h"
+#include "autograd/recording/saved_hooks.h"
+#include "autograd/recording/version_cell.h"
 #include "python/autograd/graph.h"
 #include "python/call/convert.h"
 #include "python/tensor/tensor_type.h"
@@ -99,6 +101,75 @@ static PyType_Spec saved_spec = {.name = "shmtensor._C.SavedTensor",
                                  .basicsize = sizeof(py_saved),
                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = saved_slots};
+
+/* --- results kept apart from a graph ------------------------------------------------------- */
+
+/* A result without its history, which notices in-place changes and does not own the result: who keeps it may be reached
+ * from the result's graph. */
+typedef struct kept_result {
+  PyObject_HEAD shmt__saved s;
+} kept_result;
+
+static PyTypeObject* kept_type;
+
+static void kept_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  shmt__saved_fini(&((kept_result*)self)->s);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyObject* keep_result(PyObject* module, PyObject* o) {
+  (void)module;
+  if (!shmt__py_is_tensor(o)) return PyErr_Format(PyExc_TypeError, "expected a Tensor, not %s", Py_TYPE(o)->tp_name);
+  kept_result* k = (kept_result*)kept_type->tp_alloc(kept_type, 0);
+  if (!k) return NULL;
+  const shmt__saved_hooks* active = SHMT_TAKE(shmt__tls_saved_hooks); /* it is kept as it is */
+  shmt_status status = shmt__saved_init(&k->s, shmt__py_tensor(o), true);
+  shmt__tls_saved_hooks = active;
+  if (status == SHMT_OK) return (PyObject*)k;
+  Py_DECREF(k);
+  return shmt__py_raise(status);
+}
+
+static PyObject* kept_tensor(PyObject* self, PyObject* unused) {
+  (void)unused;
+  const shmt_tensor* t = ((kept_result*)self)->s.tensor;
+  shmt_tensor* alias = NULL;
+  shmt_status status = shmt__tensor_alias((shmt_tensor*)t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &alias);
+  return status == SHMT_OK ? shmt__py_wrap(alias) : shmt__py_raise(status);
+}
+
+static PyObject* kept_is_changed(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt__saved* s = &((kept_result*)self)->s;
+  return PyBool_FromLong(shmt__version_cell_read(s->hook_data) != s->version);
+}
+
+static PyMethodDef kept_methods[] = {
+    {"tensor", kept_tensor, METH_NOARGS, "tensor()\n--\n\nThe result without history, over the same memory."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef kept_getset[] = {
+    {"is_changed", kept_is_changed, NULL, "Whether it was changed in place since.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyType_Slot kept_slots[] = {
+    {Py_tp_dealloc, kept_dealloc},
+    {Py_tp_methods, kept_methods},
+    {Py_tp_getset, kept_getset},
+    {Py_tp_doc, (void*)"A result that is kept without owning it."},
+    {0, NULL},
+};
+static PyType_Spec kept_spec = {.name = "shmtensor._C._KeptResult",
+                                .basicsize = sizeof(kept_result),
+                                .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                .slots = kept_slots};
+
+static PyMethodDef saved_functions[] = {
+    {"_keep_result", keep_result, METH_O, "Keep a tensor's values, and notice changes, without owning it."},
+    {NULL, NULL, 0, NULL},
+};
 
 /* --- values ----------------------------------------------------------------------------- */
 
@@ -231,5 +302,9 @@ int shmt__py_add_saved_fields(PyObject* cls, const shmt__node_class* k) {
 
 int shmt__py_saved_fields_init(PyObject* module) {
   saved_type = (PyTypeObject*)PyType_FromSpec(&saved_spec);
+  kept_type = (PyTypeObject*)PyType_FromSpec(&kept_spec);
+  if (!kept_type || PyModule_AddFunctions(module, saved_functions) < 0 ||
+      PyModule_AddObjectRef(module, "_KeptResult", (PyObject*)kept_type) < 0)
+    return -1;
   return saved_type ? PyModule_AddObjectRef(module, "SavedTensor", (PyObject*)saved_type) : -1;
 }

@@ -50,7 +50,9 @@ static PyObject* get_grad_fn(PyObject* self, void* closure) {
   (void)closure;
   shmt_node* fn = NULL;
   shmt_status status = shmt__tensor_grad_fn(shmt__py_tensor(self), &fn);
-  return status == SHMT_OK ? shmt__py_from_node(fn) : shmt__py_raise(status);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  /* What a hook unpacked for a leaf has the leaf's accumulator, and is a leaf to the program. */
+  return shmt__py_from_node(fn && fn->klass->is_accumulate ? NULL : fn);
 }
 
 static int set__grad_fn(PyObject* self, PyObject* value, void* closure) {
@@ -67,7 +69,10 @@ static int set__grad_fn(PyObject* self, PyObject* value, void* closure) {
 
 static PyObject* get_is_leaf(PyObject* self, void* closure) {
   (void)closure;
-  return PyBool_FromLong(shmt__tensor_is_leaf(shmt__py_tensor(self)));
+  shmt_node* fn = NULL;
+  shmt_status status = shmt__tensor_grad_fn(shmt__py_tensor(self), &fn);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  return PyBool_FromLong(fn == NULL || fn->klass->is_accumulate);
 }
 
 static PyObject* get_requires_grad(PyObject* self, void* closure) {

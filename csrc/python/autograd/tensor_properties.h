@@ -8,6 +8,7 @@
 #include "base/types.h"
 
 extern PyMethodDef shmt__py_autocast_functions[]; /* autocast.c */
+extern PyMethodDef shmt__py_profiler_functions[]; /* profiler.c */
 extern PyMethodDef shmt__py_autograd_functions[]; /* of the module */
 
 /* Make the Node, handle and Function types, and give _TensorBase its methods and properties; 0 or -1. */
