@@ -17,6 +17,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -120,6 +121,32 @@ def set_override_stale_capture_stream(enabled: bool) -> None:
         torch.autograd.graph.set_override_stale_capture_stream.
     """
     _Switches.override_stale_stream = bool(enabled)
+
+
+@contextlib.contextmanager
+def region_activation_memory_budget(budget: float) -> Iterator[None]:
+    """Refuse, as torch does outside of a compiled function: there is no compiler here.
+
+    Args:
+        budget: A number from 0 to 1.
+
+    Raises:
+        TypeError: *budget* is no number.
+        ValueError: It is out of range.
+        RuntimeError: Always, otherwise.
+
+    Source:
+        torch.autograd.graph.region_activation_memory_budget.
+    """
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if not isinstance(budget, (int, float)):
+        raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    raise RuntimeError(
+        f"{name} can only be used inside a torch.compile region; it has no effect in eager mode."
+    )
+    yield
 
 
 class _Disabled(threading.local):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import shmtensor as st
-from shmtensor.autograd import Function, backward, grad
+from shmtensor.autograd import Function, backward, grad, graph
 from shmtensor.autograd.graph import (
     GradientEdge,
     Node,
@@ -18,6 +18,7 @@ from shmtensor.autograd.graph import (
     increment_version,
     saved_tensors_hooks,
 )
+from shmtensor.utils.hooks import RemovableHandle
 
 UNSIGNED = 2**64
 
@@ -156,6 +157,20 @@ def test_hooks_after_accumulation_are_listed() -> None:
     assert x._post_accumulate_grad_hooks == {}
 
 
+def test_handles_are_torchs_class() -> None:
+    x = leaf(1)
+    handles = [x.register_hook(print), (x * 2).grad_fn.register_hook(print)]
+    assert all(isinstance(handle, RemovableHandle) for handle in handles)
+
+
+def test_switches_for_devices_and_compilers() -> None:
+    graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    graph.set_override_stale_capture_stream(True)
+    for budget, error in ((0.5, RuntimeError), (2, ValueError), ("x", TypeError)):
+        with pytest.raises(error), graph.region_activation_memory_budget(budget):
+            pass
+
+
 def test_order_of_hooks_of_all_kinds() -> None:
     x = leaf(1)
     y = x * 2
@@ -252,6 +267,17 @@ def test_raw_saved_tensor_refuses() -> None:
         fn._raw_saved_other.register_hooks(lambda t: t, 3)
     with pytest.raises(RuntimeError, match="pack hook is modifying its input in place"):
         fn._raw_saved_other.register_hooks(lambda t: t.mul_(2), lambda t: t)
+
+
+def test_leaf_that_hooks_packed_is_a_leaf() -> None:
+    x = leaf(1, 2)
+    with saved_tensors_hooks(lambda t: t.clone(), lambda t: t.clone()):
+        y = x**2
+    again = y.grad_fn._saved_self
+    assert again is not x and again.equal(x)
+    assert (again.requires_grad, again.is_leaf, again.grad_fn) == (True, True, None)
+    (again * 3).sum().backward()
+    assert x.grad.tolist() == [3, 3]
 
 
 def test_pack_hook_must_not_change_its_input() -> None:
