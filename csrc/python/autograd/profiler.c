@@ -9,14 +9,12 @@
 
 /* --- stacks ------------------------------------------------------------------------------- */
 
-enum { MAX_FRAMES = 64, MAX_TEXT = 16384 };
+enum { MAX_FRAMES = 64, MAX_TEXT = 8192 };
 
 /* "file(line): function" of each frame, innermost first; under the interpreter lock. */
 static char* stack_text(void) {
-  char* text = malloc(MAX_TEXT);
+  char text[MAX_TEXT] = "";
   size_t at = 0;
-  if (!text) return NULL;
-  text[0] = '\0';
   PyFrameObject* frame = (PyFrameObject*)Py_XNewRef((PyObject*)PyEval_GetFrame());
   for (int i = 0; frame && i < MAX_FRAMES && at < MAX_TEXT; i++) {
     PyCodeObject* code = PyFrame_GetCode(frame);
@@ -34,7 +32,7 @@ static char* stack_text(void) {
     Py_SETREF(frame, back);
   }
   Py_XDECREF(frame);
-  return text;
+  return strdup(text); /* only as much as it needs: a profile keeps many */
 }
 
 /* Large operators run without the lock, so it is taken. Threads that Python does not know have no stack. */
