@@ -143,7 +143,7 @@ class Frame:
         tensors = [value for value in flat if isinstance(value, Tensor)]
         with shmtensor.enable_grad():
             anchor = shmtensor.empty(0, requires_grad=True)
-            self._keeper = _Kept.apply(anchor, nodes, *tensors)  # frees what was saved when it goes
+            self._owner = _Kept.apply(anchor, nodes, *tensors)  # frees what was saved when it goes
         self._node = nodes[0]
 
     def pack(self, tensor: Tensor) -> _Holder:
