@@ -14,6 +14,7 @@ from shmtensor import (
     _C,
     __config__ as __config__,
     _dynamo as _dynamo,
+    _foreach,
     _functorch as _functorch,
     _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
@@ -45,6 +46,7 @@ from shmtensor import (
     optim as optim,
     overrides as overrides,
     package as package,
+    profiler as profiler,
     quantization as quantization,
     quasirandom as quasirandom,
     return_types as return_types,
@@ -97,14 +99,14 @@ def names() -> dict[str, object]:
     listed = {
         name: value
         for name, value in globals().items()
-        if name not in ("annotations", "names", "_C") and name not in _OWN
+        if name not in ("annotations", "names", "_C", "_foreach") and name not in _OWN
     }
     private = {
         name: getattr(_C, name)
         for name in dir(_C)
         if name.startswith("_") and not name.startswith("__") and _C._operator_overloads(name)
     }
-    return {**private, **listed}
+    return {**private, **_foreach.functions(), **listed}
 
 
 #: What every module has.

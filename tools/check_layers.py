@@ -34,6 +34,7 @@ PYTHON_RANKS: dict[str, int] = {
     "autograd": 5,
     "_lobpcg": 5,
     "library": 5,
+    "profiler": 6,
     "random": 5,
     "serialization": 5,
     "multiprocessing": 6,

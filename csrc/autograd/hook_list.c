@@ -24,7 +24,8 @@ void shmt__hook_release(shmt__hook* h) {
 void shmt__hook_drop(shmt__hook* h) {
   shmt__hook_remove(h);
   pthread_mutex_lock(&lock);
-  void* ctx = SHMT_TAKE(h->ctx);
+  h->dropped = true;
+  void* ctx = h->running ? NULL : SHMT_TAKE(h->ctx); /* else freed by the last run */
   pthread_mutex_unlock(&lock);
   if (ctx && h->free) h->free(ctx);
 }
@@ -74,6 +75,15 @@ shmt_status shmt__hooks_add(shmt__hook** list, shmt__hook_kind kind, uint32_t in
   return SHMT_OK;
 }
 
+/* A run that had taken h is done with it. */
+static void end_run(shmt__hook* h) {
+  pthread_mutex_lock(&lock);
+  void* ctx = --h->running == 0 && h->dropped ? SHMT_TAKE(h->ctx) : NULL;
+  pthread_mutex_unlock(&lock);
+  if (ctx && h->free) h->free(ctx);
+  shmt__hook_release(h);
+}
+
 static bool matches(const shmt__hook* h, shmt__hook_kind kind, uint32_t input_nr) {
   return !atomic_load_explicit(&h->removed, memory_order_relaxed) && h->kind == kind &&
          (kind != SHMT_HOOK_TENSOR || h->input_nr == input_nr);
@@ -88,7 +98,8 @@ shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint3
     shmt__hook* run[MAX_RUN];
     int n = 0;
     more = false;
-    /* Hooks may register or remove hooks while they run, so they run from a copy. */
+    /* Hooks may register or remove hooks while they run, so they run from a copy. As in torch, one that another hook of
+     * the list removes still runs this time. */
     pthread_mutex_lock(&lock);
     for (shmt__hook* h = *list; h && !more; h = h->next) {
       if (h->id <= done || !matches(h, kind, input_nr)) continue;
@@ -97,14 +108,14 @@ shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint3
         break;
       }
       atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+      h->running++;
       run[n++] = h;
     }
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < n; i++) {
       done = run[i]->id;
-      if (status == SHMT_OK && matches(run[i], kind, input_nr))
-        status = run[i]->call(run[i], values, n_values, grads, n_grads);
-      shmt__hook_release(run[i]);
+      if (status == SHMT_OK) status = run[i]->call(run[i], values, n_values, grads, n_grads);
+      end_run(run[i]);
     }
   }
   return status;

@@ -28,6 +28,8 @@ struct shmt__hook {
   uint32_t input_nr; /* TENSOR: which forward output */
   uint64_t id;
   atomic_bool removed;
+  bool dropped;     /* under the lock of lists: ctx is freed when no run has the hook */
+  uint32_t running; /* under that lock: runs that took the hook */
   /* values: owned entries that may be replaced (TENSOR: one). grads: the incoming gradients for POST, else NULL. */
   shmt_status (*call)(shmt__hook* hook, shmt_tensor** values, uint32_t n_values,
                       shmt_tensor* const* grads, uint32_t n_grads);

@@ -95,7 +95,7 @@ shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several
 static shmt_status make_view_node(shmt_tensor* view, shmt_node** out) {
   SHMT_KEYS_GUARD(keys);
   SHMT_GRAD_MODE(true);
-  shmt__tls_keys.excluded |= SHMT_KEYBIT_Python | SHMT_KEYBIT_ADInplaceOrView;
+  shmt__tls_keys.excluded |= SHMT_KEYBIT_Python | SHMT_KEYBIT_PythonBelowAutograd | SHMT_KEYBIT_ADInplaceOrView;
   shmt__tls_keys.excluded &= ~(shmt_keyset)SHMT_KEYBIT_Autograd;
   SHMT_AUTO(shmt_tensor) again = NULL;
   shmt__view_recipe how;

@@ -3,6 +3,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/pool.h"
+#include "dispatch/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,9 @@ static SHMT_COLD void record_stack(shmt_node* n) {
   x->parent = shmt__tls_current_node;
   if (x->parent) shmt__node_retain(x->parent);
 }
+
+static uint64_t sequence_of_thread(void) { return last_sequence; }
+__attribute__((constructor)) static void tell_profiler(void) { shmt__profile_sequence = sequence_of_thread; }
 
 /* --- making ------------------------------------------------------------------------------ */
 

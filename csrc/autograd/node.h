@@ -37,6 +37,32 @@ typedef struct shmt_edge {
   uint32_t input_nr; /* which of node's inputs (= outputs of the forward operator) */
 } shmt_edge;
 
+/* One thing that nodes of a class saved, for Python's _saved_<name>. */
+typedef enum shmt__saved_kind {
+  SHMT_SAVED_TENSOR, /* shmt__saved */
+  SHMT_SAVED_TENSORS, /* shmt__saved_list */
+  SHMT_SAVED_SHAPE, /* shmt__saved_shape */
+  SHMT_SAVED_INT,
+  SHMT_SAVED_OPT_INT,
+  SHMT_SAVED_INTS, /* shmt__saved_ints */
+  SHMT_SAVED_FLOAT,
+  SHMT_SAVED_OPT_FLOAT,
+  SHMT_SAVED_FLOATS, /* shmt__saved_floats */
+  SHMT_SAVED_BOOL,
+  SHMT_SAVED_OPT_BOOL,
+  SHMT_SAVED_SCALAR,
+  SHMT_SAVED_STR,
+  SHMT_SAVED_DTYPE,
+  SHMT_SAVED_LAYOUT,
+  SHMT_SAVED_DEVICE,
+  SHMT_SAVED_MEMORY_FORMAT,
+} shmt__saved_kind;
+typedef struct shmt__saved_field {
+  const char* name; /* of the argument or result */
+  shmt__saved_kind kind;
+  uint32_t offset; /* in the node */
+} shmt__saved_field;
+
 typedef struct shmt__node_class {
   const char* name; /* "MulBackward0" */
   size_t size;      /* of the whole struct */
@@ -46,7 +72,10 @@ typedef struct shmt__node_class {
   void (*release_saved)(shmt_node* node); /* drop saved tensors; may be called twice */
   void (*destroy)(shmt_node* node);       /* NULL: release_saved is all there is */
   void (*unreferenced)(shmt_node* node);  /* NULL: the node is freed with its last reference; else called instead */
+  const shmt__saved_field* fields; /* n_fields of them; NULL: none that Python is shown */
+  uint32_t n_fields;
   bool is_accumulate;
+  bool is_python; /* of a Python Function (python/autograd/function.h) */
   bool takes_undefined; /* apply is called also when all grads are NULL */
 } shmt__node_class;
 
@@ -146,6 +175,12 @@ shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tens
 /* Record that the saved tensors were freed by the node's last backward pass; returns SHMT_E_RUNTIME. */
 shmt_status shmt__saved_freed(void) SHMT_COLD;
 void shmt__saved_fini(shmt__saved* s);
+/* Pack an already saved tensor with hooks (retained on success). Errors: SHMT_E_RUNTIME when there is none, when it was
+ * freed, when hooks have packed it before; those of the hooks. */
+struct shmt__saved_hooks;
+shmt_status shmt__saved_repack(shmt__saved* s, shmt_node* owner, const struct shmt__saved_hooks* hooks);
+/* What hooks have packed, or NULL: borrowed. *hooks: whose pack it was. */
+void* shmt__saved_packed_data(const shmt__saved* s, const struct shmt__saved_hooks** hooks);
 
 /* --- recording ------------------------------------------------------------------ */
 

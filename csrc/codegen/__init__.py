@@ -13,6 +13,7 @@ from codegen.emit.adapters import emit_adapters
 from codegen.emit.autograd import emit_autograd, plan_autograd
 from codegen.emit.dispatch import emit_dispatch
 from codegen.emit.emitter import Emitter, GeneratedFiles
+from codegen.emit.foreach import emit_foreach, load_foreach
 from codegen.emit.forward import emit_forward
 from codegen.emit.kernels import emit_kernels, load_loops
 from codegen.emit.protocol import emit_protocol, load_failpoints, load_wire
@@ -53,6 +54,7 @@ def generate(
     emit_tables(emitter, tables)
     emit_protocol(emitter, wire, points)
     emit_kernels(emitter, loops, tables)
+    emit_foreach(emitter, load_foreach(spec_dir / "foreach.yaml", root, model), loops)
     nodes = plan_autograd(model)
     emit_adapters(emitter, model)
     emit_dispatch(emitter, model, tables)

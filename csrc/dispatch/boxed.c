@@ -42,9 +42,9 @@ static shmt_status call_kernel(const shmt__kernel* k, const shmt_operator* op, s
 static SHMT_COLD shmt_status traced_call(const shmt__kernel* k, const shmt_operator* op,
                                          bool redispatch, shmt_keyset ks, const shmt_value* args,
                                          shmt_value* results) {
-  shmt__trace_enter(op, ks, redispatch);
+  const int done = shmt__trace_enter(op, ks, redispatch, args);
   shmt_status status = call_kernel(k, op, ks, args, results);
-  shmt__trace_leave();
+  shmt__trace_leave(done);
   return status;
 }
 

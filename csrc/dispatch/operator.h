@@ -72,8 +72,9 @@ struct shmt_operator {
   uint32_t id;
   const struct shmt__jvp* jvp; /* how tangents follow (autograd/forward/jvp.h); NULL: they do not */
   bool follows_tangents; /* has the fallback of ForwardAD */
+  bool is_composite;     /* CompositeImplicitAutograd: what it calls records itself */
   bool passes_conj_neg; /* no fallback at Conjugate and Negative: the operator takes conj and neg views as they are */
-  bool is_composite;    /* made of other operators: vmap runs its kernel with batched tensors */
+  bool is_decomposed;   /* made of other operators: vmap runs its kernel with batched tensors */
   bool is_random;       /* draws from a generator */
 };
 
@@ -88,10 +89,11 @@ extern _Thread_local shmt__thread_keys shmt__tls_keys __attribute__((tls_model("
 extern _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
 static inline bool shmt__grad_enabled(void) { return !shmt__tls_grad_mode_off; }
 
-/* True while SHMTENSOR_SHOW_DISPATCH_TRACE=1 or a tracer is set. */
+/* True while calls are printed or recorded (dispatch/trace.h). */
 extern bool shmt__trace_on;
-void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch);
-void shmt__trace_leave(void);
+/* A call begins; args are borrowed. Returns what shmt__trace_leave is to be given when it ends. */
+int shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch, const shmt_value* args);
+void shmt__trace_leave(int done);
 
 static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzll(ks); }
 
@@ -99,11 +101,11 @@ static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzl
 static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
   return (tensors | shmt__tls_keys.included) & ~shmt__tls_keys.excluded;
 }
-/* Does nothing observe the operators that a composite calls? That is: they are not recorded, and neither a mode nor a
- * backend of another kind sees them. keys: the keys of the arguments. */
+/* Does nothing observe the operators that a composite calls? That is: they are not recorded, and neither a mode, a
+ * profiler nor a backend of another kind sees them. keys: the keys of the arguments. */
 static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
   const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
-  return (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
+  return !shmt__trace_on && (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
 }
 /* The bits below key. */
 static inline shmt_keyset shmt__keys_below(shmt_keyset ks, int key) { return ks & (((shmt_keyset)1 << key) - 1); }

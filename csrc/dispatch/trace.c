@@ -1,25 +1,15 @@
-/* dispatch/trace.c -- printing each call and redispatch with its key. */
+/* dispatch/trace.c -- printing each call and redispatch with its key, and showing calls to the profiler. */
 #include "dispatch/trace.h"
 
+#include "dispatch/profile.h"
 #include "dispatch/registry.h"
-#include "generated/options.h"
 
 #include <stdio.h>
 
-bool shmt__trace_on;
+enum { PRINTED = 1, RECORDED = 2 }; /* what was done at the begin of a call */
 static _Thread_local int depth;
 
-__attribute__((constructor)) static void trace_init(void) {
-  shmt__trace_on = shmt__options_get()->show_dispatch_trace;
-}
-
-bool shmt__trace_set(bool on) {
-  bool was = shmt__trace_on;
-  shmt__trace_on = on;
-  return was;
-}
-
-void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch) {
+static void print(const shmt_operator* op, shmt_keyset ks, bool redispatch) {
   char name[256];
   int at = depth < 64 ? depth : 64;
   depth++;
@@ -30,6 +20,21 @@ void shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch)
           ks ? shmt__dispatch_key_name(shmt__highest_key(ks)) : "Undefined");
 }
 
-void shmt__trace_leave(void) {
-  if (depth > 0) depth--;
+int shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch, const shmt_value* args) {
+  int done = 0;
+  if (atomic_load_explicit(&shmt__trace_prints, memory_order_relaxed)) {
+    print(op, ks, redispatch);
+    done |= PRINTED;
+  }
+  /* A call is one event, however many keys it passes. */
+  if (!redispatch && atomic_load_explicit(&shmt__trace_records, memory_order_relaxed)) {
+    shmt__profile_enter(op, args);
+    done |= RECORDED;
+  }
+  return done;
+}
+
+void shmt__trace_leave(int done) {
+  if ((done & PRINTED) && depth > 0) depth--;
+  if (done & RECORDED) shmt__profile_leave();
 }

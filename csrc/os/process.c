@@ -43,6 +43,8 @@ uint64_t shmt__os_thread_cpu_ms(void) {
   return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+int64_t shmt__os_thread_id(void) { return (int64_t)syscall(SYS_gettid); }
+
 uint64_t shmt__os_random(void) {
   uint64_t bits = 0;
   if (getrandom(&bits, sizeof bits, 0) == (ssize_t)sizeof bits) return bits;

@@ -8,6 +8,8 @@
 uint64_t shmt__os_now_ms(void);
 /* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);
+/* The kernel's number of this thread; of a process's first thread it is the process's. */
+int64_t shmt__os_thread_id(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
 void shmt__os_sleep_ms(unsigned ms);

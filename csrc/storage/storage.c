@@ -51,8 +51,15 @@ static inline void fill(shmt_storage* s, const shmt__allocator* a, void* data, v
   s->flags = flags;
 }
 
+void (*shmt__storage_observed_ends)(const shmt_storage* s);
+
+static SHMT_COLD void tell_of_end(shmt_storage* s) {
+  if (s->flags & SHMT_STORAGE_WEAK) shmt__storage_weak_expire(s);
+  if (s->flags & SHMT_STORAGE_OBSERVED) shmt__storage_observed_ends(s);
+}
+
 void shmt__storage_destroy(shmt_storage* s) {
-  if (SHMT_UNLIKELY(s->flags & SHMT_STORAGE_WEAK)) shmt__storage_weak_expire(s);
+  if (SHMT_UNLIKELY(s->flags & (SHMT_STORAGE_WEAK | SHMT_STORAGE_OBSERVED))) tell_of_end(s);
   if (SHMT_LIKELY(s->allocator == &shmt__allocator_default)) {
     if (SHMT_UNLIKELY(shmt__debug) && s->data != NULL)
       memset(s->data, SHMT_DEBUG_POISON, s->nbytes);

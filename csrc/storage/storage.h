@@ -29,6 +29,7 @@ enum {
   SHMT_STORAGE_READ_ONLY = 1 << 2,
   SHMT_STORAGE_META = 1 << 3,      /* no data at all */
   SHMT_STORAGE_WEAK = 1 << 4,      /* weak references exist (storage/weak.c) */
+  SHMT_STORAGE_OBSERVED = 1 << 5,  /* shmt__storage_observed_ends is told when it is freed */
 };
 
 struct shmt_storage {
@@ -62,6 +63,9 @@ typedef struct shmt__place {
   void* arg;
 } shmt__place;
 extern _Thread_local const shmt__place* shmt__tls_place __attribute__((tls_model("initial-exec")));
+
+/* Called before a storage with SHMT_STORAGE_OBSERVED is freed. Installed before any has that flag. */
+extern void (*shmt__storage_observed_ends)(const shmt_storage* s);
 
 /* Make a storage of uninitialised bytes, from the caching default allocator or the thread's shmt__place. Errors:
  * SHMT_E_NOMEM. Of this and the functions below, *out is a new reference. */

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from shmtensor.autograd import forward_ad as forward_ad
 from shmtensor.autograd import functional as functional
 from shmtensor.autograd import graph as graph
@@ -17,6 +19,11 @@ from shmtensor.autograd.grad_mode import (
 )
 from shmtensor.autograd.gradcheck import gradcheck, gradgradcheck
 from shmtensor.autograd.variable import Variable
+
+if TYPE_CHECKING:
+    from shmtensor.autograd import profiler as profiler
+    from shmtensor.autograd import profiler_legacy as profiler_legacy
+    from shmtensor.autograd import profiler_util as profiler_util
 
 __all__ = [
     "Function",
@@ -34,3 +41,25 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+# Loaded when one asks for them: few programs measure.
+_LATER = {
+    "DeviceType": "profiler_util",
+    "ProfilerActivity": "shmtensor.profiler",
+    "kineto_available": "profiler",
+    "profiler": "",
+    "profiler_legacy": "",
+    "profiler_util": "",
+}
+
+
+def __getattr__(name: str) -> object:
+    import importlib  # only for what is rarely asked for
+
+    where = _LATER.get(name)
+    if where is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if not where:
+        return importlib.import_module(f"{__name__}.{name}")
+    module = importlib.import_module(where if "." in where else f"{__name__}.{where}")
+    return getattr(module, name)

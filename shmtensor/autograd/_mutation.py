@@ -28,17 +28,19 @@ class _Context:
     def __init__(self) -> None:
         # By storage. A node that goes takes what it saved with it.
         self._kept: dict[int, weakref.WeakSet[_Kept]] = {}
+        self._all: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
     def pack(self, tensor: Tensor) -> _Kept:
         """Take over what a node saves."""
         kept = _Kept(tensor)
+        self._all.add(kept)
         self._kept.setdefault(tensor._storage_cdata, weakref.WeakSet()).add(kept)
         return kept
 
     def unpack(self, kept: _Kept) -> Tensor:
         """Give it back for backward."""
         assert kept.tensor is not None, (
-            "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context "
+            "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
             "in which the graph was originally recorded."
         )
         return kept.tensor
@@ -52,9 +54,9 @@ class _Context:
 
     def clear(self) -> None:
         """Forget everything that was saved: the graphs made inside cannot be run any more."""
-        for group in self._kept.values():
-            for kept in group:
-                kept.tensor = None
+        for kept in self._all:
+            kept.tensor = None
+        self._all.clear()
         self._kept.clear()
 
 

@@ -13,8 +13,12 @@ __all__ = ["backward", "grad"]
 _Tensors = Any
 
 
+def _is_edge(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) >= 2 and isinstance(value[0], _C.Node)
+
+
 def _tuple(value: _Tensors) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, _C._TensorBase) else tuple(value)
+    return (value,) if isinstance(value, _C._TensorBase) or _is_edge(value) else tuple(value)
 
 
 def backward(
@@ -28,13 +32,14 @@ def backward(
     """Add the gradients of *tensors* to the ``.grad`` of the graph's leaves.
 
     Args:
-        tensors: One tensor or several, which require grad.
+        tensors: One tensor or several, which require grad, or edges of the graph
+            (`graph.GradientEdge`).
         grad_tensors: For each the gradient it starts with, of its shape; None stands for 1 where
             the tensor has one element.
         retain_graph: Keep saved tensors for another run; by default as *create_graph*.
         create_graph: Record the run itself, for higher derivatives.
         grad_variables: The old name of *grad_tensors*.
-        inputs: Only these tensors get their ``.grad``.
+        inputs: Only these tensors, or the leaves of these edges, get their ``.grad``.
 
     Raises:
         RuntimeError: A tensor does not require grad, a gradient is missing or of another shape,
@@ -86,8 +91,8 @@ def grad(
     """Return the gradients of *outputs* with respect to *inputs*.
 
     Args:
-        outputs: One tensor or several.
-        inputs: The tensors whose gradients are returned.
+        outputs: One tensor or several, or edges of the graph.
+        inputs: The tensors, or edges, whose gradients are returned.
         grad_outputs: For each output the gradient it starts with; None stands for 1 where the
             output has one element.
         retain_graph: Keep saved tensors for another run; by default as *create_graph*.
@@ -130,6 +135,10 @@ def grad(
     grads = None if grad_outputs is None else _tuple(grad_outputs)
     keep = bool(create_graph if retain_graph is None else retain_graph)
     run = _grad_batched if is_grads_batched else _grad_once
+    if materialize_grads and any(_is_edge(item) for item in wanted):
+        raise RuntimeError(
+            "materialize_grads cannot be used when the given input is a GradientEdge"
+        )
     results = run(roots, wanted, grads, keep, bool(create_graph), bool(allow_unused))
     if not materialize_grads:
         return results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,10 @@ from shmtensor import _C
 from shmtensor.autograd.grad_mode import no_grad
 
 __all__ = [
+    "BackwardCFunction",
     "Function",
     "FunctionCtx",
+    "FunctionMeta",
     "InplaceFunction",
     "NestedIOFunction",
     "once_differentiable",
@@ -21,12 +24,20 @@ __all__ = [
 FunctionCtx = _C._FunctionBase
 
 
-class _FunctionMeta(type):
+class BackwardCFunction(_C._FunctionBase):  # type: ignore[misc]
+    """Base of the classes that contexts are of, one per Function: ``<name>Backward``.
+
+    Source:
+        torch.autograd.function.BackwardCFunction.
+    """
+
+
+class FunctionMeta(type):
     """Gives each Function the class of its contexts, ``<name>Backward``."""
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (_C._FunctionBase,), {"_forward_cls": cls})
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
 
     @property
     def _user_backward(cls) -> Callable[..., Any]:
@@ -47,11 +58,16 @@ class _FunctionMeta(type):
         return None if setup is Function.setup_context else setup
 
 
-class Function(metaclass=_FunctionMeta):
+class Function(metaclass=FunctionMeta):
     """Base of operations with a derivative written in Python.
 
     Subclasses define static ``forward(ctx, *args)`` and ``backward(ctx, *grads)``; or
     ``forward(*args)`` and ``setup_context(ctx, inputs, output)``. Call ``apply``.
+
+    Attributes:
+        clear_saved_tensors_on_access: ``ctx.saved_tensors`` lets go of the tensors, so that
+            backward can free each when it is done with it; a second look raises.
+        boxed_grads_call: ``backward(ctx, grads)`` gets one list, which it may empty.
 
     Source:
         torch.autograd.Function.
@@ -59,12 +75,14 @@ class Function(metaclass=_FunctionMeta):
 
     #: Under vmap, forward and backward are the vmap of the ones that are written.
     generate_vmap_rule = False
+    clear_saved_tensors_on_access = False
+    boxed_grads_call = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all "
             "static, so you should invoke them on the class itself. Instantiating an autograd "
-            "function will raise an error in a future version.",
+            "function will raise an error in a future version of PyTorch.",
             DeprecationWarning,
             stacklevel=2,
         )
@@ -73,7 +91,8 @@ class Function(metaclass=_FunctionMeta):
         """Refuse: functions are applied by ``apply``."""
         raise RuntimeError(
             "Legacy autograd function with non-static forward method is deprecated. Please use "
-            "new-style autograd function with static forward method."
+            "new-style autograd function with static forward method. (Example: "
+            "https://pytorch.org/docs/stable/autograd.html#torch.autograd.Function)"
         )
 
     @staticmethod
@@ -139,7 +158,8 @@ class Function(metaclass=_FunctionMeta):
 
         Args:
             *args: What ``forward`` takes; tensors among them may require grad.
-            **kwargs: Not supported by the forms of ``forward`` that torch supports either.
+            **kwargs: Further arguments of ``forward``. With ``setup_context`` they take their
+                places among the others, and defaults are filled in; else they are constants.
 
         Returns:
             What ``forward`` returns; its tensors have this Function as grad_fn.
@@ -147,10 +167,20 @@ class Function(metaclass=_FunctionMeta):
         Raises:
             RuntimeError: A leaf that requires grad was marked dirty.
         """
-        if kwargs:
-            names = ", ".join(kwargs)
-            raise TypeError(f"apply() takes no keyword arguments, got {names}")
+        if cls._user_setup_context is not None:
+            if kwargs or len(args) != _n_arguments(cls.forward):
+                bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+                bound.apply_defaults()
+                args = bound.args
+        elif kwargs:
+            return _C._function_apply(cls, args, kwargs)
         return _C._function_apply(cls, args)
+
+
+def _n_arguments(function: Callable[..., Any]) -> int:
+    """How many arguments a plain function names; -1 for other callables."""
+    code = getattr(function, "__code__", None)
+    return -1 if code is None else int(code.co_argcount)
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,19 +17,35 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 Node = _C.Node
 
 
 class GradientEdge(NamedTuple):
-    """Where a tensor's gradient goes: a node and the number of its input."""
+    """Where a tensor's gradient goes: a node and the number of its input.
+
+    It stands for the tensor in ``autograd.backward`` and ``autograd.grad``, as one of the tensors
+    that are differentiated and as one of the inputs.
+
+    Attributes:
+        node: Of the graph.
+        output_nr: Which of its inputs, that is which output of the forward function.
+        ownership_token: Kept for compatibility. Here a node alone keeps its part of the graph.
+
+    Source:
+        torch.autograd.graph.GradientEdge.
+    """
 
     node: Any
     output_nr: int
+    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
@@ -74,6 +90,63 @@ class _C_enable_grad:
 
     def __exit__(self, *exc: object) -> None:
         _C._set_grad_enabled(self._before)
+
+
+class _Switches:
+    """What the two functions below set. There are no streams whose mismatch could matter."""
+
+    warn_on_stream_mismatch = True
+    override_stale_stream = False
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Accept torch's switch: on a CPU all gradients are accumulated in one place.
+
+    Args:
+        enabled: Whether to warn of a stream that is not the one that made the gradient.
+
+    Source:
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch.
+    """
+    _Switches.warn_on_stream_mismatch = bool(enabled)
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Accept torch's switch: there are no graph captures on a CPU.
+
+    Args:
+        enabled: Whether a stream that is not captured is replaced.
+
+    Source:
+        torch.autograd.graph.set_override_stale_capture_stream.
+    """
+    _Switches.override_stale_stream = bool(enabled)
+
+
+@contextlib.contextmanager
+def region_activation_memory_budget(budget: float) -> Iterator[None]:
+    """Refuse, as torch does outside of a compiled function: there is no compiler here.
+
+    Args:
+        budget: A number from 0 to 1.
+
+    Raises:
+        TypeError: *budget* is no number.
+        ValueError: It is out of range.
+        RuntimeError: Always, otherwise.
+
+    Source:
+        torch.autograd.graph.region_activation_memory_budget.
+    """
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if not isinstance(budget, (int, float)):
+        raise TypeError(f"{name}: expects a float, got {type(budget).__name__}")
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    raise RuntimeError(
+        f"{name} can only be used inside a torch.compile region; it has no effect in eager mode."
+    )
+    yield
 
 
 class _Disabled(threading.local):

@@ -20,6 +20,7 @@ from copy import deepcopy
 from typing import Any, TypeAlias, cast
 
 import shmtensor
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn.modules.module import _zero
 from shmtensor.optim._tools import (
@@ -253,12 +254,17 @@ class Optimizer:
             set_to_none: Whether ``grad`` becomes ``None``. A gradient of zeros makes a step with
                 it; a parameter without gradient is left out of the step.
         """
-        for group in self.param_groups:
-            for param in group["params"]:
-                if set_to_none:
-                    param.grad = None
-                else:
-                    _zero(param)
+        recorded = _C._profiler_runs() and _C._profiler_range_begin(self._zero_grad_profile_name)
+        try:
+            for group in self.param_groups:
+                for param in group["params"]:
+                    if set_to_none:
+                        param.grad = None
+                    else:
+                        _zero(param)
+        finally:
+            if recorded:
+                _C._profiler_range_end()
 
     # --- stepping --------------------------------------------------------------------------
 
@@ -329,31 +335,37 @@ class Optimizer:
         @functools.wraps(func)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             self = args[0]
-            for hook in (
-                *_global_step_pre_hooks.values(),
-                *self._optimizer_step_pre_hooks.values(),
-            ):
-                changed = hook(self, args, kwargs)
-                if changed is None:
-                    continue
-                if not isinstance(changed, tuple) or len(changed) != 2:
-                    raise RuntimeError(
-                        f"{func} must return None or a tuple of (new_args, new_kwargs), but got "
-                        f"{changed}."
-                    )
-                args, kwargs = changed
-            lock = self.__dict__.get("_step_lock")
-            if lock is None:
-                result = func(*args, **kwargs)
-            else:
-                with lock:
+            name = f"Optimizer.step#{type(self).__name__}.step" if _C._profiler_runs() else None
+            recorded = name is not None and _C._profiler_range_begin(name)
+            try:
+                for hook in (
+                    *_global_step_pre_hooks.values(),
+                    *self._optimizer_step_pre_hooks.values(),
+                ):
+                    changed = hook(self, args, kwargs)
+                    if changed is None:
+                        continue
+                    if not isinstance(changed, tuple) or len(changed) != 2:
+                        raise RuntimeError(
+                            f"{func} must return None or a tuple of (new_args, new_kwargs), "
+                            f"but got {changed}."
+                        )
+                    args, kwargs = changed
+                lock = self.__dict__.get("_step_lock")
+                if lock is None:
                     result = func(*args, **kwargs)
-            for hook in (
-                *self._optimizer_step_post_hooks.values(),
-                *_global_step_post_hooks.values(),
-            ):
-                hook(self, args, kwargs)
-            return result
+                else:
+                    with lock:
+                        result = func(*args, **kwargs)
+                for hook in (
+                    *self._optimizer_step_post_hooks.values(),
+                    *_global_step_post_hooks.values(),
+                ):
+                    hook(self, args, kwargs)
+                return result
+            finally:
+                if recorded:
+                    _C._profiler_range_end()
 
         return wrapper
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import warnings
 import weakref
+from abc import ABCMeta
 from collections import OrderedDict
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
+
+from shmtensor import _C
 
 __all__ = ["RemovableHandle", "add_hook", "unserializable_hook", "warn_if_has_hooks"]
 
 _ids = itertools.count()
 
 
-class RemovableHandle:
+class RemovableHandle(metaclass=ABCMeta):
     """What registering a hook returns: ``remove()``, or use it in ``with``.
 
     The dictionary is held weakly: a handle keeps no module alive.
@@ -53,6 +56,10 @@ class RemovableHandle:
         traceback: TracebackType | None,
     ) -> None:
         self.remove()
+
+
+# What registering hooks of tensors and nodes returns: the same for a program that asks.
+RemovableHandle.register(_C._HookHandle)
 
 
 def add_hook(

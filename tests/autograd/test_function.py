@@ -340,7 +340,7 @@ def test_function_gradient_for_a_number_raises() -> None:
         def backward(ctx: Any, g: Any) -> Any:
             return g, g
 
-    with pytest.raises(RuntimeError, match="different from None at position 2"):
+    with pytest.raises(RuntimeError, match="different than None at position 2"):
         Numbers.apply(leaf(1), 2.0).backward(st.ones(1))
 
 

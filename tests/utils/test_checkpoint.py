@@ -13,10 +13,14 @@ from shmtensor import nn
 from shmtensor.autograd import grad
 from shmtensor.utils.checkpoint import (
     CheckpointError,
+    DefaultDeviceType,
+    GraphExecGroup,
     checkpoint,
     checkpoint_sequential,
+    get_device_states,
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
+    set_device_states,
 )
 
 VARIANTS: list[dict[str, Any]] = [
@@ -197,11 +201,104 @@ def test_what_is_saved_beyond_is_refused_unless_the_run_ends_before():
         y.sum().backward()
 
 
-def test_debug_names_what_was_saved():
+def test_debug_tells_the_operators_of_both_runs():
     changes = _Changes(lambda x: x.sin().cos(), lambda x: x.sin())
-    y = checkpoint(changes, source(), use_reentrant=False)
-    with set_checkpoint_debug_enabled(True), pytest.raises(CheckpointError, match="Saved before"):
+    with set_checkpoint_debug_enabled(True):
+        y = checkpoint(changes, source(), use_reentrant=False)
+    with pytest.raises(CheckpointError) as caught:
         y.sum().backward()
+    text = str(caught.value)
+    assert "$1: float32[2, 4] = aten.sin.default($0)   (1 of 2 in original)" in text
+    assert "$2: float32[2, 4] = aten.cos.default($1)   (2 of 2 in original)" in text
+    assert "(1 of 1 in recompute)" in text or "(1 of 2 in recompute)" in text
+    assert "test_checkpoint.py" in text and ":_Changes" not in text
+    assert isinstance(caught.value.__cause__, CheckpointError)
+
+
+def test_debug_may_be_switched_off_from_outside():
+    changes = _Changes(lambda x: x.sin().cos(), lambda x: x.sin())
+    with set_checkpoint_debug_enabled(False):
+        y = checkpoint(changes, source(), use_reentrant=False, debug=True)
+    with pytest.raises(CheckpointError, match="A different number of tensors"):
+        y.sum().backward()
+
+
+def test_changed_shapes_are_told():
+    changes = _Changes(lambda x: x.sin(), lambda x: x[:1].sin())
+    y = checkpoint(changes, source(), use_reentrant=False)
+    with pytest.raises(CheckpointError) as caught:
+        y.sum().backward()
+    assert (
+        "tensor at position 0:\nsaved metadata: {'shape': torch.Size([2, 4]), 'dtype': "
+        "torch.float32, 'device': device(type='cpu')}\nrecomputed metadata: {'shape': "
+        "torch.Size([1, 4])"
+    ) in str(caught.value)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_autocast_is_as_it_was(reentrant: bool) -> None:
+    seen: list[Any] = []
+
+    def product(x: st.Tensor) -> st.Tensor:
+        y = x @ x.t()
+        seen.append(y.dtype)
+        return y.sin()
+
+    x = source()
+    with st.autocast("cpu", dtype=st.bfloat16):
+        y = checkpoint(product, x, use_reentrant=reentrant, **({} if reentrant else NO_STOP))
+    y.float().sum().backward()
+    assert seen == [st.bfloat16, st.bfloat16]
+    assert not st.is_autocast_enabled("cpu")
+
+
+NO_STOP = {"early_stop": False}
+
+
+def test_reentrance_refuses_given_inputs():
+    for run in (grad_of, backward_of):
+        x = source()
+        y = checkpoint(st.exp, x, use_reentrant=True).sum()
+        with pytest.raises(
+            RuntimeError, match=r"incompatible with .grad\(\) or passing an `inputs`"
+        ):
+            run(y, x)
+
+
+def grad_of(y: st.Tensor, x: st.Tensor) -> None:
+    grad(y, x)
+
+
+def backward_of(y: st.Tensor, x: st.Tensor) -> None:
+    y.backward(inputs=[x])
+
+
+def test_group_of_runs_computes_once():
+    n = [0]
+
+    def two(x: st.Tensor) -> tuple[st.Tensor, st.Tensor]:
+        n[0] += 1
+        return x.sin().exp(), x.cos().exp()
+
+    x = source()
+    a, b = checkpoint(two, x, use_reentrant=False)
+    with GraphExecGroup():
+        a.sum().backward()
+        b.sum().backward()
+        with pytest.raises(RuntimeError, match="cannot be nested"), GraphExecGroup():
+            pass
+    assert n == [2]
+    plain = source()
+    (plain.sin().exp() + plain.cos().exp()).sum().backward()
+    assert x.grad.allclose(plain.grad)
+
+
+def test_states_of_devices_that_are_not_there():
+    assert get_device_states(source()) == ([], [])
+    set_device_states([], [])
+    with pytest.raises(RuntimeError, match=r"there are no devices \[0\]"):
+        set_device_states([0], [st.get_rng_state()])
+    assert DefaultDeviceType.get_device_type() == "cpu"
 
 
 def test_refused_arguments():

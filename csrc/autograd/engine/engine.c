@@ -3,6 +3,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
+#include "dispatch/profile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -226,8 +227,15 @@ static shmt_status capture(const task* t, const shmt_node* n, shmt_tensor* const
   return SHMT_OK;
 }
 
+/* Tell the profiler, if it runs, that n begins. */
+static SHMT_COLD bool begin_node(shmt__profile_kind kind, const shmt_node* n) {
+  if (!shmt__profile_runs()) return false;
+  shmt__profile_enter_node(kind, n->klass->name, n->sequence_nr);
+  return true;
+}
+
 /* All gradients of a leaf are in. Consumes g. */
-static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
+static shmt_status run_leaf_with(task* t, shmt_node* n, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) grad = g;
   shmt_tensor* leaf = shmt__accumulator_variable(n);
   shmt_autograd_meta* m = leaf->autograd;
@@ -244,6 +252,17 @@ static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
   if (SHMT_UNLIKELY(n->extras != NULL))
     SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, NULL, 0, &shown, 1));
   return SHMT_OK;
+}
+
+static shmt_status run_leaf(task* t, shmt_node* n, shmt_tensor* g) {
+  const bool profiled = SHMT_UNLIKELY(shmt__trace_on) && begin_node(SHMT_PROFILE_ENGINE, n);
+  if (SHMT_UNLIKELY(profiled)) shmt__profile_enter_node(SHMT_PROFILE_NODE, n->klass->name, n->sequence_nr);
+  shmt_status status = run_leaf_with(t, n, g);
+  if (SHMT_UNLIKELY(profiled)) {
+    shmt__profile_leave();
+    shmt__profile_leave();
+  }
+  return status;
 }
 
 /* One edge to a leaf has delivered g (may be NULL; consumed). */
@@ -373,7 +392,9 @@ static shmt_status apply(task* t, shmt_node* n, shmt_tensor** grads, shmt_tensor
     const shmt__needed_nodes* outer_scan = shmt__tls_needed_nodes;
     shmt__tls_current_node = n;
     shmt__tls_needed_nodes = t->needed;
+    const bool profiled = SHMT_UNLIKELY(shmt__trace_on) && begin_node(SHMT_PROFILE_NODE, n);
     shmt_status status = n->klass->apply(n, grads, outs);
+    if (SHMT_UNLIKELY(profiled)) shmt__profile_leave();
     shmt__tls_current_node = outer;
     shmt__tls_needed_nodes = outer_scan;
     if (SHMT_UNLIKELY(status != SHMT_OK)) {
@@ -399,7 +420,9 @@ static shmt_status run_node(task* t, shmt_node* n, shmt_tensor** grads) {
     }
   }
   for (uint32_t i = 0; i < n->n_edges; i++) outs[i] = NULL;
+  const bool profiled = SHMT_UNLIKELY(shmt__trace_on) && begin_node(SHMT_PROFILE_ENGINE, n);
   shmt_status status = apply(t, n, grads, outs);
+  if (SHMT_UNLIKELY(profiled)) shmt__profile_leave();
   /* Done before delivery: a result that is the incoming gradient itself must not look shared. */
   release_all(grads, n->n_inputs);
   for (uint32_t i = 0; i < n->n_edges; i++) {
@@ -461,6 +484,8 @@ uint64_t shmt__engine_run_number(void) {
   if (!in_progress->number) in_progress->number = 1 + atomic_fetch_add_explicit(&last, 1, memory_order_relaxed);
   return in_progress->number;
 }
+
+bool shmt__engine_has_inputs(void) { return in_progress && in_progress->b->inputs; }
 
 shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached) {
   const task* t = in_progress;

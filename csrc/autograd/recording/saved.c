@@ -66,14 +66,25 @@ static shmt_status alias_of(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
 }
 
-static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach) {
-  const shmt__saved_hooks* hooks = shmt__tls_saved_hooks;
+/* Call pack and see that it changes nothing. */
+static shmt_status call_pack(const shmt__saved_hooks* hooks, shmt_tensor* t, void** data) {
+  const uint32_t before = shmt__tensor_version(t);
+  SHMT_TRY(hooks->pack(hooks->ctx, t, data));
+  if (SHMT_LIKELY((t->flags & SHMT_TENSOR_INFERENCE) || shmt__tensor_version(t) == before)) return SHMT_OK;
+  hooks->drop(hooks->ctx, SHMT_TAKE(*data));
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+            "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+            "need to perform in-place operations on the input to a pack hook.");
+}
+
+static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach, const shmt__saved_hooks* hooks) {
   packed* p = calloc(1, sizeof *p);
   if (!p) return out_of_memory();
   p->hooks = hooks;
   SHMT_AUTO(shmt_tensor) plain = NULL;
   shmt_status status = detach ? alias_of(t, &plain) : shmt__gradient_edge(t, &p->edge);
-  if (status == SHMT_OK) status = hooks->pack(hooks->ctx, plain ? plain : t, &p->data);
+  if (status == SHMT_OK) status = call_pack(hooks, plain ? plain : t, &p->data);
   if (status != SHMT_OK) {
     if (p->edge.node) shmt__node_release(p->edge.node);
     free(p);
@@ -118,7 +129,7 @@ shmt_status shmt__saved_init(shmt__saved* s, shmt_tensor* t, bool is_output) {
   s->version = shmt__tensor_version(t);
   s->is_output = is_output;
   if (t->autograd && t->autograd->grad_fn) s->output_nr = t->autograd->output_nr;
-  if (SHMT_UNLIKELY(shmt__tls_saved_hooks != NULL)) return save_packed(s, t, is_output);
+  if (SHMT_UNLIKELY(shmt__tls_saved_hooks != NULL)) return save_packed(s, t, is_output, shmt__tls_saved_hooks);
   if (is_output) return save_output(s, t);
   s->tensor = shmt__tensor_ref(t);
   return SHMT_OK;
@@ -262,4 +273,34 @@ shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tens
     return with_history(t, owner, s->output_nr, out);
   *out = shmt__tensor_ref(t);
   return SHMT_OK;
+}
+
+/* --- hooks on one saved tensor --------------------------------------------------------- */
+
+shmt_status shmt__saved_repack(shmt__saved* s, shmt_node* owner, const shmt__saved_hooks* hooks) {
+  SHMT_REQUIRE(!packed_of(s), SHMT_E_RUNTIME,
+               "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+               "is allowed at a time.");
+  if (!s->tensor && s->released)
+    SHMT_FAIL(SHMT_E_RUNTIME,
+              "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+              "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+              "through the graph a second time or if you need to access saved variables after calling backward.");
+  SHMT_REQUIRE(s->tensor, SHMT_E_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
+  SHMT_AUTO(shmt_tensor) t = NULL;
+  SHMT_TRY(shmt__saved_unpack(s, owner, &t));
+  shmt__saved again = *s;
+  again.tensor = NULL;
+  again.hook_data = NULL;
+  SHMT_TRY(save_packed(&again, t, s->is_output, hooks));
+  shmt__saved_fini(s);
+  *s = again;
+  return SHMT_OK;
+}
+
+void* shmt__saved_packed_data(const shmt__saved* s, const shmt__saved_hooks** hooks) {
+  const packed* p = packed_of(s);
+  if (!p) return NULL;
+  *hooks = p->hooks;
+  return p->data;
 }

@@ -4,8 +4,10 @@
 
 #include "autograd/node.h"
 
+typedef struct shmt__saved_hooks shmt__saved_hooks;
+
 /* One pair of functions. It is on the stack of its thread while active, and what it packed refers to it. */
-typedef struct shmt__saved_hooks {
+struct shmt__saved_hooks {
   shmt_status (*pack)(void* ctx, shmt_tensor* t,
                       void** data); /* borrows t; data is owned by the node */
   shmt_status (*unpack)(void* ctx, void* data, shmt_tensor** out); /* new reference */
@@ -13,7 +15,7 @@ typedef struct shmt__saved_hooks {
   void (*retain)(void* ctx);
   void (*release)(void* ctx);
   void* ctx;
-} shmt__saved_hooks;
+};
 
 /* The pair that tensors are packed with on this thread; NULL: kept as they are. */
 extern _Thread_local const shmt__saved_hooks* shmt__tls_saved_hooks

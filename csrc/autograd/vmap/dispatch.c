@@ -202,8 +202,8 @@ static shmt_status run_rule(shmt__batch_call* c, bool is_batched) {
 }
 
 /* Is it made of other operators, which have their own rules? */
-static bool is_composite(const shmt_operator* op) {
-  return op->is_composite || shmt__operator_has_kernel(op, SHMT_ALIAS_CompositeImplicitAutograd);
+static bool is_decomposed(const shmt_operator* op) {
+  return op->is_decomposed || shmt__operator_has_kernel(op, SHMT_ALIAS_CompositeImplicitAutograd);
 }
 
 /* Is a composite, which has no Autograd kernel, to be recorded at its level? Then it is made of its parts, also when it has
@@ -220,7 +220,7 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
   (void)ctx;
   int level;
   bool wants_grad, is_batched;
-  if (is_composite(op) && (!op->batch || is_recorded(op, args))) {
+  if (is_decomposed(op) && (!op->batch || is_recorded(op, args))) {
     const shmt_keyset backend = ks & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta);
     return shmt__operator_call(op, true, backend, args, results);
   }
@@ -259,7 +259,7 @@ static shmt_status call_outside_levels(const shmt_operator* op, shmt_keyset belo
   const int level = shmt__level_of_vmap();
   if (level == 0) return shmt__operator_call(op, true, below, args, results);
   const bool adopts = shmt__level_grad_above_vmap();
-  if (op->is_random && !is_composite(op)) {
+  if (op->is_random && !is_decomposed(op)) {
     shmt__batch_call c = {
         .op = op,
         .args = args,
@@ -276,7 +276,7 @@ static shmt_status call_outside_levels(const shmt_operator* op, shmt_keyset belo
     return status;
   }
   SHMT_TRY(shmt__operator_call(op, true, below, args, results));
-  return adopts && !is_composite(op) ? adopt_results(op, args, results) : SHMT_OK;
+  return adopts && !is_decomposed(op) ? adopt_results(op, args, results) : SHMT_OK;
 }
 
 static shmt_status front_kernel(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,

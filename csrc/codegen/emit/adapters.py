@@ -104,8 +104,10 @@ def _invoke(name: str, schema: Schema) -> str:
     )
 
 
-def _box(name: str, schema: Schema) -> str:
-    body = ""
+def _boxed_arguments(schema: Schema) -> str:
+    """Statements that make the array ``args`` of a0, a1, ..."""
+    n_args = max(len(schema.arguments), 1)
+    body = f"  shmt_value args[{n_args}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
     for i, argument in enumerate(schema.arguments):
         kind = c_type(argument.type)
         value = f"{{.v.{kind.member} = {kind.box % f'a{i}'}, .tag = SHMT_VALUE_{kind.tag}}}"
@@ -113,7 +115,12 @@ def _box(name: str, schema: Schema) -> str:
             body += f"  if (!({kind.is_none % f'a{i}'})) args[{i}] = (shmt_value){value};\n"
         else:
             body += f"  args[{i}] = (shmt_value){value};\n"
-    n_args, n_returns = max(len(schema.arguments), 1), max(len(schema.returns), 1)
+    return body
+
+
+def _box(name: str, schema: Schema) -> str:
+    body = _boxed_arguments(schema)
+    n_returns = max(len(schema.returns), 1)
     after = ""
     for i, result in enumerate(schema.returns):
         kind = c_type(result.type)
@@ -131,9 +138,8 @@ def _box(name: str, schema: Schema) -> str:
             after += f"  *r{i} = {value};\n"
     return (
         f"{_box_head(name, schema)} {{\n"
-        f"  shmt_value args[{n_args}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
-        f"  shmt_value results[{n_returns}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
         f"{body}"
+        f"  shmt_value results[{n_returns}] = {{{{{{0}}, SHMT_VALUE_NONE}}}};\n"
         "  shmt_status status = k->boxed(k->ctx, op, ks, args, results);\n"
         "  if (SHMT_UNLIKELY(status != SHMT_OK)) {\n"
         f"    shmt__results_drop(results, {len(schema.returns)});\n"
@@ -192,9 +198,10 @@ def _unbox(name: str, schema: Schema) -> str:
 def _traced(name: str, schema: Schema) -> str:
     return (
         f"{_traced_head(name, schema)} {{\n"
-        "  shmt__trace_enter(op, ks, redispatch);\n"
+        f"{_boxed_arguments(schema)}"
+        "  const int done = shmt__trace_enter(op, ks, redispatch, args);\n"
         f"  shmt_status status = shmt__invoke_{name}({', '.join(['op', 'ks', *_names(schema)])});\n"
-        "  shmt__trace_leave();\n"
+        "  shmt__trace_leave(done);\n"
         "  return status;\n}\n"
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from codegen.expressions.blocks import parse_block, run_block
 from codegen.expressions.lowering import Lowering, shape_of
-from codegen.expressions.nodes import Node, is_grad
+from codegen.expressions.nodes import Node, Saved, is_grad
 from codegen.expressions.values import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
 from codegen.spec.c_types import c_name, c_string, c_type
 from codegen.spec.model import Derivative, Model
@@ -211,6 +211,49 @@ def node_struct(node: Node) -> str:
     return text + f"}} node_{node.ident};\n"
 
 
+_FIELD_KINDS = {
+    "int": "INT",
+    "float": "FLOAT",
+    "bool": "BOOL",
+    "str": "STR",
+    "Scalar": "SCALAR",
+    "ScalarType": "DTYPE",
+    "Layout": "LAYOUT",
+    "Device": "DEVICE",
+    "MemoryFormat": "MEMORY_FORMAT",
+}
+
+
+def _field_kind(saved: Saved) -> str:
+    """``SHMT_SAVED_<kind>`` of what a node keeps."""
+    if saved.kind in ("tensor", "result"):
+        return "TENSOR"
+    if saved.kind == "list":
+        return "TENSORS"
+    if saved.kind.endswith("shape"):
+        return "SHAPE"
+    kind = _FIELD_KINDS[saved.type.base]
+    if saved.type.is_list:
+        return f"{kind}S"
+    optional = saved.type.optional and kind in ("INT", "FLOAT", "BOOL")
+    return f"OPT_{kind}" if optional else kind
+
+
+def node_fields(node: Node) -> str:
+    """The table of what Python is shown as ``_saved_<name>``; results by their names."""
+    if not node.saved:
+        return ""
+    rows = ""
+    for saved in node.saved.values():
+        name = saved.name
+        if saved.kind.startswith("result"):
+            returned = node.entry.schema.returns[saved.result].name
+            name = returned or name
+        place = f"offsetof(node_{node.ident}, {saved.field})"
+        rows += f"  {{{c_string(name)}, SHMT_SAVED_{_field_kind(saved)}, {place}}},\n"
+    return f"static const shmt__saved_field fields_{node.ident}[] = {{\n{rows}}};\n\n"
+
+
 def node_release(node: Node) -> str:
     drop = fini = ""
     for saved in node.saved.values():
@@ -232,6 +275,9 @@ def node_release(node: Node) -> str:
         text += f"static void destroy_{node.ident}(shmt_node* base) {{\n{cast}"
         text += f"  release_{node.ident}(base);\n{fini}}}\n\n"
     destroy = f"  .destroy = destroy_{node.ident},\n" if fini else ""
+    if node.saved:
+        destroy += f"  .fields = fields_{node.ident},\n  .n_fields = {len(node.saved)},\n"
+    text += node_fields(node)
     text += (
         f"static const shmt__node_class class_{node.ident} = {{\n"
         f"  .name = {c_string(node.name)},\n  .size = sizeof(node_{node.ident}),\n"

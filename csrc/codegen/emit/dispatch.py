@@ -438,6 +438,8 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
     for key in forward:
         text += f"    [SHMT_KEY_{key}] = &shmt__forward_fallback,\n"
     text += "  },\n"
+    if op.is_composite:
+        text += "  .is_composite = true,\n"
     if op.passes_conj_neg:
         text += "  .passes_conj_neg = true,\n"
     if forward:
@@ -454,7 +456,7 @@ def _batching(op: Operator) -> str:
     if op.entry.batch_expression is not None:
         text += f"  .decomposition = (shmt__unboxed)decomposed_{op.ident},\n"
     elif op.is_made_of_others and (op.is_composite or not op.entry.batch_rule):
-        text += "  .is_composite = true,\n"
+        text += "  .is_decomposed = true,\n"
     return f"{text}  .is_random = true,\n" if "random" in op.entry.tags else text
 
 

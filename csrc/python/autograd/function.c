@@ -11,6 +11,7 @@
 
 #include "autograd/meta.h"
 #include "python/autograd/graph.h"
+#include "python/autograd/saved_fields.h"
 #include "python/tensor/tensor_type.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static int give_results(const shmt__py_function_node* n, PyObject* results, shmt
     if (!n->is_tensor[i]) {
       if (o == Py_None) continue;
       PyErr_Format(PyExc_RuntimeError,
-                   "function %s returned a gradient different from None at position %zd, but the "
+                   "function %s returned a gradient different than None at position %zd, but the "
                    "corresponding forward "
                    "input was not a Variable",
                    name, i + 1);
@@ -82,11 +83,34 @@ static PyObject* gradient_args(shmt__py_function_node* n, shmt_tensor* const* gr
   return args;
 }
 
+/* (ctx, [grads]) instead of (ctx, *grads), so that backward can let go of each. Consumes args. */
+static PyObject* boxed(PyObject* args) {
+  PyObject* list = PyTuple_GetSlice(args, 1, PyTuple_GET_SIZE(args));
+  if (list) Py_SETREF(list, PySequence_List(list));
+  PyObject* two = list ? PyTuple_Pack(2, PyTuple_GET_ITEM(args, 0), list) : NULL;
+  Py_XDECREF(list);
+  Py_DECREF(args);
+  return two;
+}
+
+/* The value of a flag of the Function that the context belongs to; -1 with an exception. */
+static int function_flag(PyObject* self, const char* name) {
+  PyObject* cls = PyObject_GetAttrString((PyObject*)Py_TYPE(self), "_forward_cls");
+  PyObject* flag = cls ? PyObject_GetAttrString(cls, name) : NULL;
+  const int r = flag ? PyObject_IsTrue(flag) : -1;
+  Py_XDECREF(flag);
+  Py_XDECREF(cls);
+  return r;
+}
+
 static int apply_with_lock(shmt__py_function_node* n, shmt_tensor* const* grads,
                            shmt_tensor** out) {
   PyObject* cls = PyObject_GetAttrString((PyObject*)Py_TYPE(n->ctx), "_forward_cls");
   PyObject* fn = cls ? PyObject_GetAttrString(cls, "_user_backward") : NULL;
   PyObject* args = fn ? gradient_args(n, grads) : NULL;
+  const int boxes = args ? function_flag(n->ctx, "boxed_grads_call") : 0;
+  if (boxes < 0) Py_CLEAR(args);
+  if (boxes > 0) args = boxed(args);
   PyObject* result = args ? PyObject_CallObject(fn, args) : NULL;
   Py_XDECREF(args);
   Py_XDECREF(fn);
@@ -147,6 +171,7 @@ static const shmt__node_class* class_named(const char* name) {
                                 .apply = function_apply,
                                 .release_saved = function_release_saved,
                                 .destroy = function_destroy,
+                                .is_python = true,
                                 .takes_undefined = true};
   k->next = kept_classes;
   kept_classes = k;
@@ -163,10 +188,6 @@ const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls) {
     k = NULL;
   Py_XDECREF(capsule);
   return k;
-}
-
-PyObject* shmt__py_function_context(const shmt_node* n) {
-  return n->klass->apply == function_apply ? ((const shmt__py_function_node*)n)->ctx : NULL;
 }
 
 /* --- the context -------------------------------------------------------------------------- */
@@ -216,7 +237,7 @@ static void context_dealloc(PyObject* self) {
     Py_RETURN_NONE;                                                \
   }
 KEEP_TUPLE(save_for_backward, to_save)
-KEEP_TUPLE(save_for_forward, for_forward)
+KEEP_TUPLE(keep_for_forward, for_forward)
 KEEP_TUPLE(keep_dirty, dirty)
 KEEP_TUPLE(keep_non_differentiable, non_differentiable)
 
@@ -229,6 +250,28 @@ static bool all_tensors(const char* name, PyObject* args) {
     return false;
   }
   return true;
+}
+
+static PyObject* save_for_forward(PyObject* self, PyObject* args) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
+    PyObject* o = PyTuple_GET_ITEM(args, i);
+    if (o == Py_None || shmt__py_is_tensor(o)) continue;
+    PyErr_SetString(PyExc_AssertionError,
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
+                    "ctx.");
+    return NULL;
+  }
+  return keep_for_forward(self, args);
+}
+
+static PyObject* mark_shared_storage(PyObject* self, PyObject* args) {
+  (void)self, (void)args;
+  if (PyErr_WarnEx(PyExc_FutureWarning,
+                   "`mark_shared_storage` is deprecated. Tensors with shared storages are automatically tracked. Note "
+                   "that calls to `set_()` are not tracked",
+                   1) < 0)
+    return NULL;
+  Py_RETURN_NONE;
 }
 
 static PyObject* mark_dirty(PyObject* self, PyObject* args) {
@@ -246,14 +289,32 @@ static PyObject* set_materialize_grads(PyObject* self, PyObject* on) {
   Py_RETURN_NONE;
 }
 
+/* saved_tensors of Functions that let go of them at the first look. */
+static PyObject* take_saved_tensors(shmt__py_context* c, PyObject* all) {
+  const int clears = all ? function_flag((PyObject*)c, "clear_saved_tensors_on_access") : 0;
+  shmt__py_function_node* n = (shmt__py_function_node*)c->node;
+  if (clears < 0) Py_CLEAR(all);
+  if (clears <= 0) return all;
+  c->cleared = true;
+  for (uint32_t i = 0; i < n->n_saved; i++) shmt__saved_fini(&n->saved[i]);
+  return all;
+}
+
 static PyObject* get_saved_tensors(PyObject* self, void* closure) {
   (void)closure;
-  const shmt__py_context* c = (shmt__py_context*)self;
+  shmt__py_context* c = (shmt__py_context*)self;
   const shmt__py_function_node* n = (shmt__py_function_node*)c->node;
   if (c->for_forward) return Py_NewRef(c->for_forward);
   if (!n) {
     if (c->had_node) return shmt__py_raise(shmt__saved_freed());
     return c->to_save ? Py_NewRef(c->to_save) : PyTuple_New(0);
+  }
+  if (c->cleared) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set on the "
+                    "autograd.Function. Either access saved_tensors only once, or set "
+                    "clear_saved_tensors_on_access=False.");
+    return NULL;
   }
   PyObject* all = PyTuple_New(n->n_saved);
   for (uint32_t i = 0; all && i < n->n_saved; i++) {
@@ -265,7 +326,7 @@ static PyObject* get_saved_tensors(PyObject* self, void* closure) {
     else
       Py_CLEAR(all);
   }
-  return all;
+  return take_saved_tensors(c, all);
 }
 
 static PyObject* get_needs_input_grad(PyObject* self, void* closure) {
@@ -285,11 +346,49 @@ static PyObject* get_field(PyObject* self, void* closure) {
   return Py_NewRef(o ? o : Py_None);
 }
 
+static PyObject* get_raw_saved_tensors(PyObject* self, void* closure) {
+  (void)closure;
+  const shmt__py_context* c = (shmt__py_context*)self;
+  shmt__py_function_node* n = (shmt__py_function_node*)c->node;
+  if (!n) return c->had_node ? shmt__py_raise(shmt__saved_freed()) : PyTuple_New(0);
+  PyObject* all = PyTuple_New(n->n_saved);
+  for (uint32_t i = 0; all && i < n->n_saved; i++) {
+    PyObject* o = shmt__py_saved_tensor(c->node, &n->saved[i]);
+    if (o)
+      PyTuple_SET_ITEM(all, i, o);
+    else
+      Py_CLEAR(all);
+  }
+  return all;
+}
+
+/* What a context does not have itself is looked up in its node: name(), next_functions, hooks, metadata. */
+static PyObject* context_getattro(PyObject* self, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(self, name);
+  shmt_node* n = ((shmt__py_context*)self)->node;
+  if (found || !n || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject* node = shmt__py_from_node(n);
+  found = node ? PyObject_GenericGetAttr(node, name) : NULL; /* not its own lookup, which would come back here */
+  Py_XDECREF(node);
+  if (found) {
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  } else {
+    PyErr_Restore(type, value, trace);
+  }
+  return found;
+}
+
 static PyMethodDef context_methods[] = {
     {"save_for_backward", save_for_backward, METH_VARARGS,
      "save_for_backward(*tensors)\n--\n\nKeep tensors for backward, as ctx.saved_tensors."},
     {"save_for_forward", save_for_forward, METH_VARARGS,
      "save_for_forward(*tensors)\n--\n\nKeep tensors for jvp, as ctx.saved_tensors."},
+    {"mark_shared_storage", mark_shared_storage, METH_VARARGS,
+     "mark_shared_storage(*pairs)\n--\n\nWithout effect; warns."},
     {"mark_dirty", mark_dirty, METH_VARARGS,
      "mark_dirty(*tensors)\n--\n\nThese inputs were changed in place."},
     {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS,
@@ -302,9 +401,11 @@ static PyMethodDef context_methods[] = {
 
 static PyGetSetDef context_getset[] = {
     {"saved_tensors", get_saved_tensors, NULL, "What save_for_backward kept.", NULL},
+    {"_raw_saved_tensors", get_raw_saved_tensors, NULL, "The same, with hooks that can be set.", NULL},
     {"saved_variables", get_saved_tensors, NULL, "The old name of saved_tensors.", NULL},
     {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
      "One bool per argument of forward.", NULL},
+    {"saved_for_forward", get_field, NULL, "What save_for_forward kept.", (void*)offsetof(shmt__py_context, for_forward)},
     {"to_save", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, to_save)},
     {"dirty_tensors", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, dirty)},
     {"non_differentiable", get_field, NULL, NULL,
@@ -327,6 +428,7 @@ static PyType_Slot context_slots[] = {
     {Py_tp_clear, context_clear},
     {Py_tp_methods, context_methods},
     {Py_tp_getset, context_getset},
+    {Py_tp_getattro, context_getattro},
     {Py_tp_members, context_members},
     {Py_tp_doc, (void*)"What forward and backward of a Function get as ctx."},
     {0, NULL},

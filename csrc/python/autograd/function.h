@@ -19,6 +19,7 @@ typedef struct shmt__py_context {
   shmt_node* node; /* borrowed; NULL before it is made and once it ended */
   char materialize;
   bool had_node;
+  bool cleared; /* clear_saved_tensors_on_access: they were asked for */
 } shmt__py_context;
 
 typedef struct shmt__py_function_node {
@@ -29,6 +30,11 @@ typedef struct shmt__py_function_node {
   shmt__saved* saved; /* malloc'ed */
   uint32_t n_saved;
 } shmt__py_function_node;
+
+/* The ctx of a node of a Python Function (borrowed); NULL for other nodes. */
+static inline PyObject* shmt__py_function_context(const shmt_node* n) {
+  return n->klass->is_python ? ((const shmt__py_function_node*)n)->ctx : NULL;
+}
 
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);

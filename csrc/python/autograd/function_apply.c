@@ -13,6 +13,7 @@
 typedef struct application {
   PyObject* cls;
   PyObject* inputs; /* tuple */
+  PyObject* kwargs; /* dict for forward(ctx, ...), or NULL */
   shmt__py_context* ctx;
   bool executable;  /* recording is on and some input requires grad */
   shmt_edge* edges; /* per tensor argument; taken before forward may change them */
@@ -77,7 +78,7 @@ static PyObject* call_forward(application* a) {
   } else if (forward && setup) {
     PyObject* first = PyTuple_Pack(1, a->ctx);
     PyObject* all = first ? PySequence_Concat(first, a->inputs) : NULL;
-    if (all) outputs = PyObject_CallObject(forward, all);
+    if (all) outputs = PyObject_Call(forward, all, a->kwargs);
     Py_XDECREF(all);
     Py_XDECREF(first);
   }
@@ -119,12 +120,20 @@ static PyObject* first_tensor(const application* a) {
   return NULL;
 }
 
+static int warn_dirty_not_input(void) {
+  return PyErr_WarnEx(PyExc_UserWarning,
+                      "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been "
+                      "mutated should be passed to ctx.mark_dirty().",
+                      1);
+}
+
 /* Give output i its history. *o may be replaced. */
 static int finish_output(application* a, shmt_node* node, PyObject** o, uint32_t i, uint32_t n) {
   if (!shmt__py_is_tensor(*o)) return 0;
   shmt_tensor* t = shmt__py_tensor(*o);
   const bool dirty = contains(a->ctx->dirty, *o), is_input = contains(a->inputs, *o);
   shmt_status status = SHMT_OK;
+  if (dirty && !is_input && warn_dirty_not_input() < 0) return -1;
   if (dirty) shmt__tensor_bump_version(t);
   if (!node || contains(a->ctx->non_differentiable, *o) || !shmt__dtype_differentiable(t->dtype)) {
     if (node && !is_input && !dirty && !(t->flags & SHMT_TENSOR_VIEW))
@@ -240,7 +249,7 @@ static PyObject* finish(application* a, PyObject* outputs) {
   Py_CLEAR(a->ctx->dirty);
   Py_CLEAR(a->ctx->non_differentiable);
   Py_CLEAR(a->ctx->to_save);
-  Py_CLEAR(a->ctx->for_forward);
+  Py_CLEAR(a->ctx->for_forward); /* jvp runs inside apply */
   shmt__node_release(node); /* the outputs own it */
   Py_DECREF(outputs);
   if (r < 0) {
@@ -274,14 +283,14 @@ static SHMT_COLD PyObject* apply_under_vmap(PyObject* cls, PyObject* args) {
 /* _function_apply(cls, args) */
 static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  if (n != 2 || !PyTuple_Check(args[1])) {
+  if (n < 2 || n > 3 || !PyTuple_Check(args[1]) || (n == 3 && !PyDict_Check(args[2]))) {
     PyErr_SetString(PyExc_TypeError,
-                    "_function_apply expected a Function class and a tuple of arguments");
+                    "_function_apply expected a Function class, a tuple of arguments and a dict");
     return NULL;
   }
   if (SHMT_UNLIKELY(is_batched_call(args[1])) && !PyObject_HasAttrString(args[0], "_is_batched"))
     return apply_under_vmap(args[0], args[1]);
-  application a = {.cls = args[0], .inputs = args[1]};
+  application a = {.cls = args[0], .inputs = args[1], .kwargs = n == 3 ? args[2] : NULL};
   PyObject* result = NULL;
   PyObject* backward_cls = PyObject_GetAttrString(a.cls, "_backward_cls");
   PyObject* ctx = backward_cls ? PyObject_CallNoArgs(backward_cls) : NULL;
@@ -305,6 +314,6 @@ static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssiz
 
 PyMethodDef shmt__py_function_functions[] = {
     {"_function_apply", (PyCFunction)(void (*)(void))function_apply, METH_FASTCALL,
-     "Run a Function's forward and record it: cls, args."},
+     "Run a Function's forward and record it: cls, args, keyword arguments of forward(ctx, ...)."},
     {NULL, NULL, 0, NULL},
 };

@@ -4,6 +4,7 @@
 
 #include "autograd/engine/engine.h"
 #include "autograd/recording/saved_hooks.h"
+#include "python/autograd/saved_fields.h"
 #include "base/promote.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/tensor/tensor_type.h"
@@ -146,7 +147,7 @@ static int replace_all(PyObject* fn, PyObject* result, shmt_tensor** values, uin
   if (result == Py_None) return 0;
   if (!PyTuple_Check(result)) {
     if (n == 1) return replace_value(fn, result, values);
-    PyErr_Format(PyExc_TypeError, "expected a tuple of gradients or None, but hook returned '%s'",
+    PyErr_Format(PyExc_TypeError, "expected tuple, but hook returned '%s'",
                  Py_TYPE(result)->tp_name);
     return -1;
   }
@@ -266,6 +267,22 @@ static shmt__hook* const* hooks_of(const shmt_tensor* t, uint32_t* nr) {
 
 static bool is_python_hook(const shmt__hook* h, uint32_t nr) {
   return h->kind == SHMT_HOOK_TENSOR && h->call == call_hook && h->input_nr == nr;
+}
+
+PyObject* shmt__py_post_accumulate_hooks(const shmt_tensor* t) {
+  const shmt_autograd_meta* m = t->autograd;
+  bool any = false;
+  PyObject* all = PyDict_New();
+  for (const shmt__hook* h = m && !m->grad_fn ? m->hooks : NULL; all && h; h = h->next) {
+    if (h->kind != SHMT_HOOK_POST_ACCUMULATE || h->call != call_hook) continue;
+    any = true;
+    if (h->removed || !h->ctx) continue;
+    PyObject* id = PyLong_FromUnsignedLongLong(h->id);
+    if (!id || PyDict_SetItem(all, id, h->ctx) < 0) Py_CLEAR(all);
+    Py_XDECREF(id);
+  }
+  if (all && !any) Py_SETREF(all, Py_NewRef(Py_None));
+  return all;
 }
 
 PyObject* shmt__py_tensor_hooks(const shmt_tensor* t) {
@@ -396,6 +413,36 @@ static void saved_release(void* ctx) {
   free(s);
 }
 
+static py_saved_hooks* saved_hooks_create(PyObject* pack_hook, PyObject* unpack_hook) {
+  py_saved_hooks* s = calloc(1, sizeof *s);
+  if (!s) {
+    PyErr_NoMemory();
+    return NULL;
+  }
+  s->hooks = (shmt__saved_hooks){pack, unpack, drop_packed, saved_retain, saved_release, s};
+  atomic_init(&s->refs, 1);
+  s->pack = Py_NewRef(pack_hook);
+  s->unpack = Py_NewRef(unpack_hook);
+  return s;
+}
+
+int shmt__py_saved_repack(shmt__saved* s, shmt_node* n, PyObject* pack_hook, PyObject* unpack_hook) {
+  py_saved_hooks* hooks = saved_hooks_create(pack_hook, unpack_hook);
+  if (!hooks) return -1;
+  shmt_status status = shmt__saved_repack(s, n, &hooks->hooks);
+  saved_release(hooks);
+  if (status == SHMT_OK) return 0;
+  shmt__py_raise(status);
+  return -1;
+}
+
+PyObject* shmt__py_saved_packed(const shmt__saved* s, PyObject** unpack_hook) {
+  const shmt__saved_hooks* hooks = NULL;
+  void* data = shmt__saved_packed_data(s, &hooks);
+  *unpack_hook = data && hooks->pack == pack ? ((const py_saved_hooks*)hooks->ctx)->unpack : NULL;
+  return *unpack_hook ? data : NULL;
+}
+
 static PyObject* push_saved_hooks(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
   if (n != 2 || check_callable(args[0]) < 0 || check_callable(args[1]) < 0) {
@@ -403,12 +450,8 @@ static PyObject* push_saved_hooks(PyObject* module, PyObject* const* args, Py_ss
       PyErr_SetString(PyExc_TypeError, "expected a pack hook and an unpack hook");
     return NULL;
   }
-  py_saved_hooks* s = calloc(1, sizeof *s);
-  if (!s) return PyErr_NoMemory();
-  s->hooks = (shmt__saved_hooks){pack, unpack, drop_packed, saved_retain, saved_release, s};
-  atomic_init(&s->refs, 1);
-  s->pack = Py_NewRef(args[0]);
-  s->unpack = Py_NewRef(args[1]);
+  py_saved_hooks* s = saved_hooks_create(args[0], args[1]);
+  if (!s) return NULL;
   s->outer = saved_stack;
   saved_stack = s;
   shmt__tls_saved_hooks = &s->hooks;
@@ -490,6 +533,11 @@ static PyObject* run_number(PyObject* module, PyObject* unused) {
   return PyLong_FromUnsignedLongLong(shmt__engine_run_number());
 }
 
+static PyObject* run_has_inputs(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyBool_FromLong(shmt__engine_has_inputs());
+}
+
 static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   PyObject* list = NULL;
   (void)module;
@@ -513,6 +561,7 @@ static PyObject* nodes_reached(PyObject* module, PyObject* const* args, Py_ssize
 PyMethodDef shmt__py_hook_functions[] = {
     {"_backward_number", run_number, METH_NOARGS,
      "What this thread's run of the engine has and no other; 0 outside of one."},
+    {"_backward_has_inputs", run_has_inputs, METH_NOARGS, "Whether this thread's run of the engine ends at given inputs."},
     {"_backward_reaches", (PyCFunction)(void (*)(void))nodes_reached, METH_FASTCALL,
      "For each address of a node, whether this thread's run of the engine comes by it."},
     {"_push_saved_tensors_hooks", (PyCFunction)(void (*)(void))push_saved_hooks, METH_FASTCALL,

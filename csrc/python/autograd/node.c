@@ -2,7 +2,10 @@
 #include "python/autograd/graph.h"
 
 #include "autograd/meta.h"
+#include "python/autograd/function.h"
+#include "python/autograd/saved_fields.h"
 #include "python/tensor/tensor_type.h"
+#include "python/values/types.h"
 
 #include <structmember.h>
 
@@ -35,7 +38,7 @@ static PyObject* class_for(const shmt__node_class* k) {
     cls = PyObject_CallFunction((PyObject*)&PyType_Type, "s(O){s:(),s:s}", k->name,
                                 shmt__py_node_type, "__slots__", "__module__",
                                 "shmtensor.autograd.graph");
-  if (cls && PyDict_SetItem(classes, key, cls) < 0) Py_CLEAR(cls);
+  if (cls && (shmt__py_add_saved_fields(cls, k) < 0 || PyDict_SetItem(classes, key, cls) < 0)) Py_CLEAR(cls);
   Py_DECREF(key);
   return cls;
 }
@@ -81,6 +84,28 @@ static PyObject* node_register_prehook(PyObject* self, PyObject* fn) {
   return shmt__py_add_node_hook(node_of(self), SHMT_HOOK_PRE, fn);
 }
 
+/* Hooks of a tensor are kept by its node, so that there is nothing to do for the tensor's own. */
+static PyObject* node_register_hook_dict(PyObject* self, PyObject* o) {
+  shmt_node* n = node_of(self);
+  if (!shmt__py_is_tensor(o)) {
+    PyErr_SetString(PyExc_TypeError, "_register_hook_dict expected a variable");
+    return NULL;
+  }
+  shmt_tensor* t = shmt__py_tensor(o);
+  if (t->autograd && t->autograd->grad_fn == n) Py_RETURN_NONE;
+  PyObject* hooks = shmt__py_tensor_hooks(t);
+  PyObject* functions = hooks && hooks != Py_None ? PyDict_Values(hooks) : hooks ? PyList_New(0) : NULL;
+  int r = functions ? 0 : -1;
+  for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(functions); i++) {
+    PyObject* handle = shmt__py_add_node_hook(n, SHMT_HOOK_TENSOR, PyList_GET_ITEM(functions, i));
+    r = handle ? 0 : -1;
+    Py_XDECREF(handle);
+  }
+  Py_XDECREF(functions);
+  Py_XDECREF(hooks);
+  return r == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject* node_next_functions(PyObject* self, void* closure) {
   (void)closure;
   const shmt_node* n = node_of(self);
@@ -114,6 +139,72 @@ static PyObject* node_metadata(PyObject* self, void* closure) {
     x->metadata_free = free_metadata;
   }
   return Py_XNewRef((PyObject*)x->metadata);
+}
+
+/* --- what is known of the forward outputs ------------------------------------------------ */
+
+static PyTypeObject* input_metadata_type;
+static PyStructSequence_Field input_metadata_fields[] = {
+    {"dtype", "of the forward output; None where it takes no gradient"},
+    {"device", "of the forward output"},
+    {"shape", "of the forward output"},
+    {"is_nested_tensor", "always false"},
+    {"is_cpp_nested_tensor", "always false"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc input_metadata_desc = {
+    "shmtensor._C._InputMetadata", "What a node knows of one of its inputs.", input_metadata_fields, 5};
+
+static PyObject* sizes_of(const int64_t* sizes, int64_t n) {
+  PyObject* list = PyTuple_New(n);
+  for (int64_t i = 0; list && i < n; i++) {
+    PyObject* o = PyLong_FromLongLong(sizes[i]);
+    if (o)
+      PyTuple_SET_ITEM(list, i, o);
+    else
+      Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject* input_metadata(shmt_node* n, uint32_t i) {
+  PyObject* o = PyStructSequence_New(input_metadata_type);
+  if (!o) return NULL;
+  PyObject *dtype, *device, *shape;
+  if (n->klass->is_accumulate) {
+    const shmt_tensor* v = shmt__accumulator_variable(n);
+    dtype = shmt__py_from_dtype(v->dtype);
+    device = shmt__py_from_device(v->device);
+    shape = sizes_of(shmt__tensor_sizes(v).data, v->n_dims);
+  } else {
+    const shmt__input_meta* m = shmt__node_input_meta(n, i);
+    const bool known = m->dtype != SHMT_DTYPE_NONE;
+    dtype = known ? shmt__py_from_dtype(m->dtype) : Py_NewRef(Py_None);
+    device = known ? shmt__py_from_device(m->device) : Py_NewRef(Py_None);
+    shape = known ? sizes_of(shmt__input_meta_sizes(m), m->n_dims) : PyTuple_New(0);
+  }
+  PyStructSequence_SET_ITEM(o, 0, dtype);
+  PyStructSequence_SET_ITEM(o, 1, device);
+  PyStructSequence_SET_ITEM(o, 2, shape);
+  PyStructSequence_SET_ITEM(o, 3, Py_NewRef(Py_False));
+  PyStructSequence_SET_ITEM(o, 4, Py_NewRef(Py_False));
+  if (dtype && device && shape) return o;
+  Py_DECREF(o);
+  return NULL;
+}
+
+static PyObject* node_input_metadata(PyObject* self, void* closure) {
+  (void)closure;
+  shmt_node* n = node_of(self);
+  PyObject* all = PyTuple_New(n->n_inputs);
+  for (uint32_t i = 0; all && i < n->n_inputs; i++) {
+    PyObject* one = input_metadata(n, i);
+    if (one)
+      PyTuple_SET_ITEM(all, i, one);
+    else
+      Py_CLEAR(all);
+  }
+  return all;
 }
 
 static PyObject* node_requires_grad(PyObject* self, void* closure) {
@@ -196,6 +287,9 @@ static PyMethodDef node_methods[] = {
     {"register_prehook", node_register_prehook, METH_O,
      "register_prehook(fn)\n--\n\nCall fn(grad_outputs) before the node runs; a result replaces "
      "grad_outputs."},
+    {"_register_hook_dict", node_register_hook_dict, METH_O,
+     "_register_hook_dict(tensor)\n--\n\nLet the hooks of a tensor run with this node, too, unless it is the tensor's "
+     "own."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -204,6 +298,7 @@ static PyGetSetDef node_getset[] = {
      "Pairs (node, number of its input) that gradients go to.", NULL},
     {"metadata", node_metadata, NULL, "A dict for the user.", NULL},
     {"requires_grad", node_requires_grad, NULL, "Always true.", NULL},
+    {"_input_metadata", node_input_metadata, NULL, "dtype, device and shape of each forward output.", NULL},
     {"variable", node_variable, NULL, "The leaf of an AccumulateGrad node.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -239,12 +334,50 @@ static PyObject* node_address(PyObject* module, PyObject* o) {
   return NULL;
 }
 
+/* A tensor without memory of its own that stands for an edge: its gradient goes where the edge leads. */
+static shmt_status stand_in(shmt_node* n, uint32_t nr, shmt_tensor** out) {
+  SHMT_REQUIRE(nr < n->n_inputs, SHMT_E_RUNTIME, "GradientEdge: %s has %u inputs, there is no input %u", n->klass->name,
+               n->n_inputs, nr);
+  if (n->klass->is_accumulate) {
+    *out = shmt__tensor_ref(shmt__accumulator_variable(n));
+    return SHMT_OK;
+  }
+  const shmt__input_meta* m = shmt__node_input_meta(n, nr);
+  SHMT_REQUIRE(m->dtype != SHMT_DTYPE_NONE, SHMT_E_RUNTIME, "GradientEdge: input %u of %s takes no gradient", nr,
+               n->klass->name);
+  static const int64_t zeros[SHMT_MAX_DIMS];
+  const int64_t one = 1;
+  SHMT_AUTO(shmt_tensor) cell = NULL;
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){&one, 1}, m->dtype, m->device, SHMT_CONTIGUOUS_FORMAT, &cell));
+  SHMT_AUTO(shmt_tensor) t = NULL;
+  SHMT_TRY(shmt__tensor_alias(cell, (shmt_ints){shmt__input_meta_sizes(m), m->n_dims}, (shmt_ints){zeros, m->n_dims}, 0,
+                              &t));
+  SHMT_TRY(shmt__set_history(t, n, nr));
+  *out = SHMT_TAKE(t);
+  return SHMT_OK;
+}
+
+bool shmt__py_is_edge(PyObject* o) {
+  return PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2 && PyObject_TypeCheck(PyTuple_GET_ITEM(o, 0), shmt__py_node_type);
+}
+
+PyObject* shmt__py_edge_stand_in(PyObject* edge) {
+  const unsigned long nr = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(edge, 1));
+  if (PyErr_Occurred()) return NULL;
+  shmt_tensor* t = NULL;
+  shmt_status status = stand_in(node_of(PyTuple_GET_ITEM(edge, 0)), (uint32_t)nr, &t);
+  return status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
+}
+
 static PyMethodDef node_functions[] = {
     {"_node_address", node_address, METH_O, "Where a node lies, for _backward_reaches."},
     {NULL, NULL, 0, NULL},
 };
 
 int shmt__py_node_init(PyObject* module) {
+  if (shmt__py_saved_fields_init(module) < 0) return -1;
+  input_metadata_type = PyStructSequence_NewType(&input_metadata_desc);
+  if (!input_metadata_type) return -1;
   classes = PyDict_New();
   shmt__py_node_type = (PyTypeObject*)PyType_FromSpec(&node_spec);
   if (!classes || !shmt__py_node_type) return -1;

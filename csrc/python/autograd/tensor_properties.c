@@ -51,7 +51,9 @@ static PyObject* get_grad_fn(PyObject* self, void* closure) {
   (void)closure;
   shmt_node* fn = NULL;
   shmt_status status = shmt__tensor_grad_fn(shmt__py_tensor(self), &fn);
-  return status == SHMT_OK ? shmt__py_from_node(fn) : shmt__py_raise(status);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  /* What a hook unpacked for a leaf has the leaf's accumulator, and is a leaf to the program. */
+  return shmt__py_from_node(fn && fn->klass->is_accumulate ? NULL : fn);
 }
 
 static int set__grad_fn(PyObject* self, PyObject* value, void* closure) {
@@ -68,7 +70,10 @@ static int set__grad_fn(PyObject* self, PyObject* value, void* closure) {
 
 static PyObject* get_is_leaf(PyObject* self, void* closure) {
   (void)closure;
-  return PyBool_FromLong(shmt__tensor_is_leaf(shmt__py_tensor(self)));
+  shmt_node* fn = NULL;
+  shmt_status status = shmt__tensor_grad_fn(shmt__py_tensor(self), &fn);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  return PyBool_FromLong(fn == NULL || fn->klass->is_accumulate);
 }
 
 static PyObject* get_requires_grad(PyObject* self, void* closure) {
@@ -134,6 +139,11 @@ static PyObject* get_base(PyObject* self, void* closure) {
   return shmt__py_wrap(shmt__tensor_ref(t->base));
 }
 
+static PyObject* get_post_hooks(PyObject* self, void* closure) {
+  (void)closure;
+  return shmt__py_post_accumulate_hooks(shmt__py_tensor(self));
+}
+
 static PyObject* get_backward_hooks(PyObject* self, void* closure) {
   (void)closure;
   return shmt__py_tensor_hooks(shmt__py_tensor(self));
@@ -159,6 +169,8 @@ static PyGetSetDef tensor_getset[] = {
     {"retains_grad", get_retains_grad, NULL, "True when a non-leaf keeps its .grad.", NULL},
     {"_version", get_version, NULL, "Counts in-place changes; shared by views.", NULL},
     {"_base", get_base, NULL, "The tensor this one is a view of, or None.", NULL},
+    {"_post_accumulate_grad_hooks", get_post_hooks, NULL,
+     "The hooks that run after .grad was updated; None without any.", NULL},
     {"_backward_hooks", get_backward_hooks, set_backward_hooks,
      "The hooks registered on this tensor, or None.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -241,12 +253,32 @@ static shmt_status run_unlocked(const shmt__backward_args* a) {
   Py_END_ALLOW_THREADS return status;
 }
 
-/* A sequence of tensors (or one) as borrowed pointers; keep holds the items. allow_none: None
- * becomes NULL. */
+/* Put stand-ins in the place of the edges in *items, a tuple that others may see: it is replaced. */
+static int replace_edges(PyObject** items) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(*items);
+  Py_ssize_t first = 0;
+  while (first < n && !shmt__py_is_edge(PyTuple_GET_ITEM(*items, first))) first++;
+  if (first == n) return 0;
+  PyObject* all = PyTuple_New(n);
+  for (Py_ssize_t i = 0; all && i < n; i++) {
+    PyObject* o = PyTuple_GET_ITEM(*items, i);
+    PyObject* item = shmt__py_is_edge(o) ? shmt__py_edge_stand_in(o) : Py_NewRef(o);
+    if (item)
+      PyTuple_SET_ITEM(all, i, item);
+    else
+      Py_CLEAR(all);
+  }
+  if (!all) return -1;
+  Py_SETREF(*items, all);
+  return 0;
+}
+
+/* A sequence of tensors and, without allow_none, edges (or one) as borrowed pointers; keep holds the items. allow_none:
+ * None becomes NULL. */
 static int tensors_from(PyObject* o, const char* what, bool allow_none, PyObject** keep,
                         shmt_tensor*** out) {
-  *keep = shmt__py_is_tensor(o) ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
-  if (!*keep) return -1;
+  *keep = shmt__py_is_tensor(o) || shmt__py_is_edge(o) ? PyTuple_Pack(1, o) : PySequence_Tuple(o);
+  if (!*keep || (!allow_none && replace_edges(keep) < 0)) return -1;
   const Py_ssize_t n = PyTuple_GET_SIZE(*keep);
   *out = PyMem_Calloc((size_t)n + 1, sizeof **out);
   if (!*out) {
@@ -257,9 +289,11 @@ static int tensors_from(PyObject* o, const char* what, bool allow_none, PyObject
     PyObject* item = PyTuple_GET_ITEM(*keep, i);
     if (allow_none && item == Py_None) continue;
     if (!shmt__py_is_tensor(item)) {
-      PyErr_Format(PyExc_TypeError,
-                   "%s must be a Tensor or a sequence of Tensors, but item %zd is %s", what, i,
-                   Py_TYPE(item)->tp_name);
+      if (allow_none)
+        PyErr_Format(PyExc_TypeError, "gradients can be either Tensors or None, but got %s", Py_TYPE(item)->tp_name);
+      else
+        PyErr_Format(PyExc_RuntimeError, "all %s have to be Tensors or GradientEdges, but got %s", what,
+                     Py_TYPE(item)->tp_name);
       return -1;
     }
     (*out)[i] = shmt__py_tensor(item);

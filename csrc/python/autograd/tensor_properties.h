@@ -11,6 +11,7 @@ extern PyMethodDef shmt__py_autocast_functions[]; /* autocast.c */
 extern PyMethodDef shmt__py_forward_functions[];  /* forward.c */
 extern PyMethodDef shmt__py_vmap_functions[];     /* vmap.c */
 extern PyMethodDef shmt__py_functorch_functions[]; /* vmap.c: shmtensor._C._functorch */
+extern PyMethodDef shmt__py_profiler_functions[]; /* profiler.c */
 extern PyMethodDef shmt__py_autograd_functions[]; /* of the module */
 
 /* Make the Node, handle and Function types, and give _TensorBase its methods and properties; 0 or -1. */

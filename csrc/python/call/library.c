@@ -373,6 +373,38 @@ static PyObject* call_operator(PyObject* module, PyObject* const* args, Py_ssize
   return f ? shmt__py_call(f, NULL, args + 1, n - 1, kwnames) : PyErr_NoMemory();
 }
 
+/* _map_operator(capsule, count, *columns, **columns) -> the results of count calls. A tuple among the arguments has one
+ * for each call; anything else is the same in all. */
+static PyObject* map_operator(PyObject* module, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  enum { MAX_COLUMNS = 16 };
+  (void)module;
+  const shmt_operator* op = n >= 2 ? operator_of(args[0]) : NULL;
+  const Py_ssize_t count = op ? PyLong_AsSsize_t(args[1]) : -1;
+  const Py_ssize_t n_columns = n - 2 + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  if (!op || count < 0 || n_columns > MAX_COLUMNS) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_map_operator expected an operator, a count and arguments");
+    return NULL;
+  }
+  const shmt__py_function* f = function_for(op);
+  if (!f) return PyErr_NoMemory();
+  for (Py_ssize_t k = 0; k < n_columns; k++)
+    if (PyTuple_CheckExact(args[2 + k]) && PyTuple_GET_SIZE(args[2 + k]) != count)
+      return PyErr_Format(PyExc_ValueError, "_map_operator: argument %zd has %zd items for %zd calls", k,
+                          PyTuple_GET_SIZE(args[2 + k]), count);
+  PyObject* all = PyTuple_New(count);
+  for (Py_ssize_t i = 0; all && i < count; i++) {
+    PyObject* one[MAX_COLUMNS];
+    for (Py_ssize_t k = 0; k < n_columns; k++)
+      one[k] = PyTuple_CheckExact(args[2 + k]) ? PyTuple_GET_ITEM(args[2 + k], i) : args[2 + k];
+    PyObject* result = shmt__py_call(f, NULL, one, n - 2, kwnames);
+    if (result)
+      PyTuple_SET_ITEM(all, i, result);
+    else
+      Py_CLEAR(all);
+  }
+  return all;
+}
+
 /* _operator_has_kernel(capsule, key) */
 static PyObject* operator_has_kernel(PyObject* module, PyObject* args) {
   PyObject* capsule;
@@ -452,6 +484,8 @@ PyMethodDef shmt__py_library_functions[] = {
     {"_operator_names", operator_names, METH_NOARGS, "The full names of all operators."},
     {"_call_operator", (PyCFunction)(void (*)(void))call_operator, METH_FASTCALL | METH_KEYWORDS,
      "Call an operator."},
+    {"_map_operator", (PyCFunction)(void (*)(void))map_operator, METH_FASTCALL | METH_KEYWORDS,
+     "Call an operator several times: operator, count, arguments; tuples have one for each call."},
     {"_operator_has_kernel", operator_has_kernel, METH_VARARGS,
      "Does an operator have its own kernel for a key?"},
     {"_operator_arguments", operator_arguments, METH_O,

@@ -36,5 +36,6 @@ int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out);
 extern PyMethodDef shmt__py_construct_functions[];        /* constructors.c: tensor, as_tensor, from_numpy */
 extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
 extern PyMethodDef shmt__py_numpy_functions[];            /* frombuffer */
+extern PyMethodDef shmt__py_foreach_functions[];          /* foreach.c: _foreach_rows, _foreach_flat */
 
 #endif

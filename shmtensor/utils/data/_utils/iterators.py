@@ -69,6 +69,17 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self) -> Any:
+        if not _C._profiler_runs():
+            return self._next()
+        name = f"enumerate(DataLoader)#{type(self).__name__}.__next__"
+        recorded = _C._profiler_range_begin(name)
+        try:
+            return self._next()
+        finally:
+            if recorded:
+                _C._profiler_range_end()
+
+    def _next(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
         called = self._IterableDataset_len_called

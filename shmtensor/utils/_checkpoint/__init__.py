@@ -1,0 +1,1 @@
+"""The parts of utils.checkpoint: frames without reentrance, selective saving, what debug shows."""
