@@ -297,6 +297,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
   static char nothing[16];
   view->obj = NULL;
   if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
+  if (t->sparse != NULL) return refuse_export("a sparse tensor exports no buffer; use tensor.to_dense()");
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
   if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
