@@ -17,8 +17,8 @@ from shmtensor import _C
 __all__ = ["DispatchKey", "DispatchKeySet", "is_absent", "own_name"]
 
 _OWN = """
-    ADInplaceOrView Autograd BackendSelect CPU CompositeExplicitAutograd CompositeImplicitAutograd
-    Conjugate Meta Negative Python
+    ADInplaceOrView Autograd AutogradSparse BackendSelect CPU CompositeExplicitAutograd
+    CompositeImplicitAutograd Conjugate Meta Negative Python SparseCPU SparseCsrCPU
 """.split()
 _ALIASES = {
     "AutocastCPU": "Autocast",
@@ -33,8 +33,8 @@ _OTHERS = """
     CompositeImplicitAutogradNestedTensor Dense FuncTorchBatched FuncTorchBatchedDecomposition
     FuncTorchDynamicLayerBackMode FuncTorchDynamicLayerFrontMode FuncTorchGradWrapper
     FuncTorchVmapMode Functionalize NestedTensor NestedTensorCPU NestedTensorMeta PreDispatch
-    PythonDispatcher PythonTLSSnapshot Quantized QuantizedCPU QuantizedMeta Sparse SparseCPU
-    SparseCsr SparseCsrCPU SparseCsrMeta SparseMeta Undefined ZeroTensor
+    PythonDispatcher PythonTLSSnapshot Quantized QuantizedCPU QuantizedMeta Sparse SparseCsr
+    SparseCsrMeta SparseMeta Undefined ZeroTensor
 """
 
 

@@ -52,6 +52,7 @@ from shmtensor import (
     return_types as return_types,
     serialization as serialization,
     signal as signal,
+    sparse as sparse,
     testing as testing,
     torch_version as torch_version,
     types as types,
@@ -59,6 +60,8 @@ from shmtensor import (
     xpu as xpu,
 )
 from shmtensor._functorch.apis import vmap as vmap
+from shmtensor.sparse._construct import *  # noqa: F403
+from shmtensor.sparse._functions import smm as smm, spmm as spmm
 from shmtensor.amp import GradScaler as GradScaler, autocast as autocast
 from shmtensor._absent_dtypes import *  # noqa: F403
 from shmtensor._autocast import *  # noqa: F403

@@ -21,11 +21,13 @@ from shmtensor.storage import UntypedStorage
 __all__ = [
     "deepcopy_tensor",
     "rebuild_meta_storage",
+    "rebuild_sparse",
     "rebuild_storage",
     "rebuild_subclass",
     "rebuild_tensor",
     "reduce_storage",
     "reduce_tensor",
+    "sparse_parts",
     "warn_of_hooks",
     "with_conj_neg_bits",
 ]
@@ -96,6 +98,53 @@ def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) 
     return tensor
 
 
+def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that a sparse one is made of; they share its memory."""
+    plain = tensor.detach()
+    if tensor.layout is _C.sparse_coo:
+        return plain._indices(), plain._values()
+    if tensor.layout is _C.sparse_csr:
+        return plain.crow_indices(), plain.col_indices(), plain.values()
+    return plain.ccol_indices(), plain.row_indices(), plain.values()
+
+
+def rebuild_sparse(
+    layout: Any,
+    parts: tuple[Tensor, ...],
+    size: tuple[int, ...],
+    is_coalesced: bool,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return the sparse tensor of these parts, which it shares.
+
+    Their shapes are checked; indices are looked at by the operators that use them.
+
+    Raises:
+        RuntimeError: The parts do not fit together.
+    """
+    tensor: Tensor
+    if layout is _C.sparse_coo:
+        indices, values = parts
+        tensor = _C._nn._sparse_coo_tensor_checked(indices, values, size, False, is_coalesced)
+    else:
+        compressed, plain, values = parts
+        tensor = _C._sparse_compressed_tensor_unsafe(compressed, plain, values, size, layout)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def _reduce_sparse(tensor: Tensor) -> tuple[Any, ...]:
+    """The arguments of `rebuild_sparse` for a tensor."""
+    return (
+        tensor.layout,
+        sparse_parts(tensor),
+        tuple(tensor.size()),
+        tensor.layout is _C.sparse_coo and tensor.is_coalesced(),
+        tensor.requires_grad,
+    )
+
+
 def warn_of_hooks(tensor: Tensor) -> None:
     """Warn if *tensor* has hooks, which stay behind when it is pickled."""
     if tensor._backward_hooks:
@@ -114,6 +163,12 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         protocol: Pickle protocol.
     """
     warn_of_hooks(tensor)
+    state = dict(getattr(tensor, "__dict__", {}))
+    if tensor.layout is not _C.strided:
+        if type(tensor) is Tensor and not state:
+            return rebuild_sparse, _reduce_sparse(tensor)
+        plain = tensor.detach().as_subclass(Tensor).requires_grad_(tensor.requires_grad)
+        return rebuild_subclass, (type(tensor), plain, state)
     arguments = (
         tensor.untyped_storage(),
         tensor.dtype,
@@ -124,7 +179,6 @@ def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
         collections.OrderedDict(),
         *((tensor.is_conj(), tensor.is_neg()) if tensor.is_conj() or tensor.is_neg() else ()),
     )
-    state = dict(getattr(tensor, "__dict__", {}))
     if type(tensor) is Tensor and not state:
         return rebuild_tensor, arguments
     return rebuild_subclass, (type(tensor), rebuild_tensor(*arguments), state)
@@ -148,15 +202,18 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     if id(tensor) in memo:
         known: Tensor = memo[id(tensor)]
         return known
-    result = rebuild_tensor(
-        tensor.untyped_storage().__deepcopy__(memo),
-        tensor.dtype,
-        tensor.storage_offset(),
-        tuple(tensor.size()),
-        tensor.stride(),
-        conj=tensor.is_conj(),
-        neg=tensor.is_neg(),
-    )
+    if tensor.layout is not _C.strided:
+        result = tensor.detach().clone()
+    else:
+        result = rebuild_tensor(
+            tensor.untyped_storage().__deepcopy__(memo),
+            tensor.dtype,
+            tensor.storage_offset(),
+            tuple(tensor.size()),
+            tensor.stride(),
+            conj=tensor.is_conj(),
+            neg=tensor.is_neg(),
+        )
     if type(tensor) is not Tensor:
         result = result.as_subclass(type(tensor))
     if tensor.requires_grad:

@@ -243,6 +243,44 @@ def _batched_text(value: Tensor, dim: int | None, level: int) -> str:
     return f"BatchedTensor(lvl={level}, bdim={dim}, value=\n    {text}\n)"
 
 
+def _parts_of(tensor: Tensor) -> list[tuple[str, Tensor]]:
+    """The parts of a sparse tensor with the names that its text has for them."""
+    if tensor.layout is _C.sparse_coo:
+        return [("indices", tensor._indices()), ("values", tensor._values())]
+    names = ["crow_indices", "col_indices"]
+    if tensor.layout is _C.sparse_csc:
+        names = ["ccol_indices", "row_indices"]
+    return [(name, getattr(tensor, name)()) for name in [*names, "values"]]
+
+
+def _part_text(name: str, part: Tensor, indent: int) -> str:
+    prefix = f"{name}=tensor("
+    inner = indent + len(prefix)
+    if part.numel() == 0:
+        size = f", size={tuple(part.shape)}" if name == "indices" or part.dim() else ""
+        return f"{prefix}[]{size})"
+    return prefix + _Layout(part, inner).text(part, inner) + ")"
+
+
+def _sparse_text(tensor: Tensor, prefix: str) -> str:
+    """The text of a sparse tensor: its parts, then what else there is to say."""
+    indent = len(prefix)
+    plain = tensor.detach()
+    parts = _parts_of(plain)
+    texts = [_part_text(name, part, indent) for name, part in parts]
+    suffixes = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    if not _has_default_dtype(tensor, shows_values=True):
+        suffixes.append(f"dtype={tensor.dtype}")
+    suffixes.append(f"layout={tensor.layout}")
+    history = _history_suffix(tensor)
+    if history is not None:
+        suffixes.append(history)
+    gap = ",\n" + " " * indent
+    if tensor.layout is _C.sparse_coo:  # the size stands on a line of its own
+        texts.append(suffixes.pop(0))
+    return _with_suffixes(prefix + gap.join(texts), suffixes, indent)
+
+
 def tensor_text(tensor: Tensor) -> str:
     """Return what ``repr(tensor)`` shows.
 
@@ -260,6 +298,8 @@ def tensor_text(tensor: Tensor) -> str:
     prefix = "tensor(" if _looks_plain(type(tensor)) else f"{type(tensor).__name__}("
     indent = len(prefix)
     suffixes: list[str] = []
+    if tensor.layout is not _C.strided:
+        return _sparse_text(tensor, prefix)
     if tensor.is_meta:
         suffixes += ["device='meta'", f"size={tuple(tensor.shape)}"]
         body = "..."

@@ -13,7 +13,7 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _C
+from shmtensor import _C, _layouts
 from shmtensor import _named_dimensions as _named
 from shmtensor._C import _TensorBase, memory_format
 from shmtensor._elements import replace_elements
@@ -193,6 +193,10 @@ class Tensor(_TensorBase):
                 "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the "
                 "tensor to host memory first."
             )
+        if self.layout is not _C.strided:
+            raise TypeError(
+                "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first."
+            )
         if self.requires_grad and _C.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() "
@@ -283,7 +287,10 @@ class Tensor(_TensorBase):
             torch.Tensor.type.
         """
         if dtype is None:
-            return f"torch.{_NAMES_OF_TYPES[self.dtype]}"
+            if self.layout in (_C.sparse_csr, _C.sparse_csc):
+                raise RuntimeError("type(): a compressed matrix has no old-style type name")
+            package = "torch.sparse" if self.is_sparse else "torch"
+            return f"{package}.{_NAMES_OF_TYPES[self.dtype]}"
         return self.to(_dtype_of_type(dtype), non_blocking=non_blocking)
 
     def __reversed__(self) -> Tensor:
@@ -395,17 +402,15 @@ class Tensor(_TensorBase):
         """Raise RuntimeError: there is no accelerator to pin memory for."""
         raise RuntimeError("Cannot access accelerator device when none is available.")
 
-    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """Return this tensor, which is dense already, as *dtype*.
+    # --- layouts -----------------------------------------------------------------------------
 
-        Args:
-            dtype: Element type of the result; None keeps it.
-            masked_grad: Of sparse tensors only; ignored.
-
-        Source:
-            torch.Tensor.to_dense.
-        """
-        return self if dtype is None else self.to(dtype)
+    to_dense = _layouts.to_dense
+    to_sparse_coo = _layouts.to_sparse_coo
+    to_sparse_csr = _layouts.to_sparse_csr
+    to_sparse_csc = _layouts.to_sparse_csc
+    smm = _layouts.smm
+    _dimI = _layouts.dim_of_indices
+    _dimV = _layouts.dim_of_values
 
     # --- questions ---------------------------------------------------------------------------
 
@@ -419,14 +424,6 @@ class Tensor(_TensorBase):
 
     def _is_view(self) -> bool:
         return self._base is not None
-
-    def dense_dim(self) -> int:
-        """Return the number of dimensions that are not sparse: all."""
-        return int(self.dim())
-
-    def sparse_dim(self) -> int:
-        """Return the number of sparse dimensions: none."""
-        return 0
 
     def is_nonzero(self) -> bool:
         """Return whether the only element is not zero.

@@ -10,6 +10,7 @@
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/pointwise/conj_neg_views.h"
+#include "tensor/sparse.h"
 
 #include <string.h>
 
@@ -109,6 +110,42 @@ static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
   return SHMT_OK;
 }
 
+/* The first gradient of a leaf, when it is sparse: the parts become those of .grad unless somebody else may see them. */
+static shmt_status keep_sparse(shmt_tensor* g, shmt_tensor** out) {
+  const shmt_sparse* p = g->sparse;
+  const bool is_plain = shmt__tensor_is_contiguous(p->indices) && shmt__tensor_is_contiguous(p->values) &&
+                        shmt__is_last_reference(&p->values->refs) && shmt__is_last_reference(&p->values->storage->refs) &&
+                        !(p->values->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
+  if (is_plain) return shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), 0, out);
+  return shmt_op_clone_below(shmt__tensor_backend(g), g, SHMT_PRESERVE_FORMAT, out);
+}
+
+/* The same as accumulate_plain where the gradient or .grad is sparse. A sparse .grad to which a dense gradient comes is
+ * replaced by their dense sum. */
+static shmt_status accumulate_sparse(shmt_autograd_meta* m, shmt_tensor* g) {
+  SHMT_AUTO(shmt_tensor) fresh = NULL;
+  SHMT_AUTO(shmt_tensor) old = NULL;
+  shmt_status status = SHMT_OK;
+
+  shmt__grad_lock(m);
+  const shmt_keyset backend = (m->grad ? shmt__tensor_backend(m->grad) : 0) | shmt__tensor_backend(g);
+  if (!m->grad) {
+    status = keep_sparse(g, &fresh);
+    if (status == SHMT_OK) m->grad = SHMT_TAKE(fresh);
+  } else if (m->grad->sparse && !g->sparse) {
+    status = shmt_op_add_Tensor_below(backend, g, m->grad, shmt__scalar_int(1), &fresh);
+    if (status == SHMT_OK) {
+      old = m->grad;
+      m->grad = SHMT_TAKE(fresh);
+    }
+  } else {
+    status = shmt__grad_add_inplace(m->grad, g);
+    if (status == SHMT_OK) shmt__tensor_bump_version(m->grad);
+  }
+  shmt__grad_unlock(m);
+  return status;
+}
+
 /* Without recording: the gradient becomes .grad, or is added to it in place. */
 static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_tensor** grad) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
@@ -119,6 +156,10 @@ static shmt_status accumulate_plain(shmt_autograd_meta* m, shmt_tensor* v, shmt_
     shmt_tensor** fresh = copy ? &copy : grad;
     shmt__grad_lock(m);
     bool done = true;
+    if (SHMT_UNLIKELY(m->grad && m->grad->sparse)) {
+      shmt__grad_unlock(m);
+      return accumulate_sparse(m, *fresh);
+    }
     if (m->grad) {
       /* The kernel is called directly: no mode or hook may run under the lock. */
       status = shmt__grad_add_inplace(m->grad, *fresh);
@@ -139,8 +180,9 @@ static shmt_status accumulate_recorded(shmt_autograd_meta* m, shmt_tensor* v, sh
   for (;;) {
     SHMT_AUTO(shmt_tensor) seen = shmt__tensor_grad(v);
     SHMT_AUTO(shmt_tensor) sum = NULL;
+    const bool swap = seen && seen->sparse && !grad->sparse; /* only dense + sparse is defined */
     if (seen)
-      SHMT_TRY(shmt_op_add_Tensor(seen, grad, shmt__scalar_int(1), &sum));
+      SHMT_TRY(shmt_op_add_Tensor(swap ? grad : seen, swap ? seen : grad, shmt__scalar_int(1), &sum));
     else
       SHMT_TRY(shmt_op_clone(grad, SHMT_PRESERVE_FORMAT, &sum));
     shmt__grad_lock(m);
@@ -159,6 +201,7 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad) {
   shmt_autograd_meta* m = v->autograd;
   if (!m->requires_grad) return SHMT_OK; /* turned off since the graph was recorded */
   if (SHMT_LIKELY(!shmt__grad_enabled() && !((*grad)->keys & SHMT_KEYBIT_ForwardAD))) {
+    if (SHMT_UNLIKELY((*grad)->sparse != NULL)) return accumulate_sparse(m, *grad);
     if (SHMT_LIKELY(!shmt__tensor_is_conj_neg(*grad))) return accumulate_plain(m, v, grad);
     SHMT_AUTO(shmt_tensor) resolved = NULL;
     SHMT_TRY(shmt__resolve_conj_neg(*grad, &resolved));

@@ -75,6 +75,7 @@ shmt_status shmt__fail_inference_write(void) {
 
 shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several) {
   if (SHMT_UNLIKELY(src->flags & SHMT_TENSOR_INFERENCE)) return SHMT_OK; /* not tracked */
+  if (SHMT_UNLIKELY(view->sparse != NULL || src->sparse != NULL)) return SHMT_OK; /* it has parts of its own */
   shmt__tensor_set_base(view, src, true);
   uint32_t kind = src->flags & (SHMT_TENSOR_VIEW_NO_GRAD | SHMT_TENSOR_VIEW_INFERENCE |
                                 SHMT_TENSOR_VIEW_MULTI | SHMT_TENSOR_VIEW_CUSTOM | SHMT_TENSOR_VIEW_NO_TANGENT);

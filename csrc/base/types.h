@@ -31,7 +31,15 @@ typedef struct shmt_generator shmt_generator;
 typedef struct shmt_node shmt_node;
 
 typedef int shmt_layout;
-enum { SHMT_LAYOUT_NONE = -1, SHMT_STRIDED = 0 };
+enum {
+  SHMT_LAYOUT_NONE = -1,
+  SHMT_STRIDED = 0,
+  SHMT_SPARSE_COO = 1,
+  SHMT_SPARSE_CSR = 2,
+  SHMT_SPARSE_CSC = 3,
+  SHMT_SPARSE_BSR = 4, /* names only: no tensor has these */
+  SHMT_SPARSE_BSC = 5,
+};
 
 typedef int shmt_device;
 enum { SHMT_DEVICE_NONE = -1, SHMT_CPU = 0, SHMT_META = 1 };

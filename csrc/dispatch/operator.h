@@ -58,6 +58,13 @@ extern shmt__kernel shmt__forward_fallback;
 
 struct shmt__batch_call; /* autograd/vmap/dispatch.h */
 
+/* The kernel of the keys SparseCPU and SparseCsrCPU for operators that have none of their own there. It refuses the call,
+ * so that no kernel for dense tensors sees a sparse one among its arguments. */
+extern const shmt__kernel shmt__no_sparse_kernel;
+/* The kernel of those keys for functions of one tensor that map 0 to 0: it calls the operator with the values.
+ * ops/sparse/unary.c fills it in when the library is loaded. */
+extern shmt__kernel shmt__sparse_unary_kernel;
+
 struct shmt_operator {
   const shmt_schema* schema;
   _Atomic(shmt_keyset) mask;  /* keys with a kernel of their own or from a fallback */

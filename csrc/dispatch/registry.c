@@ -12,6 +12,7 @@ enum { KEY_LIMIT = 64 + SHMT_N_ALIAS_KEYS };
 
 shmt__kernel shmt__conj_neg_fallback;
 shmt__kernel shmt__forward_fallback;
+shmt__kernel shmt__sparse_unary_kernel;
 
 typedef enum registration_kind {
   REGISTRATION_DEFINE,
@@ -191,6 +192,11 @@ static bool was_fallback(int key, const shmt__kernel* k) {
   return false;
 }
 
+/* A kernel that an operator has when it has none of its own. */
+static bool is_stand_in(const shmt__kernel* k) {
+  return k == &shmt__conj_neg_fallback || k == &shmt__no_sparse_kernel || k == &shmt__forward_fallback;
+}
+
 static const shmt__kernel* current_kernel(const shmt_operator* op, int key) {
   return atomic_load_explicit(&op->table[key], memory_order_relaxed);
 }
@@ -201,12 +207,11 @@ static const shmt__kernel* newest(const shmt_operator* op, int key) {
   return NULL;
 }
 
-static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta; }
+static bool is_sparse_key(int key) { return key == SHMT_KEY_SparseCPU || key == SHMT_KEY_SparseCsrCPU; }
+
+static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta || is_sparse_key(key); }
 
 static bool is_conj_neg_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
-
-/* The kernel of a key for operators that have no other. */
-static bool is_last_resort(const shmt__kernel* k) { return k == &shmt__conj_neg_fallback || k == &shmt__forward_fallback; }
 
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
@@ -220,7 +225,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
     k = current_kernel(op, key);
-    if (k && (is_last_resort(k) || was_fallback(key, k))) k = NULL;
+    if (k && (is_stand_in(k) || was_fallback(key, k))) k = NULL;
   } else {
     k = newest(op, key);
     if (!k && is_backend(key)) k = newest(op, SHMT_ALIAS_CompositeExplicitAutograd);
@@ -230,6 +235,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   }
   if (!k && fallbacks[key]) k = fallbacks[key]->kernel;
   if (!k && is_conj_neg_key(key) && !op->passes_conj_neg) k = &shmt__conj_neg_fallback;
+  if (!k && is_sparse_key(key)) k = &shmt__no_sparse_kernel;
   if (!k && key == SHMT_KEY_ForwardAD && op->follows_tangents) k = &shmt__forward_fallback;
   return k;
 }
@@ -261,7 +267,7 @@ static bool adopt_kernels_locked(shmt_operator* op) {
   shmt__registration* list = NULL;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
     const shmt__kernel* k = current_kernel(op, key);
-    if (!k || is_last_resort(k) || was_fallback(key, k)) continue;
+    if (!k || is_stand_in(k) || was_fallback(key, k)) continue;
     shmt__registration* r = calloc(1, sizeof *r);
     if (!r) {
       while (list) {
@@ -495,7 +501,7 @@ bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
     has = newest(op, key) != NULL;
   } else {
     const shmt__kernel* k = key < SHMT_N_KEYS ? current_kernel(op, key) : NULL;
-    has = k && !is_last_resort(k) && !was_fallback(key, k);
+    has = k && !is_stand_in(k) && !was_fallback(key, k);
   }
   leave();
   return has;
@@ -517,6 +523,26 @@ static void keys_text(shmt_keyset ks, char* buf, size_t cap) {
   }
   if (!at) (void)append(buf, cap, 0, "none");
 }
+
+static shmt_status refuse_sparse(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
+                                 shmt_value* results) {
+  char name[256], there[256];
+  (void)ctx, (void)args, (void)results;
+  const shmt_keyset sparse = SHMT_KEYBIT_SparseCPU | SHMT_KEYBIT_SparseCsrCPU;
+  shmt_keyset own = 0;
+  for (int key = 0; key < SHMT_N_KEYS; key++) {
+    const shmt__kernel* k = current_kernel(op, key);
+    if (k && !is_stand_in(k)) own |= (shmt_keyset)1 << key;
+  }
+  keys_text(own, there, sizeof there);
+  (void)shmt__operator_name(op, name, sizeof name);
+  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
+            "Could not run 'aten::%s' with arguments from the '%s' backend. The operator has no kernel for it. 'aten::%s' is "
+            "only available for these backends: [%s].",
+            name, shmt__dispatch_key_name(shmt__highest_key(ks & sparse)), name, there);
+}
+
+const shmt__kernel shmt__no_sparse_kernel = {.boxed = refuse_sparse, .where = "csrc/dispatch/registry.c"};
 
 const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset ks) {
   char name[256], wanted[256], there[256];

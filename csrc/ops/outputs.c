@@ -5,6 +5,7 @@
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/dtype_names.h"
+#include "ops/sparse/sparse.h"
 
 #include <string.h>
 
@@ -67,12 +68,14 @@ shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes) {
 
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
+  if (SHMT_UNLIKELY(result->sparse != NULL || out->sparse != NULL)) return shmt__sparse_finish(name, result, &out);
   SHMT_TRY(prepare(name, out, shmt__tensor_sizes(result), result, result->dtype, result->device));
   return shmt__tensor_copy(out, result);
 }
 
 shmt_status shmt__write_dense_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
+  if (SHMT_UNLIKELY(result->sparse != NULL || out->sparse != NULL)) return shmt__sparse_finish(name, result, &out);
   SHMT_TRY(shmt__prepare_out(name, &out, shmt__tensor_sizes(result), result->dtype, result->device));
   return shmt__tensor_copy(out, result);
 }
@@ -90,8 +93,8 @@ shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_ten
 
 shmt_status shmt__write_inplace(const char* name, shmt_tensor* result, shmt_tensor* self) {
   if (result == self) return SHMT_OK;
-  (void)name;
   SHMT_TRY(check_cast(result->dtype, self->dtype));
+  if (SHMT_UNLIKELY(result->sparse != NULL || self->sparse != NULL)) return shmt__sparse_finish(name, result, &self);
   SHMT_REQUIRE(shmt__same_sizes(self, result), SHMT_E_RUNTIME,
                "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(self),
                SHMT_SHAPE_TEXT(result));

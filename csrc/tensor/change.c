@@ -6,6 +6,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "storage/allocator.h"
+#include "tensor/sparse.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -50,8 +51,16 @@ static shmt_status grow_storage(shmt_tensor* t, uint64_t nbytes) {
   return nbytes > t->storage->nbytes ? shmt__storage_resize(t->storage, nbytes) : SHMT_OK;
 }
 
+/* Operators do not bring sparse tensors here; this keeps those that C programs bring from becoming half strided. */
+static shmt_status check_strided(const char* name, const shmt_tensor* t) {
+  SHMT_REQUIRE(!shmt__tensor_is_sparse(t), SHMT_E_RUNTIME, "%s is not allowed on a tensor with layout %s", name,
+               shmt__layout_name(t->sparse->layout));
+  return SHMT_OK;
+}
+
 shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints strides, int64_t offset) {
   uint64_t nbytes;
+  SHMT_TRY(check_strided("set_geometry", t));
   SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME,
                "mismatch in length of strides and shape: %" PRId64 " and %" PRId64, strides.len, sizes.len);
   SHMT_REQUIRE(offset >= 0, SHMT_E_RUNTIME, "Tensor: invalid storage offset %" PRId64, offset);
@@ -64,6 +73,7 @@ shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_for
   int64_t numel, strides[SHMT_MAX_DIMS];
   uint64_t nbytes;
   bool same = t->n_dims == sizes.len;
+  SHMT_TRY(check_strided("resize_", t));
   SHMT_REQUIRE(format != SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME, "Unsupported memory format Preserve");
   SHMT_REQUIRE(sizes.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %" PRId64, SHMT_MAX_DIMS,
                sizes.len);
@@ -84,11 +94,14 @@ shmt_status shmt__tensor_resize(shmt_tensor* t, shmt_ints sizes, shmt_memory_for
 
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   if (t == src) return SHMT_OK;
+  shmt_sparse* parts = NULL;
+  if (SHMT_UNLIKELY(src->sparse != NULL)) SHMT_TRY(shmt__sparse_copy(src->sparse, &parts));
   int16_t old_dtype = t->dtype;
   t->dtype = src->dtype;
   shmt_status status = put_geometry(t, shmt__tensor_sizes(src), shmt__tensor_strides(src), src->offset);
   if (status != SHMT_OK) {
     t->dtype = old_dtype;
+    shmt__sparse_free(parts);
     return status;
   }
   shmt_storage* old = t->storage;
@@ -96,9 +109,15 @@ shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src) {
   t->storage = src->storage;
   shmt__storage_release(old);
   t->device = src->device;
+  shmt__sparse_free(t->sparse);
+  t->sparse = parts;
+  if (SHMT_UNLIKELY(parts != NULL)) {
+    t->numel = src->numel;
+    t->flags &= ~(uint32_t)GEOMETRY_FLAGS;
+  }
   shmt__tensor_set_conj_neg(t, src->flags & SHMT_TENSOR_CONJ_NEG);
-  const shmt_keyset of_data = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_BATCHED_KEYS;
-  t->keys = (t->keys & ~of_data) | (src->keys & of_data);
+  const shmt_keyset moved = SHMT_BACKEND_KEYS | SHMT_KEYBIT_AutogradSparse | SHMT_BATCHED_KEYS;
+  t->keys = (t->keys & ~moved) | (src->keys & moved);
   return SHMT_OK;
 }
 
@@ -133,7 +152,30 @@ shmt_status shmt__tensor_item(shmt_tensor* t, shmt_scalar* out) {
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME, "a Tensor with %" PRId64 " elements cannot be converted to Scalar",
                t->numel);
   SHMT_REQUIRE(!shmt__tensor_is_meta(t), SHMT_E_RUNTIME, "Tensor.item() cannot be called on meta tensors");
+  if (SHMT_UNLIKELY(t->sparse != NULL)) return shmt__sparse_item(t, out);
   *out = shmt__scalar_load(shmt__tensor_data(t), t->dtype);
   if (SHMT_UNLIKELY(shmt__tensor_is_conj_neg(t))) resolve_scalar(out, t->flags);
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_set_sparse(shmt_tensor* t, const shmt_sparse* parts, shmt_ints sizes) {
+  shmt_sparse* fresh = NULL;
+  const shmt_ints wanted = sizes.len < 0 ? shmt__tensor_sizes(t) : sizes;
+  SHMT_REQUIRE(t->sparse && parts->layout == t->sparse->layout, SHMT_E_RUNTIME,
+               "a tensor with layout %s cannot become one with layout %s", shmt__layout_name(shmt__tensor_layout(t)),
+               shmt__layout_name(parts->layout));
+  SHMT_TRY(shmt__sparse_check(parts, wanted, t->dtype));
+  SHMT_TRY(shmt__sparse_copy(parts, &fresh));
+  if (sizes.len >= 0) {
+    int64_t strides[SHMT_MAX_DIMS] = {0};
+    shmt_status status = put_geometry(t, sizes, (shmt_ints){strides, sizes.len}, 0);
+    if (status != SHMT_OK) {
+      shmt__sparse_free(fresh);
+      return status;
+    }
+    t->flags &= ~(uint32_t)GEOMETRY_FLAGS;
+  }
+  shmt__sparse_free(t->sparse);
+  t->sparse = fresh;
   return SHMT_OK;
 }

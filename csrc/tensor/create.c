@@ -6,6 +6,7 @@
 #include "base/scalar.h"
 #include "storage/allocator.h"
 #include "storage/blocks.h"
+#include "tensor/sparse.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -52,6 +53,7 @@ static inline shmt_status take_header(int64_t n_dims, shmt_dtype dtype, shmt_dev
   t->storage = NULL;
   t->base = NULL;
   t->autograd = NULL;
+  t->sparse = NULL;
   t->py_object = NULL;
   *out = t;
   return SHMT_OK;
@@ -68,10 +70,19 @@ static bool has_no_wrapper(shmt_tensor* t) {
 }
 bool (*shmt__tensor_back_to_wrapper)(shmt_tensor*) = has_no_wrapper;
 
+void shmt__sparse_free(shmt_sparse* p) {
+  if (!p) return;
+  shmt__tensor_release(p->compressed);
+  shmt__tensor_release(p->indices);
+  shmt__tensor_release(p->values);
+  shmt__dealloc(p, sizeof *p);
+}
+
 void shmt__tensor_destroy(shmt_tensor* t) {
   if (SHMT_UNLIKELY(t->py_object != NULL) && shmt__tensor_back_to_wrapper(t)) return;
   if (SHMT_UNLIKELY(t->autograd != NULL)) shmt__autograd_meta_free(SHMT_TAKE(t->autograd));
   if (SHMT_UNLIKELY(t->base != NULL)) shmt__tensor_release(SHMT_TAKE(t->base));
+  if (SHMT_UNLIKELY(t->sparse != NULL)) shmt__sparse_free(SHMT_TAKE(t->sparse));
   shmt__storage_release(t->storage);
   drop_header(t);
 }
@@ -267,6 +278,7 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
                                    int64_t offset, shmt_tensor** out) {
   shmt_tensor* t = NULL;
   SHMT_ASSERT(sizes.len == strides.len && offset >= 0);
+  if (SHMT_UNLIKELY(src->sparse != NULL)) return shmt__tensor_sparse_alias(src, dtype, sizes, out);
 #if SHMT_DEBUG >= 2
   uint64_t nbytes = UINT64_MAX;
   SHMT_TRY(shmt__storage_bytes_for(sizes, strides, offset, shmt__dtype_size[dtype], &nbytes));
@@ -284,6 +296,37 @@ static inline shmt_status alias_as(shmt_tensor* src, shmt_dtype dtype, shmt_ints
   /* There is no element, and the number of bytes could overflow. */
   if (SHMT_UNLIKELY(offset > INT64_MAX / 16) && t->numel == 0) t->offset = 0;
   *out = t;
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_sparse(const shmt_sparse* parts, shmt_ints sizes, shmt_dtype dtype, shmt_tensor** out) {
+  SHMT_AUTO(shmt_storage) nothing = NULL;
+  shmt_tensor* t = NULL;
+  SHMT_TRY(shmt__sparse_check(parts, sizes, dtype));
+  SHMT_TRY(shmt__storage_create(0, &nothing));
+  SHMT_TRY(take_header(sizes.len, dtype, SHMT_CPU, &t));
+  shmt_status status = shmt__sparse_copy(parts, &t->sparse);
+  if (status != SHMT_OK) {
+    drop_header(t);
+    return status;
+  }
+  for (int64_t d = 0; d < sizes.len; d++) {
+    t->sizes[d] = sizes.data[d];
+    t->strides[d] = 0;
+  }
+  t->numel = shmt__sparse_numel(sizes);
+  t->offset = 0;
+  t->storage = SHMT_TAKE(nothing);
+  t->keys = (t->keys & ~(shmt_keyset)SHMT_BACKEND_KEYS) | shmt__sparse_keys(parts->layout);
+  *out = t;
+  return SHMT_OK;
+}
+
+shmt_status shmt__tensor_sparse_alias(shmt_tensor* src, shmt_dtype dtype, shmt_ints sizes, shmt_tensor** out) {
+  SHMT_REQUIRE(dtype == src->dtype && shmt__same_ints(sizes, shmt__tensor_sizes(src)), SHMT_E_RUNTIME,
+               "a tensor with layout %s has no views", shmt__layout_name(src->sparse->layout));
+  SHMT_TRY(shmt__tensor_sparse(src->sparse, sizes, dtype, out));
+  (*out)->flags = ((*out)->flags & ~(uint32_t)SHMT_TENSOR_INFERENCE) | (src->flags & SHMT_TENSOR_INFERENCE);
   return SHMT_OK;
 }
 

@@ -50,6 +50,7 @@ enum {
   SHMT_TENSOR_VIEW_NO_TANGENT = 1 << 13, /* does not follow the tangent of its base, see autograd/forward/tangents.h */
 };
 
+typedef struct shmt_sparse shmt_sparse;               /* tensor/sparse.h */
 typedef struct shmt_autograd_meta shmt_autograd_meta; /* autograd/meta.h; freed through a hook */
 
 struct shmt_tensor {
@@ -59,7 +60,7 @@ struct shmt_tensor {
   int16_t dtype;
   int8_t device;
   uint8_t n_dims;
-  shmt_keyset keys;          /* CPU or Meta, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
+  shmt_keyset keys;          /* CPU, Meta or a sparse backend, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
   int64_t numel;
   int64_t offset;            /* elements from the start of the storage */
   int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
@@ -67,6 +68,7 @@ struct shmt_tensor {
   shmt_storage* storage;     /* never NULL; Meta tensors have one without data */
   shmt_tensor* base;         /* owned; see Note [Views and versions] */
   shmt_autograd_meta* autograd; /* owned; NULL until something needs it */
+  shmt_sparse* sparse;       /* owned; indices and values of a sparse tensor, whose storage is empty; NULL: strided */
   void* py_object;           /* its Python wrapper, or NULL; borrowed, unless the tensor keeps it */
   int64_t dims[2 * SHMT_INLINE_DIMS];
 };
@@ -140,6 +142,10 @@ static inline void* shmt__tensor_data(const shmt_tensor* t) {
   char* p = (char*)t->storage->data;
   return p ? p + t->offset * shmt__dtype_size[t->dtype] : (void*)0;
 }
+static inline bool shmt__tensor_is_sparse(const shmt_tensor* t) { return t->sparse != (void*)0; }
+/* The bits of keys that say where the elements are. */
+enum { SHMT_BACKEND_KEYS = SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta | SHMT_KEYBIT_SparseCPU | SHMT_KEYBIT_SparseCsrCPU };
+static inline shmt_keyset shmt__tensor_backend(const shmt_tensor* t) { return t->keys & SHMT_BACKEND_KEYS; }
 static inline bool shmt__tensor_is_meta(const shmt_tensor* t) { return t->device == SHMT_META; }
 static inline bool shmt__tensor_is_contiguous(const shmt_tensor* t) { return (t->flags & SHMT_TENSOR_CONTIGUOUS) != 0; }
 bool shmt__tensor_is_contiguous_in(const shmt_tensor* t, shmt_memory_format format);

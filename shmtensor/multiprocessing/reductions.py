@@ -21,7 +21,7 @@ import numpy as np
 
 from shmtensor import _C
 from shmtensor import storage as _storage
-from shmtensor._pickling import with_conj_neg_bits
+from shmtensor._pickling import rebuild_sparse, sparse_parts, with_conj_neg_bits
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -152,6 +152,12 @@ def _reduce_with_python(tensor: Tensor) -> Any:
     if tensor.is_meta:
         geometry = (tuple(tensor.shape), tensor.stride(), tensor.dtype, tensor.requires_grad)
         return rebuild_meta_tensor, geometry
+    if tensor.layout is not _C.strided:
+        # The parts are pickled as the dense tensors that they are: each becomes a handle.
+        is_coalesced = tensor.is_sparse and tensor.is_coalesced()
+        parts = sparse_parts(tensor)
+        size = tuple(tensor.shape)
+        return rebuild_sparse, (tensor.layout, parts, size, is_coalesced, tensor.requires_grad)
     storage = tensor.untyped_storage()
     if storage.filename is not None:
         layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())

@@ -20,6 +20,7 @@ from shmtensor.optim.radam import RAdam
 from shmtensor.optim.rmsprop import RMSprop
 from shmtensor.optim.rprop import Rprop
 from shmtensor.optim.sgd import SGD
+from shmtensor.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
@@ -37,6 +38,7 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SGD",
+    "SparseAdam",
     "lr_scheduler",
     "swap_in_optimizer_params_and_state",
     "swa_utils",

@@ -7,6 +7,7 @@ from typing import Any
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.optim._sparse_step import Rows
 from shmtensor.optim._tools import (
     _add_scaled,
     _as_real,
@@ -127,9 +128,7 @@ class Adagrad(Optimizer):
             "sum": state_sums,
             "step": state_steps,
         }
-        return self._collect(
-            group, params_with_grad, grads, wanted, "Adagrad does not support sparse gradients"
-        )
+        return self._collect(group, params_with_grad, grads, wanted, None)
 
     @_use_grad_for_differentiable
     def step(self, closure: Any = None) -> Any:
@@ -150,6 +149,7 @@ class Adagrad(Optimizer):
                 fused=group["fused"],
                 grad_scale=getattr(self, "grad_scale", None),
                 found_inf=getattr(self, "found_inf", None),
+                has_sparse_grad=any(grad.is_sparse for grad in lists[1]),
                 has_complex=has_complex,
             )
         return loss
@@ -206,6 +206,8 @@ def adagrad(
     _check_scaling(fused, grad_scale, found_inf)
     _refuse_foreach_autograd(foreach, differentiable, params)
     if fused:
+        if has_sparse_grad:
+            raise RuntimeError("`fused` does not support sparse grad")
         if found_inf is not None and found_inf.item() == 1:
             return
         for step_t in state_steps:
@@ -224,18 +226,22 @@ def adagrad(
             found_inf=found_inf,
         )
         return
-    if has_complex:
+    if has_complex and not has_sparse_grad:
         params, grads, state_sums = _as_real(params, grads, state_sums)
-    if _in_one_call(lr, lr_decay, weight_decay, eps) and _C._adagrad_step_(
-        params,
-        grads,
-        state_sums,
-        state_steps,
-        lr=float(lr),
-        lr_decay=lr_decay,
-        weight_decay=weight_decay,
-        eps=eps,
-        maximize=maximize,
+    if (
+        not has_sparse_grad
+        and _in_one_call(lr, lr_decay, weight_decay, eps)
+        and _C._adagrad_step_(
+            params,
+            grads,
+            state_sums,
+            state_steps,
+            lr=float(lr),
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            eps=eps,
+            maximize=maximize,
+        )
     ):
         return
     for step_t, param, grad, state_sum in zip(state_steps, params, grads, state_sums, strict=True):
@@ -243,8 +249,15 @@ def adagrad(
         if maximize:
             grad = -grad
         if weight_decay != 0:
+            if grad.is_sparse:
+                raise RuntimeError("weight_decay option is not compatible with sparse gradients")
             grad = _add_scaled(grad, param, weight_decay)
         size = _to_scalar(lr) / (1 + (step_t.item() - 1) * lr_decay)
+        if grad.is_sparse:
+            rows = Rows(grad)
+            rows.add_to(state_sum, rows.values.pow(2))
+            rows.add_to(param, rows.values / rows.of(state_sum).sqrt_().add_(eps), -size)
+            continue
         state_sum.addcmul_(grad, grad, value=1)
         root = state_sum.sqrt()
         root = root + eps if differentiable else root.add_(eps)

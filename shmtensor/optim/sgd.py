@@ -192,7 +192,9 @@ def sgd(
         torch.optim.sgd.sgd.
     """
     _check_scaling(fused, grad_scale, found_inf)
-    may_fuse = fused or _in_one_call(lr, weight_decay)
+    if has_sparse_grad and fused:
+        raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+    may_fuse = fused or (not has_sparse_grad and _in_one_call(lr, weight_decay))
     if may_fuse and _in_one_step(
         params,
         d_p_list,

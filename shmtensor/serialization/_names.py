@@ -14,7 +14,13 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C, _legacy
-from shmtensor._pickling import rebuild_subclass, rebuild_tensor, warn_of_hooks
+from shmtensor._pickling import (
+    rebuild_sparse,
+    rebuild_subclass,
+    rebuild_tensor,
+    sparse_parts,
+    warn_of_hooks,
+)
 from shmtensor._tensor import Tensor
 from shmtensor.storage import TypedStorage, UntypedStorage
 from shmtensor.storage.typed import LEGACY_CLASSES
@@ -139,6 +145,18 @@ def _encode(value: str, encoding: str = "latin1") -> bytes:
     return value.encode("latin1")
 
 
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """A sparse tensor of torch's files: parts, size and, of COO, whether it is coalesced."""
+    if layout is _C.sparse_coo:
+        indices, values, size, *rest = data
+        is_coalesced = bool(rest[0]) if rest else False
+        return rebuild_sparse(layout, (indices, values), tuple(size), is_coalesced)
+    if layout in (_C.sparse_csr, _C.sparse_csc):
+        compressed, plain, values, size = data
+        return rebuild_sparse(layout, (compressed, plain, values), tuple(size), False)
+    raise RuntimeError(f"load(): the file holds a tensor of layout {layout}, which is not read")
+
+
 def _refusal(name: str, kind: str) -> Callable[..., Any]:
     def refuse(*arguments: Any) -> Any:
         raise RuntimeError(f"load(): the file holds a {kind} tensor, and only dense ones are read")
@@ -148,7 +166,6 @@ def _refusal(name: str, kind: str) -> Callable[..., Any]:
 
 
 _REFUSED = {
-    "_rebuild_sparse_tensor": "sparse",
     "_rebuild_nested_tensor": "nested",
     "_rebuild_qtensor": "quantized",
 }
@@ -162,6 +179,7 @@ REBUILDS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_parameter": _rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _rebuild_parameter_with_state,
     "torch._tensor._rebuild_from_type_v2": _rebuild_from_type_v2,
+    "torch._utils._rebuild_sparse_tensor": _rebuild_sparse_tensor,
     "torch.serialization._get_layout": _get_layout,
     "_codecs.encode": _encode,
     **{f"torch._utils.{name}": _refusal(name, kind) for name, kind in _REFUSED.items()},
@@ -248,6 +266,10 @@ _OLD_DTYPES = {legacy.dtype for legacy in LEGACY_CLASSES.values()}
 
 def _arguments(tensor: Tensor) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     """Return the function and arguments that rebuild a plain tensor."""
+    if tensor.layout is not _C.strided:
+        known = (tensor.is_coalesced(),) if tensor.is_sparse else ()
+        data = (*sparse_parts(tensor), tensor.size(), *known)
+        return _rebuild_sparse_tensor, (tensor.layout, data)
     if tensor.is_meta:
         return _rebuild_meta_tensor_no_storage, (
             tensor.dtype,

@@ -101,7 +101,14 @@ class UntypedStorage:
 
     @classmethod
     def _of_tensor(cls, tensor: Any) -> UntypedStorage:
-        """Return the storage that *tensor* shows."""
+        """Return the storage that *tensor* shows.
+
+        Raises:
+            NotImplementedError: It is sparse, and has several.
+        """
+        if tensor.layout is not _C.strided:
+            kind = "SparseTensorImpl" if tensor.is_sparse else "SparseCsrTensorImpl"
+            raise NotImplementedError(f"Cannot access storage of {kind}")
         address = tensor._storage_cdata
         found = _live.get(address)
         return cls._own(_c.borrow(address)) if found is None else found

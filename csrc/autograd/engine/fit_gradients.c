@@ -137,6 +137,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
   const shmt_scalar one = shmt__scalar_int(1);
   const shmt__loop loop = shmt__loops[SHMT_LOOP_add][sum->dtype];
   SHMT_TRY(shmt__check_writable("backward", sum));
+  if (SHMT_UNLIKELY(sum->sparse != NULL || other->sparse != NULL))
+    return shmt_op_add__Tensor_below(shmt__tensor_backend(sum) | shmt__tensor_backend(other), sum, other, one);
   const int64_t step = single_step(sum), other_step = single_step(other);
   const shmt_keyset conj_neg =
       (sum->keys | other->keys) & (SHMT_KEYBIT_Conjugate | SHMT_KEYBIT_Negative);
@@ -157,6 +159,11 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
   const bool dual = (((*sum)->keys | g->keys) & SHMT_KEYBIT_ForwardAD) != 0; /* then the tangents are added too */
+  if (SHMT_UNLIKELY((*sum)->sparse != NULL && g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
+    shmt_tensor* dense = other;
+    other = *sum;
+    *sum = dense;
+  }
   if (!shmt__grad_enabled() && (*sum)->dtype == g->dtype && !dual) {
     if (!is_ours(*sum) && is_ours(other)) {
       shmt_tensor* t = *sum;

@@ -21,8 +21,17 @@ from codegen.spec.model import Model, Operator, OperatorEntry, file_stem, spec_f
 from codegen.spec.schema import Argument, Schema
 from codegen.spec.tables import Tables
 
-_WITH_KEYS = ("Autograd", "ADInplaceOrView", "BackendSelect", "Python", "Conjugate", "Negative")
+_WITH_KEYS = (
+    "Autograd",
+    "ADInplaceOrView",
+    "AutogradSparse",
+    "BackendSelect",
+    "Python",
+    "Conjugate",
+    "Negative",
+)
 _CONJ_NEG = ("Conjugate", "Negative")
+_SPARSE = ("SparseCPU", "SparseCsrCPU")
 
 
 def caller_head(op: Operator) -> str:
@@ -220,12 +229,12 @@ def _unless_same_dtype(call: str, op: Operator) -> str:
     return f"  if ({c_name(out)}->dtype != {c_name(own)}->dtype) {{\n{inner}  }}\n"
 
 
-def _kernel_body(op: Operator, model: Model, function: str) -> str:
-    """The body of the kernel for CPU and Meta, by a C function of the implementer's."""
+def _kernel_body(op: Operator, model: Model, function: str, *, is_loop: bool = False) -> str:
+    """The body of a kernel by a C function of the implementer's; *is_loop*: that of ``kernel``."""
     entry = op.entry
     if op.form == "functional" or not op.derived or entry.is_structured:
-        first = [f"&pointwise_{entry.schema.ident}"] if entry.kernel else []
-        kept = "" if entry.kernel or not op.derived else _keep_inputs(op)
+        first = [f"&pointwise_{entry.schema.ident}"] if is_loop else []
+        kept = "" if is_loop or not op.derived else _keep_inputs(op)
         call = f"{function}({_inner_arguments(entry)})"
         return kept + _unless_same_dtype(call, op) + _preset_call(function, entry, op, first)
     call = f"{function}({_inner_arguments(entry)})"
@@ -315,12 +324,16 @@ def build_rows(op: Operator, model: Model) -> Rows:
         else:
             body = _expression_body(op, model)
     elif function:
-        body = _record_nothing(op) + _kernel_body(op, model, function)
+        body = _record_nothing(op) + _kernel_body(
+            op, model, function, is_loop=entry.kernel is not None
+        )
     if body:
         name = f"kernel_{op.ident}"
         body = _check_writable(op) + _check_factory_out(op) + body
         rows.code += f"static {kernel_head(name, op)} {{\n  (void)ks;\n{body}}}\n\n"
         rows.add(("CPU", "Meta"), name)
+        if entry.composite_expression is not None or "any_layout" in entry.tags:
+            rows.add(_SPARSE, name)
     _add_dispatch(rows, op, model)
     if op.is_factory and "BackendSelect" not in rows.kernels:
         rows.code += _backend_select(op)
@@ -412,6 +425,21 @@ def _schema_record(op: Operator) -> str:
     return text
 
 
+def _shared_kernels(op: Operator, kernels: list[str]) -> dict[str, str]:
+    """What stands at keys for which an operator has no kernel of its own."""
+    if not op.has_tensors and not op.is_factory:
+        return {}
+    shared = {}
+    if op.has_tensors and not op.passes_conj_neg:
+        shared = dict.fromkeys(_CONJ_NEG, "shmt__conj_neg_fallback")
+    is_unary = "sparse_unary" in op.entry.tags
+    sparse = "shmt__sparse_unary_kernel" if is_unary else "shmt__no_sparse_kernel"
+    shared |= dict.fromkeys(_SPARSE, sparse)
+    if follows_tangents(op):
+        shared["ForwardAD"] = "shmt__forward_fallback"
+    return {key: kernel for key, kernel in shared.items() if key not in kernels}
+
+
 def _record(op: Operator, rows: Rows, order: list[str]) -> str:
     kernels = [key for key in order if key in rows.kernels]
     text = f"static const shmt__kernel kernels_{op.ident}[] = {{\n"
@@ -421,11 +449,8 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
             f".where = {c_string(op.entry.where)}}},\n"
         )
     text += "};\n"
-    conj_neg = [
-        key for key in _CONJ_NEG if op.has_tensors and not op.passes_conj_neg and key not in kernels
-    ]
-    forward = ["ForwardAD"] if follows_tangents(op) else []
-    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *conj_neg, *forward])
+    shared = _shared_kernels(op, kernels)
+    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *shared])
     jvp = jvp_record(op)
     if jvp:
         text += f"extern const struct shmt__jvp {jvp};\n"
@@ -433,16 +458,14 @@ def _record(op: Operator, rows: Rows, order: list[str]) -> str:
     text += "  .table = {\n"
     for i, key in enumerate(kernels):
         text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
-    for key in conj_neg:
-        text += f"    [SHMT_KEY_{key}] = &shmt__conj_neg_fallback,\n"
-    for key in forward:
-        text += f"    [SHMT_KEY_{key}] = &shmt__forward_fallback,\n"
+    for key, kernel in shared.items():
+        text += f"    [SHMT_KEY_{key}] = &{kernel},\n"
     text += "  },\n"
     if op.is_composite:
         text += "  .is_composite = true,\n"
     if op.passes_conj_neg:
         text += "  .passes_conj_neg = true,\n"
-    if forward:
+    if follows_tangents(op):
         text += "  .follows_tangents = true,\n"
     if jvp:
         text += f"  .jvp = &{jvp},\n"

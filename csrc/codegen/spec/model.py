@@ -50,7 +50,11 @@ TAGS = (
     "exact_out",
     "real_out",
     "dense_out",
+    "any_layout",
+    "sparse_unary",
 )
+#: The keys of sparse tensors: ``dispatch`` for these may stand beside any source.
+SPARSE_KEYS = frozenset(("SparseCPU", "SparseCsrCPU", "AutogradSparse"))
 PROMOTIONS = ("none", "same", "arithmetic", "int_to_float", "compare", "bool_to_int")
 JVP_KINDS = ("linear", "each", "elementwise", "zero", "vjps", "missing")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
@@ -298,6 +302,8 @@ def _check_sources(entry: Entry, name: str) -> None:
     given = [key for key in _SOURCES if key in entry]
     if not given:
         raise SpecError(entry.where, f"{name} has none of {', '.join(_SOURCES)}")
+    if "dispatch" in entry and {str(key) for key, _ in entry.mapping("dispatch")} <= SPARSE_KEYS:
+        given.remove("dispatch")
     if len(given) > 1 and set(given) != {"impl", "dispatch"}:
         raise SpecError(entry.where, f"{name} has both '{given[0]}' and '{given[1]}'")
     if "kernel" not in entry:

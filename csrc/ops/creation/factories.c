@@ -2,6 +2,7 @@
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
+#include "ops/sparse/sparse.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
 #include "ops/outputs.h"
@@ -35,10 +36,17 @@ static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt
   return shmt__prepare_factory_out(*out, size);
 }
 
+/* A sparse tensor without entries. */
+static shmt_status make_sparse(shmt_layout layout, shmt_ints size, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
+  SHMT_REQUIRE(device != SHMT_META, SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
+  SHMT_REQUIRE(!*out, SHMT_E_RUNTIME, "a strided tensor cannot be the out= of one of layout %s", shmt__layout_name(layout));
+  return shmt__sparse_empty(layout, size, (int)size.len, dtype_or(dtype, shmt__default_dtype()), out);
+}
+
 shmt_status shmt__empty(shmt_ints size, shmt_dtype dtype, shmt_layout layout, shmt_device device,
                         shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
-  (void)layout;
   (void)pin_memory;
+  if (SHMT_UNLIKELY(layout > SHMT_STRIDED)) return make_sparse(layout, size, dtype, device, out);
   for (int64_t d = 0; d < size.len; d++)
     SHMT_REQUIRE(size.data[d] >= 0, SHMT_E_RUNTIME,
                  "Trying to create tensor with negative dimension %" PRId64 ": %s", size.data[d],
@@ -103,8 +111,8 @@ shmt_status shmt__zeros(shmt_ints size, shmt_dtype dtype, shmt_layout layout, sh
   SHMT_AUTO(shmt_storage) storage = NULL;
   int64_t numel = 1, nbytes;
 
-  (void)layout;
   (void)pin_memory;
+  if (SHMT_UNLIKELY(layout > SHMT_STRIDED)) return make_sparse(layout, size, dtype, device, out);
   /* A large result takes fresh pages, which the kernel zeroes, and does not touch them. */
   if (!*out && device != SHMT_META) {
     SHMT_TRY(check_sizes("zeros", size));
@@ -140,10 +148,10 @@ shmt_status shmt__scalar_tensor(shmt_scalar s, shmt_dtype dtype, shmt_layout lay
 
 shmt_status shmt__empty_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout layout, shmt_device device,
                              shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
-  (void)layout;
   (void)pin_memory;
   dtype = dtype_or(dtype, self->dtype);
   device = device_or(device, self->device);
+  if (SHMT_UNLIKELY(layout > SHMT_STRIDED)) return make_sparse(layout, shmt__tensor_sizes(self), dtype, device, out);
   if (memory_format != SHMT_MEMORY_FORMAT_NONE && memory_format != SHMT_PRESERVE_FORMAT)
     return shmt__tensor_empty(shmt__tensor_sizes(self), dtype, device, memory_format, out);
   if (device == self->device) return shmt__tensor_empty_like(self, dtype, out);
@@ -168,8 +176,9 @@ static shmt_status like_filled(shmt_tensor* self, shmt_dtype dtype, shmt_device 
 
 shmt_status shmt__zeros_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout layout, shmt_device device,
                              shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
-  (void)layout;
   (void)pin_memory;
+  if (SHMT_UNLIKELY(layout > SHMT_STRIDED))
+    return make_sparse(layout, shmt__tensor_sizes(self), dtype_or(dtype, self->dtype), device_or(device, self->device), out);
   return like_filled(self, dtype, device, memory_format, shmt__scalar_int(0), out);
 }
 

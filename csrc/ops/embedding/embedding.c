@@ -31,7 +31,7 @@ shmt_status shmt__embedding(shmt_tensor* weight, shmt_tensor* indices, int64_t p
 
   (void)padding_idx;
   (void)scale_grad_by_freq;
-  (void)sparse; /* there are no sparse tensors: the gradient is dense */
+  (void)sparse; /* says what the gradient is */
   SHMT_REQUIRE(weight->n_dims == 2, SHMT_E_RUNTIME, "'weight' must be 2-D");
   SHMT_TRY(check_indices(indices));
   SHMT_REQUIRE(n < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "embedding(): more than %d dimensions", SHMT_MAX_DIMS);
@@ -102,6 +102,48 @@ shmt_status shmt__embedding_dense_backward(shmt_tensor* grad_output, shmt_tensor
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
+}
+
+/* --- sparse gradients -------------------------------------------------------------------------- */
+
+shmt_status shmt__sparse_rows(shmt_tensor* rows, shmt_tensor* index, int64_t n, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_AUTO(shmt_tensor) indices = NULL;
+  int64_t sizes[SHMT_MAX_DIMS];
+
+  SHMT_REQUIRE(rows->n_dims >= 1 && index->n_dims == 1, SHMT_E_RUNTIME, "_sparse_rows: rows of shape %s at indices of shape %s",
+               SHMT_SHAPE_TEXT(rows), SHMT_SHAPE_TEXT(index));
+  SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
+  SHMT_TRY(shmt_op_unsqueeze(wide, 0, &indices));
+  memcpy(sizes, rows->sizes, (size_t)rows->n_dims * sizeof *sizes);
+  sizes[0] = n;
+  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(1, rows->n_dims - 1, (shmt_ints){sizes, rows->n_dims}, indices, rows,
+                                                          (shmt_opt_bool){false, true}, out);
+}
+
+shmt_status shmt__embedding_sparse_backward(shmt_tensor* grad_output, shmt_tensor* indices, int64_t num_weights,
+                                            int64_t padding_idx, bool scale_grad_by_freq, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) flat = NULL;
+  SHMT_AUTO(shmt_tensor) rows = NULL;
+  SHMT_AUTO(shmt_tensor) is_kept = NULL;
+  SHMT_AUTO(shmt_tensor) found = NULL;
+  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) kept_index = NULL;
+  SHMT_AUTO(shmt_tensor) kept_rows = NULL;
+  const int64_t width = grad_output->n_dims ? grad_output->sizes[grad_output->n_dims - 1] : 1;
+
+  SHMT_REQUIRE(!scale_grad_by_freq, SHMT_E_RUNTIME,
+               "embedding_backward: scale_grad_by_freq not supported with sparse gradients");
+  SHMT_TRY(check_indices(indices));
+  SHMT_TRY(shmt_op_reshape(indices, SHMT_INTS(indices->numel), &flat));
+  SHMT_TRY(shmt_op_reshape(grad_output, SHMT_INTS(indices->numel, width), &rows));
+  if (padding_idx < 0) return shmt_op__sparse_rows(rows, flat, num_weights, out);
+  SHMT_TRY(shmt_op_ne_Scalar(flat, shmt__scalar_int(padding_idx), &is_kept));
+  SHMT_TRY(shmt_op_nonzero(is_kept, &found));
+  SHMT_TRY(shmt_op_reshape(found, SHMT_INTS(found->numel), &places));
+  SHMT_TRY(shmt_op_index_select(flat, 0, places, &kept_index));
+  SHMT_TRY(shmt_op_index_select(rows, 0, places, &kept_rows));
+  return shmt_op__sparse_rows(kept_rows, kept_index, num_weights, out);
 }
 
 /* --- one_hot ---------------------------------------------------------------------------------- */

@@ -137,12 +137,13 @@ static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
-                                    shmt_tensor** out) {
+                                    bool sparse, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
+  (void)sparse; /* says what the gradient is */
   SHMT_TRY(prepare("_embedding_bag_sum", self, from, to, &first, &second));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_add, self->dtype, "embedding_bag");
   SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME, "_embedding_bag_sum: factors of shape %s for %s",

@@ -20,9 +20,7 @@ static shmt_status with_bits(shmt_tensor* t, uint32_t bits, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-static shmt_keyset backend(const shmt_tensor* t) {
-  return t->keys & (SHMT_KEYBIT_CPU | SHMT_KEYBIT_Meta);
-}
+static shmt_keyset backend(const shmt_tensor* t) { return shmt__tensor_backend(t); }
 
 shmt_status shmt__resolve_conj_neg(shmt_tensor* t, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) raw = NULL;
@@ -163,6 +161,7 @@ shmt_status shmt__impl_neg_view(shmt_tensor* self, shmt_tensor** out) {
 }
 
 shmt_status shmt__conj(shmt_tensor* self, shmt_tensor** out) {
+  if (SHMT_UNLIKELY(self->sparse != NULL)) return shmt__conj_physical(self, out); /* no lazy bit over values */
   if (is_complex(self)) return shmt_op__conj(self, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;

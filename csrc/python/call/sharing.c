@@ -3,6 +3,7 @@
 
 #include "ipc/handle/share.h"
 #include "python/values/tensor_object.h"
+#include "tensor/sparse.h"
 
 enum { COPY_BYTES = 1 << 16 }; /* from here on the copy is made without the interpreter lock */
 
@@ -30,6 +31,14 @@ shmt_status shmt__py_share_storage(shmt_storage* s) {
 PyObject* shmt__py_share_memory(PyObject* self, PyObject* unused) {
   (void)unused;
   if (shmt__py_prepare_sharing() < 0) return NULL;
-  shmt_status status = shmt__py_share_storage(shmt__py_tensor(self)->storage);
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt_status status = SHMT_OK;
+  if (t->sparse != NULL) {
+    shmt_tensor* const parts[] = {t->sparse->compressed, t->sparse->indices, t->sparse->values};
+    for (int i = 0; i < 3 && status == SHMT_OK; i++)
+      if (parts[i] != NULL) status = shmt__py_share_storage(parts[i]->storage);
+  } else {
+    status = shmt__py_share_storage(t->storage);
+  }
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }

@@ -36,12 +36,13 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
   if (!shmt__py_is_tensor(o))
     return PyErr_Format(PyExc_TypeError, "_pack_shared_tensor(): expected a Tensor, got %s",
                         Py_TYPE(o)->tp_name);
+  if (shmt__py_refuse_sparse(shmt__py_tensor(o)) < 0) return NULL;
   return pack(shmt__py_tensor(o));
 }
 
 bool shmt__py_tensor_is_plain(PyObject* o) {
   const shmt_tensor* t = shmt__py_tensor(o);
-  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) &&
+  return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) && t->sparse == NULL &&
          !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
          __atomic_load_n(&t->storage->allocator, __ATOMIC_RELAXED) != &shmt__allocator_mapped_file;
 }

@@ -4,6 +4,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"
+#include "generated/ops.h"
 #include "ipc/handle/share.h"
 #include "iter/copy/copy.h"
 #include "ops/pointwise/conj_neg_views.h"
@@ -339,7 +340,14 @@ int shmt__py_copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_ten
   }
   if (dtype == SHMT_DTYPE_NONE) dtype = t->dtype;
   const shmt__place* before = enter_place(shared);
-  shmt_status s = shmt__tensor_empty_like(t, dtype, &copy);
+  shmt_status s = SHMT_OK;
+  if (SHMT_UNLIKELY(t->sparse != NULL)) {
+    s = shmt_op__to_copy_below(shmt__tensor_backend(t), t, dtype, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, false,
+                               SHMT_MEMORY_FORMAT_NONE, out);
+    shmt__tls_place = before;
+    return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
+  }
+  s = shmt__tensor_empty_like(t, dtype, &copy);
   shmt__tls_place = before;
   if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copy, t));
   if (s == SHMT_OK) {

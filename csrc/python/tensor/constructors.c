@@ -116,7 +116,7 @@ static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n
 /* A tensor as the options say; itself where that changes nothing. */
 static PyObject* convert_tensor(PyObject* tensor, const options* o) {
   shmt_tensor* from = shmt__py_tensor(tensor);
-  if (o->shared && !shmt__storage_is_shared(from->storage)) {
+  if (o->shared && (from->sparse != NULL || !shmt__storage_is_shared(from->storage))) {
     shmt_tensor* t = NULL;
     if (shmt__py_tensor_from_data_in(tensor, o->dtype, true, &t) < 0) return NULL;
     return finish(t, o);

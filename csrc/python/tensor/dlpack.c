@@ -135,6 +135,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
     return refuse("Can't export tensors that require gradient, use tensor.detach()");
+  if (t->sparse != NULL) return refuse("Can't export tensors with layout other than torch.strided");
   if (t->flags & SHMT_TENSOR_CONJ)
     return refuse("Can't export tensors with the conjugate bit set; use tensor.resolve_conj()");
   if (t->flags & SHMT_TENSOR_NEG)

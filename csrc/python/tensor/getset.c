@@ -7,6 +7,7 @@
 #include "python/call/convert.h"
 #include "python/values/types.h"
 #include "tensor/batched.h"
+#include "tensor/sparse.h"
 
 #define TENSOR                            \
   shmt_tensor* t = shmt__py_tensor(self); \
@@ -25,8 +26,8 @@ static PyObject* g_device(PyObject* self, void* c) {
   return shmt__py_from_device(t->device);
 }
 static PyObject* g_layout(PyObject* self, void* c) {
-  (void)self, (void)c;
-  return shmt__py_from_layout(SHMT_STRIDED);
+  TENSOR;
+  return shmt__py_from_layout(shmt__tensor_layout(t));
 }
 static PyObject* g_ndim(PyObject* self, void* c) {
   TENSOR;
@@ -39,6 +40,13 @@ static PyObject* g_itemsize(PyObject* self, void* c) {
 static PyObject* g_nbytes(PyObject* self, void* c) {
   TENSOR;
   int64_t nbytes;
+  if (t->sparse != NULL) {
+    PyErr_SetString(PyExc_RuntimeError,
+                    "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the "
+                    "nbytes of the indices and values.  If you want the size of the  equivalent dense tensor, multiply "
+                    "numel() by element_size()");
+    return NULL;
+  }
   if (!shmt__mul_i64(t->numel, shmt__tensor_item_bytes(t), &nbytes)) {
     PyErr_SetString(PyExc_OverflowError, "nbytes: more than 2**63 - 1 bytes");
     return NULL;
@@ -53,6 +61,14 @@ static PyObject* g_is_meta(PyObject* self, void* c) {
   TENSOR;
   return PyBool_FromLong(t->device == SHMT_META);
 }
+static PyObject* g_is_sparse(PyObject* self, void* c) {
+  TENSOR;
+  return PyBool_FromLong(shmt__tensor_layout(t) == SHMT_SPARSE_COO);
+}
+static PyObject* g_is_sparse_csr(PyObject* self, void* c) {
+  TENSOR;
+  return PyBool_FromLong(shmt__tensor_layout(t) == SHMT_SPARSE_CSR);
+}
 static PyObject* g_false(PyObject* self, void* c) {
   (void)self, (void)c;
   Py_RETURN_FALSE;
@@ -62,12 +78,12 @@ static PyObject* g_cdata(PyObject* self, void* c) {
   return PyLong_FromVoidPtr(t);
 }
 
-/* Borrowed: shmt_storage_retain it to keep it. */
+/* Borrowed: shmt_storage_retain it to keep it. Of a sparse tensor: that of its values, to compare with. */
 static PyObject* g_storage_cdata(PyObject* self, void* c) {
   TENSOR;
   if (SHMT_UNLIKELY(shmt__batched_of(t) != NULL))
     return PyErr_Format(PyExc_NotImplementedError, "Cannot access storage of BatchedTensorImpl");
-  return PyLong_FromVoidPtr(t->storage);
+  return PyLong_FromVoidPtr(t->sparse ? t->sparse->values->storage : t->storage);
 }
 
 static PyObject* g_names(PyObject* self, void* c) {
@@ -244,7 +260,7 @@ PyGetSetDef shmt__py_plain_getset[] = {
     {"shape", g_shape, NULL, "The size.", NULL},
     {"dtype", g_dtype, NULL, "The element type.", NULL},
     {"device", g_device, NULL, "Where the data lives: cpu or meta.", NULL},
-    {"layout", g_layout, NULL, "strided.", NULL},
+    {"layout", g_layout, NULL, "How the elements are kept: strided, or a sparse layout.", NULL},
     {"ndim", g_ndim, NULL, "Number of dimensions.", NULL},
     {"itemsize", g_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", g_nbytes, NULL, "Bytes of all elements.", NULL},
@@ -254,8 +270,8 @@ PyGetSetDef shmt__py_plain_getset[] = {
     {"is_cuda", g_false, NULL, "False.", NULL},
     {"is_xpu", g_false, NULL, "False.", NULL},
     {"is_mps", g_false, NULL, "False.", NULL},
-    {"is_sparse", g_false, NULL, "False.", NULL},
-    {"is_sparse_csr", g_false, NULL, "False.", NULL},
+    {"is_sparse", g_is_sparse, NULL, "True when the layout is sparse_coo.", NULL},
+    {"is_sparse_csr", g_is_sparse_csr, NULL, "True when the layout is sparse_csr.", NULL},
     {"is_mkldnn", g_false, NULL, "False.", NULL},
     {"is_quantized", g_false, NULL, "False.", NULL},
     {"is_nested", g_false, NULL, "False.", NULL},

@@ -4,6 +4,7 @@
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "ops/pointwise/conj_neg_views.h"
+#include "tensor/sparse.h"
 #include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/call/sharing.h"
@@ -90,6 +91,10 @@ static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
   (void)unused;
   shmt_tensor* t = shmt__py_tensor(self);
   if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
+  if (t->sparse != NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+    return NULL;
+  }
   return PyLong_FromVoidPtr(t->numel ? shmt__tensor_data(t) : NULL);
 }
 static PyObject* m_get_device(PyObject* self, PyObject* unused) {
@@ -141,8 +146,13 @@ static PyObject* m_false(PyObject* self, PyObject* unused) {
   Py_RETURN_FALSE;
 }
 static PyObject* m_is_shared(PyObject* self, PyObject* unused) {
+  shmt_tensor* t = shmt__py_tensor(self);
   (void)unused;
-  return PyBool_FromLong(shmt__py_tensor(self)->storage->flags & SHMT_STORAGE_SHARED);
+  if (t->sparse == NULL) return PyBool_FromLong(t->storage->flags & SHMT_STORAGE_SHARED);
+  const shmt_tensor* const parts[] = {t->sparse->compressed, t->sparse->indices, t->sparse->values};
+  for (int i = 0; i < 3; i++)
+    if (parts[i] != NULL && !(parts[i]->storage->flags & SHMT_STORAGE_SHARED)) Py_RETURN_FALSE;
+  Py_RETURN_TRUE;
 }
 static PyObject* m_is_inference(PyObject* self, PyObject* unused) {
   (void)unused;
@@ -214,6 +224,10 @@ static PyObject* m_tolist(PyObject* self, PyObject* unused) {
     return NULL;
   }
   if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
+  if (t->sparse != NULL) {
+    PyErr_SetString(PyExc_RuntimeError, "Cannot access data pointer of Tensor that doesn't have storage");
+    return NULL;
+  }
   SHMT_AUTO(shmt_tensor) resolved = NULL;
   shmt_status s = shmt__resolve_conj_neg(t, &resolved);
   if (s != SHMT_OK) return shmt__py_raise(s);

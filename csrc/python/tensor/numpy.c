@@ -302,6 +302,7 @@ int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
     shmt__py_raise(SHMT_E_RUNTIME);
     return -1;
   }
+  if (t->sparse != NULL) return refuse_export("a sparse tensor exports no buffer; use tensor.to_dense()");
   if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
   if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
     return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");

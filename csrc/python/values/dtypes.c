@@ -110,8 +110,8 @@ bool shmt__py_as_dtype(PyObject* o, shmt_dtype* out) {
 /* --- layout and memory format ----------------------------------------------------- */
 
 PyObject* shmt__py_from_layout(shmt_layout layout) {
-  (void)layout; /* there is one */
-  return Py_NewRef((PyObject*)layouts[0]);
+  if (layout < 0 || layout >= N_LAYOUTS) Py_RETURN_NONE;
+  return Py_NewRef((PyObject*)layouts[layout]);
 }
 
 PyObject* shmt__py_from_memory_format(shmt_memory_format format) {
@@ -156,7 +156,8 @@ int shmt__py_dtypes_init(PyObject* module) {
                 dtype_methods, dtype_getset);
   shmt__py_layout_type =
       make_type(module, "shmtensor.layout",
-                "How a tensor keeps its elements; all tensors are shmtensor.strided.",
+                "How a tensor keeps its elements: shmtensor.strided, shmtensor.sparse_coo, shmtensor.sparse_csr or "
+                "shmtensor.sparse_csc.",
                 constant_methods, NULL);
   shmt__py_memory_format_type = make_type(
       module, "shmtensor.memory_format",
@@ -167,7 +168,7 @@ int shmt__py_dtypes_init(PyObject* module) {
   for (int i = 0; i < SHMT_N_DTYPES; i++)
     if ((dtypes[i] = make_constant(module, shmt__py_dtype_type, i, shmt__dtype_name[i])) == NULL)
       return -1;
-  /* Only strided tensors exist; the other layouts are names that programs compare with. */
+  /* No tensor has one of the last two layouts; they are names that programs compare with. */
   static const char* const layout_names[] = {"strided",    "sparse_coo", "sparse_csr",
                                              "sparse_csc", "sparse_bsr", "sparse_bsc"};
   for (int i = 0; i < N_LAYOUTS; i++)

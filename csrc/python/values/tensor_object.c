@@ -1,6 +1,8 @@
 /* python/values/tensor_object.c -- the Python object of a tensor: making it, keeping it, ending it. */
 #include "python/values/tensor_object.h"
 
+#include "tensor/sparse.h"
+
 #include "autograd/meta.h"
 
 PyTypeObject* shmt__py_base_type;
@@ -164,4 +166,12 @@ void shmt__py_set_base_type(PyTypeObject* type) {
   shmt__py_base_type = type;
   shmt__tensor_back_to_wrapper = back_to_wrapper;
   shmt__py_set_tensor_type(type);
+}
+
+int shmt__py_refuse_sparse(const shmt_tensor* t) {
+  if (SHMT_LIKELY(t->sparse == NULL)) return 0;
+  PyErr_SetString(PyExc_NotImplementedError, t->sparse->layout == SHMT_SPARSE_COO
+                                                 ? "Cannot access storage of SparseTensorImpl"
+                                                 : "Cannot access storage of SparseCsrTensorImpl");
+  return -1;
 }

@@ -26,6 +26,9 @@
 #include "python/errors.h"
 #include "tensor/tensor.h"
 
+/* For what needs a storage: -1 with NotImplementedError when t is sparse, else 0. */
+int shmt__py_refuse_sparse(const shmt_tensor* t);
+
 typedef struct shmt__py_object {
   PyObject_HEAD shmt_tensor* t; /* owned; NULL only while it is being destroyed */
   PyObject* dict;               /* NULL until an attribute is set */

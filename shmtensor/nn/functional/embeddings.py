@@ -37,7 +37,7 @@ def embedding(
         max_norm: Rows in use that are longer are shortened to this, in place.
         norm_type: The p of the norm for *max_norm*.
         scale_grad_by_freq: Divide gradients by how often a row occurs in *input*.
-        sparse: Accepted; gradients are dense all the same.
+        sparse: Make the gradient of *weight* a sparse tensor: a row for each index.
 
     Returns:
         ``(*, E)``.
@@ -149,7 +149,7 @@ def embedding_bag(
         norm_type: The p of the norm for *max_norm*.
         scale_grad_by_freq: Divide gradients by how often a row occurs in *input*.
         mode: ``'sum'``, ``'mean'`` or ``'max'``.
-        sparse: Accepted; gradients are dense all the same.
+        sparse: Make the gradient of *weight* a sparse tensor: a row for each index.
         per_sample_weights: A factor for each index, of *input*'s shape; for sums only.
         include_last_offset: *offsets* has one more element, the end of the last bag.
         padding_idx: A row that counts for nothing and gets no gradient.
@@ -212,9 +212,9 @@ def embedding_bag(
         weight = shmtensor.embedding(weight, indices, -1, True, sparse)
         indices = shmtensor.arange(indices.numel())
     if mode == "sum" or not indices.numel():
-        return _C._nn._embedding_bag_sum(weight, indices, where, factors, bags)
+        return _C._nn._embedding_bag_sum(weight, indices, where, factors, bags, sparse)
     counts = shmtensor.bincount(where, minlength=bags).clamp_min(1)
-    return _C._nn._embedding_bag_mean(weight, indices, where, counts.to(weight.dtype), bags)
+    return _C._nn._embedding_bag_mean(weight, indices, where, counts.to(weight.dtype), bags, sparse)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:

@@ -22,7 +22,7 @@ class Embedding(Module):
         max_norm: Rows in use that are longer are shortened to this.
         norm_type: The p of the norm for *max_norm*.
         scale_grad_by_freq: Divide gradients by how often an index occurs.
-        sparse: Accepted; gradients are dense all the same.
+        sparse: Make the gradient of the table a sparse tensor: a row for each index.
         _weight: Initial values, ``(V, E)``.
         _freeze: Whether the weight collects no gradient.
         device: Where the weight is.
@@ -143,7 +143,7 @@ class EmbeddingBag(Module):
         norm_type: The p of the norm for *max_norm*.
         scale_grad_by_freq: Divide gradients by how often a row occurs.
         mode: ``'sum'``, ``'mean'`` or ``'max'``.
-        sparse: Accepted; gradients are dense all the same.
+        sparse: Make the gradient of the table a sparse tensor: a row for each index.
         _weight: The table, instead of random values.
         include_last_offset: Offsets have one more element, the end of the last bag.
         padding_idx: A row that counts for nothing.

@@ -49,6 +49,10 @@ STEPS = frozenset(
 )
 
 
+#: Operators of other sections whose results are sparse: tests/sparse/test_training.py.
+SPARSE = frozenset(("_embedding_bag_sparse_backward", "_sparse_rows", "embedding_sparse_backward"))
+
+
 class NoCase(Exception):
     """The schema alone does not say which arguments fit."""
 
@@ -125,8 +129,8 @@ def called() -> list[OperatorEntry]:
 
 
 def is_elsewhere(entry: OperatorEntry) -> bool:
-    """Is the entry a step of an optimizer, which tests/optim calls?"""
-    return entry.section.startswith("optim/")
+    """Is the entry a step of an optimizer, or of sparse tensors: tests/optim, tests/ops/sparse?"""
+    return entry.section.startswith(("optim/", "sparse/")) or entry.name in SPARSE
 
 
 def is_step(entry: OperatorEntry) -> bool:

@@ -143,10 +143,15 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -
     """Stack tensors.
 
     Raises:
-        RuntimeError: Their shapes differ.
+        RuntimeError: Their shapes differ, or they are sparse.
         TypeError: Not all are tensors.
     """
     first = batch[0]
+    if isinstance(first, Tensor) and first.layout is not _C.strided:
+        raise RuntimeError(
+            "Batches of sparse tensors are not currently supported by the default collate_fn; "
+            "please provide a custom collate_fn to handle them appropriately."
+        )
     is_plain = all(
         isinstance(t, Tensor) and t.dtype == first.dtype and not t.requires_grad and not t.is_meta
         for t in batch
