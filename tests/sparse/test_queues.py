@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import sparse_children as children
 
 import shmtensor as st
 from shmtensor import multiprocessing as mp
@@ -15,21 +16,12 @@ def _make(layout: Any) -> Any:
     return dense.to_sparse(layout=layout)
 
 
-def _double(given: Any, back: Any) -> None:
-    t = given.get(timeout=60)
-    values = t._values() if t.is_sparse else t.values()
-    values.mul_(2)
-    back.put((str(t.layout), tuple(t.shape), t._nnz(), t.requires_grad))
-    back.put(t)
-    assert given.get(timeout=60) == "done"
-
-
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("layout", [st.sparse_coo, st.sparse_csr, st.sparse_csc])
 def test_a_queue_carries_the_memory_of_the_parts(method: str, layout: Any) -> None:
     context = mp.get_context(method)
     given, back = context.Queue(), context.Queue()
-    child = context.Process(target=_double, args=(given, back))
+    child = context.Process(target=children.double, args=(given, back))
     child.start()
     try:
         t = _make(layout).requires_grad_()
@@ -78,26 +70,18 @@ def test_sharing_in_place_moves_all_parts(layout: Any) -> None:
     assert t.to_dense().tolist() == [[0, 2, 0], [3, 0, 4]]
 
 
-def _write(t: Any) -> None:
-    t._values()[1] = 10.0
-
-
 def test_a_process_argument_is_shared() -> None:
     t = _make(st.sparse_coo).share_memory_()
-    child = mp.get_context("spawn").Process(target=_write, args=(t,))
+    child = mp.get_context("spawn").Process(target=children.write, args=(t,))
     child.start()
     child.join(60)
     assert child.exitcode == 0
     assert t.to_dense()[1, 0] == 10
 
 
-def _break(t: Any) -> None:
-    t._indices()[0, 0] = 2**40
-
-
 def test_an_index_that_another_process_breaks_is_reported_here() -> None:
     t = _make(st.sparse_coo).share_memory_()
-    child = mp.get_context("fork").Process(target=_break, args=(t,))
+    child = mp.get_context("fork").Process(target=children.break_index, args=(t,))
     child.start()
     child.join(60)
     assert child.exitcode == 0
