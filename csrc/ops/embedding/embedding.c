@@ -127,7 +127,7 @@ shmt_status shmt__embedding_sparse_backward(shmt_tensor* grad_output, shmt_tenso
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) is_kept = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) kept_index = NULL;
   SHMT_AUTO(shmt_tensor) kept_rows = NULL;
   const int64_t width = grad_output->n_dims ? grad_output->sizes[grad_output->n_dims - 1] : 1;
@@ -140,9 +140,9 @@ shmt_status shmt__embedding_sparse_backward(shmt_tensor* grad_output, shmt_tenso
   if (padding_idx < 0) return shmt_op__sparse_rows(rows, flat, num_weights, out);
   SHMT_TRY(shmt_op_ne_Scalar(flat, shmt__scalar_int(padding_idx), &is_kept));
   SHMT_TRY(shmt_op_nonzero(is_kept, &found));
-  SHMT_TRY(shmt_op_reshape(found, SHMT_INTS(found->numel), &places));
-  SHMT_TRY(shmt_op_index_select(flat, 0, places, &kept_index));
-  SHMT_TRY(shmt_op_index_select(rows, 0, places, &kept_rows));
+  SHMT_TRY(shmt_op_reshape(found, SHMT_INTS(found->numel), &positions));
+  SHMT_TRY(shmt_op_index_select(flat, 0, positions, &kept_index));
+  SHMT_TRY(shmt_op_index_select(rows, 0, positions, &kept_rows));
   return shmt_op__sparse_rows(kept_rows, kept_index, num_weights, out);
 }
 

@@ -19,11 +19,11 @@
 
 /* --- sparse + sparse ------------------------------------------------------------------------------ */
 
-/* Adds alpha times row k of values, of n, to the row of sums that places[k] names. */
-static void add_rows(shmt_tensor* sums, const shmt_tensor* values, int64_t* places, int64_t n, int64_t width, shmt_scalar alpha) {
+/* Adds alpha times row k of values, of n, to the row of sums that row_positions[k] names. */
+static void add_rows(shmt_tensor* sums, const shmt_tensor* values, int64_t* row_positions, int64_t n, int64_t width, shmt_scalar alpha) {
   if (n == 0 || width == 0) return;
-  for (int64_t k = 0; k < n; k++) places[k] *= width;
-  const shmt__sparse_args args = {.alpha = alpha, .rows = places, .width = width, .step2 = width};
+  for (int64_t k = 0; k < n; k++) row_positions[k] *= width;
+  const shmt__sparse_args args = {.alpha = alpha, .rows = row_positions, .width = width, .step2 = width};
   shmt__loops[SHMT_LOOP_sparse_add_rows][sums->dtype]((char* const[]){shmt__tensor_data(sums), shmt__tensor_data(values)}, NULL,
                                                       n, &args);
 }

@@ -54,18 +54,18 @@ static shmt_status positions_of(const shmt_tensor* t, shmt_tensor** out) {
 }
 
 shmt_status shmt__add_entries(shmt_tensor* dense, shmt_tensor* t, shmt_scalar alpha) {
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) row_positions = NULL;
   SHMT_AUTO(shmt_tensor) cast = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   bool is_strict = true;
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_sparse_add_rows, dense->dtype, "add_dense_sparse");
-  SHMT_TRY(positions_of(t, &places));
+  SHMT_TRY(positions_of(t, &row_positions));
   SHMT_TRY(shmt__tensor_cast(t->sparse->values, dense->dtype, &cast));
   SHMT_TRY(shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, &values));
-  const int64_t width = shmt__tensor_extent(values, 1, values->n_dims), n = places->numel;
+  const int64_t width = shmt__tensor_extent(values, 1, values->n_dims), n = row_positions->numel;
   if (width == 0 || n == 0) return SHMT_OK;
-  int64_t* place = shmt__int64s(places);
+  int64_t* place = shmt__int64s(row_positions);
   for (int64_t k = 1; k < n && is_strict; k++) is_strict = place[k - 1] < place[k];
   for (int64_t k = 0; k < n; k++) place[k] *= width;
   add_job job = {.loop = shmt__loops[SHMT_LOOP_sparse_add_rows][dense->dtype],
@@ -112,7 +112,7 @@ static shmt_status nonzero_rows(shmt_tensor* dense, int sparse_dim, shmt_tensor*
 static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) rows = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) row_positions = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -126,9 +126,9 @@ static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tens
   SHMT_REQUIRE(!shmt__tensor_is_meta(self), SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(nonzero_rows(dense, (int)sparse_dim, &rows));
-  SHMT_TRY(shmt__tensor_contiguous(rows, SHMT_CONTIGUOUS_FORMAT, &places));
-  const int64_t n = places->numel;
-  SHMT_TRY(shmt__unflatten_positions(shmt__int64s(places), n, (shmt_ints){self->sizes, sparse_dim}, &indices));
+  SHMT_TRY(shmt__tensor_contiguous(rows, SHMT_CONTIGUOUS_FORMAT, &row_positions));
+  const int64_t n = row_positions->numel;
+  SHMT_TRY(shmt__unflatten_positions(shmt__int64s(row_positions), n, (shmt_ints){self->sizes, sparse_dim}, &indices));
   sizes[0] = n;
   for (int64_t d = sparse_dim; d < self->n_dims; d++) sizes[1 + d - sparse_dim] = self->sizes[d];
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, 1 + self->n_dims - sparse_dim}, self->dtype, SHMT_CPU,
@@ -136,7 +136,7 @@ static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tens
   const int64_t row_bytes = shmt__tensor_extent(self, (int)sparse_dim, self->n_dims) * shmt__tensor_item_bytes(self);
   char* to = shmt__tensor_data(values);
   const char* from = shmt__tensor_data(dense);
-  for (int64_t k = 0; k < n && row_bytes > 0; k++) memcpy(to + k * row_bytes, from + shmt__int64s(places)[k] * row_bytes, (size_t)row_bytes);
+  for (int64_t k = 0; k < n && row_bytes > 0; k++) memcpy(to + k * row_bytes, from + shmt__int64s(row_positions)[k] * row_bytes, (size_t)row_bytes);
   return shmt__make_coo(shmt__tensor_sizes(self), (int)sparse_dim, indices, values, true, out);
 }
 

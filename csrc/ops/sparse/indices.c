@@ -145,19 +145,19 @@ shmt_status shmt__group_by_row(int64_t n_rows, const shmt_tensor* rows, const sh
 
 enum { RADIX_BITS = 11, BUCKETS = 1 << RADIX_BITS };
 
-/* One pass: order by the bits from shift on, from one list of places to another. */
-static void radix_pass(const int64_t* keys, const int64_t* from, int64_t* to, int64_t n, int shift, int64_t* places) {
-  memset(places, 0, BUCKETS * sizeof *places);
-  for (int64_t k = 0; k < n; k++) places[(keys[k] >> shift) & (BUCKETS - 1)]++;
+/* One pass: order by the bits from shift on, from one list of entries to another. */
+static void radix_pass(const int64_t* keys, const int64_t* from, int64_t* to, int64_t n, int shift, int64_t* starts) {
+  memset(starts, 0, BUCKETS * sizeof *starts);
+  for (int64_t k = 0; k < n; k++) starts[(keys[k] >> shift) & (BUCKETS - 1)]++;
   int64_t sum = 0;
   for (int b = 0; b < BUCKETS; b++) {
-    const int64_t count = places[b];
-    places[b] = sum;
+    const int64_t count = starts[b];
+    starts[b] = sum;
     sum += count;
   }
   for (int64_t k = 0; k < n; k++) {
     const int64_t entry = from ? from[k] : k;
-    to[places[(keys[entry] >> shift) & (BUCKETS - 1)]++] = entry;
+    to[starts[(keys[entry] >> shift) & (BUCKETS - 1)]++] = entry;
   }
 }
 

@@ -154,7 +154,7 @@ shmt_status shmt__sparse_mm_mat2_backward(shmt_tensor* grad, shmt_tensor* mat1, 
 shmt_status shmt__sparse_sampled_mm_backward(shmt_tensor* grad, shmt_tensor* mask, shmt_tensor* other, bool of_second,
                                              shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) entries = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) flipped = NULL;
   SHMT_AUTO(shmt_tensor) factor = NULL;
   if (grad->sparse)
     entries = shmt__tensor_ref(grad);
@@ -162,8 +162,8 @@ shmt_status shmt__sparse_sampled_mm_backward(shmt_tensor* grad, shmt_tensor* mas
     SHMT_TRY(shmt_op_sparse_mask(grad, mask, &entries));
   SHMT_TRY(shmt_op_conj_physical(other, &factor));
   if (!of_second) return shmt_op__sparse_mm(entries, factor, out);
-  SHMT_TRY(shmt_op_transpose_int(entries, 0, 1, &turned));
-  return shmt_op__sparse_mm(turned, factor, out);
+  SHMT_TRY(shmt_op_transpose_int(entries, 0, 1, &flipped));
+  return shmt_op__sparse_mm(flipped, factor, out);
 }
 
 static shmt_status masked_product(shmt_tensor* a, shmt_tensor* b, shmt_tensor* like, shmt_tensor** out) {
@@ -176,8 +176,8 @@ static shmt_status masked_product(shmt_tensor* a, shmt_tensor* b, shmt_tensor* l
 
 shmt_status shmt__sparse_sparse_mm_backward(shmt_tensor* grad, shmt_tensor* mat1, shmt_tensor* mat2, bool of_second,
                                             shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) turned = NULL;
-  SHMT_TRY(adjoint(of_second ? mat1 : mat2, &turned));
-  if (of_second) return masked_product(turned, grad, mat2, out);
-  return masked_product(grad, turned, mat1, out);
+  SHMT_AUTO(shmt_tensor) flipped = NULL;
+  SHMT_TRY(adjoint(of_second ? mat1 : mat2, &flipped));
+  if (of_second) return masked_product(flipped, grad, mat2, out);
+  return masked_product(grad, flipped, mat1, out);
 }

@@ -26,7 +26,7 @@ static shmt_status copy_of(shmt_tensor* t, shmt_tensor** out) {
 /* dims is a permutation that leaves sparse dims sparse. */
 static shmt_status permute_coo(shmt_tensor* self, const int64_t* dims, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) indices = NULL;
-  SHMT_AUTO(shmt_tensor) turned = NULL;
+  SHMT_AUTO(shmt_tensor) permuted = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   const shmt_sparse* p = self->sparse;
   int64_t sizes[SHMT_MAX_DIMS], value_dims[SHMT_MAX_DIMS + 1] = {0};
@@ -48,8 +48,8 @@ static shmt_status permute_coo(shmt_tensor* self, const int64_t* dims, shmt_tens
     SHMT_TRY(shmt__tensor_alias(indices, SHMT_INTS(nnz), SHMT_INTS(1), d * nnz, &to));
     SHMT_TRY(shmt__tensor_copy(to, from));
   }
-  SHMT_TRY(shmt_op_permute_below(SHMT_KEYBIT_CPU, p->values, (shmt_ints){value_dims, 1 + p->dense_dim}, &turned));
-  SHMT_TRY(copy_of(turned, &values));
+  SHMT_TRY(shmt_op_permute_below(SHMT_KEYBIT_CPU, p->values, (shmt_ints){value_dims, 1 + p->dense_dim}, &permuted));
+  SHMT_TRY(copy_of(permuted, &values));
   return shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, is_same && p->is_coalesced, out);
 }
 
@@ -143,7 +143,7 @@ shmt_status shmt__sparse_unsqueeze(shmt_tensor* self, int64_t dim, shmt_tensor**
 }
 
 /* t with the values' dim `dim` replaced by what index picks there. */
-static shmt_status pick_dense(shmt_tensor* t, int64_t dim, shmt_tensor* index, shmt_tensor** out) {
+static shmt_status select_rows(shmt_tensor* t, int64_t dim, shmt_tensor* index, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -172,7 +172,7 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
   SHMT_AUTO(shmt_tensor) all = NULL;
   SHMT_AUTO(shmt_tensor) starts = NULL;
   SHMT_AUTO(shmt_tensor) order = NULL;
-  SHMT_AUTO(shmt_tensor) places = NULL;
+  SHMT_AUTO(shmt_tensor) entry_positions = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -194,15 +194,15 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
   const shmt_sparse* p = self->sparse;
   SHMT_TRY(shmt__sparse_check_memory(p));
   if (dim >= p->sparse_dim) {
-    SHMT_TRY(pick_dense(self, dim, wanted, &result));
+    SHMT_TRY(select_rows(self, dim, wanted, &result));
     return shmt__sparse_finish("index_select", result, out);
   }
   SHMT_TRY(entries_by(self, dim, &all, &starts, &order));
   const int64_t *start = shmt__int64s(starts), nnz = shmt__sparse_nnz(p);
   for (int64_t k = 0; k < wanted->numel; k++) n += start[shmt__int64s(wanted)[k] + 1] - start[shmt__int64s(wanted)[k]];
-  SHMT_TRY(shmt__new_int64s(n, &places));
+  SHMT_TRY(shmt__new_int64s(n, &entry_positions));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(p->sparse_dim, n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &indices));
-  int64_t *to = shmt__int64s(indices), *place = shmt__int64s(places);
+  int64_t *to = shmt__int64s(indices), *place = shmt__int64s(entry_positions);
   for (int64_t k = 0; k < wanted->numel; k++) {
     const int64_t i = shmt__int64s(wanted)[k];
     for (int64_t e = start[i]; e < start[i + 1]; e++, at++) {
@@ -210,7 +210,7 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
       for (int d = 0; d < p->sparse_dim; d++) to[d * n + at] = d == dim ? k : shmt__int64s(all)[d * nnz + place[at]];
     }
   }
-  SHMT_TRY(shmt_op_index_select_below(SHMT_KEYBIT_CPU, p->values, 0, places, &values));
+  SHMT_TRY(shmt_op_index_select_below(SHMT_KEYBIT_CPU, p->values, 0, entry_positions, &values));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[dim] = wanted->numel;
   SHMT_TRY(shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, dim == 0 && p->is_coalesced, &result));
@@ -221,7 +221,7 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
 shmt_status shmt__sparse_select(shmt_tensor* self, int64_t dim, int64_t index, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) coo = NULL;
   SHMT_AUTO(shmt_tensor) wanted = NULL;
-  SHMT_AUTO(shmt_tensor) picked = NULL;
+  SHMT_AUTO(shmt_tensor) selected = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -236,8 +236,8 @@ shmt_status shmt__sparse_select(shmt_tensor* self, int64_t dim, int64_t index, s
     SHMT_TRY(shmt__as_coalesced(self, &coo));
   SHMT_TRY(shmt__new_int64s(1, &wanted));
   *shmt__int64s(wanted) = index;
-  SHMT_TRY(shmt__sparse_index_select(coo, dim, wanted, &picked));
-  const shmt_sparse* p = picked->sparse;
+  SHMT_TRY(shmt__sparse_index_select(coo, dim, wanted, &selected));
+  const shmt_sparse* p = selected->sparse;
   int n = 0;
   for (int d = 0; d < self->n_dims; d++)
     if (d != dim) sizes[n++] = self->sizes[d];
