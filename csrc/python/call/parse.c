@@ -214,7 +214,6 @@ static int set_reduction(shmt_value* v, PyObject* o) {
   return -1;
 }
 
-/* Store o as argument a: 1, 0 (another type) or -1. */
 /* Operators that can make a tensor of another layout than strided. */
 static bool takes_layouts(const char* name) {
   static const char* const names[] = {"zeros", "empty", "zeros_like", "empty_like", "new_zeros", "new_empty", "to_sparse"};
@@ -223,6 +222,7 @@ static bool takes_layouts(const char* name) {
   return strncmp(name, "_sparse", 7) == 0;
 }
 
+/* Store o as argument a: 1, 0 (another type) or -1. */
 static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
                      const shmt__py_arg* a, PyObject* o) {
   shmt_value* v = &fr->values[a->slot];
@@ -271,7 +271,7 @@ static int set_value(shmt__py_frame* fr, const shmt__py_prepared_signature* sig,
       r = shmt__py_constant_value(o, shmt__py_layout_type, &constant);
       if (r == 1 && constant != SHMT_STRIDED && !takes_layouts(sig->schema->name)) {
         PyErr_Format(PyExc_NotImplementedError,
-                     "%s(...) is not implemented for sparse layout, got: %S",
+                     "%s is not implemented for sparse types, got: %S",
                      sig->schema->name, o);
         return -1;
       }
