@@ -278,6 +278,15 @@ def outcome(lib: Any, expression: str) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", "\n".join(lines).replace("shmtensor", "torch"))
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _validated():
+    """Parts of torch that other tests import turn torch's validation off."""
+    before = torch.distributions.Distribution._validate_args
+    torch.distributions.Distribution.set_default_validate_args(True)
+    yield
+    torch.distributions.Distribution.set_default_validate_args(before)
+
+
 @pytest.mark.parametrize("expression", [*DISTRIBUTIONS, *CONSTRAINTS, *TRANSFORMS])
 def test_text_is_torchs(expression):
     assert outcome(shmtensor, expression) == outcome(torch, expression)

@@ -165,4 +165,4 @@ def test_names_are_those_of_torch() -> None:
     assert issubclass(ours._LRScheduler, ours.LRScheduler)
     ours, theirs = shmtensor.optim.swa_utils, torch.optim.swa_utils
     assert sorted(ours.__all__) == sorted(theirs.__all__)
-    assert set(torch.optim.__all__) - set(shmtensor.optim.__all__) == {"SparseAdam"}
+    assert set(torch.optim.__all__) <= set(shmtensor.optim.__all__)

@@ -22,6 +22,7 @@ NOT_IN_TORCH = frozenset(
         "_normalize",
         "_resample",
         "_rrelu_noise",
+        "_transform_input",
     )
 )
 
