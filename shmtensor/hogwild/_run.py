@@ -298,7 +298,6 @@ class _Run:
 
     def start(self) -> None:
         """Start all workers."""
-        self.began = time.monotonic()
         for rank in range(self.shards.n_workers):
             self.processes.append(self._started(rank))
 

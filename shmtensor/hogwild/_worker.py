@@ -54,6 +54,7 @@ class Worker:
 
     def __init__(self, job: Job, rank: int) -> None:
         self._board = job.board
+        self._depth = 0  # of updates
         self.rank = rank
         self.n_workers = job.board.n_workers
         self.model = job.model
@@ -67,10 +68,21 @@ class Worker:
 
         A snapshot of the model has all of it, or nothing.
         """
-        self._board.begin_update(self.rank)
+        self._begin_update()
         try:
             yield
         finally:
+            self._end_update()
+
+    def _begin_update(self, *_: Any) -> None:
+        """Begin a change; one inside another belongs to it."""
+        self._depth += 1
+        if self._depth == 1:
+            self._board.begin_update(self.rank)
+
+    def _end_update(self, *_: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
             self._board.end_update(self.rank)
 
     def _seed_generators(self) -> None:
@@ -79,9 +91,8 @@ class Worker:
         shmtensor.manual_seed(self.seed)
 
     def _hook_optimizer(self) -> None:
-        rank, board = self.rank, self._board
-        self.optimizer.register_step_pre_hook(lambda *_: board.begin_update(rank))
-        self.optimizer.register_step_post_hook(lambda *_: board.end_update(rank))
+        self.optimizer.register_step_pre_hook(self._begin_update)
+        self.optimizer.register_step_post_hook(self._end_update)
 
     def _train(self, train_step: Callable[[Worker, Any], Any], batch: Any) -> float:
         """Do a step; returns its loss."""

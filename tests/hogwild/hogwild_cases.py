@@ -91,6 +91,17 @@ def count_up(worker: Any, batch: Any) -> float:
     return 0.0
 
 
+def count_up_with_a_step(worker: Any, batch: Any) -> float:
+    """The same, with a step of the optimizer between the two changes."""
+    half = slice(10_000 * worker.rank, 10_000 * (worker.rank + 1))
+    with worker.update(), st.no_grad():
+        worker.model.a[half] += 1
+        worker.model.owners.grad = st.zeros(2)
+        worker.optimizer.step()
+        worker.model.b[half] += 1
+    return 0.0
+
+
 def is_whole(model: Any) -> dict[str, float]:
     """1 if every half of both parameters has one number, the same in both."""
     halves = (slice(0, 10_000), slice(10_000, 20_000))

@@ -143,9 +143,10 @@ def test_an_evaluation_that_fails_ends_the_run(capfd: Any) -> None:
 # --- snapshots -----------------------------------------------------------------------------------
 
 
-def test_snapshots_are_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("step", [cases.count_up, cases.count_up_with_a_step])
+def test_snapshots_are_whole(step: Any, tmp_path: Path) -> None:
     result = run(
-        cases.count_up,
+        step,
         data=st.zeros(2, 1),
         make_model=cases.Pair,
         batch_size=1,
