@@ -5,7 +5,6 @@ What shared memory promises in general is tested in tests/multiprocessing.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import os
@@ -13,19 +12,17 @@ import re
 import signal
 import subprocess
 import sys
-import time
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from programs import EXAMPLES, Run
 
 from shmtensor.utils.safetensors import load_file, read_metadata
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "examples" / "hogwild.py"
+PROGRAM = EXAMPLES / "hogwild.py"
 FOREVER = "100000"
 # Ends by the clock, so that the workers are still training when a test kills something.
 FOR_A_WHILE = ("--epochs", FOREVER, "--seconds", "10")
@@ -33,80 +30,25 @@ FOR_A_WHILE = ("--epochs", FOREVER, "--seconds", "10")
 pytestmark = pytest.mark.timeout(300)
 
 
-class Run:
-    """The example as a process, every descendant of which carries a mark."""
-
-    def __init__(self, out: Path, *arguments: str, folder: str = "--out") -> None:
-        self.mark = uuid.uuid4().hex
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), "--plain", folder, str(out), *arguments],
-            cwd=out.parent,
-            env={**os.environ, "SHMT_TEST_MARK": self.mark},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def wait_for(self, pattern: str) -> re.Match[str]:
-        """Read lines until one matches."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line)
-            found = re.search(pattern, line)
-            if found:
-                return found
-        raise AssertionError(f"no line matches {pattern!r}:\n" + "".join(self.lines))
-
-    def finish(self) -> str:
-        """Everything printed, after the end."""
-        rest, _ = self.process.communicate(timeout=240)
-        return "".join(self.lines) + rest
-
-    def worker_pids(self) -> list[int]:
-        """Read from the line that names them, once they train."""
-        pids = [int(p) for p in self.wait_for(r"worker pids: ([\d ]+)").group(1).split()]
-        self.wait_for(r"training [1-9].*training [1-9].*accuracy")
-        return pids
-
-    def marked(self) -> list[int]:
-        """Processes with the mark that still run, whoever their parent is."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                if process.environ().get("SHMT_TEST_MARK") == self.mark:
-                    found.append(process.pid)
-        return found
-
-    def nothing_is_left(self, within_s: float = 60.0) -> bool:
-        """Whether every marked process ends by itself."""
-        deadline = time.monotonic() + within_s
-        while self.marked():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
-
-
 @pytest.fixture
 def started(tmp_path) -> Iterator[list[Run]]:
     runs: list[Run] = []
     yield runs
     for run in runs:
-        for pid in run.marked():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        run.process.wait()
-        if run.process.stdout is not None:
-            run.process.stdout.close()
+        run.close()
 
 
-def start(started: list[Run], out: Path, *arguments: str) -> Run:
-    run = Run(out, *arguments)
+def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:
+    run = Run(PROGRAM.name, out, *arguments, folder=folder)
     started.append(run)
     return run
+
+
+def training_pids(run: Run) -> list[int]:
+    """The workers, once all train and the model was measured."""
+    pids = run.worker_pids()
+    run.wait_for(r"training [1-9].*training [1-9].*accuracy")
+    return pids
 
 
 def accuracy_in(text: str) -> float:
@@ -139,7 +81,7 @@ def test_two_workers_learn_digits_and_leave_their_files(started, tmp_path, model
 
 def test_killed_worker_is_reported_and_the_other_finishes(started, tmp_path):
     run = start(started, tmp_path / "run", *FOR_A_WHILE)
-    os.kill(run.worker_pids()[0], signal.SIGKILL)
+    os.kill(training_pids(run)[0], signal.SIGKILL)
     text = run.finish()
     assert run.process.returncode == 0, text
     assert "worker 0 killed by SIGKILL after" in text
@@ -151,7 +93,7 @@ def test_killed_worker_is_reported_and_the_other_finishes(started, tmp_path):
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_killed_parent_takes_everything_with_it(started, tmp_path, method):
     run = start(started, tmp_path / "run", "--epochs", FOREVER, "--start-method", method)
-    pids = run.worker_pids()
+    pids = training_pids(run)
     assert set(pids) <= set(run.marked())
     run.process.kill()
     run.process.wait()
@@ -160,7 +102,7 @@ def test_killed_parent_takes_everything_with_it(started, tmp_path, method):
 
 def test_killed_manager_disturbs_nobody(started, tmp_path):
     run = start(started, tmp_path / "run", *FOR_A_WHILE)
-    run.worker_pids()
+    training_pids(run)
     managers = [
         pid for pid in run.marked() if "shmtensor-manager" in psutil.Process(pid).cmdline()[0]
     ]
@@ -175,7 +117,7 @@ def test_killed_manager_disturbs_nobody(started, tmp_path):
 
 def test_interrupt_ends_the_workers(started, tmp_path):
     run = start(started, tmp_path / "run", "--epochs", FOREVER)
-    run.worker_pids()
+    training_pids(run)
     run.process.send_signal(signal.SIGINT)
     assert "interrupted" in run.finish()
     assert run.process.returncode == 130
@@ -185,14 +127,11 @@ def test_interrupt_ends_the_workers(started, tmp_path):
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, "--epochs", FOREVER, "--checkpoint-every", "0.1")
-    first.worker_pids()
+    training_pids(first)
     first.wait_for(r"^ +[12]\.\d s ")
-    for pid in first.marked():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    first.kill_all()
     assert first.nothing_is_left()
-    again = Run(out, "--epochs", FOREVER, "--seconds", "1", folder="--resume")
-    started.append(again)
+    again = start(started, out, "--epochs", FOREVER, "--seconds", "1", folder="--resume")
     text = again.finish()
     assert again.process.returncode == 0, text
     assert accuracy_in(text) >= 0.96
@@ -208,8 +147,8 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
 
 @pytest.fixture
 def load(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "examples"))
-    from hogwild_parts.data import load
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from common.data import load
 
     return lambda path: load(path, 0)
 

@@ -22,7 +22,7 @@ _LABEL_KEYS = ("y_train", "train_labels", "labels", "y", "target")
 _TEST_KEYS = (("x_test", "y_test"), ("test_images", "test_labels"))
 
 
-class DataError(Exception):
+class DataError(ValueError):
     """The data can not be used; the text says why."""
 
 

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from hogwild_parts.data import Dataset
-from hogwild_parts.models import build, library
+from common.data import Dataset
+from common.models import build, library
 from shmtensor.hogwild import Point
 
 # Columns of the board, on which each worker has a row.

@@ -1,0 +1,147 @@
+"""The command line of the programs: options that all have, their folder, their exit status.
+
+A program's exit status is 0, 1 if the run failed or (with ``--check``) did not reach the quality
+that its help text states, 2 for bad input, and 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from shmtensor import hogwild
+
+__all__ = [
+    "BelowGoalError",
+    "above_zero",
+    "add_run_options",
+    "draw",
+    "is_installed",
+    "meet",
+    "positive",
+    "results_folder",
+    "run",
+    "view_of",
+]
+
+START_METHODS = ("fork", "spawn", "forkserver")
+
+
+class BelowGoalError(RuntimeError):
+    """The run went well and did not learn as much as it promises."""
+
+
+def positive(text: str) -> int:
+    """An option's whole number from 1 on."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {value}")
+    return value
+
+
+def above_zero(text: str) -> float:
+    """An option's finite number above 0."""
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number above 0, got {text}")
+    return value
+
+
+def add_run_options(
+    parser: argparse.ArgumentParser, *, workers: int = 2, compare: bool = False
+) -> None:
+    """Add the options that say how to run, not what to learn."""
+    group = parser.add_argument_group("the run")
+    group.add_argument(
+        "--workers", type=positive, default=workers, help=f"processes (default {workers})"
+    )
+    group.add_argument("--seconds", type=above_zero, help="train no longer than this")
+    group.add_argument("--start-method", choices=START_METHODS, default="fork")
+    group.add_argument("--seed", type=int, default=0)
+    group.add_argument(
+        "--checkpoint-every",
+        type=above_zero,
+        default=30.0,
+        help="seconds between checkpoints (30)",
+    )
+    folder = group.add_mutually_exclusive_group()
+    folder.add_argument("--out", type=Path, help="folder for the results (runs/<name>-<time>)")
+    folder.add_argument("--resume", type=Path, help="folder of a run that is to go on")
+    group.add_argument("--plain", action="store_true", help="plain text instead of live progress")
+    group.add_argument("--quick", action="store_true", help="a short run that reaches the same")
+    group.add_argument(
+        "--check", action="store_true", help="end with status 1 below the stated quality"
+    )
+    if compare:
+        group.add_argument(
+            "--compare", choices=("torch",), help="then the same with torch, if installed"
+        )
+
+
+def results_folder(options: argparse.Namespace, name: str) -> Path:
+    """Where the run's files go; nothing is made yet."""
+    given: Path | None = options.resume or options.out
+    return given or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def view_of(options: argparse.Namespace) -> str:
+    """What `hogwild.run` takes as its view."""
+    return "plain" if options.plain else "auto"
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module can be imported."""
+    return importlib.util.find_spec(module) is not None
+
+
+def draw(curves: dict[str, list[hogwild.Point]], picture: Path, title: str) -> list[Path]:
+    """Draw curves where matplotlib is installed; returns the paths that were written."""
+    if not is_installed("matplotlib"):
+        print(f"matplotlib is not installed; {picture.name} is not drawn")
+        return []
+    hogwild.draw(curves, picture, title)
+    return [picture]
+
+
+def meet(options: argparse.Namespace, name: str, value: float, *, at_least: float) -> None:
+    """Compare a figure with the stated one.
+
+    Raises:
+        BelowGoalError: It is lower, and ``--check`` was given.
+    """
+    if value >= at_least:
+        return
+    text = f"{name} is {value:.4g}, and {at_least:g} was to be reached"
+    if options.check:
+        raise BelowGoalError(text)
+    print(text)
+
+
+def _warn_of_cores(name: str, n_workers: int) -> None:
+    cores = len(os.sched_getaffinity(0))
+    if n_workers > cores:
+        print(f"{name}: {n_workers} workers share {cores} cores", file=sys.stderr)
+
+
+def run(name: str, options: argparse.Namespace, folder: Path, program: Callable[[], None]) -> int:
+    """Call *program*; returns the exit status, after one line about what went wrong."""
+    warnings.showwarning = lambda message, *_: print(f"{name}: {message}", file=sys.stderr)
+    _warn_of_cores(name, options.workers)
+    try:
+        program()
+    except (OSError, ValueError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except RuntimeError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\ninterrupted; {sys.argv[0]} --resume {folder} goes on")
+        return 130
+    return 0

@@ -1,1 +1,0 @@
-"""The parts of the Hogwild example: data, models, workers, progress, report."""

@@ -1,0 +1,85 @@
+"""Run a program of examples/ as a user does, and see what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import psutil
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+
+
+class Run:
+    """The example as a process, every descendant of which carries a mark."""
+
+    def __init__(self, program: str, out: Path, *arguments: str, folder: str = "--out") -> None:
+        self.mark = uuid.uuid4().hex
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / program), "--plain", folder, str(out), *arguments],
+            cwd=out.parent,
+            env={**os.environ, "SHMT_TEST_MARK": self.mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def wait_for(self, pattern: str) -> re.Match[str]:
+        """Read lines until one matches."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            found = re.search(pattern, line)
+            if found:
+                return found
+        raise AssertionError(f"no line matches {pattern!r}:\n" + "".join(self.lines))
+
+    def finish(self) -> str:
+        """Everything printed, after the end."""
+        rest, _ = self.process.communicate(timeout=240)
+        return "".join(self.lines) + rest
+
+    def worker_pids(self) -> list[int]:
+        """Read from the line that names them."""
+        return [int(p) for p in self.wait_for(r"worker pids: ([\d ]+)").group(1).split()]
+
+    def marked(self) -> list[int]:
+        """Processes with the mark that still run, whoever their parent is."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.status() == psutil.STATUS_ZOMBIE:
+                    continue
+                if process.environ().get("SHMT_TEST_MARK") == self.mark:
+                    found.append(process.pid)
+        return found
+
+    def nothing_is_left(self, within_s: float = 60.0) -> bool:
+        """Whether every marked process ends by itself."""
+        deadline = time.monotonic() + within_s
+        while self.marked():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def kill_all(self) -> None:
+        """Kill every marked process."""
+        for pid in self.marked():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Leave nothing of it, whatever the test found."""
+        self.kill_all()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
