@@ -114,7 +114,10 @@ class Channel:
             except OSError:
                 n = 0
             self.is_at_end = n == 0
+            is_empty = self._body is None and n < _CHUNK_BYTES
             self._take_complete(messages)
+            if is_empty and messages:
+                break  # without another call that finds nothing
         return messages
 
     def _take_complete(self, messages: list[bytearray]) -> None:

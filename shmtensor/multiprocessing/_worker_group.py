@@ -1,7 +1,7 @@
 """The workers of a pool, and the thread that supervises them.
 
-    user ──put──> taskqueue ──feeder thread──> ready ──┐ the thread that finds a task
-                                                       ├─ and an idle worker sends it
+    user ──put──> TaskQueue ──feeder thread──> ready ──┐ the thread that finds a task
+            └──────── a task alone ────────────────────┼─ and an idle worker sends it
     user <──results── supervisor thread <── channels <─┘
 
 Every worker has its own connection and one task at a time. So it is known what a worker was doing
@@ -19,12 +19,14 @@ from __future__ import annotations
 import collections
 import contextlib
 import os
+import queue
 import selectors
 import signal
 import sys
 import threading
 import traceback
 from collections.abc import Callable
+from multiprocessing import pool as _standard
 from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -32,7 +34,9 @@ from typing import Any
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
 
-__all__ = ["BrokenPoolError", "WorkerGroup", "WorkerLostError"]
+__all__ = ["BrokenPoolError", "TaskQueue", "WorkerGroup", "WorkerLostError"]
+
+_ApplyResult: Any = _standard.ApplyResult
 
 #: How many tasks are taken from the user's iterators in advance.
 _N_READY = 16
@@ -150,6 +154,39 @@ class _Worker:
             self.pidfd = -1
 
 
+class TaskQueue:
+    """The queue into which the standard pool's methods put iterators of tasks.
+
+    A list of one task goes to an idle worker at once: the feeder thread would cost a switch.
+    """
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._lock = threading.RLock()  # signal handlers may put
+        self._n_put = 0
+        self._n_fed = 0  # only the thread that gets changes it
+        self.send_now: Callable[[tuple[Any, ...]], bool] = lambda _: False
+
+    def put(self, item: Any) -> None:
+        """Add an item: tasks, and a function that is told their number; None is the end."""
+        with self._lock:
+            is_alone = self._n_put == self._n_fed
+            if is_alone and item and isinstance(item[0], list) and len(item[0]) == 1:
+                tasks, set_length = item
+                if set_length is None and self.send_now(tasks[0]):
+                    return
+            self._n_put += 1
+        self._queue.put(item)
+
+    def get(self) -> Any:
+        """Wait for the next item. The caller says with `was_fed` that it has no more tasks."""
+        return self._queue.get()
+
+    def was_fed(self) -> None:
+        """Say that the tasks of the last item are ready for workers or sent."""
+        self._n_fed += 1
+
+
 class WorkerGroup:
     """Workers, their tasks, and the threads that serve them. Holds no reference to the pool.
 
@@ -159,7 +196,7 @@ class WorkerGroup:
         worker_args: Initializer, its arguments, tasks per worker, whether to wrap exceptions.
         processes: The pool's list of processes, which is kept up to date.
         cache: Pending results by job number, as in the standard pool.
-        taskqueue: The queue into which the standard pool's methods put iterators of tasks.
+        taskqueue: The queue into which the pool's methods put iterators of tasks.
     """
 
     def __init__(
@@ -169,7 +206,7 @@ class WorkerGroup:
         worker_args: tuple[Any, ...],
         processes: list[Any],
         cache: dict[int, Any],
-        taskqueue: Any,
+        taskqueue: TaskQueue,
     ) -> None:
         self._make_process = make_process
         self._n_workers = n_workers
@@ -277,6 +314,20 @@ class WorkerGroup:
                 if set_length:
                     set_length(task[1] + 1 if task else 0)
             task = tasks = set_length = None
+            self._taskqueue.was_fed()
+
+    def _send_now(self, task: tuple[Any, ...]) -> bool:
+        """Send a task if a worker is idle, no task waits and no other thread is at it."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            if self._ready or not self._idle or self._is_stopping:
+                return False
+            self._ready.append(task)
+            self._dispatch()
+            return True
+        finally:
+            self._lock.release()
 
     def _offer(self, task: tuple[Any, ...]) -> bool:
         """Give a task to an idle worker, or keep it for later. False: the group stops."""
@@ -313,6 +364,9 @@ class WorkerGroup:
         pending = self._cache.get(job)
         if pending is None:
             return
+        if type(pending) is _ApplyResult:
+            # It is complete: it shall not keep the pool alive until this thread runs again.
+            pending._pool = None
         try:
             pending._set(index, result)
         except Exception:
@@ -331,6 +385,7 @@ class WorkerGroup:
         self._supervisor = threading.Thread(target=self._supervise, daemon=True)
         self._feeder.start()
         self._supervisor.start()
+        self._taskqueue.send_now = self._send_now
 
     def wake(self) -> None:
         """Make the supervisor check its state again."""

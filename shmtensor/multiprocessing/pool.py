@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import multiprocessing.pool as _standard
 import os
-import queue
 from collections.abc import Callable, Iterable
 from multiprocessing import util
 from multiprocessing.pool import ThreadPool
@@ -25,7 +24,12 @@ from typing import Any
 
 from shmtensor.multiprocessing import context as _context
 from shmtensor.multiprocessing._overlay import Overlay
-from shmtensor.multiprocessing._worker_group import BrokenPoolError, WorkerGroup, WorkerLostError
+from shmtensor.multiprocessing._worker_group import (
+    BrokenPoolError,
+    TaskQueue,
+    WorkerGroup,
+    WorkerLostError,
+)
 
 __all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
 
@@ -84,7 +88,7 @@ class Pool(_standard.Pool):
         self._maxtasksperchild = maxtasksperchild
         self._initializer = initializer
         self._initargs = initargs
-        self._taskqueue: Any = queue.SimpleQueue()
+        self._taskqueue = TaskQueue()
         self._change_notifier = _Notifier()
         self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
             notifier=self._change_notifier
