@@ -1,4 +1,4 @@
-"""Rules no other tool knows: length, first lines, assert, switches over dtypes.
+"""Rules no other tool knows: length and width, first lines, assert, switches over dtypes.
 
 A file of more than 600 lines needs a line ``path: reason`` in ``tools/long_files.txt``.
 """
@@ -11,6 +11,7 @@ from pathlib import Path
 from tree import CSRC, ROOT, c_files, main, python_files, rel
 
 MAX_LINES = 600
+MAX_COLUMNS = 120  # of C, as in .clang-format
 PYTHON_FOLDERS = ("shmtensor", "tests", "examples", "benchmarks", "tools", "csrc/codegen")
 
 
@@ -38,6 +39,15 @@ def _length(path: Path, text: str, excused: dict[str, str]) -> list[str]:
     return []
 
 
+def _width(path: Path, text: str) -> list[str]:
+    # The backslash of a line that a macro continues stands wherever the longest line ends.
+    return [
+        f"{rel(path)}:{number}: more than {MAX_COLUMNS} columns"
+        for number, line in enumerate(text.split("\n"), 1)
+        if len(line.removesuffix("\\").rstrip()) > MAX_COLUMNS
+    ]
+
+
 def check() -> list[str]:
     """All findings."""
     found = []
@@ -46,7 +56,7 @@ def check() -> list[str]:
     for path in c_files(".c", ".h"):
         text = path.read_text()
         name = path.relative_to(CSRC).as_posix()
-        found += _length(path, text, excused)
+        found += _length(path, text, excused) + _width(path, text)
         if not text.startswith(f"/* {name} -- "):
             found.append(f"{rel(path)}:1: does not begin with '/* {name} -- '")
         for number, line in enumerate(_without_comments(text).split("\n"), 1):

@@ -6,7 +6,8 @@
 
 /* Are operations of this thread recorded? */
 int shmt_grad_enabled(void);
-/* Nodes of all graphs of this process that are alive now, without those of leaves. Exact when no other thread records. */
+/* Nodes of all graphs of this process that are alive now, without those of leaves. Exact when no other thread
+ * records. */
 int64_t shmt_live_nodes(void);
 
 #endif

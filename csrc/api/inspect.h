@@ -1,8 +1,8 @@
 /* api/inspect.h -- inspects sessions from outside, without joining them or disturbing anybody.
  *
- * An inspector maps a session's control file and arena read-only. It is no client: it holds no blocks, does not keep the
- * manager alive, and nobody waits for it. It reads tables while others change them: each field is whole, but two fields may
- * be of different moments. Functions that return int return a status (api/status.h).
+ * An inspector maps a session's control file and arena read-only. It is no client: it holds no blocks, does not keep
+ * the manager alive, and nobody waits for it. It reads tables while others change them: each field is whole, but two
+ * fields may be of different moments. Functions that return int return a status (api/status.h).
  */
 #ifndef SHMT_API_INSPECT_H
 #define SHMT_API_INSPECT_H
@@ -11,11 +11,11 @@
 
 typedef struct shmt_inspector shmt_inspector;
 
-/* Inspect the session whose manager listens on the abstract socket `address` (without the "@"), or at this path. The caller
- * closes *out. Errors: SHMT_E_MANAGER (no manager of this user listens there), SHMT_E_NOMEM. */
+/* Inspect the session whose manager listens on the abstract socket `address` (without the "@"), or at this path. The
+ * caller closes *out. Errors: SHMT_E_MANAGER (no manager of this user listens there), SHMT_E_NOMEM. */
 int shmt_inspector_open(const char* address, shmt_inspector** out);
-/* Inspect a session whose manager was killed, through the files that its members still have open. Errors: SHMT_E_MANAGER
- * when nobody has them. */
+/* Inspect a session whose manager was killed, through the files that its members still have open. Errors:
+ * SHMT_E_MANAGER when nobody has them. */
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out);
 /* NULL is fine. */
 void shmt_inspector_close(shmt_inspector* o);
@@ -60,8 +60,8 @@ typedef struct shmt_client_view {
   char label[40];              /* what it says of itself; any bytes, zero-terminated */
 } shmt_client_view;
 
-/* Count the blocks of the session and of each client, by ascending client number. out_n gets how many clients were written,
- * at most `capacity`. Errors: SHMT_E_NOMEM. */
+/* Count the blocks of the session and of each client, by ascending client number. out_n gets how many clients were
+ * written, at most `capacity`. Errors: SHMT_E_NOMEM. */
 int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_client_view* clients,
                          uint32_t capacity, uint32_t* out_n);
 

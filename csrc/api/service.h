@@ -1,7 +1,7 @@
 /* api/service.h -- named values, locks and barriers for unrelated processes, for the Python package.
  *
- * Functions that return int return a status (api/status.h). The functions here wait at most timeout_ms; the caller waits in
- * slices, so that it can handle signals.
+ * Functions that return int return a status (api/status.h). The functions here wait at most timeout_ms; the caller
+ * waits in slices, so that it can handle signals.
  */
 #ifndef SHMT_API_SERVICE_H
 #define SHMT_API_SERVICE_H
@@ -14,9 +14,8 @@
 
 typedef struct shmt_service shmt_service;
 
-/* Describe a service of user `owner`, at an abstract socket (path NULL) or at a path. may_start: start its manager when none
- * runs. Joins nothing yet.
- * Errors: SHMT_E_VALUE (the path is too long), SHMT_E_NOMEM.
+/* Describe a service of user `owner`, at an abstract socket (path NULL) or at a path. may_start: start its manager when
+ * none runs. Joins nothing yet. Errors: SHMT_E_VALUE (the path is too long), SHMT_E_NOMEM.
  * Ownership: *out is the caller's; shmt_service_free. */
 int shmt_service_create(const char* name, const char* path, uint32_t owner, int may_start,
                         shmt_service** out);

@@ -1,7 +1,7 @@
 /* autograd/accumulate.c -- AccumulateGrad: where a leaf's gradients end.
  *
- * The node lives as long as its leaf's metadata. Its reference count is the number of edges and Python objects that refer
- * to it. While that is not zero, the node holds one reference of the leaf, so that a graph keeps its leaves.
+ * The node lives as long as its leaf's metadata. Its reference count is the number of edges and Python objects that
+ * refer to it. While that is not zero, the node holds one reference of the leaf, so that a graph keeps its leaves.
  */
 #include "autograd/engine/engine.h"
 #include "autograd/hooks.h"
@@ -110,11 +110,13 @@ static shmt_status copy_for(shmt_tensor* v, shmt_tensor* g, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* The first gradient of a leaf, when it is sparse: the parts become those of .grad unless somebody else may see them. */
+/* The first gradient of a leaf, when it is sparse: the parts become those of .grad unless somebody else may see
+ * them. */
 static shmt_status keep_sparse(shmt_tensor* g, shmt_tensor** out) {
   const shmt_sparse* p = g->sparse;
   const bool is_plain = shmt__tensor_is_contiguous(p->indices) && shmt__tensor_is_contiguous(p->values) &&
-                        shmt__is_last_reference(&p->values->refs) && shmt__is_last_reference(&p->values->storage->refs) &&
+                        shmt__is_last_reference(&p->values->refs) &&
+                        shmt__is_last_reference(&p->values->storage->refs) &&
                         !(p->values->storage->flags & (SHMT_STORAGE_SHARED | SHMT_STORAGE_READ_ONLY));
   if (is_plain) return shmt__tensor_alias(g, shmt__tensor_sizes(g), shmt__tensor_strides(g), 0, out);
   return shmt_op_clone_below(shmt__tensor_backend(g), g, SHMT_PRESERVE_FORMAT, out);

@@ -1,4 +1,5 @@
-/* autograd/hooks.h -- hooks of tensors and nodes, and what else only few nodes have: retained gradients, anomaly traces.
+/* autograd/hooks.h -- hooks of tensors and nodes, and what else only few nodes have: retained gradients, anomaly
+ * traces.
  *
  * kind             on          called with
  * TENSOR           node, leaf  the gradient of forward output input_nr, which it may replace; NULL when there is none
@@ -6,8 +7,8 @@
  * POST             node        the outgoing gradients, which it may replace, and the incoming ones
  * POST_ACCUMULATE  leaf        the leaf itself, as grads, after .grad was updated
  *
- * TENSOR hooks run before PRE hooks. Then .grad of tensors that retain it is set, and the node itself runs. A hook is a C
- * function with a context: the autograd layer knows nothing of Python.
+ * TENSOR hooks run before PRE hooks. Then .grad of tensors that retain it is set, and the node itself runs. A hook is a
+ * C function with a context: the autograd layer knows nothing of Python.
  */
 #ifndef SHMT_AUTOGRAD_HOOKS_H
 #define SHMT_AUTOGRAD_HOOKS_H

@@ -1,13 +1,13 @@
 /* autograd/meta.h -- a tensor's autograd metadata, made when the tensor first takes part in a graph.
  *
- * A leaf that requires grad has `accumulator`; any other tensor in the graph has `grad_fn`. The tensor's Autograd key bit
- * is set exactly when it requires grad by one of the two.
+ * A leaf that requires grad has `accumulator`; any other tensor in the graph has `grad_fn`. The tensor's Autograd key
+ * bit is set exactly when it requires grad by one of the two.
  *
  * Note [Views in the graph]
  * When the base of a view is changed in place, the view's history is stale: attr_version is no longer the version.
- * shmt__meta_refresh then makes a new grad_fn, an AsStridedBackward0 of the base. Every function that reads the grad_fn of a
- * view calls it first; several threads may do so at once. A view without metadata did not require grad when it was made;
- * it joins the graph when its base has a grad_fn.
+ * shmt__meta_refresh then makes a new grad_fn, an AsStridedBackward0 of the base. Every function that reads the grad_fn
+ * of a view calls it first; several threads may do so at once. A view without metadata did not require grad when it was
+ * made; it joins the graph when its base has a grad_fn.
  */
 #ifndef SHMT_AUTOGRAD_META_H
 #define SHMT_AUTOGRAD_META_H
@@ -79,7 +79,8 @@ shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
 /* Where t's gradient goes: *out gets a new reference, or NULL when t needs none. */
 shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out);
 
-/* Installed by forward/tangents.c: frees the tangents of metadata. Its tensor's key ForwardAD is the caller's to clear. */
+/* Installed by forward/tangents.c: frees the tangents of metadata. Its tensor's key ForwardAD is the caller's to
+ * clear. */
 extern void (*shmt__tangents_free)(shmt_autograd_meta* m);
 
 /* Nodes alive in this process, without those of leaves. */

@@ -17,7 +17,8 @@ static _Thread_local struct {
   bool active;
 } doomed __attribute__((tls_model("initial-exec")));
 
-/* Nodes created minus nodes freed on each thread. A node may be freed on another thread, so that only the sum counts. */
+/* Nodes created minus nodes freed on each thread. A node may be freed on another thread, so that only the sum
+ * counts. */
 typedef struct thread_count {
   int64_t n; /* written by its thread, read by any */
   struct thread_count* next;

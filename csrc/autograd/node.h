@@ -5,10 +5,10 @@
  *
  *   tensor --autograd->grad_fn--> node --edges[i]--> (node, input number)
  *
- * Ownership. A non-leaf tensor owns its grad_fn. A node owns the nodes to which its edges lead. A node never owns a tensor
- * that owns the node: an output saved by its own node is kept without history and gets it back when it is unpacked (Note
- * [Saved outputs] in recording/saved.c). The memory of an AccumulateGrad belongs to its leaf's metadata; while anything
- * refers to the node, the node owns a reference of the leaf in turn.
+ * Ownership. A non-leaf tensor owns its grad_fn. A node owns the nodes to which its edges lead. A node never owns a
+ * tensor that owns the node: an output saved by its own node is kept without history and gets it back when it is
+ * unpacked (Note [Saved outputs] in recording/saved.c). The memory of an AccumulateGrad belongs to its leaf's metadata;
+ * while anything refers to the node, the node owns a reference of the leaf in turn.
  *
  * Note [Sequence numbers]
  * A node's number is higher than those of all nodes to which its edges lead, whichever threads made them:

@@ -1,8 +1,8 @@
 /* autograd/pool.h -- memory for nodes and metadata: per-thread lists of small blocks.
  *
  * Recording an operator allocates a node and metadata, and frees both soon after, mostly on the same thread. So a freed
- * block goes to a list of its thread and size class (64 bytes apart, up to 512), for reuse. Lists have a limit; at the end
- * of the thread their blocks go back to malloc.
+ * block goes to a list of its thread and size class (64 bytes apart, up to 512), for reuse. Lists have a limit; at the
+ * end of the thread their blocks go back to malloc.
  */
 #ifndef SHMT_AUTOGRAD_POOL_H
 #define SHMT_AUTOGRAD_POOL_H

@@ -34,7 +34,8 @@ const char* shmt__dtype_title(shmt_dtype dtype);
 
 /* The smallest dtype both can be cast to; SHMT_DTYPE_NONE where torch has none (uint16/32/64 with another integer). */
 shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b);
-/* Errors: SHMT_E_RUNTIME "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote A and B". */
+/* Errors: SHMT_E_RUNTIME "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote A and
+ * B". */
 shmt_status shmt__promote_types(shmt_dtype a, shmt_dtype b, shmt_dtype* out);
 /* Does torch allow this cast? Not from complex to real, from floating to integral, or from a number to bool. */
 bool shmt__can_cast(shmt_dtype from, shmt_dtype to);

@@ -108,7 +108,8 @@ bool shmt__scalar_fits(shmt_scalar s, shmt_dtype dtype) {
   bool imaginary = s.tag == SHMT_SCALAR_COMPLEX && s.v.z[1] != 0.0;
   if (dtype == SHMT_BOOL) return true;
   if (is_integer(dtype)) return !imaginary && fits_integer(s, dtype);
-  if (dtype == SHMT_COMPLEX64 || dtype == SHMT_COMPLEX32) /* complex32 is made from complex64, and may become infinite */
+  if (dtype == SHMT_COMPLEX64 ||
+      dtype == SHMT_COMPLEX32) /* complex32 is made from complex64, and may become infinite */
     return fits_float(shmt__scalar_to_double(s)) && (!imaginary || fits_float(s.v.z[1]));
   if (shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX) return true;
   if (dtype == SHMT_FLOAT64) return !imaginary;

@@ -2,8 +2,8 @@
  *
  * A call takes the key set of its tensors, adds the thread's included keys, and removes the thread's excluded keys and
  * those for which this operator has no kernel (`mask`). It calls the kernel of the highest key that is left. The
- * generated caller of each operator, shmt_op_<name>[_<overload>](), does that inline; nothing is looked up by name after
- * start-up.
+ * generated caller of each operator, shmt_op_<name>[_<overload>](), does that inline; nothing is looked up by name
+ * after start-up.
  *
  * Note [Kernel conventions]
  * unboxed  shmt_status f(shmt_keyset ks, <arguments as in base/types.h>, <results>)
@@ -18,13 +18,13 @@
  *
  * Note [Results of a kernel that fails]
  * A kernel's results are empty when it begins (NULL tensors, empty lists, values without a tag). It may store some of
- * them and fail afterwards. Its caller (shmt__invoke_X, shmt__box_X, shmt__unbox_X and shmt__operator_call) then releases
- * what is there and leaves the results empty, so that neither kernels nor callers of operators clean up.
+ * them and fail afterwards. Its caller (shmt__invoke_X, shmt__box_X, shmt__unbox_X and shmt__operator_call) then
+ * releases what is there and leaves the results empty, so that neither kernels nor callers of operators clean up.
  *
  * Note [Table updates]
- * A call loads one entry of the table with acquire order and never locks. Registration takes the registry's lock, builds
- * the new shmt__kernel, and stores its pointer with release order. A replaced kernel is kept until the process ends,
- * since a call may still be running it.
+ * A call loads one entry of the table with acquire order and never locks. Registration takes the registry's lock,
+ * builds the new shmt__kernel, and stores its pointer with release order. A replaced kernel is kept until the process
+ * ends, since a call may still be running it.
  */
 #ifndef SHMT_DISPATCH_OPERATOR_H
 #define SHMT_DISPATCH_OPERATOR_H
@@ -49,8 +49,8 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
-/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys below
- * tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
+/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys
+ * below tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
 extern shmt__kernel shmt__conj_neg_fallback;
 /* The kernel of the key ForwardAD for operators that have none of their own there: it gives results their tangents.
  * autograd/forward/follow.c fills it in. */
@@ -58,8 +58,8 @@ extern shmt__kernel shmt__forward_fallback;
 
 struct shmt__batch_call; /* autograd/vmap/dispatch.h */
 
-/* The kernel of the keys SparseCPU and SparseCsrCPU for operators that have none of their own there. It refuses the call,
- * so that no kernel for dense tensors sees a sparse one among its arguments. */
+/* The kernel of the keys SparseCPU and SparseCsrCPU for operators that have none of their own there. It refuses the
+ * call, so that no kernel for dense tensors sees a sparse one among its arguments. */
 extern const shmt__kernel shmt__no_sparse_kernel;
 /* The kernel of those keys for functions of one tensor that map 0 to 0: it calls the operator with the values.
  * ops/sparse/unary.c fills it in when the library is loaded. */
@@ -112,7 +112,8 @@ static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
  * profiler nor a backend of another kind sees them. keys: the keys of the arguments. */
 static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
   const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
-  return !shmt__trace_on && (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
+  return !shmt__trace_on &&
+         (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
 }
 /* The bits below key. */
 static inline shmt_keyset shmt__keys_below(shmt_keyset ks, int key) { return ks & (((shmt_keyset)1 << key) - 1); }

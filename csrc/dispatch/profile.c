@@ -244,7 +244,7 @@ static uint32_t put_all(uint64_t* words, const shmt_operator* op, const shmt_val
 /* --- memory ------------------------------------------------------------------------------------ */
 
 static shmt_status create_observed(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out);
-static const shmt__place observing = {create_observed, NULL};
+static const shmt__storage_source observing = {create_observed, NULL};
 
 static void record_delta(int64_t delta) {
   const int64_t now = atomic_fetch_add_explicit(&in_use, delta, memory_order_relaxed) + delta;
@@ -262,9 +262,9 @@ static void observed_ends(const shmt_storage* s) { record_delta(-(int64_t)s->nby
 
 static shmt_status create_observed(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out) {
   (void)arg;
-  shmt__tls_place = NULL;
+  shmt__tls_storage_source = NULL;
   shmt_status status = zeroed ? shmt__storage_create_zeroed(nbytes, out) : shmt__storage_create(nbytes, out);
-  shmt__tls_place = &observing;
+  shmt__tls_storage_source = &observing;
   if (status != SHMT_OK) return status;
   (*out)->flags |= SHMT_STORAGE_OBSERVED;
   record_delta((int64_t)nbytes);
@@ -277,7 +277,8 @@ static shmt__profile_record* begin(shmt__profile_kind kind, uint32_t n_words, bu
   buffer* b = *out = buffer_of_thread();
   if (!b) return NULL;
   const unsigned flags = atomic_load_explicit(&asked, memory_order_relaxed);
-  if (b->depth++ == 0 && (flags & SHMT_PROFILE_MEMORY) && !shmt__tls_place) shmt__tls_place = &observing;
+  const bool begins = b->depth++ == 0;
+  if (begins && (flags & SHMT_PROFILE_MEMORY) && !shmt__tls_storage_source) shmt__tls_storage_source = &observing;
   char* stack = NULL;
   if (SHMT_UNLIKELY(flags & SHMT_PROFILE_STACK) && !b->full && kind != SHMT_PROFILE_NODE && shmt__profile_stack)
     stack = shmt__profile_stack();
@@ -333,7 +334,7 @@ void shmt__profile_enter_range(const char* name) {
 void shmt__profile_leave(void) {
   buffer* b = own;
   if (!b || b->depth == 0) return;
-  if (b->depth == 1 && shmt__tls_place == &observing) shmt__tls_place = NULL;
+  if (b->depth == 1 && shmt__tls_storage_source == &observing) shmt__tls_storage_source = NULL;
   if (b->kept == b->depth) {
     shmt__profile_record* r = append(b, 0, true);
     if (r) { /* its kind, 0, is END */

@@ -47,8 +47,8 @@ typedef struct known_fallback {
   struct known_fallback* next;
   const shmt__kernel* kernel;
 } known_fallback;
-static known_fallback*
-    ever_fallback[SHMT_N_KEYS]; /* also dropped ones: a kernel that is in this list is no kernel of an operator itself */
+static known_fallback* ever_fallback[SHMT_N_KEYS]; /* also dropped ones: a kernel that is in this list is no kernel of
+                                                      an operator itself */
 
 /* --- names ------------------------------------------------------------------------ */
 
@@ -536,10 +536,11 @@ static shmt_status refuse_sparse(void* ctx, const shmt_operator* op, shmt_keyset
   }
   keys_text(own, there, sizeof there);
   (void)shmt__operator_name(op, name, sizeof name);
-  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED,
-            "Could not run 'aten::%s' with arguments from the '%s' backend. The operator has no kernel for it. 'aten::%s' is "
-            "only available for these backends: [%s].",
-            name, shmt__dispatch_key_name(shmt__highest_key(ks & sparse)), name, there);
+  SHMT_FAIL(
+      SHMT_E_NOT_IMPLEMENTED,
+      "Could not run 'aten::%s' with arguments from the '%s' backend. The operator has no kernel for it. 'aten::%s' is "
+      "only available for these backends: [%s].",
+      name, shmt__dispatch_key_name(shmt__highest_key(ks & sparse)), name, there);
 }
 
 const shmt__kernel shmt__no_sparse_kernel = {.boxed = refuse_sparse, .where = "csrc/dispatch/registry.c"};

@@ -8,12 +8,11 @@
  *   4. backends, BackendSelect:  the newest CatchAll kernel;
  *   5. the newest fallback of that key;
  *   6. Conjugate, Negative:      shmt__conj_neg_fallback, unless the operator is a view;
- *      ForwardAD:                shmt__forward_fallback, for operators that Autograd records and those defined at run time;
- *      SparseCPU, SparseCsrCPU:  shmt__no_sparse_kernel, which refuses the call.
- * The backends are CPU, Meta, SparseCPU and SparseCsrCPU.
- * Otherwise the key has no kernel: its bit is not in the operator's mask, and a call passes to the key below. Composite
- * kernels leave Autograd without a kernel on purpose: the operators that they call are recorded. The kernels that a
- * generated operator has at start-up count as registered first, for exactly their keys.
+ *      ForwardAD:                shmt__forward_fallback, for operators that Autograd records and those defined at run
+ * time; SparseCPU, SparseCsrCPU:  shmt__no_sparse_kernel, which refuses the call. The backends are CPU, Meta, SparseCPU
+ * and SparseCsrCPU. Otherwise the key has no kernel: its bit is not in the operator's mask, and a call passes to the
+ * key below. Composite kernels leave Autograd without a kernel on purpose: the operators that they call are recorded.
+ * The kernels that a generated operator has at start-up count as registered first, for exactly their keys.
  *
  * Note [Names]
  * A name is [namespace::]name[.overload]. The built-in operators have no namespace of their own in

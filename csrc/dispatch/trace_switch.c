@@ -13,7 +13,9 @@ static void update(void) {
   __atomic_store_n(&shmt__trace_on, on, __ATOMIC_RELAXED);
 }
 
-__attribute__((constructor)) static void trace_init(void) { (void)shmt__trace_set(shmt__options_get()->show_dispatch_trace); }
+__attribute__((constructor)) static void trace_init(void) {
+  (void)shmt__trace_set(shmt__options_get()->show_dispatch_trace);
+}
 
 bool shmt__trace_set(bool on) {
   const bool was = atomic_exchange_explicit(&shmt__trace_prints, on, memory_order_relaxed);

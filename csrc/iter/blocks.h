@@ -1,8 +1,8 @@
 /* iter/blocks.h -- the elements of a tensor in row-major order, a block at a time, in one dtype.
  *
- * Operators whose result depends on the order of the elements use it: masks, counts, random draws. A contiguous tensor of
- * the right dtype is read in place. Otherwise each block is copied into a buffer of the caller, so that no operand is
- * copied as a whole.
+ * Operators whose result depends on the order of the elements use it: masks, counts, random draws. A contiguous tensor
+ * of the right dtype is read in place. Otherwise each block is copied into a buffer of the caller, so that no operand
+ * is copied as a whole.
  *
  *   shmt__blocks_init(&b, t, dtype);
  *   for (int64_t begin = 0; begin < t->numel; begin += n) {
@@ -39,7 +39,8 @@ static inline int64_t shmt__blocks_offset(const shmt__blocks* b, int64_t i) {
   for (; d < w->n_dims - 1; i /= w->sizes[d++]) offset += i % w->sizes[d] * w->from[d];
   return offset + i * w->from[d];
 }
-/* Elements [begin, begin + n). The pointer leads into the tensor itself, or to buffer, which must have room for them. */
+/* Elements [begin, begin + n). The pointer leads into the tensor itself, or to buffer, which must have room for
+ * them. */
 const void* shmt__blocks_read(const shmt__blocks* b, int64_t begin, int64_t n, void* buffer);
 /* Where the caller writes elements [begin, begin + n) before it calls _write: in the tensor itself, or in buffer. */
 static inline void* shmt__blocks_target(const shmt__blocks* b, int64_t begin, void* buffer) {

@@ -13,7 +13,8 @@
 typedef struct build_state {
   shmt_iter* it;
   shmt__iter_dims dims;
-  shmt_tensor* resized[SHMT_ITER_MAX_OPERANDS]; /* given outputs whose shape is wrong: they get the layout of new ones */
+  shmt_tensor*
+      resized[SHMT_ITER_MAX_OPERANDS]; /* given outputs whose shape is wrong: they get the layout of new ones */
 } build_state;
 
 /* --- dtypes -------------------------------------------------------------------------- */

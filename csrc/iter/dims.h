@@ -1,7 +1,7 @@
 /* iter/dims.h -- the steps by which an iterator gets its dims: broadcast, order by memory, merge.
  *
- * shmt__iter_build (iter/iter.h) takes these steps and casts and allocates operands between them. Copies and fills have all
- * their operands, of the dtypes they are to have, and take the short way, shmt__iter_build_given.
+ * shmt__iter_build (iter/iter.h) takes these steps and casts and allocates operands between them. Copies and fills have
+ * all their operands, of the dtypes they are to have, and take the short way, shmt__iter_build_given.
  */
 #ifndef SHMT_ITER_DIMS_H
 #define SHMT_ITER_DIMS_H
@@ -23,7 +23,8 @@ static inline bool shmt__iter_has_shape(const shmt__iter_dims* dims, const shmt_
 /* Broadcast the operands, count the elements, and check the shapes of given outputs. Sets `read` of outputs that are
  * also inputs. Errors: SHMT_E_RUNTIME with torch's text. */
 shmt_status shmt__iter_find_shape(shmt_iter* it, shmt__iter_dims* dims);
-/* May `out` be written while the inputs are read? Errors: SHMT_E_RUNTIME when it overlaps itself or part of an input. */
+/* May `out` be written while the inputs are read? Errors: SHMT_E_RUNTIME when it overlaps itself or part of an
+ * input. */
 shmt_status shmt__iter_check_overlap(const shmt_iter* it, const shmt_tensor* out);
 /* Byte strides of an operand over the dims, in the user's order; 0 where it is broadcast. */
 void shmt__iter_fill_strides(const shmt__iter_dims* dims, shmt__operand* op);

@@ -6,8 +6,8 @@
  *   per tile of results:   INIT -> ACCUMULATE, ACCUMULATE, ... -> STORE
  *   split over threads:    INIT -> ACCUMULATE ... per part, then MERGE the parts in order -> STORE
  *
- * The parts depend on the number of threads that is set and not on how many take part, so that a result is the same each
- * time.
+ * The parts depend on the number of threads that is set and not on how many take part, so that a result is the same
+ * each time.
  */
 #ifndef SHMT_ITER_REDUCE_H
 #define SHMT_ITER_REDUCE_H
@@ -34,8 +34,8 @@ typedef struct shmt__reduce_run {
   const char* in;
   int64_t n_keep, n_reduce;
   int64_t keep_stride, reduce_stride; /* bytes, of in */
-  int64_t index,
-      index_stride; /* the index (row-major) of the first element among those of its result; and the step along n_reduce */
+  int64_t index, index_stride; /* the index (row-major) of the first element among those of its result; and the step
+                                  along n_reduce */
   char* out[2];
   int64_t out_stride[2]; /* bytes */
   int64_t count;         /* elements of each result */

@@ -13,14 +13,14 @@
 /* Waking a thread takes 5 to 50 us, most on virtual machines, and the caller pays a third of that: more than many an
  * operator takes. A loop that calls operators leaves gaps of 1 to 100 us between the large ones. */
 enum {
-  SPIN_NS = 200 * 1000,       /* how long a helper stays awake after its last job */
-  LATE_NS = 50 * 1000,        /* and twice the time of a piece: a helper still at its last piece has lost its processor */
-  PREEMPTED_NS = 50 * 1000,   /* between two readings of the clock: another thread wants the processor */
-  PAUSES = 32,                /* spins from one reading of the clock to the next: about a microsecond */
+  SPIN_NS = 200 * 1000,     /* how long a helper stays awake after its last job */
+  LATE_NS = 50 * 1000,      /* and twice the time of a piece: a helper still at its last piece has lost its processor */
+  PREEMPTED_NS = 50 * 1000, /* between two readings of the clock: another thread wants the processor */
+  PAUSES = 32,              /* spins from one reading of the clock to the next: about a microsecond */
   WORTH_WAKING_NS = 50 * 1000, /* with less work left, the caller is sooner done alone */
-  PIECES_PER_THREAD = 4,      /* so that a late or slow helper costs little */
-  ENOUGH_PIECES = 8,          /* so that the first is little of the work */
-  OPEN = 1 << 16,             /* of gate; the bits below count the helpers inside */
+  PIECES_PER_THREAD = 4,       /* so that a late or slow helper costs little */
+  ENOUGH_PIECES = 8,           /* so that the first is little of the work */
+  OPEN = 1 << 16,              /* of gate; the bits below count the helpers inside */
 };
 
 /* One piece in pool.taken. Whoever finds none left counts one too many, once per job. */
@@ -125,7 +125,8 @@ static uint64_t take_pieces(const pool_job* job, uint_least64_t end) {
 }
 
 /* Move away from the owner's processor, where this helper would keep it from working: a woken thread is often put
- * there while all processors are busy. This comes before the gate, so that nobody waits for the move. relaxed: hints. */
+ * there while all processors are busy. This comes before the gate, so that nobody waits for the move. relaxed:
+ * hints. */
 static void leave_owner_alone(void) {
   if (!(atomic_load_explicit(&pool.gate, memory_order_relaxed) & OPEN)) return;
   const int cpu = atomic_load_explicit(&pool.owner_cpu, memory_order_relaxed);
@@ -154,8 +155,8 @@ static void help(uint64_t* late_ns) {
   }
 }
 
-/* Spin until *word is no longer `value`, or until it is better to sleep: after so many nanoseconds, the first `late_ns` of
- * which do not count while somebody owns a job. */
+/* Spin until *word is no longer `value`, or until it is better to sleep: after so many nanoseconds, the first `late_ns`
+ * of which do not count while somebody owns a job. */
 static void spin_while(atomic_uint_least32_t* word, uint_least32_t value, uint64_t limit_ns, uint64_t late_ns) {
   uint64_t now = shmt__os_now_ns(), before = now, since = now;
   const uint64_t begin = now;

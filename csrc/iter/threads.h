@@ -1,17 +1,18 @@
 /* iter/threads.h -- the thread pool that kernels share their work over.
  *
- * There is one job at a time. The caller publishes it, takes pieces itself until none are left, closes the job, and waits
- * only for helpers (worker threads) that are inside a piece. A helper that did not wake in time finds the job closed. A
- * call from inside a piece, or while another thread owns the pool, runs inline.
+ * There is one job at a time. The caller publishes it, takes pieces itself until none are left, closes the job, and
+ * waits only for helpers (worker threads) that are inside a piece. A helper that did not wake in time finds the job
+ * closed. A call from inside a piece, or while another thread owns the pool, runs inline.
  *
  *   caller   publish -> take pieces ... -> close -> wait for `inside` to be 0
  *   helper   awake or asleep -> enter (only while open) -> take pieces -> leave
  *
  * Note [Waking]
- * A helper stays awake for a fraction of a millisecond after a job, so that the next job of a loop finds it. It sleeps at
- * once when another thread wants its processor. When helpers sleep, the caller does a piece first. It wakes them if the
- * rest is worth it, or if such jobs follow each other. A caller that waits for the last piece longer than a piece takes
- * goes to sleep, since the thread that has the piece has lost its processor. Helpers never stay on the caller's processor.
+ * A helper stays awake for a fraction of a millisecond after a job, so that the next job of a loop finds it. It sleeps
+ * at once when another thread wants its processor. When helpers sleep, the caller does a piece first. It wakes them if
+ * the rest is worth it, or if such jobs follow each other. A caller that waits for the last piece longer than a piece
+ * takes goes to sleep, since the thread that has the piece has lost its processor. Helpers never stay on the caller's
+ * processor.
  *
  * Note [Fork]
  * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers

@@ -1,4 +1,5 @@
-/* kernels/half_loops.c -- calls the loops of kernels/half_loops.tmpl.h that were compiled for this CPU, from every level. */
+/* kernels/half_loops.c -- calls the loops of kernels/half_loops.tmpl.h that were compiled for this CPU, from every
+ * level. */
 #include "generated/loops.h"
 #include "kernels/reduce/reduce_loops.h"
 #include "kernels/loops.h"

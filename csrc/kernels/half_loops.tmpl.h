@@ -26,7 +26,8 @@ static void FN(narrow)(char* to, int64_t stride, const C* from, int64_t n) {
 
 /* Stores results of a complex loop that are real: each is a float at the start of the room for one C. */
 static void FN(narrow_real)(char* to, int64_t stride, const C* from, int64_t n) {
-  for (int64_t i = 0; i < n; i++) SHMT_AT(SHMT_REAL, to, stride, i) = SHMT_STORE_REAL(*(const float*)(const void*)(from + i));
+  for (int64_t i = 0; i < n; i++)
+    SHMT_AT(SHMT_REAL, to, stride, i) = SHMT_STORE_REAL(*(const float*)(const void*)(from + i));
 }
 
 /* Elements widened at a time. The larger, the less the start and end of the full loop cost. */

@@ -114,7 +114,8 @@ typedef struct shmt__conv_flip_args {
 /* Elements of a padded row, with room for a last vector of outputs beyond the end. */
 enum { SHMT_CONV_DEPTHWISE_LANES = 16 };
 static inline int64_t shmt__conv_depthwise_row(const shmt__conv_shape* s) {
-  const int64_t outputs = (s->out[2] + SHMT_CONV_DEPTHWISE_LANES - 1) / SHMT_CONV_DEPTHWISE_LANES * SHMT_CONV_DEPTHWISE_LANES;
+  const int64_t outputs =
+      (s->out[2] + SHMT_CONV_DEPTHWISE_LANES - 1) / SHMT_CONV_DEPTHWISE_LANES * SHMT_CONV_DEPTHWISE_LANES;
   const int64_t reached = shmt__conv_reach(s, 2, outputs), padded = s->in[2] + s->padding[2];
   return padded > reached ? padded : reached;
 }
@@ -159,14 +160,15 @@ typedef struct shmt__table_gather_args {
 /* A block of attention scores. */
 typedef struct shmt__attention_args {
   int64_t width, values;         /* keys of the block; elements of a value */
-  int64_t visible;               /* causal: keys of the block that the first query attends to; each next query, one more */
+  int64_t visible; /* causal: keys of the block that the first query attends to; each next query, one more */
   int64_t mask_row, mask_column; /* bytes */
   int64_t depth;                 /* elements of a query and of a key, where the loop multiplies them */
   double scale;
   bool causal, mask_is_bool;
 } shmt__attention_args;
 
-/* Steps of a tensor of images or of a grid, in elements: along the batch, the channels or coordinates, and depth, height, width. */
+/* Steps of a tensor of images or of a grid, in elements: along the batch, the channels or coordinates, and depth,
+ * height, width. */
 typedef struct shmt__grid_view {
   int64_t batch, channel, at[3];
 } shmt__grid_view;

@@ -5,8 +5,8 @@
  * SHMT_CTX_SCALAR(k) in an expression is the k-th scalar of ctx, an array of shmt_scalar, as C.
  *
  * Contiguous operands, and contiguous operands beside one with stride 0, have loops of their own, which the compiler
- * vectorises. Their `ivdep` says that no iteration reads what another wrote: an output shares an input's memory exactly or
- * not at all (the iterator refuses the rest), and there is no `restrict`.
+ * vectorises. Their `ivdep` says that no iteration reads what another wrote: an output shares an input's memory exactly
+ * or not at all (the iterator refuses the rest), and there is no `restrict`.
  */
 #ifndef SHMT_KERNELS_LOOPS_H
 #define SHMT_KERNELS_LOOPS_H

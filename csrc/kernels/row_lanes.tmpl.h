@@ -1,7 +1,7 @@
 /* kernels/row_lanes.tmpl.h -- loads, stores and sums contiguous rows in vectors of 16 lanes. One dtype.
  *
- * The templates of softmax and normalization include it. The compiler turns the lanes into vector registers. 16-bit floats
- * are computed in float and rounded once at the end.
+ * The templates of softmax and normalization include it. The compiler turns the lanes into vector registers. 16-bit
+ * floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -74,9 +74,9 @@ INLINE void FN(from_lane)(FN(vector)* v, int64_t first) {
   *v = (FN(vector))((FN(mask))*v & keep);
 }
 
-/* Defines a function that sums f(x[i], y[i]) over a row. STEPS computes f in place in v (from x), with w (from y); STORE
- * says whether f goes to out, too. The last vector overlaps the one before and only its new lanes count. It is loaded
- * before anything is stored, because out may be x. Rows shorter than a vector are filled up. */
+/* Defines a function that sums f(x[i], y[i]) over a row. STEPS computes f in place in v (from x), with w (from y);
+ * STORE says whether f goes to out, too. The last vector overlaps the one before and only its new lanes count. It is
+ * loaded before anything is stored, because out may be x. Rows shorter than a vector are filled up. */
 #define ROW_SUM(NAME, STEPS, STORE)                                                             \
   static inline C FN(NAME)(const T* x, const T* y, T* out, C shift, int64_t n) {                \
     FN(vector) sum = {0}, v, w, last_v, last_w;                                                 \

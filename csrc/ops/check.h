@@ -11,8 +11,8 @@ static inline shmt_device shmt__common_device(const shmt_tensor* a, const shmt_t
                                                                                                        : SHMT_CPU;
 }
 
-/* When t has data, checks that `other` has data, too. A 0-d CPU tensor may be mixed with meta tensors, so an operator that
- * reads operands without an iterator must ask. Errors: SHMT_E_RUNTIME. */
+/* When t has data, checks that `other` has data, too. A 0-d CPU tensor may be mixed with meta tensors, so an operator
+ * that reads operands without an iterator must ask. Errors: SHMT_E_RUNTIME. */
 static inline shmt_status shmt__check_has_data(const shmt_tensor* other, const shmt_tensor* t) {
   SHMT_REQUIRE(t->device == SHMT_META || other->device != SHMT_META, SHMT_E_RUNTIME,
                "Expected all tensors to be on the same device, but found at least two devices, cpu and meta!");

@@ -43,7 +43,8 @@ static bool suits(const shmt_tensors* lists, int n_lists, bool in_place) {
       shmt_tensor* const first = lists[0].data[i];
       shmt_tensor* const t = lists[k].data[i];
       if (!is_plain(t, dtype, in_place && k == 0)) return false;
-      if (k > 0 && (!shmt__same_sizes(t, first) || !shmt__same_strides(t, first) || (in_place && may_overlap(first, t))))
+      if (k > 0 &&
+          (!shmt__same_sizes(t, first) || !shmt__same_strides(t, first) || (in_place && may_overlap(first, t))))
         return false;
     }
   }
@@ -115,7 +116,8 @@ static shmt_status make_outs(shmt_tensors like, shmt_tensor_vec* out) {
   *out = (shmt_tensor_vec){data, like.len};
   for (int64_t i = 0; i < like.len; i++) {
     const shmt_tensor* t = like.data[i];
-    SHMT_TRY(shmt__tensor_empty_strided(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->dtype, t->device, &out->data[i]));
+    SHMT_TRY(
+        shmt__tensor_empty_strided(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->dtype, t->device, &out->data[i]));
   }
   return SHMT_OK;
 }

@@ -1,8 +1,8 @@
 /* ops/foreach.h -- one elementwise loop for all tensors of a list.
  *
- * Functions on lists (spec/foreach.yaml) call their operator for each tensor. Where all tensors are dense, of one floating
- * dtype, on the CPU and not recorded, the operator's loop does them all instead: threads share the elements of all
- * tensors together, and nothing is dispatched.
+ * Functions on lists (spec/foreach.yaml) call their operator for each tensor. Where all tensors are dense, of one
+ * floating dtype, on the CPU and not recorded, the operator's loop does them all instead: threads share the elements of
+ * all tensors together, and nothing is dispatched.
  */
 #ifndef SHMT_OPS_FOREACH_H
 #define SHMT_OPS_FOREACH_H

@@ -42,8 +42,8 @@ static shmt_status check_no_repeats(const shmt_tensor* out) {
   return SHMT_OK;
 }
 
-static shmt_status prepare(const char* name, shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like, shmt_dtype dtype,
-                           shmt_device device) {
+static shmt_status prepare(const char* name, shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like,
+                           shmt_dtype dtype, shmt_device device) {
   SHMT_REQUIRE(out->device == device, SHMT_E_RUNTIME,
                "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
                shmt__device_name(out->device));
@@ -152,7 +152,8 @@ bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b) {
 
 shmt_status shmt__keep_input(const shmt_tensor* out, shmt_tensor** input, shmt_tensor** kept) {
   if (*input != out) return SHMT_OK;
-  SHMT_TRY(shmt__tensor_alias(*input, shmt__tensor_sizes(*input), shmt__tensor_strides(*input), (*input)->offset, kept));
+  SHMT_TRY(
+      shmt__tensor_alias(*input, shmt__tensor_sizes(*input), shmt__tensor_strides(*input), (*input)->offset, kept));
   *input = *kept;
   return SHMT_OK;
 }

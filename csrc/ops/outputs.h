@@ -1,8 +1,9 @@
 /* ops/outputs.h -- delivers the results of operators that are more than one loop: new tensors, out= and in-place.
  *
  * Note [Preset outputs]
- * A structured operator gets `shmt_tensor** out`. *out == NULL asks for a new tensor. Otherwise *out is preset: it is the
- * out= tensor, or self of an in-place form. An operator that computes into a contiguous tensor of a known dtype writes:
+ * A structured operator gets `shmt_tensor** out`. *out == NULL asks for a new tensor. Otherwise *out is preset: it is
+ * the out= tensor, or self of an in-place form. An operator that computes into a contiguous tensor of a known dtype
+ * writes:
  *
  *   SHMT_AUTO(shmt_tensor) work = NULL;
  *   SHMT_TRY(shmt__output_begin("mm", out, sizes, dtype, device, &work));
@@ -24,12 +25,12 @@
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device);
 
-/* As shmt__prepare_out for the out= of a factory function, which has no inputs to agree with. Resizes without a warning,
- * except on the meta device. Errors: SHMT_E_RUNTIME (not resizable, repeated elements), SHMT_E_NOMEM. */
+/* As shmt__prepare_out for the out= of a factory function, which has no inputs to agree with. Resizes without a
+ * warning, except on the meta device. Errors: SHMT_E_RUNTIME (not resizable, repeated elements), SHMT_E_NOMEM. */
 shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes);
 
-/* Copies result into out, for out= forms that compute first. Checks the cast and resizes out as shmt__prepare_out does, but
- * gives it the strides of a dense result. Errors: as there. Borrows both. */
+/* Copies result into out, for out= forms that compute first. Checks the cast and resizes out as shmt__prepare_out does,
+ * but gives it the strides of a dense result. Errors: as there. Borrows both. */
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
 /* As shmt__write_out, but an out of other sizes becomes contiguous. */
@@ -38,7 +39,8 @@ shmt_status shmt__write_dense_out(const char* name, shmt_tensor* result, shmt_te
 /* As shmt__write_out, but refuses (SHMT_E_RUNTIME) an out of another dtype. */
 shmt_status shmt__write_exact_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
-/* As shmt__write_dense_out, but refuses (SHMT_E_RUNTIME) an out that is not floating. For real results of complex input. */
+/* As shmt__write_dense_out, but refuses (SHMT_E_RUNTIME) an out that is not floating. For real results of complex
+ * input. */
 shmt_status shmt__write_real_out(const char* name, shmt_tensor* result, shmt_tensor* out);
 
 /* Copies result into self, for in-place forms that compute first. self must have the result's shape (torch's error

@@ -1,4 +1,5 @@
-/* ops/scalar_expression.c -- arithmetic on Scalars, and reuse of temporaries, for code generated from spec expressions. */
+/* ops/scalar_expression.c -- arithmetic on Scalars, and reuse of temporaries, for code generated from spec
+ * expressions. */
 #include "ops/scalar_expression.h"
 
 #include <complex.h>
@@ -125,8 +126,9 @@ bool shmt__can_reuse(const shmt_tensor* t, const shmt_tensor* other) {
 }
 
 bool shmt__can_reuse_second(const shmt_tensor* t, const shmt_tensor* other) {
-  const bool same_strides = other->n_dims == 0 || (shmt__same_sizes(t, other) &&
-                                                  shmt__same_ints(shmt__tensor_strides(t), shmt__tensor_strides(other)));
+  const bool same_strides =
+      other->n_dims == 0 ||
+      (shmt__same_sizes(t, other) && shmt__same_ints(shmt__tensor_strides(t), shmt__tensor_strides(other)));
 
   return same_strides && shmt__can_reuse(t, other);
 }

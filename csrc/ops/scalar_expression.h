@@ -66,8 +66,8 @@ bool shmt__can_reuse(const shmt_tensor* t, const shmt_tensor* other);
 /* The same for an operator on (other, t), in this order: the result must also have t's strides. */
 bool shmt__can_reuse_second(const shmt_tensor* t, const shmt_tensor* other);
 
-/* Ends an operator that may have reused *temporary. When the operator made *out, releases *temporary; otherwise the result
- * is in *temporary, which becomes *out. *temporary is NULL afterwards. */
+/* Ends an operator that may have reused *temporary. When the operator made *out, releases *temporary; otherwise the
+ * result is in *temporary, which becomes *out. *temporary is NULL afterwards. */
 static inline void shmt__finish_reuse(shmt_tensor** temporary, shmt_tensor** out) {
   if (*out)
     shmt__tensor_release(*temporary);

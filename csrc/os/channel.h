@@ -1,7 +1,7 @@
 /* os/channel.h -- finds out whether a pipe or Unix socket, given by its inode, still has a reader.
  *
- * It asks /proc and the kernel's socket diagnosis (sock_diag). The answer can be "unknown". A caller that frees what nobody
- * can read any more must then keep it.
+ * It asks /proc and the kernel's socket diagnosis (sock_diag). The answer can be "unknown". A caller that frees what
+ * nobody can read any more must then keep it.
  */
 #ifndef SHMT_OS_CHANNEL_H
 #define SHMT_OS_CHANNEL_H
@@ -14,7 +14,8 @@ typedef enum shmt__os_end {
   SHMT_END_SOCKET,
 } shmt__os_end;
 
-/* Which kind of channel fd is an end of. *out_inode: the inode of the pipe, or of the socket itself; 0 when fd is invalid. */
+/* Which kind of channel fd is an end of. *out_inode: the inode of the pipe, or of the socket itself; 0 when fd is
+ * invalid. */
 shmt__os_end shmt__os_end_of(int fd, uint64_t* out_inode);
 
 typedef enum shmt__os_seen { SHMT_SEEN_NO, SHMT_SEEN_YES, SHMT_SEEN_UNKNOWN } shmt__os_seen;
@@ -25,13 +26,13 @@ shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer);
 /* Does the pipe have readers? The process pid must have an end of it open as fd. Readers in flight in messages count.
  * UNKNOWN: pid has no such end, or this process may not inspect it. */
 shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode);
-/* Call visit for each end of a pipe that a process has open. Returns false when there may be others that this process has
- * no right to see. all_users: processes of other users, which cannot be inspected, count for that answer. */
+/* Call visit for each end of a pipe that a process has open. Returns false when there may be others that this process
+ * has no right to see. all_users: processes of other users, which cannot be inspected, count for that answer. */
 bool shmt__os_visit_pipe_ends(bool all_users,
                               void (*visit)(int32_t pid, int fd, uint64_t inode, void* arg),
                               void* arg);
-/* Does a socket of any process that can be inspected hold descriptors in flight? Kernels before 5.17 do not tell; then the
- * answer is false. */
+/* Does a socket of any process that can be inspected hold descriptors in flight? Kernels before 5.17 do not tell; then
+ * the answer is false. */
 bool shmt__os_descriptors_in_flight(void);
 
 #endif

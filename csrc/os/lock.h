@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 
-/* Lock a byte for fd's description. True also when it has the lock already. False: another description has it, or the file
- * system has no such locks. */
+/* Lock a byte for fd's description. True also when it has the lock already. False: another description has it, or the
+ * file system has no such locks. */
 bool shmt__os_lock_byte(int fd, uint64_t at);
 /* Give the lock up, if fd's description has it. */
 void shmt__os_unlock_byte(int fd, uint64_t at);

@@ -133,7 +133,8 @@ void shmt__os_unmap(void* p, uint64_t nbytes) {
 
 void shmt__os_map_forget(void* p, uint64_t nbytes) { (void)madvise(p, nbytes, MADV_DONTNEED); }
 
-/* The memory that processes can still get (MemAvailable and SwapFree of /proc/meminfo), in bytes; UINT64_MAX: unknown. */
+/* The memory that processes can still get (MemAvailable and SwapFree of /proc/meminfo), in bytes; UINT64_MAX:
+ * unknown. */
 static uint64_t available_bytes(void) {
   char text[1024];
   int fd = open("/proc/meminfo", O_RDONLY | O_CLOEXEC);

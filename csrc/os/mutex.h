@@ -1,4 +1,5 @@
-/* os/mutex.h -- a mutex for sections of some dozen instructions: a thread that finds it locked spins before it sleeps. */
+/* os/mutex.h -- a mutex for sections of some dozen instructions: a thread that finds it locked spins before it
+ * sleeps. */
 #ifndef SHMT_OS_MUTEX_H
 #define SHMT_OS_MUTEX_H
 

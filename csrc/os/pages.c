@@ -55,7 +55,8 @@ static shmt_status check_size(int fd, const char* path, uint64_t nbytes, int fla
   /* Blocks, not a hole: a full disk must fail here, not as SIGBUS at a later store. */
   int err = posix_fallocate(fd, 0, (off_t)nbytes);
   if (err == EOPNOTSUPP || err == EINVAL) err = ftruncate(fd, (off_t)nbytes) == 0 ? 0 : errno;
-  if (err != 0) return shmt__fail_errno(err, "unable to resize file <%s> to the right size of %" PRIu64 " bytes", path, nbytes);
+  if (err != 0)
+    return shmt__fail_errno(err, "unable to resize file <%s> to the right size of %" PRIu64 " bytes", path, nbytes);
   return SHMT_OK;
 }
 

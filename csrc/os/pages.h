@@ -36,7 +36,8 @@ shmt_status shmt__os_file_map(const char* path, uint64_t nbytes, int flags, void
 void shmt__os_file_unmap(void* p, uint64_t nbytes);
 
 /* Read or write exactly nbytes at fd's position (nothing when 0).
- * Errors: SHMT_E_RUNTIME "file read failed ..." / "unexpected EOF, expected N more bytes. The file might be corrupted.". */
+ * Errors: SHMT_E_RUNTIME "file read failed ..." / "unexpected EOF, expected N more bytes. The file might be
+ * corrupted.". */
 shmt_status shmt__os_read_exact(int fd, void* p, uint64_t nbytes);
 shmt_status shmt__os_write_exact(int fd, const void* p, uint64_t nbytes);
 

@@ -165,8 +165,8 @@ int shmt__os_open_from_any_process(const uint64_t file_identity[2]) {
   return fd;
 }
 
-/* Is the link of a descriptor that of a memory file with this name? Without memfd_create, memory files are unnamed files in
- * /dev/shm, and any may be meant. */
+/* Is the link of a descriptor that of a memory file with this name? Without memfd_create, memory files are unnamed
+ * files in /dev/shm, and any may be meant. */
 static bool is_called(const char* target, const char* link) {
   return strncmp(target, link, strlen(link)) == 0 || strncmp(target, "/dev/shm/#", 10) == 0;
 }

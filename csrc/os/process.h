@@ -4,7 +4,8 @@
 
 #include "base/error.h"
 
-/* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to read. */
+/* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to
+ * read. */
 uint64_t shmt__os_now_ms(void);
 /* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);
@@ -23,20 +24,20 @@ uint64_t shmt__os_net_namespace(void);
 uint32_t shmt__os_uid(void); /* the effective user id */
 /* When pid started, in clock ticks after boot; 0: it does not run. This tells a reused pid from the former one. */
 uint64_t shmt__os_process_start(int32_t pid);
-/* Does the process pid that started at `start` (0: unknown) still run? False only when it is certain that it does not. A
- * process that cannot be inspected, for lack of descriptors or rights, counts as running. */
+/* Does the process pid that started at `start` (0: unknown) still run? False only when it is certain that it does not.
+ * A process that cannot be inspected, for lack of descriptors or rights, counts as running. */
 bool shmt__os_process_runs(int32_t pid, uint64_t start);
 /* Make a close-on-exec descriptor that becomes readable when pid ends. Returns it (the caller closes it), or -errno. */
 int shmt__os_pidfd(int32_t pid);
 /* Has the process mapped the file? unreadable: the answer when this process may not read its mappings. */
 bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
-/* Open anew a file that pid has open under any descriptor. Returns a descriptor, which the caller closes; -1: pid does not
- * have the file open, or may not be inspected. */
+/* Open anew a file that pid has open under any descriptor. Returns a descriptor, which the caller closes; -1: pid does
+ * not have the file open, or may not be inspected. */
 int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);
 /* The same, from any other process of this user. */
 int shmt__os_open_from_any_process(const uint64_t file_identity[2]);
-/* Search the open files of this user's processes for memory files with this name, open each anew, and call visit with the
- * descriptor, which visit closes. visit returns whether to go on. since: skip processes that started earlier
+/* Search the open files of this user's processes for memory files with this name, open each anew, and call visit with
+ * the descriptor, which visit closes. visit returns whether to go on. since: skip processes that started earlier
  * (shmt__os_process_start); 0: skip none. */
 void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
                          void* arg);
@@ -49,15 +50,15 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
 
 /* --- for a daemon --- */
 
-/* Fork: the child goes on, in a new session with "/" as its directory, and this process exits. False: it could not fork, or
- * could not change the directory. */
+/* Fork: the child goes on, in a new session with "/" as its directory, and this process exits. False: it could not
+ * fork, or could not change the directory. */
 bool shmt__os_detach(void);
-/* Ignore signals that terminals, users and closed connections cause; close all descriptors from first_fd on; raise the limit of
- * descriptors to the hard limit. */
+/* Ignore signals that terminals, users and closed connections cause; close all descriptors from first_fd on; raise the
+ * limit of descriptors to the hard limit. */
 void shmt__os_daemon_init(int first_fd);
 
-/* Call `before` before each fork(), and afterwards `parent` or `child` in the process of that name. Errors: SHMT_E_NOMEM,
- * SHMT_E_OS. */
+/* Call `before` before each fork(), and afterwards `parent` or `child` in the process of that name. Errors:
+ * SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
 
 #endif

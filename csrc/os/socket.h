@@ -19,8 +19,8 @@ typedef struct shmt__peer {
   uint32_t uid;
 } shmt__peer;
 
-/* Bind and listen. Returns the descriptor, or -errno (EADDRINUSE: another process listens, or a killed one left the path
- * behind). A path gets mode 0600. */
+/* Bind and listen. Returns the descriptor, or -errno (EADDRINUSE: another process listens, or a killed one left the
+ * path behind). A path gets mode 0600. */
 int shmt__os_listen(const char* name);
 /* Connect. Returns the descriptor, or -errno (ECONNREFUSED: nobody listens, or the path does not exist). */
 int shmt__os_connect(const char* name);
@@ -28,10 +28,11 @@ int shmt__os_connect(const char* name);
 int shmt__os_open_socket_to(const char* path, uint32_t gid);
 /* Remove the socket that a killed process left at a path. Another kind of file is not removed. */
 void shmt__os_remove_socket(const char* path);
-/* Request credentials with every packet of the connections that are accepted from now on. It is set on the listener, from
- * which they inherit it: setting it after accept() would be too late for a packet that has arrived already. */
+/* Request credentials with every packet of the connections that are accepted from now on. It is set on the listener,
+ * from which they inherit it: setting it after accept() would be too late for a packet that has arrived already. */
 bool shmt__os_pass_credentials(int listener);
-/* Accept one waiting connection and make it non-blocking. Returns its descriptor, or -errno (EAGAIN: none is waiting). */
+/* Accept one waiting connection and make it non-blocking. Returns its descriptor, or -errno (EAGAIN: none is
+ * waiting). */
 int shmt__os_accept(int listener);
 /* Who is at the other end, as the kernel noted it when the connection was made. False: not known. */
 bool shmt__os_peer(int fd, shmt__peer* out);
@@ -49,9 +50,10 @@ enum {
   SHMT_OS_FULL = 24, /* no descriptor is left */
 }; /* the errno values that callers treat differently */
 
-/* Receive one packet without waiting. Returns its length, 0 at the end of the stream, or -errno (EMSGSIZE: the packet is
- * longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes; surplus ones are closed
- * here. peer (may be NULL): the sender's credentials if the socket passes them, else pid 0 and uid UINT32_MAX. */
+/* Receive one packet without waiting. Returns its length, 0 at the end of the stream, or -errno (EMSGSIZE: the packet
+ * is longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes; surplus ones are
+ * closed here. peer (may be NULL): the sender's credentials if the socket passes them, else pid 0 and uid
+ * UINT32_MAX. */
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
 /* Wait until fd is readable, at most timeout_ms (< 0: forever). Returns 1: readable, 0: timeout, or -errno. */
 int shmt__os_wait_readable(int fd, int timeout_ms);

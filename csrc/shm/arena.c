@@ -185,8 +185,8 @@ static bool is_free_now(shmt__arena* a, uint32_t block) {
   return state == SHMT_BLOCK_USED && shmt__block_reclaim(a->map, block, a->client);
 }
 
-/* Move deferred blocks that are free by now to the free list. Looks at `looks` entries, where the last call stopped, until
- * `enough` of them were free. */
+/* Move deferred blocks that are free by now to the free list. Looks at `looks` entries, where the last call stopped,
+ * until `enough` of them were free. */
 static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t enough) {
   shmt__block_list* deferred = &a->now->deferred[list];
   if (looks > deferred->len) looks = deferred->len;
@@ -201,9 +201,9 @@ static void collect_free(shmt__arena* a, unsigned list, uint32_t looks, uint32_t
   }
 }
 
-/* A few attempts found nothing: search the whole deferred list before asking for another slab, since the blocks of unopened
- * messages lie side by side in it. When all of them are in use, a quarter as many new blocks may be added before the next
- * full search. So each new block pays for a few looks only. */
+/* A few attempts found nothing: search the whole deferred list before asking for another slab, since the blocks of
+ * unopened messages lie side by side in it. When all of them are in use, a quarter as many new blocks may be added
+ * before the next full search. So each new block pays for a few looks only. */
 static void collect_all_free(shmt__arena* a, unsigned list, uint32_t n_blocks) {
   shmt__arena_lists* l = a->now;
   if (l->spare[list] >= n_blocks) {
@@ -231,8 +231,8 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, boo
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
   }
-  /* Small blocks share pages: populate those of the neighbours too, 64 KiB with one system call. While this block is USED
-   * the manager trims no block of its slab. */
+  /* Small blocks share pages: populate those of the neighbours too, 64 KiB with one system call. While this block is
+   * USED the manager trims no block of its slab. */
   uint64_t step = SHMT_SLAB_ALIGN;
   uint64_t begin = at & ~(step - 1);
   uint64_t end = (at + s->block_bytes + step - 1) & ~(step - 1);

@@ -1,8 +1,8 @@
 /* shm/arena.h -- the allocator of shared memory: a client's side of the arena.
  *
- * A client allocates only from slabs that it owns, so processes share no lock. A free block keeps its pages and is reused
- * by size class. When this process frees a block that others still hold, the block waits in a deferred list, which is
- * searched when memory is wanted. All functions are called with the sessions' lock held.
+ * A client allocates only from slabs that it owns, so processes share no lock. A free block keeps its pages and is
+ * reused by size class. When this process frees a block that others still hold, the block waits in a deferred list,
+ * which is searched when memory is wanted. All functions are called with the sessions' lock held.
  *
  * Size classes: up to 1 MiB there are four classes for each power of two, from 64 bytes on, and many blocks to a slab.
  * Above, a slab has one block, and sizes go in steps of an eighth.
@@ -76,8 +76,8 @@ shmt_status shmt__placement_open(shmt__placement what, unsigned* out);
 /* The errno with which the kernel last refused the placement for a slab; 0: it did not refuse. */
 void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_numa_errno);
 
-/* Allocate a block for nbytes > 0. The client holds it, and it has pages. is_filled_next: the pages may be missing until
- * the caller calls shmt__arena_fill. Errors: SHMT_E_NOMEM, and what the slab source says. */
+/* Allocate a block for nbytes > 0. The client holds it, and it has pages. is_filled_next: the pages may be missing
+ * until the caller calls shmt__arena_fill. Errors: SHMT_E_NOMEM, and what the slab source says. */
 shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
                               uint32_t* out_block, uint64_t* out_generation);
 /* Write the bytes of a block that was allocated with is_filled_next, and give it the pages that are missing. offset:

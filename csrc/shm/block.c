@@ -70,8 +70,8 @@ uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word) {
   return atomic_load_explicit(word_of(m, block, word), memory_order_seq_cst);
 }
 
-/* How many words may have bits. A client beyond them takes its number before its first hold, and so finds our mark if we
- * have made one. */
+/* How many words may have bits. A client beyond them takes its number before its first hold, and so finds our mark if
+ * we have made one. */
 static unsigned words_end(const shmt__map* m) { return (shmt__map_clients_end(m) + 63) / 64; }
 
 bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned client) {

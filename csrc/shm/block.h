@@ -14,8 +14,8 @@ bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned cl
 /* The bits of 64 clients, from 64 * word on. */
 uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word);
 
-/* Count a lease in the block's record, or count it down; shm/lease.h does the rest. To add one, the caller must hold the
- * block. */
+/* Count a lease in the block's record, or count it down; shm/lease.h does the rest. To add one, the caller must hold
+ * the block. */
 void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms);
 void shmt__block_drop_lease(shmt__block* b);
 /* Add a lease that has no record of its own. The caller holds the block. */

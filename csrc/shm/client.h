@@ -1,5 +1,5 @@
-/* shm/client.h -- client numbers: taking one, and whether its process is alive. See Note [Client locks] and Note [Claims]
- * in shm/control_file.h. */
+/* shm/client.h -- client numbers: taking one, and whether its process is alive. See Note [Client locks] and Note
+ * [Claims] in shm/control_file.h. */
 #ifndef SHMT_SHM_CLIENT_H
 #define SHMT_SHM_CLIENT_H
 

@@ -12,22 +12,22 @@
  *
  * The last line says who writes each part. A slab is a range of the arena that the manager granted to one client, its
  * owner. It is cut into blocks of one size, and a block backs one storage. A slab of kind FILE is a memory file of its
- * own with one block. Only the manager writes the header, the clients and the slabs, with two exceptions: Note [Claims],
- * and a client's own label. Many processes write a block's record. Each step on it is one atomic operation, so that a
- * process may be killed between any two steps.
+ * own with one block. Only the manager writes the header, the clients and the slabs, with two exceptions: Note
+ * [Claims], and a client's own label. Many processes write a block's record. Each step on it is one atomic operation,
+ * so that a process may be killed between any two steps.
  *
  * Note [Client locks]
- * A client number is taken as long as its byte of the control file is locked (shm/client.h). Each client has an open file
- * description of its own for the control file, and this description has the lock. The kernel drops the lock when the last
- * copy of the descriptor is gone, whatever ended the process and in whatever pid namespace it ran. A forked child closes
- * its copy of the parent's descriptor as soon as it runs. Until then the parent counts as alive, which is the safe side.
- * Nobody maps the file through such a description: children inherit the map, and it would keep the lock. The table of
- * clients only tells who is behind a number.
+ * A client number is taken as long as its byte of the control file is locked (shm/client.h). Each client has an open
+ * file description of its own for the control file, and this description has the lock. The kernel drops the lock when
+ * the last copy of the descriptor is gone, whatever ended the process and in whatever pid namespace it ran. A forked
+ * child closes its copy of the parent's descriptor as soon as it runs. Until then the parent counts as alive, which is
+ * the safe side. Nobody maps the file through such a description: children inherit the map, and it would keep the lock.
+ * The table of clients only tells who is behind a number.
  *
  * Note [Claims]
- * When a process forks and the manager does not answer (it is stopped, or was killed), the process takes a number for the
- * child itself: it locks a free byte on a new description and makes the entry RESERVED. The child writes its pid and makes
- * the entry ALIVE. The manager finds it at its next tick.
+ * When a process forks and the manager does not answer (it is stopped, or was killed), the process takes a number for
+ * the child itself: it locks a free byte on a new description and makes the entry RESERVED. The child writes its pid
+ * and makes the entry ALIVE. The manager finds it at its next tick.
  *
  * Note [Holds]
  * A client has one bit for each block. Only the client sets its bit ("this process uses the block") and clears it. When
@@ -38,21 +38,22 @@
  * Note [Leases]
  * A message that nobody has opened yet keeps its blocks by leases (shm/lease.h). A lease is a record with an identity
  * that is never used again and that travels in the handle, and one more in the block's count. A lease has no owner, so
- * it stays when the sender is gone. It ends when the message is opened, or when nobody is left who could read the pipe or
- * socket that the message was sent through.
+ * it stays when the sender is gone. It ends when the message is opened, or when nobody is left who could read the pipe
+ * or socket that the message was sent through.
  *
  * Note [Ring leases]
- * A message in a ring (ipc/ring/message_layout.h) keeps its blocks by `n_ring_leases`. This counter changes only under one
- * of the ring's locks. So the manager, when it has the locks of the rings, can count what the messages in them name, and
- * set the counters right: after a client died, and after a ring went. Note [Auditing rings] in ipc/manager/ring_audit.c
- * says what it does when it cannot get a lock.
+ * A message in a ring (ipc/ring/message_layout.h) keeps its blocks by `n_ring_leases`. This counter changes only under
+ * one of the ring's locks. So the manager, when it has the locks of the rings, can count what the messages in them
+ * name, and set the counters right: after a client died, and after a ring went. Note [Auditing rings] in
+ * ipc/manager/ring_audit.c says what it does when it cannot get a lock.
  *
  * Note [Reclaiming]
- * head = generation << 20 | marker << 4 | state. A process frees a block in three steps. It sets USED -> RECLAIM with its
- * own marker. It looks at the holds and leases. Then it sets RECLAIM -> FREE with the next generation, or back to USED
- * when it found any. Whoever adds a hold or a lease adds it first and then looks at the head: RECLAIM is put back to USED,
- * and another generation means that the block is gone. All of it is sequentially consistent, so either the reclaimer sees
- * the new bit, or the other process sees the mark. A reclaimer that dies leaves a mark that anyone may take off.
+ * head = generation << 20 | marker << 4 | state. A process frees a block in three steps. It sets USED -> RECLAIM with
+ * its own marker. It looks at the holds and leases. Then it sets RECLAIM -> FREE with the next generation, or back to
+ * USED when it found any. Whoever adds a hold or a lease adds it first and then looks at the head: RECLAIM is put back
+ * to USED, and another generation means that the block is gone. All of it is sequentially consistent, so either the
+ * reclaimer sees the new bit, or the other process sees the mark. A reclaimer that dies leaves a mark that anyone may
+ * take off.
  */
 #ifndef SHMT_SHM_CONTROL_FILE_H
 #define SHMT_SHM_CONTROL_FILE_H
@@ -305,14 +306,15 @@ static inline uint32_t shmt__map_blocks_end(const shmt__map* m) {
 static inline uint32_t shmt__map_lease_pages_end(const shmt__map* m) {
   return shmt__map_bounded(&m->control->lease_pages_end, m->n_lease_pages);
 }
-/* seq_cst: a process that reads the holds sees a client number before the number's first hold, see shmt__client_claim. */
+/* seq_cst: a process that reads the holds sees a client number before the number's first hold, see
+ * shmt__client_claim. */
 static inline uint32_t shmt__map_clients_end(const shmt__map* m) {
   uint32_t n = atomic_load_explicit(&m->control->clients_end, memory_order_seq_cst);
   return n < SHMT_MAX_CLIENTS ? n : SHMT_MAX_CLIENTS;
 }
 
-/* A block may be free now: have the manager sweep at its next tick. seq_cst: the hold or lease ended before, so the sweep
- * that follows the manager's reset of the flag sees that. */
+/* A block may be free now: have the manager sweep at its next tick. seq_cst: the hold or lease ended before, so the
+ * sweep that follows the manager's reset of the flag sees that. */
 static inline void shmt__map_note_activity(const shmt__map* m) {
   if (atomic_load_explicit(&m->control->activity, memory_order_seq_cst) == 0)
     atomic_store_explicit(&m->control->activity, 1, memory_order_seq_cst);

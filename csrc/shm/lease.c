@@ -117,7 +117,8 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel) {
   shmt__lease* l = record_at(m, t->slot);
-  /* Only we take leases in our pages, under our caller's lock. So the record stays this message's, or becomes unused. */
+  /* Only we take leases in our pages, under our caller's lock. So the record stays this message's, or becomes
+   * unused. */
   if (l == NULL || !owns(m, t->slot / SHMT_LEASES_OF_PAGE, client) ||
       atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
     return false;

@@ -6,9 +6,9 @@
  * (shm/lease_audit.c).
  *
  * Note [Pages of leases]
- * A client takes leases only in pages of records that it owns, so it needs no lock to find a free record. The process that
- * opens a message frees the record, in whatever page it lies. The pages of a dead client go to the next client that needs
- * one.
+ * A client takes leases only in pages of records that it owns, so it needs no lock to find a free record. The process
+ * that opens a message frees the record, in whatever page it lies. The pages of a dead client go to the next client
+ * that needs one.
  */
 #ifndef SHMT_SHM_LEASE_H
 #define SHMT_SHM_LEASE_H
@@ -51,8 +51,8 @@ static inline uint64_t shmt__channel_number(uint64_t channel) { return channel >
 shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cursor* cursor,
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out);
-/* Note that the message is about to go through this channel. When it goes through several, the lease is not tied to any.
- * False: the lease is not the client's own, or has ended. */
+/* Note that the message is about to go through this channel. When it goes through several, the lease is not tied to
+ * any. False: the lease is not the client's own, or has ended. */
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel);
 /* End a lease. False: it has ended before. client: who ends it; 0: the manager. */

@@ -3,12 +3,12 @@
  * Note [Counting leases]
  * A block's count must be the number of records that name it. A process that takes or ends a lease changes both, one
  * after the other. Meanwhile its client entry says which block it is touching. The audit reads the counts, then the
- * client entries, then the records, and then the client entries again. It corrects only the counts of blocks that no live
- * client was touching, by a compare-and-swap that fails when the count has changed in any way since (its upper half counts
- * changes). This is correct because:
+ * client entries, then the records, and then the client entries again. It corrects only the counts of blocks that no
+ * live client was touching, by a compare-and-swap that fails when the count has changed in any way since (its upper
+ * half counts changes). This is correct because:
  *  - A process that has counted a lease but not published it is seen touching the block, the first time.
- *  - A process that has taken an id away is touching the block until it has counted down. So either the audit sees it the
- *    second time, or the compare-and-swap fails.
+ *  - A process that has taken an id away is touching the block until it has counted down. So either the audit sees it
+ * the second time, or the compare-and-swap fails.
  *  - Dead clients touch nothing, so what they left half done is corrected.
  */
 #include "shm/block.h"

@@ -1,21 +1,22 @@
 /* shm/names.h -- the part of a service's control file that has names: of published values, and of locks.
  *
- * It lies behind the blocks. Only the manager writes it, except the slots of a named lock, which clients take and release
- * by compare-and-swap.
+ * It lies behind the blocks. Only the manager writes it, except the slots of a named lock, which clients take and
+ * release by compare-and-swap.
  *
  * Note [Names]
- * Entries are found by open addressing with the hash of the name. A used entry never becomes empty again, so a search ends
- * at the first empty one. The value of a name is in one of two slots: `tick` counts the changes, and its lowest bit says
- * which slot. The manager fills the other slot and then increments `tick`. So a reader that finds the same tick before and
- * after reading has read a whole slot, a manager that is killed in between has changed nothing, and nobody waits. `tick`
- * is also the futex word for processes that wait for a newer version. The manager holds the blocks of a version as
- * client 0. A reader that gets its own holds in time keeps the version; one that comes too late reads the entry again.
+ * Entries are found by open addressing with the hash of the name. A used entry never becomes empty again, so a search
+ * ends at the first empty one. The value of a name is in one of two slots: `tick` counts the changes, and its lowest
+ * bit says which slot. The manager fills the other slot and then increments `tick`. So a reader that finds the same
+ * tick before and after reading has read a whole slot, a manager that is killed in between has changed nothing, and
+ * nobody waits. `tick` is also the futex word for processes that wait for a newer version. The manager holds the blocks
+ * of a version as client 0. A reader that gets its own holds in time keeps the version; one that comes too late reads
+ * the entry again.
  *
  * Note [Named locks]
  * A lock, semaphore or barrier is an array of slots. Each taken slot has the number of the client that took it. When a
- * client is dead the manager empties its slots, as it clears its holds, so no count can be wrong. A barrier also has one
- * word with its phase and a bit for each slot whose owner has arrived. To arrive, to withdraw, and to begin the next phase
- * as the last one are each one atomic step on this word.
+ * client is dead the manager empties its slots, as it clears its holds, so no count can be wrong. A barrier also has
+ * one word with its phase and a bit for each slot whose owner has arrived. To arrive, to withdraw, and to begin the
+ * next phase as the last one are each one atomic step on this word.
  */
 #ifndef SHMT_SHM_NAMES_H
 #define SHMT_SHM_NAMES_H

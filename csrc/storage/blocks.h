@@ -63,7 +63,8 @@ extern _Thread_local shmt__thread_cache* shmt__tls_cache __attribute__((tls_mode
 extern const uint8_t shmt__small_class_of[SHMT_SMALL_MAX_BYTES / SHMT_SMALL_UNIT + 1];
 extern const uint16_t shmt__small_class_bytes[SHMT_N_SMALL_CLASSES];
 
-/* The slow paths: refill returns a block of class c, or NULL without an error record when memory is out; spill frees p. */
+/* The slow paths: refill returns a block of class c, or NULL without an error record when memory is out; spill frees
+ * p. */
 void* shmt__small_refill(unsigned c);
 void shmt__small_spill(void* p, unsigned c);
 void shmt__count_flush(shmt__thread_cache* cache);
@@ -74,7 +75,8 @@ static inline unsigned shmt__small_class(uint64_t nbytes) {
 
 /* A block of class c that is not counted, for headers. NULL: memory is out. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-/* With sanitizers blocks come from malloc, since a sanitizer finds uses after free only in memory that is really freed. */
+/* With sanitizers blocks come from malloc, since a sanitizer finds uses after free only in memory that is really
+ * freed. */
 static inline void shmt__small_count(unsigned c) { /* refill makes the cache, which counts */
   void* p = SHMT_LIKELY(shmt__tls_cache != NULL) ? NULL : shmt__small_refill(c);
   if (p != NULL) shmt__small_spill(p, c);
@@ -158,7 +160,8 @@ static inline void shmt__small_free(void* p, uint64_t nbytes) {
 
 /* --- large blocks (storage/large_blocks.c) ------------------------------------------------ */
 
-/* Allocate nbytes > SHMT_SMALL_MAX_BYTES. NULL, without an error record: memory is out even after the cache was emptied. */
+/* Allocate nbytes > SHMT_SMALL_MAX_BYTES. NULL, without an error record: memory is out even after the cache was
+ * emptied. */
 void* shmt__large_alloc(uint64_t nbytes, bool zeroed);
 void shmt__large_free(void* p, uint64_t nbytes);
 /* The size of the block that serves nbytes, and its class; 0: no block can be that large. */

@@ -14,7 +14,8 @@ enum {
   N_CLASSES = (LAST_LOG2 - FIRST_LOG2 + 1) * 8,
 };
 static const uint64_t pages_from_bytes = SHMT_HUGE_PAGE_BYTES; /* from this size on, blocks are mapped pages */
-static const uint64_t zero_by_new_pages_bytes = 16u << 20; /* below this size, writing zeros is faster than taking new pages */
+static const uint64_t zero_by_new_pages_bytes =
+    16u << 20; /* below this size, writing zeros is faster than taking new pages */
 
 /* The first bytes of a free block. */
 typedef struct free_block {

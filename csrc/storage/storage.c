@@ -11,7 +11,7 @@
 _Static_assert(sizeof(shmt_storage) <= 64, "a storage header is one small block");
 enum { HEADER_CLASS = 0 };
 
-_Thread_local const shmt__place* shmt__tls_place __attribute__((tls_model("initial-exec")));
+_Thread_local const shmt__storage_source* shmt__tls_storage_source __attribute__((tls_model("initial-exec")));
 
 static inline shmt_storage* take_header(void) {
   shmt_storage* s = shmt__small_pop(HEADER_CLASS);
@@ -71,8 +71,8 @@ void shmt__storage_destroy(shmt_storage* s) {
 }
 
 shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out) {
-  if (SHMT_UNLIKELY(shmt__tls_place != NULL))
-    return shmt__tls_place->create(shmt__tls_place->arg, nbytes, false, out);
+  if (SHMT_UNLIKELY(shmt__tls_storage_source != NULL))
+    return shmt__tls_storage_source->create(shmt__tls_storage_source->arg, nbytes, false, out);
   shmt_storage* s = take_header();
   void* data = NULL;
   if (SHMT_UNLIKELY(s == NULL)) return SHMT_E_NOMEM;
@@ -90,8 +90,8 @@ shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out) {
 
 shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out) {
   void* data = NULL;
-  if (SHMT_UNLIKELY(shmt__tls_place != NULL))
-    return shmt__tls_place->create(shmt__tls_place->arg, nbytes, true, out);
+  if (SHMT_UNLIKELY(shmt__tls_storage_source != NULL))
+    return shmt__tls_storage_source->create(shmt__tls_storage_source->arg, nbytes, true, out);
   if (nbytes > 0) SHMT_TRY(shmt__alloc_zeroed(nbytes, &data));
   shmt_storage* s = take_header();
   if (SHMT_UNLIKELY(s == NULL)) {

@@ -58,17 +58,17 @@ static inline void shmt__auto_shmt_storage(shmt_storage** p) { shmt__storage_rel
 
 /* Makes a thread's new storages somewhere else than in private memory. While a thread has set one, every storage
  * that it creates is made by it; the function that sets it also resets it. */
-typedef struct shmt__place {
+typedef struct shmt__storage_source {
   shmt_status (*create)(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out);
   void* arg;
-} shmt__place;
-extern _Thread_local const shmt__place* shmt__tls_place __attribute__((tls_model("initial-exec")));
+} shmt__storage_source;
+extern _Thread_local const shmt__storage_source* shmt__tls_storage_source __attribute__((tls_model("initial-exec")));
 
 /* Called before a storage with SHMT_STORAGE_OBSERVED is freed. Installed before any has that flag. */
 extern void (*shmt__storage_observed_ends)(const shmt_storage* s);
 
-/* Make a storage of uninitialised bytes, from the caching default allocator or the thread's shmt__place. Errors:
- * SHMT_E_NOMEM. Of this and the functions below, *out is a new reference. */
+/* Make a storage of uninitialised bytes, from the caching default allocator or the thread's shmt__storage_source.
+ * Errors: SHMT_E_NOMEM. Of this and the functions below, *out is a new reference. */
 shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out);
 /* The same, with zeros; large blocks are fresh pages, not yet touched. */
 shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out);
@@ -80,15 +80,16 @@ shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx,
                                 uint32_t flags, shmt_storage** out);
 /* Make a storage without data, for Meta tensors. */
 shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* Resize. Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable" (also while exported), SHMT_E_NOMEM. */
+/* Resize. Errors: SHMT_E_RUNTIME "Trying to resize storage that is not resizable" (also while exported),
+ * SHMT_E_NOMEM. */
 shmt_status shmt__storage_resize(shmt_storage* s, uint64_t nbytes);
 /* Bytes without a storage; their owner frees them by allocator->free. */
 typedef struct shmt__bytes {
   const shmt__allocator* allocator;
   void *data, *ctx;
 } shmt__bytes;
-/* Exchange the bytes of s with *bytes, which are as many; share_memory_() uses this. A thread that sees the new flags also sees
- * the new bytes. Errors: SHMT_E_BUFFER while exports > 0; then nothing is exchanged. */
+/* Exchange the bytes of s with *bytes, which are as many; share_memory_() uses this. A thread that sees the new flags
+ * also sees the new bytes. Errors: SHMT_E_BUFFER while exports > 0; then nothing is exchanged. */
 shmt_status shmt__storage_exchange(shmt_storage* s, shmt__bytes* bytes, uint32_t flags);
 
 /* --- weak references (storage/weak.c) ------------------------------------------ */

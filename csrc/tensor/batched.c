@@ -18,7 +18,8 @@ static shmt_status keep(shmt_tensor* value, int dim, int level, uint64_t level_i
   SHMT_TRY(shmt__alloc(sizeof(shmt__batched), &memory));
   shmt__batched* b = memory;
   *b = (shmt__batched){shmt__tensor_ref(value), level_id, level, dim};
-  shmt_status status = shmt__storage_adopt(&allocator, NULL, b, 0, SHMT_STORAGE_META, out); /* no bytes to share or send */
+  shmt_status status =
+      shmt__storage_adopt(&allocator, NULL, b, 0, SHMT_STORAGE_META, out); /* no bytes to share or send */
   if (status != SHMT_OK) free_batched(NULL, b, 0);
   return status;
 }

@@ -1,13 +1,15 @@
 /* tensor/batched.h -- a tensor that stands for one example of a batch: what a function sees under vmap.
  *
- * Its sizes, strides and offset are those of one example, its conj and neg bits those of the value. It has no data of its own: its storage keeps the tensor of all examples.
+ * Its sizes, strides and offset are those of one example, its conj and neg bits those of the value. It has no data of
+ * its own: its storage keeps the tensor of all examples.
  *
  *   batched tensor, sizes [3, 4]          storage                      value, sizes [3, B, 4]
  *   keys: FuncTorchBatched, ...  ------>  ctx: shmt__batched  ------>  an ordinary tensor, or a batched one
  *                                         {value, level, dim = 1}      of a lower level
  *
- * So whatever copies a tensor's storage and geometry copies what it stands for. A dim of SHMT_NOT_BATCHED marks a tensor
- * that belongs to a level and is the same for all examples; Note [Levels] in autograd/vmap/levels.h says what it is for.
+ * So whatever copies a tensor's storage and geometry copies what it stands for. A dim of SHMT_NOT_BATCHED marks a
+ * tensor that belongs to a level and is the same for all examples; Note [Levels] in autograd/vmap/levels.h says what it
+ * is for.
  */
 #ifndef SHMT_TENSOR_BATCHED_H
 #define SHMT_TENSOR_BATCHED_H
@@ -32,7 +34,8 @@ static inline const shmt__batched* shmt__batched_of(const shmt_tensor* t) {
   return t->storage->ctx;
 }
 
-/* The ordinary tensor of all examples that t stands for at the end: to check or decide something for all of them. Borrowed. */
+/* The ordinary tensor of all examples that t stands for at the end: to check or decide something for all of them.
+ * Borrowed. */
 static inline shmt_tensor* shmt__all_examples(shmt_tensor* t) {
   for (const shmt__batched* b = shmt__batched_of(t); b != NULL; b = shmt__batched_of(t)) t = b->value;
   return t;

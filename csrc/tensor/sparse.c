@@ -31,7 +31,8 @@ static shmt_status check_coo(const shmt_sparse* p, shmt_ints sizes) {
                ", dense_dim = %d",
                sizes.len, p->indices->sizes[0], p->values->n_dims - 1);
   SHMT_REQUIRE(p->indices->sizes[1] == p->values->sizes[0], SHMT_E_RUNTIME,
-               "indices and values must have same nnz, but got nnz from indices: %" PRId64 ", nnz from values: %" PRId64,
+               "indices and values must have same nnz, but got nnz from indices: %" PRId64
+               ", nnz from values: %" PRId64,
                p->indices->sizes[1], p->values->sizes[0]);
   bool fits = true;
   int64_t expected[SHMT_MAX_DIMS + 1] = {p->values->sizes[0]};
@@ -40,7 +41,8 @@ static shmt_status check_coo(const shmt_sparse* p, shmt_ints sizes) {
     fits = fits && p->values->sizes[1 + d] == expected[1 + d];
   }
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "values has incorrect size, expected %s, got %s",
-               shmt__ints_text((shmt_ints){expected, 1 + p->dense_dim}, (char[256]){0}, 256), SHMT_SHAPE_TEXT(p->values));
+               shmt__ints_text((shmt_ints){expected, 1 + p->dense_dim}, (char[256]){0}, 256),
+               SHMT_SHAPE_TEXT(p->values));
   return SHMT_OK;
 }
 
@@ -49,8 +51,8 @@ static shmt_status check_compressed(const shmt_sparse* p, shmt_ints sizes) {
   SHMT_TRY(check_dense(compressed, "the compressed indices"));
   SHMT_REQUIRE(p->layout == SHMT_SPARSE_CSR || p->layout == SHMT_SPARSE_CSC, SHMT_E_RUNTIME,
                "there are no tensors of layout %s", shmt__layout_name(p->layout));
-  SHMT_REQUIRE(sizes.len == 2 && p->sparse_dim == 2 && p->dense_dim == 0 && compressed->n_dims == 1 && plain->n_dims == 1 &&
-                   p->values->n_dims == 1,
+  SHMT_REQUIRE(sizes.len == 2 && p->sparse_dim == 2 && p->dense_dim == 0 && compressed->n_dims == 1 &&
+                   plain->n_dims == 1 && p->values->n_dims == 1,
                SHMT_E_RUNTIME, "tensors in compressed format are matrices without batches and dense dimensions");
   SHMT_REQUIRE((plain->dtype == SHMT_INT64 || plain->dtype == SHMT_INT32) && plain->dtype == compressed->dtype,
                SHMT_E_RUNTIME, "compressed_indices and plain_indices must be of the same dtype, int32 or int64");
@@ -82,11 +84,11 @@ shmt_status shmt__sparse_check(const shmt_sparse* p, shmt_ints sizes, shmt_dtype
 static shmt_status check_memory(const shmt_tensor* t, const char* what) {
   uint64_t nbytes;
   if (!t || t->numel == 0) return SHMT_OK;
-  SHMT_TRY(shmt__storage_bytes_for(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, shmt__tensor_item_bytes(t),
-                                   &nbytes));
+  SHMT_TRY(shmt__storage_bytes_for(shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset,
+                                   shmt__tensor_item_bytes(t), &nbytes));
   SHMT_REQUIRE(nbytes <= t->storage->nbytes, SHMT_E_RUNTIME,
-               "the %s of a sparse tensor need %" PRIu64 " bytes, but their storage was resized to %" PRIu64, what, nbytes,
-               t->storage->nbytes);
+               "the %s of a sparse tensor need %" PRIu64 " bytes, but their storage was resized to %" PRIu64, what,
+               nbytes, t->storage->nbytes);
   return SHMT_OK;
 }
 

@@ -1,8 +1,8 @@
 /* tensor/sparse.h -- what a sparse tensor has instead of elements in a storage: indices and values.
  *
  * Note [Sparse tensors]
- * A sparse tensor is a shmt_tensor whose `sparse` is set. Its storage is empty, its strides are 0, and it has none of the
- * geometry flags. Its keys have a sparse backend in place of CPU, so no kernel for dense tensors is called with it.
+ * A sparse tensor is a shmt_tensor whose `sparse` is set. Its storage is empty, its strides are 0, and it has none of
+ * the geometry flags. Its keys have a sparse backend in place of CPU, so no kernel for dense tensors is called with it.
  *
  *   sparse_coo              indices (sparse_dim, nnz) int64; values (nnz, the sizes of the dense dims)
  *   sparse_csr, sparse_csc  compressed (rows + 1 or columns + 1), indices (nnz), both int32 or int64; values (nnz)
@@ -53,7 +53,9 @@ shmt_status shmt__sparse_item(const shmt_tensor* t, shmt_scalar* out);
 /* "Strided", "Sparse", "SparseCsr", ...: what messages call a layout. */
 const char* shmt__layout_name(shmt_layout layout);
 
-static inline shmt_layout shmt__tensor_layout(const shmt_tensor* t) { return t->sparse ? t->sparse->layout : SHMT_STRIDED; }
+static inline shmt_layout shmt__tensor_layout(const shmt_tensor* t) {
+  return t->sparse ? t->sparse->layout : SHMT_STRIDED;
+}
 static inline int64_t shmt__sparse_nnz(const shmt_sparse* parts) { return parts->values->sizes[0]; }
 
 #endif

@@ -14,7 +14,8 @@
  * Note [Autograd bit]
  * `keys` has SHMT_KEYBIT_Autograd exactly when the tensor itself requires grad, so that calls on plain tensors never
  * reach an Autograd kernel. For a view the base counts too (an in-place write may have given it a history), so read the
- * keys with shmt__tensor_keys(). The bit of ForwardAD is set while the tensor has a tangent, and is read in the same way.
+ * keys with shmt__tensor_keys(). The bit of ForwardAD is set while the tensor has a tangent, and is read in the same
+ * way.
  */
 #ifndef SHMT_TENSOR_TENSOR_H
 #define SHMT_TENSOR_TENSOR_H
@@ -41,7 +42,8 @@ enum {
   SHMT_TENSOR_INFERENCE = 1 << 6,        /* made in inference mode: no version, no views tracked */
   SHMT_TENSOR_CONJ = 1 << 7,             /* the conjugate of what lies in memory; complex only */
   SHMT_TENSOR_NEG = 1 << 8,              /* the negative of what lies in memory; floating or complex */
-  SHMT_TENSOR_CONJ_NEG = SHMT_TENSOR_CONJ | SHMT_TENSOR_NEG, /* see Note [Conj and neg views] in ops/pointwise/conj_neg_views.h */
+  SHMT_TENSOR_CONJ_NEG = SHMT_TENSOR_CONJ |
+      SHMT_TENSOR_NEG, /* see Note [Conj and neg views] in ops/pointwise/conj_neg_views.h */
   /* How autograd made a view, where that forbids recording in-place changes of it. */
   SHMT_TENSOR_VIEW_NO_GRAD = 1 << 9,
   SHMT_TENSOR_VIEW_INFERENCE = 1 << 10,
@@ -60,7 +62,7 @@ struct shmt_tensor {
   int16_t dtype;
   int8_t device;
   uint8_t n_dims;
-  shmt_keyset keys;          /* CPU, Meta or a sparse backend, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
+  shmt_keyset keys; /* CPU, Meta or a sparse backend, ADInplaceOrView, Conjugate, Negative, Autograd, ForwardAD */
   int64_t numel;
   int64_t offset;            /* elements from the start of the storage */
   int64_t* sizes;            /* n_dims sizes then n_dims strides (elements); = dims when small */
@@ -238,7 +240,8 @@ shmt_status shmt__tensor_set_geometry(shmt_tensor* t, shmt_ints sizes, shmt_ints
 shmt_status shmt__tensor_set_data(shmt_tensor* t, shmt_tensor* src);
 /* Set or clear requires-grad in keys only (autograd owns the meaning). */
 static inline void shmt__tensor_set_autograd_bit(shmt_tensor* t, bool on) {
-  /* relaxed, here and where keys are read: a thread that uses a view may see late that its base has joined the graph. */
+  /* relaxed, here and where keys are read: a thread that uses a view may see late that its base has joined the
+   * graph. */
   __atomic_store_n(&t->keys, on ? (t->keys | SHMT_KEYBIT_Autograd) : (t->keys & ~SHMT_KEYBIT_Autograd),
                    __ATOMIC_RELAXED);
 }

@@ -1,4 +1,5 @@
-/* autograd/engine/anomaly.c -- anomaly mode during backward: failed nodes are reported, results are searched for NaN. */
+/* autograd/engine/anomaly.c -- anomaly mode during backward: failed nodes are reported, results are searched for
+ * NaN. */
 #include "autograd/hooks.h"
 #include "generated/ops.h"
 

@@ -2,9 +2,9 @@
  *
  * Note [One pass]
  * Nodes run in descending order of their sequence numbers, which is a topological order (node.h). A node's gradient is
- * therefore complete when the node runs, and no pass over the graph counts dependencies first. A chain, the common case,
- * needs no queue: while only one node has gradients, it is kept in a variable. A leaf runs as soon as all edges to it have
- * delivered; if other graphs have edges to it, it runs at the end.
+ * therefore complete when the node runs, and no pass over the graph counts dependencies first. A chain, the common
+ * case, needs no queue: while only one node has gradients, it is kept in a variable. A leaf runs as soon as all edges
+ * to it have delivered; if other graphs have edges to it, it runs at the end.
  *
  * Only a run for given inputs visits the graph first (needed_nodes.c), to skip nodes that do not lead to them.
  */

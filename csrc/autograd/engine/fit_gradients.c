@@ -159,7 +159,8 @@ shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other) {
 shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g) {
   SHMT_AUTO(shmt_tensor) other = g;
   const bool dual = (((*sum)->keys | g->keys) & SHMT_KEYBIT_ForwardAD) != 0; /* then the tangents are added too */
-  if (SHMT_UNLIKELY((*sum)->sparse != NULL && g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
+  if (SHMT_UNLIKELY((*sum)->sparse != NULL &&
+                    g->sparse == NULL)) { /* dense + sparse is defined, and not the other way */
     shmt_tensor* dense = other;
     other = *sum;
     *sum = dense;

@@ -25,8 +25,9 @@ static shmt_status view_without_tangent(shmt_tensor* t, int level, shmt_tensor**
 shmt_status shmt__make_dual(shmt_tensor* primal, shmt_tensor* tangent, int level, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dual = NULL;
   bool has;
-  SHMT_REQUIRE(level >= 0 && level < shmt__forward_level_count(), SHMT_E_RUNTIME,
-               "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.");
+  SHMT_REQUIRE(
+      level >= 0 && level < shmt__forward_level_count(), SHMT_E_RUNTIME,
+      "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first.");
   SHMT_TRY(has_tangent(primal, level, &has));
   SHMT_REQUIRE(!has, SHMT_E_RUNTIME,
                "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level %d is not "
@@ -34,7 +35,8 @@ shmt_status shmt__make_dual(shmt_tensor* primal, shmt_tensor* tangent, int level
                level);
   SHMT_TRY(has_tangent(tangent, level, &has));
   SHMT_REQUIRE(!has, SHMT_E_RUNTIME,
-               "Setting a forward grad that itself has a forward gradient at the same level%d is not supported.", level);
+               "Setting a forward grad that itself has a forward gradient at the same level%d is not supported.",
+               level);
   SHMT_TRY(view_without_tangent(primal, level, &dual));
   if (is_on()) {
     SHMT_HIDE_LEVEL(level);

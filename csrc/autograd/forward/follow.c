@@ -4,10 +4,11 @@
  *   1. It finds the innermost level at which an argument has a tangent, and hides that level.
  *   2. It calls the kernels below, which compute the results and record them as always.
  *   3. It computes the tangents of the results as the operator's record says (jvp.h). This is recorded like any other
- *      calculation when arguments or tangents require grad. What it saves are tensors without the tangents of this level.
+ *      calculation when arguments or tangents require grad. What it saves are tensors without the tangents of this
+ * level.
  *   4. The results get them.
- * An operator that is linear and works in place does the same to the tangent. Other in-place operators have their tangent
- * computed before they write, by their functional form.
+ * An operator that is linear and works in place does the same to the tangent. Other in-place operators have their
+ * tangent computed before they write, by their functional form.
  */
 #include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
@@ -173,7 +174,8 @@ static shmt_status give_to_saved(const dual_call* d, const shmt__saved_outputs* 
   return SHMT_OK;
 }
 
-static shmt_status give(const dual_call* d, const shmt__saved_outputs* saved, shmt_tensor* result, shmt_tensor** tangent) {
+static shmt_status give(const dual_call* d, const shmt__saved_outputs* saved, shmt_tensor* result,
+                        shmt_tensor** tangent) {
   if (!*tangent || !result || !shmt__dtype_differentiable(result->dtype)) return SHMT_OK;
   if (!is_view(d->op->schema)) SHMT_TRY(own(d, result, tangent));
   SHMT_TRY(shmt__tangent_set(result, d->level, *tangent));
@@ -227,7 +229,8 @@ static shmt_status compute(const dual_call* d, const shmt_operator* op, const sh
 }
 
 /* The tangents of results by the functional form, which has just been called or is called when they are read. */
-static shmt_status tangents_of_functional(dual_call* d, const shmt_operator* op, const shmt_value* known, shmt_value* out) {
+static shmt_status tangents_of_functional(dual_call* d, const shmt_operator* op, const shmt_value* known,
+                                          shmt_value* out) {
   shmt_value results[SHMT_JVP_MAX_RESULTS] = {0};
   shmt_tensor* plain[SHMT_JVP_MAX_RESULTS] = {0};
   const int n = op->schema->n_returns;
@@ -417,7 +420,8 @@ static shmt_status follow_level(const shmt_operator* op, shmt_keyset ks, int lev
   return inplace ? follow_inplace(&d, results) : follow_functional(&d, results);
 }
 
-static shmt_status follow(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args, shmt_value* results) {
+static shmt_status follow(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
+                          shmt_value* results) {
   (void)ctx;
   if (!op->call_unboxed) {
     /* An operator of the user's: a kernel at Autograd, such as a Function, follows tangents itself. */

@@ -22,7 +22,8 @@ typedef struct shmt__jvp {
   shmt_operator* functional; /* the form that does not write; NULL: there is none */
   /* out: one new reference or NULL per result. results are those of the functional form. Tangents stand where their
    * arguments do; without a tag, or NULL in a list, where there is none. */
-  shmt_status (*expression)(const shmt_value* args, const shmt_value* results, const shmt_value* tangents, shmt_tensor** out);
+  shmt_status (*expression)(const shmt_value* args, const shmt_value* results, const shmt_value* tangents,
+                            shmt_tensor** out);
   uint32_t arguments; /* bit i: argument i has a derivative */
   uint32_t results;   /* bit i: result i has a tangent */
   shmt__jvp_kind kind;

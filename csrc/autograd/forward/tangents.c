@@ -226,21 +226,24 @@ shmt_status shmt__zero_tangent(shmt_tensor* t, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* A tangent in the layout of t. Where elements of t share a place there is no such layout for a tangent that differs. */
+/* A tangent in the layout of t. Where elements of t share a place there is no such layout for a tangent that
+ * differs. */
 static shmt_status fitted(shmt_tensor* t, shmt_tensor* tangent, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
-  SHMT_REQUIRE(shmt__same_sizes(t, tangent), SHMT_E_RUNTIME,
-               "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-               "supported. Tensor is of size %s while the given forward gradient is of size %s.",
-               SHMT_SHAPE_TEXT(t), SHMT_SHAPE_TEXT(tangent));
+  SHMT_REQUIRE(
+      shmt__same_sizes(t, tangent), SHMT_E_RUNTIME,
+      "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+      "supported. Tensor is of size %s while the given forward gradient is of size %s.",
+      SHMT_SHAPE_TEXT(t), SHMT_SHAPE_TEXT(tangent));
   const uint32_t bits = tangent->flags & ~t->flags & SHMT_TENSOR_CONJ_NEG;
   if ((same_layout(t, tangent) && bits == 0) || t->numel == 0) {
     *out = shmt__tensor_ref(tangent);
     return SHMT_OK;
   }
-  SHMT_REQUIRE(!overlaps_itself(t), SHMT_E_RUNTIME,
-               "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-               "Please clone() the tensor before performing the operation.");
+  SHMT_REQUIRE(
+      !overlaps_itself(t), SHMT_E_RUNTIME,
+      "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+      "Please clone() the tensor before performing the operation.");
   SHMT_TRY(zeros_in_layout(t, tangent->dtype, &copy));
   SHMT_TRY(shmt_op_copy_(copy, tangent, false));
   *out = SHMT_TAKE(copy);

@@ -1,10 +1,10 @@
 /* autograd/recording/double_backward.h -- second derivatives that no expression gives: zero, or an error.
  *
  * Note [Double backward without an expression]
- * `double_backward: zero` in the specification: the gradient is piecewise constant in the input (that of max, for example),
- * so that its expression does not use the input. With create_graph it still requires grad, as in torch, and its derivative
- * is zeros. `double_backward: missing NAME`: backward through the gradient raises. Neither saves a tensor: the edges of
- * the new node lead where those of the forward node lead.
+ * `double_backward: zero` in the specification: the gradient is piecewise constant in the input (that of max, for
+ * example), so that its expression does not use the input. With create_graph it still requires grad, as in torch, and
+ * its derivative is zeros. `double_backward: missing NAME`: backward through the gradient raises. Neither saves a
+ * tensor: the edges of the new node lead where those of the forward node lead.
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_DOUBLE_BACKWARD_H
 #define SHMT_AUTOGRAD_RECORDING_DOUBLE_BACKWARD_H

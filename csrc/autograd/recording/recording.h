@@ -1,7 +1,7 @@
 /* autograd/recording/recording.h -- what the generated Autograd kernels and nodes share.
  *
- * A node keeps the arguments that its derivatives use: tensors as shmt__saved (autograd/node.h), lists and strings in the
- * structs below. When a derivative uses only the shape of a tensor, only the shape is kept.
+ * A node keeps the arguments that its derivatives use: tensors as shmt__saved (autograd/node.h), lists and strings in
+ * the structs below. When a derivative uses only the shape of a tensor, only the shape is kept.
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_RECORDING_H
 #define SHMT_AUTOGRAD_RECORDING_RECORDING_H

@@ -1,10 +1,10 @@
 /* autograd/recording/saved.c -- tensors that a node keeps for its backward.
  *
  * Note [Saved outputs]
- * An output that its own node saves is kept as an alias without history; otherwise the two would own each other. In-place
- * changes of the output must still be noticed. Its version counter is in its root tensor, and to own the root would close
- * the same cycle. So the root and the saved alias share a version cell. The cell points to the root while the root lives;
- * when the root ends, it leaves its last version there.
+ * An output that its own node saves is kept as an alias without history; otherwise the two would own each other.
+ * In-place changes of the output must still be noticed. Its version counter is in its root tensor, and to own the root
+ * would close the same cycle. So the root and the saved alias share a version cell. The cell points to the root while
+ * the root lives; when the root ends, it leaves its last version there.
  */
 #include "autograd/recording/copy_slices.h"
 #include "autograd/forward/tangents.h"
@@ -72,10 +72,11 @@ static shmt_status call_pack(const shmt__saved_hooks* hooks, shmt_tensor* t, voi
   SHMT_TRY(hooks->pack(hooks->ctx, t, data));
   if (SHMT_LIKELY((t->flags & SHMT_TENSOR_INFERENCE) || shmt__tensor_version(t) == before)) return SHMT_OK;
   hooks->drop(hooks->ctx, SHMT_TAKE(*data));
-  SHMT_FAIL(SHMT_E_RUNTIME,
-            "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
-            "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
-            "need to perform in-place operations on the input to a pack hook.");
+  SHMT_FAIL(
+      SHMT_E_RUNTIME,
+      "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook cannot be "
+      "modified by in-place operations as this can lead to unexpected side-effects. Please open an issue if you "
+      "need to perform in-place operations on the input to a pack hook.");
 }
 
 static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool detach, const shmt__saved_hooks* hooks) {
@@ -278,14 +279,16 @@ shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tens
 /* --- hooks on one saved tensor --------------------------------------------------------- */
 
 shmt_status shmt__saved_repack(shmt__saved* s, shmt_node* owner, const shmt__saved_hooks* hooks) {
-  SHMT_REQUIRE(!packed_of(s), SHMT_E_RUNTIME,
-               "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
-               "is allowed at a time.");
+  SHMT_REQUIRE(
+      !packed_of(s), SHMT_E_RUNTIME,
+      "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+      "is allowed at a time.");
   if (!s->tensor && s->released)
-    SHMT_FAIL(SHMT_E_RUNTIME,
-              "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
-              "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
-              "through the graph a second time or if you need to access saved variables after calling backward.");
+    SHMT_FAIL(
+        SHMT_E_RUNTIME,
+        "Calling register_hooks on a saved tensor after it has been freed. Saved intermediate values of the graph "
+        "are freed when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to backward "
+        "through the graph a second time or if you need to access saved variables after calling backward.");
   SHMT_REQUIRE(s->tensor, SHMT_E_RUNTIME, "Calling register_hooks on a saved tensor with value None is forbidden");
   SHMT_AUTO(shmt_tensor) t = NULL;
   SHMT_TRY(shmt__saved_unpack(s, owner, &t));

@@ -206,8 +206,8 @@ static bool is_decomposed(const shmt_operator* op) {
   return op->is_decomposed || shmt__operator_has_kernel(op, SHMT_ALIAS_CompositeImplicitAutograd);
 }
 
-/* Is a composite, which has no Autograd kernel, to be recorded at its level? Then it is made of its parts, also when it has
- * a rule. */
+/* Is a composite, which has no Autograd kernel, to be recorded at its level? Then it is made of its parts, also when it
+ * has a rule. */
 static bool is_recorded(const shmt_operator* op, const shmt_value* args) {
   int level;
   bool wants_grad;

@@ -1,15 +1,15 @@
 /* autograd/vmap/dispatch.h -- from an operator call with batched tensors to its batching rule.
  *
- * A call reaches the key FuncTorchDynamicLayerFrontMode first, since it lies above Autograd. Its kernel finds the level of
- * the call and lets it be recorded only when tensors of that level require grad (Note [Levels] in levels.h). Then, below
- * Autograd and ADInplaceOrView, the key FuncTorchBatched calls the operator's rule. Both keys have one boxed fallback for
- * all operators, which is registered when the first level is entered: nobody else pays for it.
+ * A call reaches the key FuncTorchDynamicLayerFrontMode first, since it lies above Autograd. Its kernel finds the level
+ * of the call and lets it be recorded only when tensors of that level require grad (Note [Levels] in levels.h). Then,
+ * below Autograd and ADInplaceOrView, the key FuncTorchBatched calls the operator's rule. Both keys have one boxed
+ * fallback for all operators, which is registered when the first level is entered: nobody else pays for it.
  *
  * Note [Batching rules]
- * The specification names a rule for an operator with `batch:`; rules.h has them. Operators with a `kernel` have the rule
- * pointwise without saying so, composites are made of other operators, and an operator without a rule is called once for
- * each example. A rule gets the arguments with each batched tensor replaced by its value. It stores results whose first
- * dimension is the batch, or says otherwise in `result_dim`.
+ * The specification names a rule for an operator with `batch:`; rules.h has them. Operators with a `kernel` have the
+ * rule pointwise without saying so, composites are made of other operators, and an operator without a rule is called
+ * once for each example. A rule gets the arguments with each batched tensor replaced by its value. It stores results
+ * whose first dimension is the batch, or says otherwise in `result_dim`.
  */
 #ifndef SHMT_AUTOGRAD_VMAP_DISPATCH_H
 #define SHMT_AUTOGRAD_VMAP_DISPATCH_H

@@ -1,7 +1,8 @@
 /* autograd/vmap/index_rules.c -- batching rules of indexing.
  *
- * When only the indexed tensor is batched, its batch is one more dimension in front. When an index is batched, it gets the
- * batch in front, and the batch of the tensor is indexed by 0, 1, ... beside it, so that each example meets its own.
+ * When only the indexed tensor is batched, its batch is one more dimension in front. When an index is batched, it gets
+ * the batch in front, and the batch of the tensor is indexed by 0, 1, ... beside it, so that each example meets its
+ * own.
  */
 #include "autograd/vmap/rules.h"
 
@@ -101,8 +102,8 @@ static bool has_mask(const shmt__batch_call* c, int i) {
   return false;
 }
 
-/* Dims 1 .. rank of *t go behind the `before` dims that follow them: torch puts broadcast indices in front when the batch
- * index stands apart from them. */
+/* Dims 1 .. rank of *t go behind the `before` dims that follow them: torch puts broadcast indices in front when the
+ * batch index stands apart from them. */
 static shmt_status put_indexed_behind(shmt_tensor** t, int rank, int before) {
   for (int k = 0; k < rank; k++) SHMT_TRY(shmt__move_dim(t, 1, rank + before));
   return SHMT_OK;

@@ -63,7 +63,9 @@ int shmt__level_of_vmap(void) {
   return level;
 }
 
-bool shmt__level_grad_above_vmap(void) { return stack.count > 0 && stack.levels[stack.count - 1].kind == SHMT_LEVEL_GRAD; }
+bool shmt__level_grad_above_vmap(void) {
+  return stack.count > 0 && stack.levels[stack.count - 1].kind == SHMT_LEVEL_GRAD;
+}
 
 bool shmt__level_is_live(const shmt__batched* b) {
   return b->level <= stack.count && stack.levels[b->level - 1].id == b->level_id;

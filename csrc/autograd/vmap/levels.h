@@ -2,16 +2,16 @@
  *
  * Note [Levels]
  * vmap(f) and grad(f) push a level for the time of the call of f; nested transforms make a stack per thread. A batched
- * tensor (tensor/batched.h) belongs to the vmap level that made it. An operator call with batched tensors belongs to the
- * highest of their levels: a batching rule works on what they stand for, with that level and all above it off the stack,
- * so that calls inside the rule belong to lower levels.
+ * tensor (tensor/batched.h) belongs to the vmap level that made it. An operator call with batched tensors belongs to
+ * the highest of their levels: a batching rule works on what they stand for, with that level and all above it off the
+ * stack, so that calls inside the rule belong to lower levels.
  *
  * grad needs no tensors of its own: a graph is differentiated with respect to the inputs of a transform, and what was
- * captured is a constant of it. But a graph belongs to the tensors that it is recorded on. Under vmap(grad(f)) it is one of
- * batched tensors, whose derivatives are taken for each example; under grad(vmap(f)) it is one of what they stand for. So
- * a call is recorded at its own level when tensors of exactly that level require grad there. An input of grad that is no
- * tensor of the vmap level around it becomes one, with the same value for all examples (SHMT_NOT_BATCHED), and so does
- * what operators make inside of that grad.
+ * captured is a constant of it. But a graph belongs to the tensors that it is recorded on. Under vmap(grad(f)) it is
+ * one of batched tensors, whose derivatives are taken for each example; under grad(vmap(f)) it is one of what they
+ * stand for. So a call is recorded at its own level when tensors of exactly that level require grad there. An input of
+ * grad that is no tensor of the vmap level around it becomes one, with the same value for all examples
+ * (SHMT_NOT_BATCHED), and so does what operators make inside of that grad.
  *
  * no_grad inside of f is meant for the transform that f was given to. Each grad level keeps the mode that it found, and
  * lower levels compute in that mode.
@@ -36,7 +36,8 @@ typedef struct shmt__level {
 
 enum { SHMT_MAX_LEVELS = 64 };
 
-/* Enter a level, after shmt__vmap_install (dispatch.h); *out is its number, from 1. Errors: SHMT_E_RUNTIME (too deep), SHMT_E_NOMEM. */
+/* Enter a level, after shmt__vmap_install (dispatch.h); *out is its number, from 1. Errors: SHMT_E_RUNTIME (too deep),
+ * SHMT_E_NOMEM. */
 shmt_status shmt__level_push(shmt__level_kind kind, int64_t batch_size, shmt__randomness randomness, int* out);
 /* Leave the innermost level. Errors: SHMT_E_RUNTIME when there is none. */
 shmt_status shmt__level_pop(void);
@@ -63,7 +64,7 @@ typedef struct shmt__level_guard {
 /* Compute as below this level: it and what is above it are off the stack until shmt__level_restore. */
 shmt__level_guard shmt__level_below(int level);
 void shmt__level_restore(const shmt__level_guard* guard);
-#define SHMT_BELOW_LEVEL(level)                                               \
+#define SHMT_BELOW_LEVEL(level)                                                \
   __attribute__((cleanup(shmt__level_restore_auto), unused)) shmt__level_guard \
       shmt_level_guard_ = shmt__level_below(level)
 static inline void shmt__level_restore_auto(shmt__level_guard* guard) { shmt__level_restore(guard); }

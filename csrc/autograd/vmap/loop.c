@@ -130,15 +130,17 @@ shmt_status shmt__batch_each(shmt__batch_call* c) {
   SHMT_REQUIRE(!gives_no_tensor(c->op->schema), SHMT_E_RUNTIME,
                "Batching rule not implemented for aten::%s. We could not generate a fallback.", name);
   SHMT_REQUIRE(c->batch_size > 0, SHMT_E_RUNTIME,
-               "vmap: aten::%s has no batching rule, and there is no example to call it with: the batch is empty", name);
+               "vmap: aten::%s has no batching rule, and there is no example to call it with: the batch is empty",
+               name);
   return run_examples(c);
 }
 
 shmt_status shmt__batch_loop(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
   if (*name != '_' && !gives_no_tensor(c->op->schema))
-    SHMT_TRY(shmt__warn("There is a performance drop because we have not yet implemented the batching rule for aten::%s. "
-                        "Please file us an issue on GitHub so that we can prioritize its implementation.",
-                        name));
+    SHMT_TRY(
+        shmt__warn("There is a performance drop because we have not yet implemented the batching rule for aten::%s. "
+                   "Please file us an issue on GitHub so that we can prioritize its implementation.",
+                   name));
   return shmt__batch_each(c);
 }

@@ -110,10 +110,11 @@ static shmt_status check_statistics(const shmt__batch_call* c) {
   const int training = shmt__batch_argument(c, "training");
   if (!c->values[training].v.b || !shmt__batch_has(c, 0)) return SHMT_OK;
   for (int i = 3; i < 5; i++)
-    SHMT_REQUIRE(!shmt__batch_tensor(c, i) || shmt__batch_has(c, i), SHMT_E_RUNTIME,
-                 "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
-                 "in place, were not batched.\nIf you are using a module and do not need eval mode, please set "
-                 "`track_running_stats` to be False, or call torch.func.replace_all_batch_norm_modules_() on it");
+    SHMT_REQUIRE(
+        !shmt__batch_tensor(c, i) || shmt__batch_has(c, i), SHMT_E_RUNTIME,
+        "Batch norm got a batched tensor as input while the running_mean or running_var, which will be updated "
+        "in place, were not batched.\nIf you are using a module and do not need eval mode, please set "
+        "`track_running_stats` to be False, or call torch.func.replace_all_batch_norm_modules_() on it");
   return SHMT_OK;
 }
 
@@ -185,7 +186,8 @@ static shmt_status scale_and_shift(shmt__batch_call* c, shmt_tensor* weight, shm
   return SHMT_OK;
 }
 
-/* A weight out of the arguments, as [B or 1, 1, C, 1, ...] to go with an image of `rank` dims; NULL when there is none. */
+/* A weight out of the arguments, as [B or 1, 1, C, 1, ...] to go with an image of `rank` dims; NULL when there is
+ * none. */
 static shmt_status take_channel_weight(shmt__batch_call* c, int i, int rank, shmt_tensor** out) {
   shmt_tensor* t = shmt__batch_tensor(c, i);
   int64_t sizes[SHMT_MAX_DIMS + 1];
@@ -355,7 +357,8 @@ shmt_status shmt__batch_layer_norm_backward(shmt__batch_call* c) {
   return centers && mask.data[2] ? sum_leading(c, grad, n_normalized, 2) : SHMT_OK;
 }
 
-/* --- attention ------------------------------------------------------------------------------------------------------ */
+/* --- attention
+ * ------------------------------------------------------------------------------------------------------ */
 
 shmt_status shmt__batch_attention(shmt__batch_call* c) {
   const int mask = shmt__batch_argument(c, "attn_mask");

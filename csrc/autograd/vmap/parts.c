@@ -65,7 +65,8 @@ shmt_status shmt__batch_pad_rank(shmt__batch_call* c, int i, int rank) {
   if (!shmt__batch_has(c, i) || from >= rank) return SHMT_OK;
   shmt_tensor* t = shmt__batch_tensor(c, i);
   int64_t sizes[SHMT_MAX_DIMS + 1];
-  SHMT_REQUIRE(rank < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "vmap: tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS, rank + 1);
+  SHMT_REQUIRE(rank < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "vmap: tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS,
+               rank + 1);
   sizes[0] = c->batch_size;
   for (int d = 1; d <= rank - from; d++) sizes[d] = 1;
   for (int d = 1; d <= from; d++) sizes[rank - from + d] = t->sizes[d];

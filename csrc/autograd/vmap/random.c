@@ -1,11 +1,14 @@
-/* autograd/vmap/random.c -- random operators under vmap: an error, the same numbers for all examples, or others for each. */
+/* autograd/vmap/random.c -- random operators under vmap: an error, the same numbers for all examples, or others for
+ * each. */
 #include "autograd/vmap/rules.h"
 
 #include "generated/ops.h"
 
 #include <string.h>
 
-static bool writes(const shmt_operator* op) { return op->schema->n_args > 0 && (op->schema->args[0].flags & SHMT_ARG_WRITE); }
+static bool writes(const shmt_operator* op) {
+  return op->schema->n_args > 0 && (op->schema->args[0].flags & SHMT_ARG_WRITE);
+}
 
 static bool any_batched(const shmt__batch_call* c) {
   for (int i = 0; i < c->op->schema->n_args; i++)

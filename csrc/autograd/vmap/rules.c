@@ -314,7 +314,8 @@ shmt_status shmt__batch_merge(shmt__batch_call* c) {
     if (shmt__batch_tensor(c, i)) SHMT_TRY(shmt__batch_merge_dims(c, i, 0));
   for (int i = 0; i < n_args(c); i++) {
     shmt_value* v = &c->values[i];
-    if (!is_one_of(c->op->schema->args[i].name, size_names) || v->tag != SHMT_VALUE_INTS || v->v.ints.len < rank) continue;
+    if (!is_one_of(c->op->schema->args[i].name, size_names) || v->tag != SHMT_VALUE_INTS || v->v.ints.len < rank)
+      continue;
     if (strcmp(c->op->schema->args[i].name, "strides") == 0) continue;
     memcpy(list, v->v.ints.data, (size_t)v->v.ints.len * sizeof *list);
     list[0] *= c->batch_size;
@@ -332,8 +333,9 @@ shmt_status shmt__batch_allclose(shmt__batch_call* c) {
 }
 
 shmt_status shmt__batch_dynamic(shmt__batch_call* c) {
-  SHMT_FAIL(SHMT_E_RUNTIME,
-            "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::%s. "
-            "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.",
-            c->op->schema->name);
+  SHMT_FAIL(
+      SHMT_E_RUNTIME,
+      "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::%s. "
+      "Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.",
+      c->op->schema->name);
 }

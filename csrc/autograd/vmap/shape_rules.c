@@ -73,7 +73,8 @@ shmt_status shmt__batch_as_strided(shmt__batch_call* c) {
   int64_t sizes[SHMT_MAX_DIMS + 1], strides[SHMT_MAX_DIMS + 1];
   const shmt_ints size = c->values[1].v.ints, stride = c->values[2].v.ints;
   SHMT_REQUIRE(size.len < SHMT_MAX_DIMS && size.len == stride.len, SHMT_E_RUNTIME,
-               "mismatch in length of strides and shape: %lld sizes, %lld strides", (long long)size.len, (long long)stride.len);
+               "mismatch in length of strides and shape: %lld sizes, %lld strides", (long long)size.len,
+               (long long)stride.len);
   SHMT_TRY(shmt__batch_to_front(c, 0));
   shmt_tensor* t = shmt__batch_tensor(c, 0);
   sizes[0] = c->batch_size;
@@ -90,7 +91,8 @@ shmt_status shmt__batch_new_strided(shmt__batch_call* c) {
   int64_t sizes[SHMT_MAX_DIMS + 1], strides[SHMT_MAX_DIMS + 1], extent = 1;
   const shmt_ints size = c->values[1].v.ints, stride = c->values[2].v.ints;
   SHMT_REQUIRE(size.len < SHMT_MAX_DIMS && size.len == stride.len, SHMT_E_RUNTIME,
-               "mismatch in length of strides and shape: %lld sizes, %lld strides", (long long)size.len, (long long)stride.len);
+               "mismatch in length of strides and shape: %lld sizes, %lld strides", (long long)size.len,
+               (long long)stride.len);
   for (int64_t d = 0; d < size.len; d++) {
     sizes[d + 1] = size.data[d];
     strides[d + 1] = stride.data[d];
@@ -134,7 +136,8 @@ shmt_status shmt__batch_view_inplace(shmt__batch_call* c) {
   shmt__operator_name(c->op, name, sizeof name);
   size_t i = 0;
   while (i < sizeof twins / sizeof *twins && strcmp(twins[i].name, name) != 0) i++;
-  SHMT_REQUIRE(i < sizeof twins / sizeof *twins, SHMT_E_RUNTIME, "vmap: aten::%s cannot change a tensor that stands for a batch", name);
+  SHMT_REQUIRE(i < sizeof twins / sizeof *twins, SHMT_E_RUNTIME,
+               "vmap: aten::%s cannot change a tensor that stands for a batch", name);
   const shmt_operator* op = c->op;
   c->op = shmt__operator_lookup(twins[i].view);
   shmt_status status = twins[i].rule(c);
@@ -187,7 +190,8 @@ shmt_status shmt__batch_cat(shmt__batch_call* c) {
   for (int64_t k = 0; k < list.len; k++) {
     const int own = list.data[k]->n_dims - 1;
     if (own > rank) rank = own;
-    SHMT_REQUIRE(stacks || own > 0, SHMT_E_RUNTIME, "zero-dimensional tensor (at position %lld) cannot be concatenated", (long long)k);
+    SHMT_REQUIRE(stacks || own > 0, SHMT_E_RUNTIME, "zero-dimensional tensor (at position %lld) cannot be concatenated",
+                 (long long)k);
   }
   SHMT_TRY(shmt__wrap_dim(c->values[1].v.i, rank + stacks, &c->values[1].v.i));
   c->values[1].v.i++;

@@ -1,4 +1,5 @@
-/* ipc/handle/export.c -- sends storages: makes handles, and takes the leases that keep the blocks until they are opened. */
+/* ipc/handle/export.c -- sends storages: makes handles, and takes the leases that keep the blocks until they are
+ * opened. */
 #include "base/debug.h"
 #include "ipc/handle/lease_channel.h"
 #include "ipc/handle/share.h"

@@ -41,8 +41,8 @@ static void unmap_at(shmt__session* s, uint32_t i) {
   remove_at(s, i);
 }
 
-/* Read the block's slab. False: it is no FILE slab of this block any more, or processes that are no members may have its
- * file. */
+/* Read the block's slab. False: it is no FILE slab of this block any more, or processes that are no members may have
+ * its file. */
 static bool read_slab(const shmt__session* s, uint32_t block, shmt__slab_view* out) {
   return shmt__slab_of_block(&s->map, block, out) && out->state == SHMT_SLAB_FILE &&
          out->first_block == block && !shmt__slab_is_exported(&s->map, block);

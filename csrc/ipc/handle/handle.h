@@ -25,8 +25,8 @@ static inline uint64_t shmt__checksum_step(uint64_t h, uint64_t word) {
   return h ^ h >> 32;
 }
 
-/* A keyed checksum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each step
- * waits for the one before, so long inputs are divided among four independent sums. */
+/* A keyed checksum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each
+ * step waits for the one before, so long inputs are divided among four independent sums. */
 static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
   enum { SUMS = 4, LONG = 128 };
   uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));

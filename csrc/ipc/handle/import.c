@@ -1,4 +1,5 @@
-/* ipc/handle/import.c -- receives storages: checks handles, holds their blocks, finds or makes the storages over them. */
+/* ipc/handle/import.c -- receives storages: checks handles, holds their blocks, finds or makes the storages over
+ * them. */
 #include "api/error.h"
 #include "base/debug.h"
 #include "ipc/handle/release.h"
@@ -12,8 +13,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Read where the block's bytes lie in the arena, once, as any member can write there. Errors: SHMT_E_HANDLE (they cannot
- * lie there). */
+/* Read where the block's bytes lie in the arena, once, as any member can write there. Errors: SHMT_E_HANDLE (they
+ * cannot lie there). */
 static shmt_status locate(shmt__held_block* h, uint64_t nbytes) {
   const shmt__block* b = &h->session->map.blocks[h->block];
   uint64_t arena_bytes = h->session->map.fixed.arena_bytes, offset = b->offset;
@@ -123,8 +124,8 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
   return status;
 }
 
-/* A file must be requested from the manager, perhaps without the lock. Only the requester ever sees a held block that is
- * half open. */
+/* A file must be requested from the manager, perhaps without the lock. Only the requester ever sees a held block that
+ * is half open. */
 static shmt_status open_locked(shmt__session* s, const shmt__handle* handle, shmt_storage** out) {
   if (SHMT_LIKELY(!is_file(s, handle->block))) return find_or_open(s, handle, out);
   shmt__session_pin(s);

@@ -68,8 +68,8 @@ static uint64_t channel_of(int fd) {
   return SHMT_CHANNEL_OPEN;
 }
 
-/* Note the channel in the lease of a handle, if the lease is ours; its id tells. channel: 0, or what fd leads to. False: it
- * is no handle of ours. */
+/* Note the channel in the lease of a handle, if the lease is ours; its id tells. channel: 0, or what fd leads to.
+ * False: it is no handle of ours. */
 static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   if (h->lease_id == 0) return false;
   shmt__session* s = shmt__session_lookup(h->session, h->world);

@@ -40,8 +40,8 @@ static bool is_in_message(const shmt__session* s, const saved_descriptor* f) {
   return shmt__head_generation(head) == f->generation && shmt__block_n_leases(b) > 0;
 }
 
-/* Close what is not needed: of the files that are in no message, all but the last few that are held. Returns whether more
- * may be closed later. */
+/* Close what is not needed: of the files that are in no message, all but the last few that are held. Returns whether
+ * more may be closed later. */
 static bool close_unneeded(shmt__session* s, bool is_child) {
   uint32_t n_idle = 0, n = 0, few = few_files();
   bool waits = false;

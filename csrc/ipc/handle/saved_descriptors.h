@@ -1,11 +1,11 @@
 /* ipc/handle/saved_descriptors.h -- saves the descriptors of storages that are files of their own, for a next manager.
  *
  * Note [Saved descriptors]
- * The manager has a descriptor of each such file. If it is killed, the next manager gets the files from the members. So a
- * member keeps the descriptor of a file that it has mapped as long as the file is in a message that nobody has opened yet,
- * even when it drops the storage meanwhile. It also keeps the descriptors of the last few files that it uses. Others may
- * come to hold a sent file while the sending program does nothing, so a thread closes what is not needed any more, and
- * ends when nothing is left to wait for (release.c).
+ * The manager has a descriptor of each such file. If it is killed, the next manager gets the files from the members. So
+ * a member keeps the descriptor of a file that it has mapped as long as the file is in a message that nobody has opened
+ * yet, even when it drops the storage meanwhile. It also keeps the descriptors of the last few files that it uses.
+ * Others may come to hold a sent file while the sending program does nothing, so a thread closes what is not needed any
+ * more, and ends when nothing is left to wait for (release.c).
  */
 #ifndef SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H
 #define SHMT_IPC_HANDLE_SAVED_DESCRIPTORS_H

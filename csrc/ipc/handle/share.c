@@ -190,7 +190,7 @@ static shmt_status create_in_place(void* arg, uint64_t nbytes, bool zeroed, shmt
   return SHMT_OK;
 }
 
-const shmt__place shmt__place_shared = {.create = create_in_place};
+const shmt__storage_source shmt__place_shared = {.create = create_in_place};
 
 shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, shmt_storage** out) {
   void* data = h == NULL ? NULL : shmt__held_block_data(h);

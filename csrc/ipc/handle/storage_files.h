@@ -7,14 +7,15 @@
 /* All under the sessions' lock. */
 
 /* Make a sealed file of nbytes, map it, and register it with the manager, which keeps a descriptor of it. The file has
- * pages; is_filled_next: they may be missing until the caller writes the bytes. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
+ * pages; is_filled_next: they may be missing until the caller writes the bytes. Errors: SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
                                     shmt__held_block** out);
 /* Get the file of a held FILE block from the manager and map it. Errors: SHMT_E_HANDLE,
  * SHMT_E_NOMEM. */
 shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes);
-/* Get a descriptor for the block; the caller closes it. For a block of the arena it is the arena, with its file position at
- * the block. Errors: SHMT_E_OS, SHMT_E_HANDLE. */
+/* Get a descriptor for the block; the caller closes it. For a block of the arena it is the arena, with its file
+ * position at the block. Errors: SHMT_E_OS, SHMT_E_HANDLE. */
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd);
 /* Find the block that such a descriptor names, in all sessions of this process. False: it is in none. */
 bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* out_block);

@@ -1,8 +1,8 @@
 /* ipc/handle/unsent_leases.h -- ends the leases of handles that will not be sent.
  *
  * A pickler writes the handles of tensors as it meets them. When it then meets something that it cannot pickle, the
- * message goes nowhere, and the leases of its handles must end. So each thread notes the leases of the message that it is
- * pickling. Messages may be pickled within messages.
+ * message goes nowhere, and the leases of its handles must end. So each thread notes the leases of the message that it
+ * is pickling. Messages may be pickled within messages.
  */
 #ifndef SHMT_IPC_HANDLE_UNSENT_LEASES_H
 #define SHMT_IPC_HANDLE_UNSENT_LEASES_H

@@ -103,8 +103,8 @@ static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
   c->fd = fd;
 }
 
-/* Search for ends of the pipes of which none is known. A pipe without any end has no readers, unless there may be ends that
- * we are not shown. */
+/* Search for ends of the pipes of which none is known. A pipe without any end has no readers, unless there may be ends
+ * that we are not shown. */
 static void search(sweep* k, bool may_hide) {
   shmt__channel_watch* w = k->watch;
   bool all_users = (k->arena_manager->map.fixed.flags & SHMT_SESSION_GROUP) != 0;

@@ -2,12 +2,12 @@
  * leases of messages that nobody can read any more (Note [Channels]).
  *
  * Note [Watching channels]
- * The kernel tells whether a socket still exists. For a pipe, the manager must find a process that has an end of it open,
- * and remembers it. Through that end the kernel tells whether the pipe has readers, including descriptors that are in
- * flight in messages. When no process is found, readers can only be in flight, or in processes that the manager may not
- * look at. Where there may be any, the pipe counts as alive.
- * The leases of a channel end only when two checks have found no reader, far enough apart for a receiver to open what it
- * has just read. Young messages are not checked at all, since most are opened at once.
+ * The kernel tells whether a socket still exists. For a pipe, the manager must find a process that has an end of it
+ * open, and remembers it. Through that end the kernel tells whether the pipe has readers, including descriptors that
+ * are in flight in messages. When no process is found, readers can only be in flight, or in processes that the manager
+ * may not look at. Where there may be any, the pipe counts as alive. The leases of a channel end only when two checks
+ * have found no reader, far enough apart for a receiver to open what it has just read. Young messages are not checked
+ * at all, since most are opened at once.
  */
 #ifndef SHMT_IPC_MANAGER_CHANNEL_WATCH_H
 #define SHMT_IPC_MANAGER_CHANNEL_WATCH_H

@@ -9,8 +9,8 @@
  * Descriptor 3 is the listening socket. With --adopt, the next two are the control and arena files of a session whose
  * manager was killed. With --lock, the last one is the lock of the socket's path, which lives as long as this process.
  *
- * Exit status of the first process: 0 the manager runs, 2 wrong usage, 3 out of memory, 4 any other error, 5 the files to
- * adopt make no sense (a member wrote where it should not).
+ * Exit status of the first process: 0 the manager runs, 2 wrong usage, 3 out of memory, 4 any other error, 5 the files
+ * to adopt make no sense (a member wrote where it should not).
  */
 #include "api/error.h"
 #include "ipc/manager/manager.h"

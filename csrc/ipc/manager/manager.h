@@ -1,15 +1,15 @@
 /* ipc/manager/manager.h -- the manager: a daemon that knows the processes of one session and grants them memory.
  *
- * It has one thread with one epoll loop, in which nothing ever waits for a peer. Processes need it to join a session, to
- * get a slab, and to open a storage that is a file of its own. They do not need it to send tensors. All that it knows is
- * also in the control file, so when it is killed, a new manager continues from there.
+ * It has one thread with one epoll loop, in which nothing ever waits for a peer. Processes need it to join a session,
+ * to get a slab, and to open a storage that is a file of its own. They do not need it to send tensors. All that it
+ * knows is also in the control file, so when it is killed, a new manager continues from there.
  *
  * Note [Liveness]
- * A client is alive as long as its number is locked (Note [Client locks] in shm/control_file.h). The kernel tells this for
- * a process in any pid namespace. The end of a connection and a pidfd only tell when to check. A program that closes all
- * its descriptors loses the lock but still uses the memory. So where the pid can be trusted, a process that still maps the
- * control file is alive, too. A pid alone is never a reason to regard a client as dead. A client may be checked too early,
- * while its child has yet to close its copy of the lock; it is checked again soon.
+ * A client is alive as long as its number is locked (Note [Client locks] in shm/control_file.h). The kernel tells this
+ * for a process in any pid namespace. The end of a connection and a pidfd only tell when to check. A program that
+ * closes all its descriptors loses the lock but still uses the memory. So where the pid can be trusted, a process that
+ * still maps the control file is alive, too. A pid alone is never a reason to regard a client as dead. A client may be
+ * checked too early, while its child has yet to close its copy of the lock; it is checked again soon.
  */
 #ifndef SHMT_IPC_MANAGER_MANAGER_H
 #define SHMT_IPC_MANAGER_MANAGER_H
@@ -26,13 +26,14 @@ enum {
   SHMT_MANAGER_TICK_MS = 500,
   SHMT_MANAGER_LINGER_MS = 1000, /* how long it stays after the last client left */
   /* What one process may take of what all share; far more than it ever needs. */
-  SHMT_MANAGER_UNIDENTIFIED = 128, /* connections that have not said HELLO */
-  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16,    /* client numbers: for several copies of the library, and lost ones */
-  SHMT_MANAGER_CHILDREN = 256,  /* numbers for children that have not started yet */
-  SHMT_MANAGER_RECHECK_MS = 4,  /* between two checks of a client whose connection ended */
+  SHMT_MANAGER_UNIDENTIFIED = 128,       /* connections that have not said HELLO */
+  SHMT_MANAGER_CLIENTS_PER_PROCESS = 16, /* client numbers: for several copies of the library, and lost ones */
+  SHMT_MANAGER_CHILDREN = 256,           /* numbers for children that have not started yet */
+  SHMT_MANAGER_RECHECK_MS = 4,           /* between two checks of a client whose connection ended */
   SHMT_MANAGER_RECHECK_FOR_MS = 200,
   SHMT_MANAGER_DAMAGED = 5, /* exit status: the files to adopt make no sense */
-  SHMT_MANAGER_ORPHAN_MS = 30000, /* how long it stays for unopened messages when it cannot tell whether the leader runs */
+  SHMT_MANAGER_ORPHAN_MS =
+      30000, /* how long it stays for unopened messages when it cannot tell whether the leader runs */
 };
 
 typedef struct shmt__connection {
@@ -76,8 +77,8 @@ typedef struct shmt__manager {
 
 /* Start to watch the leader and the clients that an adopted control file names. */
 shmt_status shmt__manager_init(shmt__manager* m, uint64_t session, int listener);
-/* One round of the loop: wait at most timeout_ms for events and handle them. At each tick, also repair the tables, audit
- * the leases and sweep. False: nobody needs the session any more. */
+/* One round of the loop: wait at most timeout_ms for events and handle them. At each tick, also repair the tables,
+ * audit the leases and sweep. False: nobody needs the session any more. */
 bool shmt__manager_run_once(shmt__manager* m, int timeout_ms);
 /* Run the loop until nobody needs the session any more. */
 void shmt__manager_run(shmt__manager* m);

@@ -131,8 +131,8 @@ static shmt_status serve_fork(request* r, shmt__packet* reply) {
 
 static shmt_status serve_add_file(request* r, shmt__packet* reply) {
   if (r->n_fds == 0) {
-    /* The kernel dropped the descriptor because we have no room for it. Close files that nobody uses any more, so that the
-     * client can try again. */
+    /* The kernel dropped the descriptor because we have no room for it. Close files that nobody uses any more, so that
+     * the client can try again. */
     shmt__arena_manager_sweep(&r->m->arena_manager, false);
     SHMT_FAIL(SHMT_E_OS, "the manager got no descriptor: too many open files");
   }
@@ -182,8 +182,8 @@ static shmt_status serve_inspect(request* r, shmt__packet* reply) {
   return SHMT_OK;
 }
 
-/* A manager that a supervisor started takes the place of this one, which a client started when the last was killed. Only
- * services have a supervisor. */
+/* A manager that a supervisor started takes the place of this one, which a client started when the last was killed.
+ * Only services have a supervisor. */
 static shmt_status serve_take_over(request* r) {
   const shmt__manager* m = r->m;
   const int files[] = {m->listener, m->arena_manager.control_fd, m->arena_manager.arena_fd, m->lock_fd};

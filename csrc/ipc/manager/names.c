@@ -126,8 +126,8 @@ static bool read_head(const shmt__arena_manager* k, uint32_t block, uint64_t* ou
          nbytes - sizeof *out >= out->n_storages * sizeof(shmt__described_storage);
 }
 
-/* Hold the block of a description and all blocks that it names. What was read before the hold belongs to this generation
- * if the block still has it when it is held. */
+/* Hold the block of a description and all blocks that it names. What was read before the hold belongs to this
+ * generation if the block still has it when it is held. */
 static shmt_status use_description(shmt__names* n, shmt__arena_manager* k, uint32_t block,
                                    uint64_t generation, shmt__name_blocks* out,
                                    uint64_t* out_nbytes) {

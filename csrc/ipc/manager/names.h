@@ -1,9 +1,9 @@
-/* ipc/manager/names.h -- the manager's side of a service's names: publishing, removing, and what happens when a publisher
- * dies.
+/* ipc/manager/names.h -- the manager's side of a service's names: publishing, removing, and what happens when a
+ * publisher dies.
  *
  * See Note [Names] in shm/names.h. Names, their versions, their publishers and the users of named locks are kept in
- * private tables (Note [Private tables] in shm/manager/arena_manager.h). A new manager builds these from the control file
- * and from the descriptions in the arena.
+ * private tables (Note [Private tables] in shm/manager/arena_manager.h). A new manager builds these from the control
+ * file and from the descriptions in the arena.
  */
 #ifndef SHMT_IPC_MANAGER_NAMES_H
 #define SHMT_IPC_MANAGER_NAMES_H

@@ -103,11 +103,11 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
  *
  * Note [Auditing rings]
  * When the manager has the locks of all rings, each block must have as many ring leases as the messages name it. But a
- * stopped process keeps a lock for as long as it is stopped, and this must not keep the memory of others. So when a lock
- * cannot be had soon, the audit notes its word and its owner. While the word stays, only the owner changes the leases of
- * messages that pass that side of the ring, and only of blocks that it holds. Those blocks are left for a later audit;
- * as the owner holds them, nothing is lost by that. There is one moment in which the owner ends leases of blocks that it
- * does not hold (take_locked in ipc/ring/put_get.c). Then the ring's `n_unheld` is odd.
+ * stopped process keeps a lock for as long as it is stopped, and this must not keep the memory of others. So when a
+ * lock cannot be had soon, the audit notes its word and its owner. While the word stays, only the owner changes the
+ * leases of messages that pass that side of the ring, and only of blocks that it holds. Those blocks are left for a
+ * later audit; as the owner holds them, nothing is lost by that. There is one moment in which the owner ends leases of
+ * blocks that it does not hold (take_locked in ipc/ring/put_get.c). Then the ring's `n_unheld` is odd.
  */
 
 static void unlock_all(audit* a) {

@@ -25,7 +25,8 @@ enum {
   SHMT_RING_OWNER_DEAD = 0x3ffe,
 };
 
-/* Take the lock if it is free. Sets *was_dead when its last owner died with it. Returns the word to unlock with, or 0. */
+/* Take the lock if it is free. Sets *was_dead when its last owner died with it. Returns the word to unlock with, or
+ * 0. */
 uint32_t shmt__ring_try_lock(atomic_uint_least32_t* lock, unsigned owner, bool* was_dead);
 /* Sleep until it may be free, at most until the deadline or for a slice. */
 shmt__os_wait shmt__ring_lock_sleep(atomic_uint_least32_t* lock, uint64_t deadline_ns);

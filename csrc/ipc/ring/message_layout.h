@@ -12,21 +12,21 @@
  *   shmt__ring_block        24 bytes for each storage: which block it is
  *   data                    the pickled object, padded to a multiple of 8 bytes
  *
- * A message may wrap round the end of the area. `tail` and `head` are one word each: how many messages have ever been put
- * (or taken), and where the next one begins. A producer takes put_lock, writes a message behind the tail, and publishes it
- * by one store of the tail. A consumer takes get_lock, copies the message at the head, and claims it by one store of the
- * head. So a process that is killed before its store has changed nothing.
+ * A message may wrap round the end of the area. `tail` and `head` are one word each: how many messages have ever been
+ * put (or taken), and where the next one begins. A producer takes put_lock, writes a message behind the tail, and
+ * publishes it by one store of the tail. A consumer takes get_lock, copies the message at the head, and claims it by
+ * one store of the head. So a process that is killed before its store has changed nothing.
  *
  * Note [Ring locks]
- * A lock word has the client number of its owner. When a client dies, the manager learns of it at once and marks the locks
- * that it had as DEAD. Anyone may take such a lock: as said above, nothing half done can be seen. A lock has no pointers,
- * so the manager can use it without trusting the memory that it lies in.
+ * A lock word has the client number of its owner. When a client dies, the manager learns of it at once and marks the
+ * locks that it had as DEAD. Anyone may take such a lock: as said above, nothing half done can be seen. A lock has no
+ * pointers, so the manager can use it without trusting the memory that it lies in.
  *
  * Note [Ring messages keep their blocks]
  * A producer gives each block of a message a ring lease, under put_lock, before it moves the tail. A consumer holds all
- * blocks of the message, under get_lock, before it moves the head, and ends the leases afterwards. (When it could not hold
- * them, `n_unheld` says so to the audit until the leases have ended.) A process that is killed in between leaves counts
- * that are too high. The manager's audit corrects them (ipc/manager/ring_audit.h).
+ * blocks of the message, under get_lock, before it moves the head, and ends the leases afterwards. (When it could not
+ * hold them, `n_unheld` says so to the audit until the leases have ended.) A process that is killed in between leaves
+ * counts that are too high. The manager's audit corrects them (ipc/manager/ring_audit.h).
  */
 #ifndef SHMT_IPC_RING_MESSAGE_LAYOUT_H
 #define SHMT_IPC_RING_MESSAGE_LAYOUT_H

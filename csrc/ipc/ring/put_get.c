@@ -14,7 +14,8 @@ enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS =
 
 /* --- locking --- */
 
-/* If a lock stays taken by a number that no client has, a member has overwritten it: have the manager audit the rings. */
+/* If a lock stays taken by a number that no client has, a member has overwritten it: have the manager audit the
+ * rings. */
 static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
   const shmt__map* map = &r->session->map;
   uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
@@ -57,8 +58,8 @@ static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_readiness_update(r);
 }
 
-/* Wake a producer. One that waits for bytes is woken when half of them are free, so that it puts many messages each time it
- * wakes up; until then it checks by itself every ROOM_SLICE_MS. */
+/* Wake a producer. One that waits for bytes is woken when half of them are free, so that it puts many messages each
+ * time it wakes up; until then it checks by itself every ROOM_SLICE_MS. */
 static void signal_room(shmt__ring* r) {
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
@@ -275,8 +276,8 @@ void shmt__received_message_fini(shmt__received_message* d) {
   *d = (shmt__received_message){0};
 }
 
-/* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the message is valid,
- * so the head can move behind it, whatever this function returns. */
+/* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the message is
+ * valid, so the head can move behind it, whatever this function returns. */
 static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
                            shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
   uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);

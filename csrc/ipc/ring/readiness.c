@@ -1,9 +1,9 @@
 /* ipc/ring/readiness.c -- descriptors for select() and asyncio that show whether a ring has messages, or room for one.
  *
  * They are made when the program first wants one. A thread sleeps on the ring's watch event and updates the descriptors
- * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties the
- * ring leaves none readable. The thread outlives its ring for a moment, so what it needs is in a shmt__ring_readiness with
- * a reference of its own.
+ * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties
+ * the ring leaves none readable. The thread outlives its ring for a moment, so what it needs is in a
+ * shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/session.h"
 #include "ipc/ring/wait.h"

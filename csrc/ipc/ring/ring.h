@@ -1,11 +1,11 @@
 /* ipc/ring/ring.h -- rings, the queues behind multiprocessing's Queue: putting, getting, waiting.
  *
- * A ring is a shared storage that the process holds. Layout and protocol are in ipc/ring/message_layout.h. Any thread may
- * call. Calls that wait return when a signal came, so that the caller can run its handlers and call again with the same
- * deadline.
+ * A ring is a shared storage that the process holds. Layout and protocol are in ipc/ring/message_layout.h. Any thread
+ * may call. Calls that wait return when a signal came, so that the caller can run its handlers and call again with the
+ * same deadline.
  *
- * Lock order: a ring's locks come before the sessions' lock. Nothing under them waits for a peer, except for the manager
- * when a block is a memory file of its own.
+ * Lock order: a ring's locks come before the sessions' lock. Nothing under them waits for a peer, except for the
+ * manager when a block is a memory file of its own.
  */
 #ifndef SHMT_IPC_RING_RING_H
 #define SHMT_IPC_RING_RING_H
@@ -68,8 +68,8 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out);
 shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out);
 /* Stop using the ring and close its descriptors. NULL is fine. */
 void shmt__ring_close(shmt__ring* r);
-/* This process no longer gets (SHMT_RING_NO_GET) or puts (SHMT_RING_NO_PUT). Processes that wait at the other end may now
- * return SHMT_RING_ALONE. */
+/* This process no longer gets (SHMT_RING_NO_GET) or puts (SHMT_RING_NO_PUT). Processes that wait at the other end may
+ * now return SHMT_RING_ALONE. */
 void shmt__ring_end(shmt__ring* r, unsigned ends);
 
 enum {
@@ -82,14 +82,14 @@ enum {
 /* Put one message. deadline_ns 0: do not wait. */
 shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns);
-/* Put as many of n messages as there is room for now, taking the lock once. *out_n: how many. Returns SHMT_RING_DONE unless
- * one failed. */
+/* Put as many of n messages as there is room for now, taking the lock once. *out_n: how many. Returns SHMT_RING_DONE
+ * unless one failed. */
 shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
                                       uint32_t* out_n);
 /* n pending messages of this process will never be put. */
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
-/* Take the first message, or up to n_max messages that are there; *n_out says how many. After SHMT_RING_FAILED the messages
- * in `out` are good, and the one behind them was taken and is lost. */
+/* Take the first message, or up to n_max messages that are there; *n_out says how many. After SHMT_RING_FAILED the
+ * messages in `out` are good, and the one behind them was taken and is lost. */
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns);
 void shmt__received_message_fini(shmt__received_message* d);
@@ -104,8 +104,8 @@ bool shmt__ring_task_done(shmt__ring* r);
 /* Wait until all messages are finished (join): SHMT_RING_DONE, SHMT_RING_BUSY, ... */
 shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns);
 
-/* A descriptor that is readable while there is a message (data), or room for one. The ring owns it; each process has its
- * own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
+/* A descriptor that is readable while there is a message (data), or room for one. The ring owns it; each process has
+ * its own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd);
 /* This process has changed the ring: bring the descriptors up to date. */
 void shmt__ring_readiness_update(shmt__ring* r);

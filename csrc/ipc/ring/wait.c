@@ -104,8 +104,8 @@ bool shmt__ring_may_spin(void) {
   return n > 1;
 }
 
-/* Spinning pays when the peer runs on another processor and answers within microseconds. The credit follows the success of
- * the last waits. It is tried again now and then, to find out when that changes. */
+/* Spinning pays when the peer runs on another processor and answers within microseconds. The credit follows the success
+ * of the last waits. It is tried again now and then, to find out when that changes. */
 bool shmt__ring_spin(shmt__ring* r) {
   enum { MOST = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
   int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);

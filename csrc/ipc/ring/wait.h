@@ -4,7 +4,8 @@
 
 #include "ipc/ring/ring.h"
 
-/* Is no process at the other end, now or later? end: SHMT_RING_NO_PUT (nobody puts) or SHMT_RING_NO_GET (nobody gets). */
+/* Is no process at the other end, now or later? end: SHMT_RING_NO_PUT (nobody puts) or SHMT_RING_NO_GET (nobody
+ * gets). */
 bool shmt__ring_is_alone(shmt__ring* r, unsigned end);
 /* The deadline, or a slice from now when that is earlier. */
 uint64_t shmt__ring_slice(uint64_t deadline_ns);
@@ -14,13 +15,13 @@ bool shmt__ring_spin(shmt__ring* r);
 uint32_t shmt__ring_n_pending(const shmt__ring* r);
 /* Does this process have two processors? */
 bool shmt__ring_may_spin(void);
-/* Our client number in the ring's session. Joins the session if a fork left us without a number. 0: not possible, the error
- * record says why. */
+/* Our client number in the ring's session. Joins the session if a fork left us without a number. 0: not possible, the
+ * error record says why. */
 unsigned shmt__ring_client(shmt__ring* r);
 /* A lock stays taken. If the manager, which would see that the owner is dead, was killed, start another. */
 void shmt__ring_restart_manager(shmt__ring* r);
-/* While waiting: start another manager if it was killed. Only a manager sees that the processes at the other end are dead,
- * and when it was killed as well, only a waiting process can start another. */
+/* While waiting: start another manager if it was killed. Only a manager sees that the processes at the other end are
+ * dead, and when it was killed as well, only a waiting process can start another. */
 void shmt__ring_check_manager(shmt__ring* r);
 
 #endif

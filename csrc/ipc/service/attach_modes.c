@@ -1,4 +1,5 @@
-/* ipc/service/attach_modes.c -- attaching storages read-only, writable or copy-on-write: the maps behind these modes. */
+/* ipc/service/attach_modes.c -- attaching storages read-only, writable or copy-on-write: the maps behind these
+ * modes. */
 #include "ipc/service/service.h"
 
 #include "ipc/handle/storage_files.h"

@@ -161,8 +161,8 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
   SHMT_TRY(find_lock(v, index, token, &pin, &s));
-  /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes that
-   * are still leaving the last phase; then the caller tries again. */
+  /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes
+   * that are still leaving the last phase; then the caller tries again. */
   if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed), next;
   /* acq_rel: what each did before is seen by all after. */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Read a whole slot and the name with it. Returns the tick. Gives up on an entry that changes all the time, which no manager
- * does; the words that were read are then checked like any others. */
+/* Read a whole slot and the name with it. Returns the tick. Gives up on an entry that changes all the time, which no
+ * manager does; the words that were read are then checked like any others. */
 static uint32_t read_entry(const shmt__name* e, shmt__version* out, char name[SHMT_NAME_BYTES]) {
   enum { TRIES = 10000 };
   for (int left = TRIES;; left--) {

@@ -24,11 +24,11 @@ static inline void shmt__auto_shmt__pinned_session(shmt__pinned_session** s) {
   if (*s != NULL) shmt__session_unpin(*s);
 }
 
-/* The service's session, joined if need be, and pinned, so that it can be used without the lock. Errors: SHMT_E_MANAGER,
- * SHMT_E_NOMEM; then *out is NULL. */
+/* The service's session, joined if need be, and pinned, so that it can be used without the lock. Errors:
+ * SHMT_E_MANAGER, SHMT_E_NOMEM; then *out is NULL. */
 shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out);
-/* Send a request to the service's manager. The caller has set the type and the fields that are special to it; name may be
- * NULL. */
+/* Send a request to the service's manager. The caller has set the type and the fields that are special to it; name may
+ * be NULL. */
 shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply);
 

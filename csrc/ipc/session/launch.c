@@ -42,12 +42,12 @@ static bool visit_arena(int fd, void* arg) {
   return false;
 }
 
-/* Find the files of a session whose manager was killed: its members still have them open. For a process that is no member
- * yet. */
+/* Find the files of a session whose manager was killed: its members still have them open. For a process that is no
+ * member yet. */
 static bool find_files(uint64_t id, found_files* f) {
   char name[64];
-  /* A process that is older than the one that made the name could be a member only through a handle that it received. That
-   * is not worth a search of all processes of the user. */
+  /* A process that is older than the one that made the name could be a member only through a handle that it received.
+   * That is not worth a search of all processes of the user. */
   uint64_t since = shmt__session_was_named_here(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
   *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
@@ -70,8 +70,8 @@ static uint64_t default_arena_bytes(void) {
   return want;
 }
 
-/* Bind the socket's name, which only one process can have. A killed manager leaves a path behind, so a path also needs a
- * lock: *out_lock; else -1. Returns the socket, or -errno. */
+/* Bind the socket's name, which only one process can have. A killed manager leaves a path behind, so a path also needs
+ * a lock: *out_lock; else -1. Returns the socket, or -errno. */
 static int bind_socket(const shmt__session_key* key, int* out_lock) {
   char address[SHMT_SOCKET_PATH_BYTES], lock_path[SHMT_SOCKET_PATH_BYTES + 8];
   shmt__session_write_address(key, address, sizeof address);
@@ -179,8 +179,8 @@ static shmt_status start(const shmt__session_key* key, const shmt__launch* how,
                     : shmt__os_spawn_daemon(program, argv, f->fds, f->n_fds, out_exit);
 }
 
-/* The manager refused the files: a member has written over the tables of the session. The files are marked as ended by now,
- * so nobody else tries. Begin a new session, where that is allowed. */
+/* The manager refused the files: a member has written over the tables of the session. The files are marked as ended by
+ * now, so nobody else tries. Begin a new session, where that is allowed. */
 static shmt_status start_fresh_session(const shmt__session_key* key, const shmt__launch* how,
                               launch_files* f) {
   int ignored = 0;

@@ -29,8 +29,8 @@ void shmt__request_reset(void) {
   requester.is_outside = false;
 }
 
-/* Wait without the lock until fd can be read, or for one slice; fd -1: for a moment. Returns 1: it can be read, 0: not yet,
- * -1: give up, -2: this is a child that was forked meanwhile. */
+/* Wait without the lock until fd can be read, or for one slice; fd -1: for a moment. Returns 1: it can be read, 0: not
+ * yet, -1: give up, -2: this is a child that was forked meanwhile. */
 static int wait_outside(int fd) {
   uint32_t n_forks = shmt__fork_count();
   bool hooked = hooks.begin != NULL && n_keeping == 0;

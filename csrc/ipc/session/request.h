@@ -2,11 +2,11 @@
  *
  * Note [Waiting for a manager]
  * A manager answers within microseconds, and the requester waits for that with the sessions' lock. A manager that is
- * stopped, or gets no processor, must not hold up everybody. So after QUICK_MS the requester waits in slices without the
- * lock, and between slices lets Python run other threads and signal handlers. Meanwhile other threads use what they have;
- * those that also need a manager wait until the requester is done. So after a request the held blocks, lists and sessions
- * may have changed. While a fork is prepared or a lock of a ring is held, no handler may run: then the requester waits
- * with the lock.
+ * stopped, or gets no processor, must not hold up everybody. So after QUICK_MS the requester waits in slices without
+ * the lock, and between slices lets Python run other threads and signal handlers. Meanwhile other threads use what they
+ * have; those that also need a manager wait until the requester is done. So after a request the held blocks, lists and
+ * sessions may have changed. While a fork is prepared or a lock of a ring is held, no handler may run: then the
+ * requester waits with the lock.
  */
 #ifndef SHMT_IPC_SESSION_REQUEST_H
 #define SHMT_IPC_SESSION_REQUEST_H
@@ -40,8 +40,8 @@ void shmt__request_reset(void);
 shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost);
-/* Its two halves, with the lock, to send requests to several managers at once and wait for all replies until one deadline.
- * Errors: as above. */
+/* Its two halves, with the lock, to send requests to several managers at once and wait for all replies until one
+ * deadline. Errors: as above. */
 shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
                            uint64_t deadline_ms);
 shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,

@@ -99,8 +99,8 @@ int shmt__session_connect(const shmt__session_key* key) {
   shmt__session_write_address(key, address, sizeof address);
   int fd = shmt__os_connect(address);
   if (fd < 0) return fd;
-  /* Anybody can take the name: another user's program behind it is not our manager. The socket of a service may have been
-   * made by root. */
+  /* Anybody can take the name: another user's program behind it is not our manager. The socket of a service may have
+   * been made by root. */
   if (!shmt__os_peer(fd, &peer) || (peer.uid != key->owner && peer.uid != 0)) {
     shmt__os_close(fd);
     return -SHMT_OS_DENIED;

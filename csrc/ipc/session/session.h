@@ -1,12 +1,13 @@
 /* ipc/session/session.h -- this process's membership in sessions.
  *
- * A session is named by 64 bits: the pid of the process that made the name (22 bits) and random bits. Its manager listens
- * on the abstract socket "shmtensor-<uid>-<name in hex>". Every process has a default session, whose name its children
- * find in SHMTENSOR_MANAGER. It joins other sessions when it receives handles that were made there.
+ * A session is named by 64 bits: the pid of the process that made the name (22 bits) and random bits. Its manager
+ * listens on the abstract socket "shmtensor-<uid>-<name in hex>". Every process has a default session, whose name its
+ * children find in SHMTENSOR_MANAGER. It joins other sessions when it receives handles that were made there.
  *
- * A member keeps three descriptors, however many tensors it has: the connection to the manager, the control file and the
- * arena. With the last two it can start a new manager when the old one was killed. The descriptor of the control file also
- * has the lock of the member's client number, by which the manager sees that the member is alive (shm/client.h).
+ * A member keeps three descriptors, however many tensors it has: the connection to the manager, the control file and
+ * the arena. With the last two it can start a new manager when the old one was killed. The descriptor of the control
+ * file also has the lock of the member's client number, by which the manager sees that the member is alive
+ * (shm/client.h).
  *
  * One lock guards everything here. No code that runs under it releases a storage.
  */

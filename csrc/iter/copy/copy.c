@@ -78,8 +78,8 @@ static shmt_status check_meta_copy(shmt_tensor* dst, shmt_tensor* src) {
   SHMT_REQUIRE(dst->device == SHMT_META, SHMT_E_NOT_IMPLEMENTED,
                "Cannot copy out of meta tensor; no data!");
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(dst), shmt__tensor_sizes(src), sizes, &n_dims));
-  SHMT_REQUIRE(shmt__same_ints((shmt_ints){sizes, n_dims}, shmt__tensor_sizes(dst)), SHMT_E_RUNTIME, "output with shape %s doesn't match the broadcast shape %s",
-               SHMT_SHAPE_TEXT(dst),
+  SHMT_REQUIRE(shmt__same_ints((shmt_ints){sizes, n_dims}, shmt__tensor_sizes(dst)), SHMT_E_RUNTIME,
+               "output with shape %s doesn't match the broadcast shape %s", SHMT_SHAPE_TEXT(dst),
                shmt__ints_text((shmt_ints){sizes, n_dims}, text, sizeof text));
   return SHMT_OK;
 }

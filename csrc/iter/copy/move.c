@@ -13,11 +13,11 @@ typedef struct pair {
  * of the former is element j of the latter. */
 
 /* A tile of any size, one element after the other. */
-#define EACH(TYPE)                                                                                                  \
-  static void squares_##TYPE##_1(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
-                                 int64_t many) {                                                                    \
-    for (int64_t i = 0; i < n; i++)                                                                                 \
-      for (int64_t j = 0; j < many; j++)                                                                            \
+#define EACH(TYPE)                                                                                                     \
+  static void squares_##TYPE##_1(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n,   \
+                                 int64_t many) {                                                                       \
+    for (int64_t i = 0; i < n; i++)                                                                                    \
+      for (int64_t j = 0; j < many; j++)                                                                               \
         memcpy(to + rows[i] + j * (int64_t)sizeof(TYPE), from + columns[j] + i * (int64_t)sizeof(TYPE), sizeof(TYPE)); \
   }
 EACH(uint8_t)
@@ -29,27 +29,27 @@ EACH(pair)
 /* Tiles of SIDE x SIDE elements: vectors i and i + SIDE / 2 are interleaved, as often as SIDE can be halved. LOW and
  * HIGH interleave the first and the second halves of two vectors. The remainder at two edges is done with tiles of
  * REST. */
-#define BY_SHUFFLES(TYPE, SIDE, REST, LOW, HIGH)                                                                          \
-  typedef TYPE line_##TYPE##_##SIDE __attribute__((vector_size(SIDE * sizeof(TYPE))));                                    \
-  static void squares_##TYPE##_##SIDE(char* to, const int64_t* rows, const char* from, const int64_t* columns, int64_t n, \
-                                      int64_t many) {                                                                     \
-    typedef line_##TYPE##_##SIDE line;                                                                                    \
-    const int64_t height = n / SIDE * SIDE, width = many / SIDE * SIDE, item = sizeof(TYPE);                              \
-    for (int64_t i = 0; i < height; i += SIDE)                                                                            \
-      for (int64_t j = 0; j < width; j += SIDE) {                                                                         \
-        line a[SIDE], b[SIDE];                                                                                            \
-        for (int k = 0; k < SIDE; k++) memcpy(&a[k], from + columns[j + k] + i * item, sizeof a[k]);                      \
-        _Pragma("GCC unroll 4") for (int half = 1; half < SIDE; half *= 2) {                                              \
-          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE / 2; k++) {                                                   \
-            b[2 * k] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)LOW);                                               \
-            b[2 * k + 1] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)HIGH);                                          \
-          }                                                                                                               \
-          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) a[k] = b[k];                                            \
-        }                                                                                                                 \
-        for (int k = 0; k < SIDE; k++) memcpy(to + rows[i + k] + j * item, &a[k], sizeof a[k]);                           \
-      }                                                                                                                   \
-    if (height < n) squares_##TYPE##_##REST(to, rows + height, from + height * item, columns, n - height, many);          \
-    if (width < many) squares_##TYPE##_##REST(to + width * item, rows, from, columns + width, height, many - width);      \
+#define BY_SHUFFLES(TYPE, SIDE, REST, LOW, HIGH)                                                                     \
+  typedef TYPE line_##TYPE##_##SIDE __attribute__((vector_size(SIDE * sizeof(TYPE))));                               \
+  static void squares_##TYPE##_##SIDE(char* to, const int64_t* rows, const char* from, const int64_t* columns,       \
+                                      int64_t n, int64_t many) {                                                     \
+    typedef line_##TYPE##_##SIDE line;                                                                               \
+    const int64_t height = n / SIDE * SIDE, width = many / SIDE * SIDE, item = sizeof(TYPE);                         \
+    for (int64_t i = 0; i < height; i += SIDE)                                                                       \
+      for (int64_t j = 0; j < width; j += SIDE) {                                                                    \
+        line a[SIDE], b[SIDE];                                                                                       \
+        for (int k = 0; k < SIDE; k++) memcpy(&a[k], from + columns[j + k] + i * item, sizeof a[k]);                 \
+        _Pragma("GCC unroll 4") for (int half = 1; half < SIDE; half *= 2) {                                         \
+          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE / 2; k++) {                                              \
+            b[2 * k] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)LOW);                                          \
+            b[2 * k + 1] = __builtin_shuffle(a[k], a[k + SIDE / 2], (line)HIGH);                                     \
+          }                                                                                                          \
+          _Pragma("GCC unroll 16") for (int k = 0; k < SIDE; k++) a[k] = b[k];                                       \
+        }                                                                                                            \
+        for (int k = 0; k < SIDE; k++) memcpy(to + rows[i + k] + j * item, &a[k], sizeof a[k]);                      \
+      }                                                                                                              \
+    if (height < n) squares_##TYPE##_##REST(to, rows + height, from + height * item, columns, n - height, many);     \
+    if (width < many) squares_##TYPE##_##REST(to + width * item, rows, from, columns + width, height, many - width); \
   }
 #define LOW_2 {0, 2}
 #define HIGH_2 {1, 3}
@@ -67,50 +67,50 @@ BY_SHUFFLES(uint8_t, 8, 1, LOW_8, HIGH_8)
 BY_SHUFFLES(uint8_t, 16, 8, LOW_16, HIGH_16)
 
 /* Elements of a and b, alternating. */
-#define INTERLEAVE(TYPE, SIDE, LOW, HIGH)                                                        \
-  static void interleave_##TYPE(char* to, const char* a, const char* b, int64_t n) {             \
-    enum { ITEM = sizeof(TYPE), LINE = SIDE * ITEM };                                         \
-    int64_t i = 0;                                                                            \
-    for (; i + SIDE <= n; i += SIDE) {                                                        \
-      line_##TYPE##_##SIDE x, y;                                                              \
-      memcpy(&x, a + i * ITEM, LINE);                                                         \
-      memcpy(&y, b + i * ITEM, LINE);                                                         \
-      const line_##TYPE##_##SIDE low = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)LOW),    \
-                                 high = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)HIGH);  \
-      memcpy(to + 2 * i * ITEM, &low, LINE);                                                  \
-      memcpy(to + 2 * i * ITEM + LINE, &high, LINE);                                          \
-    }                                                                                         \
-    for (; i < n; i++) {                                                                      \
-      memcpy(to + 2 * i * ITEM, a + i * ITEM, ITEM);                                          \
-      memcpy(to + 2 * i * ITEM + ITEM, b + i * ITEM, ITEM);                                   \
-    }                                                                                         \
+#define INTERLEAVE(TYPE, SIDE, LOW, HIGH)                                                    \
+  static void interleave_##TYPE(char* to, const char* a, const char* b, int64_t n) {         \
+    enum { ITEM = sizeof(TYPE), LINE = SIDE * ITEM };                                        \
+    int64_t i = 0;                                                                           \
+    for (; i + SIDE <= n; i += SIDE) {                                                       \
+      line_##TYPE##_##SIDE x, y;                                                             \
+      memcpy(&x, a + i * ITEM, LINE);                                                        \
+      memcpy(&y, b + i * ITEM, LINE);                                                        \
+      const line_##TYPE##_##SIDE low = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)LOW),   \
+                                 high = __builtin_shuffle(x, y, (line_##TYPE##_##SIDE)HIGH); \
+      memcpy(to + 2 * i * ITEM, &low, LINE);                                                 \
+      memcpy(to + 2 * i * ITEM + LINE, &high, LINE);                                         \
+    }                                                                                        \
+    for (; i < n; i++) {                                                                     \
+      memcpy(to + 2 * i * ITEM, a + i * ITEM, ITEM);                                         \
+      memcpy(to + 2 * i * ITEM + ITEM, b + i * ITEM, ITEM);                                  \
+    }                                                                                        \
   }
 INTERLEAVE(uint64_t, 2, LOW_2, HIGH_2)
 INTERLEAVE(uint32_t, 4, LOW_4, HIGH_4)
 INTERLEAVE(uint16_t, 8, LOW_8, HIGH_8)
 INTERLEAVE(uint8_t, 16, LOW_16, HIGH_16)
 
-#define MOVE(TYPE)                                                                                          \
-  static inline void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {           \
-    if (ds == (int64_t)sizeof(TYPE)) {                                                                      \
-      for (int64_t i = 0; i < n; i++)                                                                       \
-        memcpy(dst + i * (int64_t)sizeof(TYPE), src + i * ss, sizeof(TYPE));                                \
-    } else {                                                                                                \
-      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, sizeof(TYPE));                     \
-    }                                                                                                       \
-  }                                                                                                         \
-  static void plane_##TYPE(char* dst, const int64_t* ds, const char* src, const int64_t* ss, int64_t rows,  \
-                           int64_t n) {                                                                     \
-    for (int64_t i = 0; i < rows; i++) move_##TYPE(dst + i * ds[1], ds[0], src + i * ss[1], ss[0], n);      \
-  }                                                                                                         \
-  static void fill_##TYPE(char* dst, int64_t ds, const char* value, int64_t n) {                 \
-    TYPE v;                                                                                      \
-    memcpy(&v, value, sizeof v);                                                                 \
-    if (ds == (int64_t)sizeof(TYPE)) {                                                           \
-      for (int64_t i = 0; i < n; i++) memcpy(dst + i * (int64_t)sizeof(TYPE), &v, sizeof v);     \
-    } else {                                                                                     \
-      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, &v, sizeof v);                        \
-    }                                                                                            \
+#define MOVE(TYPE)                                                                                         \
+  static inline void move_##TYPE(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {          \
+    if (ds == (int64_t)sizeof(TYPE)) {                                                                     \
+      for (int64_t i = 0; i < n; i++)                                                                      \
+        memcpy(dst + i * (int64_t)sizeof(TYPE), src + i * ss, sizeof(TYPE));                               \
+    } else {                                                                                               \
+      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, src + i * ss, sizeof(TYPE));                    \
+    }                                                                                                      \
+  }                                                                                                        \
+  static void plane_##TYPE(char* dst, const int64_t* ds, const char* src, const int64_t* ss, int64_t rows, \
+                           int64_t n) {                                                                    \
+    for (int64_t i = 0; i < rows; i++) move_##TYPE(dst + i * ds[1], ds[0], src + i * ss[1], ss[0], n);     \
+  }                                                                                                        \
+  static void fill_##TYPE(char* dst, int64_t ds, const char* value, int64_t n) {                           \
+    TYPE v;                                                                                                \
+    memcpy(&v, value, sizeof v);                                                                           \
+    if (ds == (int64_t)sizeof(TYPE)) {                                                                     \
+      for (int64_t i = 0; i < n; i++) memcpy(dst + i * (int64_t)sizeof(TYPE), &v, sizeof v);               \
+    } else {                                                                                               \
+      for (int64_t i = 0; i < n; i++) memcpy(dst + i * ds, &v, sizeof v);                                  \
+    }                                                                                                      \
   }
 
 MOVE(uint8_t)

@@ -1,5 +1,5 @@
-/* iter/copy/pack.h -- copying a small part of a strided tensor into a dense buffer, for loops over dense elements, where
- * a copy of the whole tensor would be as large as the result. */
+/* iter/copy/pack.h -- copying a small part of a strided tensor into a dense buffer, for loops over dense elements,
+ * where a copy of the whole tensor would be as large as the result. */
 #ifndef SHMT_ITER_COPY_PACK_H
 #define SHMT_ITER_COPY_PACK_H
 

@@ -1,13 +1,13 @@
 /* iter/copy/permute.c -- moving elements of one dtype between any two orders of dims.
  *
- * Elements that are neighbours in the source seldom are in the result. There are five algorithms; the first that fits is
- * taken:
+ * Elements that are neighbours in the source seldom are in the result. There are five algorithms; the first that fits
+ * is taken:
  *
- * - Short rows that are dense in both are moved as rows, many in one call. A row as long as a larger element is moved as
- *   one such element.
- * - When other dims are dense in the result than in the source, tiles are transposed: a few elements along both, so that
- *   either side is read and written by vectors and whole cache lines. Several short dims form a side together, such as
- *   height and width of a small image. Large planes of two long dims are transposed with streaming stores
+ * - Short rows that are dense in both are moved as rows, many in one call. A row as long as a larger element is moved
+ * as one such element.
+ * - When other dims are dense in the result than in the source, tiles are transposed: a few elements along both, so
+ * that either side is read and written by vectors and whole cache lines. Several short dims form a side together, such
+ * as height and width of a small image. Large planes of two long dims are transposed with streaming stores
  *   (iter/copy/transpose.h).
  * - When the innermost dim is short, the loop runs along the next one (iter/short_rows.h).
  * - Other short rows are moved two dims at a time; the longer dim is the inner one.
@@ -164,8 +164,8 @@ static void move_tiles(void* arg, int64_t begin, int64_t end) {
 
   shmt__cursor_init(&c, &q->blocks, begin);
   for (; begin < end; begin++, shmt__cursor_next(&c, &q->blocks))
-    shmt__transpose_tile(q->it->operands[0].data + c.to, q->sides[1].along, q->it->operands[1].data + c.from, q->sides[0].along,
-                      count_block(q, 1, c.at[1]), count_block(q, 0, c.at[0]), q->item);
+    shmt__transpose_tile(q->it->operands[0].data + c.to, q->sides[1].along, q->it->operands[1].data + c.from,
+                         q->sides[0].along, count_block(q, 1, c.at[1]), count_block(q, 0, c.at[0]), q->item);
 }
 
 /* --- all ------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* iter/copy/streaming_stores.h -- streaming (non-temporal) stores for results that are larger than the caches.
  *
- * Writing a cache line without reading it first saves a third of the memory traffic, but only if the whole line is written
- * at once: a line that two rows share would be written to memory twice. So results are staged in a small buffer, which
- * is streamed at line ends; rows that follow each other in memory share it.
+ * Writing a cache line without reading it first saves a third of the memory traffic, but only if the whole line is
+ * written at once: a line that two rows share would be written to memory twice. So results are staged in a small
+ * buffer, which is streamed at line ends; rows that follow each other in memory share it.
  *
  *   shmt__stage s;
  *   shmt__stage_init(&s);

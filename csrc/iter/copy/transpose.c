@@ -1,9 +1,9 @@
 /* iter/copy/transpose.c -- transposing planes of large tensors, with streaming stores.
  *
- * A row of the result is a column of the source. A block of the source is read row by row, so that memory is read in bursts
- * and rows that lie a power of two apart do not evict each other from the cache. It is transposed into a tile whose rows are
- * aligned to cache lines like those of the result. Whole lines are streamed. The rest of a row moves to the begin of the
- * tile's row, where the next part of the row continues.
+ * A row of the result is a column of the source. A block of the source is read row by row, so that memory is read in
+ * bursts and rows that lie a power of two apart do not evict each other from the cache. It is transposed into a tile
+ * whose rows are aligned to cache lines like those of the result. Whole lines are streamed. The rest of a row moves to
+ * the begin of the tile's row, where the next part of the row continues.
  */
 #include "iter/copy/transpose.h"
 
@@ -23,7 +23,8 @@ enum {
 
 typedef struct transposition {
   int64_t item, n_rows, n_columns;   /* of the result */
-  int64_t row_stride, column_stride; /* bytes: from row to row of the result; in the source, from column to column of it */
+  int64_t row_stride,
+      column_stride; /* bytes: from row to row of the result; in the source, from column to column of it */
   int64_t wide, part;                /* rows and columns of a tile */
   char* to;
   const char* from;

@@ -1,8 +1,9 @@
-/* kernels/attention/attention.tmpl.h -- softmax of attention scores, a block of keys at a time (flash attention). One dtype.
+/* kernels/attention/attention.tmpl.h -- softmax of attention scores, a block of keys at a time (flash attention). One
+ * dtype.
  *
  * n queries; ctx: shmt__attention_args. Scores are contiguous rows of `width` keys. A query's sums are relative to the
- * largest score so far, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018; Dao et al.,
- * "FlashAttention", 2022).
+ * largest score so far, and are rescaled when a larger one comes (online softmax: Milakov and Gimelshein, 2018; Dao et
+ * al., "FlashAttention", 2022).
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/softmax/row_sums.h"
@@ -39,8 +40,8 @@ void SHMT_LOOP(attention_scores)(char* const* data, const int64_t* strides, int6
   }
 }
 
-/* data: scores, largest score so far (n), sum so far (n), output so far (n, values). Turns scores into unnormalised weights
- * and rescales sum and output. */
+/* data: scores, largest score so far (n), sum so far (n), output so far (n, values). Turns scores into unnormalised
+ * weights and rescales sum and output. */
 void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__attention_args* s = ctx;
   T* largest = (T*)(void*)data[1];
@@ -64,8 +65,8 @@ void SHMT_LOOP(attention_forward)(char* const* data, const int64_t* strides, int
   }
 }
 
-/* data: output, largest (n), sums (n), logsumexp (n). Divides the output by the sums; a query without visible keys gives
- * zeros. */
+/* data: output, largest (n), sums (n), logsumexp (n). Divides the output by the sums; a query without visible keys
+ * gives zeros. */
 void SHMT_LOOP(attention_finish)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__attention_args* s = ctx;
   const T* largest = (const T*)(const void*)data[1];
@@ -119,8 +120,10 @@ static inline __attribute__((always_inline)) void FN(totals)(const FN(vector)* v
                     __builtin_shufflevector(v[u], v[u], 8, 9, 10, 11, 12, 13, 14, 15);
     part[u] = __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
   }
-  const four a = __builtin_shufflevector(part[0], part[1], 0, 4, 1, 5) + __builtin_shufflevector(part[0], part[1], 2, 6, 3, 7);
-  const four b = __builtin_shufflevector(part[2], part[3], 0, 4, 1, 5) + __builtin_shufflevector(part[2], part[3], 2, 6, 3, 7);
+  const four a =
+      __builtin_shufflevector(part[0], part[1], 0, 4, 1, 5) + __builtin_shufflevector(part[0], part[1], 2, 6, 3, 7);
+  const four b =
+      __builtin_shufflevector(part[2], part[3], 0, 4, 1, 5) + __builtin_shufflevector(part[2], part[3], 2, 6, 3, 7);
   const four all = __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
   memcpy(to, &all, sizeof all);
 }
@@ -151,9 +154,9 @@ static inline __attribute__((always_inline)) void FN(few_scores)(C* scores, cons
   }
 }
 
-/* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. The whole attention in
- * one pass, for so few keys that their weights fit into a vector. The scores of several queries are exponentiated as one
- * row. */
+/* data: queries, keys, values, output, logsumexp (n); strides: bytes between rows of the first four. The whole
+ * attention in one pass, for so few keys that their weights fit into a vector. The scores of several queries are
+ * exponentiated as one row. */
 void SHMT_LOOP(attention_few_keys)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { ROWS = 16 };
   const shmt__attention_args* s = ctx;

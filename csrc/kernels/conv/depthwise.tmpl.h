@@ -1,6 +1,7 @@
 /* kernels/conv/depthwise.tmpl.h -- depthwise convolution: one plane with one filter, one dtype.
  *
- * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose depth is
+ * data: output, image, filter, scratch of shmt__conv_depthwise_scratch elements; n: 1; ctx: shmt__conv_shape, whose
+ * depth is
  * 1. The image is copied into the scratch with its padding, so that no vector of outputs needs a check for the border.
  */
 #include "kernels/loops.h"
@@ -26,7 +27,8 @@ INLINE FN(vector) FN(load)(const T* x, int64_t stride) {
     return v;
   }
   if (stride == 2) {
-    /* Every other element of two vectors; the second one begins early, so that nothing behind the last element is read. */
+    /* Every other element of two vectors; the second one begins early, so that nothing behind the last element is
+     * read. */
     FN(vector) w;
     FN(integers) lanes;
     for (int k = 0; k < FN(lanes); k++) lanes[k] = k < FN(lanes) / 2 ? 2 * k : 2 * k + 1;
@@ -93,7 +95,8 @@ void SHMT_LOOP(conv_depthwise)(char* const* data, const int64_t* strides, int64_
     FN(filter)(s, (const T*)(const void*)data[2], padded, s->stride[2], (T*)(void*)data[0]);
 }
 
-/* Weight gradient of n neighbouring elements of the filter, summed over the outputs of a plane; line: the first input row. */
+/* Weight gradient of n neighbouring elements of the filter, summed over the outputs of a plane; line: the first input
+ * row. */
 INLINE void FN(weight_grad_taps)(const shmt__conv_shape* s, const T* grad, const T* line, int64_t row, int64_t stride,
                                  const int n, T* to) {
   const int64_t width = s->out[2], dilation = s->dilation[2], whole = width / FN(lanes) * FN(lanes);

@@ -1,4 +1,5 @@
-/* kernels/conv/direct.h -- arguments of direct convolution (kernels/conv/direct.tmpl.h): the layout of a padded image. */
+/* kernels/conv/direct.h -- arguments of direct convolution (kernels/conv/direct.tmpl.h): the layout of a padded
+ * image. */
 #ifndef SHMT_KERNELS_CONV_DIRECT_H
 #define SHMT_KERNELS_CONV_DIRECT_H
 

@@ -1,10 +1,11 @@
 /* kernels/conv/direct.tmpl.h -- convolution of one image without a column matrix, one dtype.
  *
  * Note [Direct convolution]
- * The image is copied with its padding, and divided into the phases of the stride: the positions with one remainder modulo
- * the stride lie together. Then output q reads image[offset[p] + q] under element p of a filter, with q counted along padded
- * rows. So a vector of neighbouring outputs is one load at a shifted address, for every stride and dilation. The outputs
- * between the ends of two rows are dropped. The sums of several filters by several vectors of outputs stay in registers.
+ * The image is copied with its padding, and divided into the phases of the stride: the positions with one remainder
+ * modulo the stride lie together. Then output q reads image[offset[p] + q] under element p of a filter, with q counted
+ * along padded rows. So a vector of neighbouring outputs is one load at a shifted address, for every stride and
+ * dilation. The outputs between the ends of two rows are dropped. The sums of several filters by several vectors of
+ * outputs stay in registers.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/direct.h"
@@ -66,8 +67,8 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
   return v;
 }
 
-/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q; of a single
- * vector, only `some` elements. */
+/* to[i * pitch + q] = sum over p of weight[i][p] * image[offset[p] + q] for a tile of filters i and outputs q; of a
+ * single vector, only `some` elements. */
 INLINE void FN(tile)(const T* const* weight, const T* image, const int64_t* offset, int64_t k, T* to, int64_t pitch,
                      const int n_vectors, const int64_t some) {
   FN(vector) sum[FILTERS][FN(vectors)] = {{{0}}};

@@ -16,9 +16,9 @@ INLINE FN(vector) FN(load_vector)(const T* x) {
 }
 
 /* Note [Grouped NHWC convolution]
- * Groups have as many filters as channels, and that number divides the elements of a vector. So several groups lie side by
- * side in one vector. A shuffle copies the i-th channel of each group to all lanes of the group, where it is multiplied by
- * the row of weights that belongs to it. Depthwise filters need no shuffle. */
+ * Groups have as many filters as channels, and that number divides the elements of a vector. So several groups lie side
+ * by side in one vector. A shuffle copies the i-th channel of each group to all lanes of the group, where it is
+ * multiplied by the row of weights that belongs to it. Depthwise filters need no shuffle. */
 typedef __typeof__(__builtin_choose_expr(sizeof(T) == sizeof(int32_t), (int32_t)0, (int64_t)0)) FN(lane_index);
 typedef FN(lane_index) FN(lane_indices) __attribute__((vector_size(VECTOR_BYTES)));
 

@@ -21,16 +21,16 @@ static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in,
 }
 
 /* Set up row r: its channel and filter element, and where its outputs begin and end. */
-#define ROW_SETUP(r)                                                                                             \
+#define ROW_SETUP(r)                                                                                                \
   const int64_t line_at = (r) / s->kernel[2], plane_at = line_at / s->kernel[1], channel = plane_at / s->kernel[0]; \
-  const int64_t kw = (r) - line_at * s->kernel[2], kh = line_at - plane_at * s->kernel[1];                       \
-  const int64_t kd = plane_at - channel * s->kernel[0];                                                          \
-  const int64_t od = kd * s->dilation[0] - s->padding[0], oh = kh * s->dilation[1] - s->padding[1];              \
-  const int64_t ow = kw * s->dilation[2] - s->padding[2];                                                        \
-  int64_t d0, d1, h0, h1, w0, w1;                                                                                \
-  SHMT_LOOP(inside)(od, s->stride[0], s->in[0], s->out[0], &d0, &d1);                                            \
-  SHMT_LOOP(inside)(oh, s->stride[1], s->in[1], s->out[1], &h0, &h1);                                            \
-  SHMT_LOOP(inside)(ow, s->stride[2], s->in[2], s->out[2], &w0, &w1);                                            \
+  const int64_t kw = (r) - line_at * s->kernel[2], kh = line_at - plane_at * s->kernel[1];                          \
+  const int64_t kd = plane_at - channel * s->kernel[0];                                                             \
+  const int64_t od = kd * s->dilation[0] - s->padding[0], oh = kh * s->dilation[1] - s->padding[1];                 \
+  const int64_t ow = kw * s->dilation[2] - s->padding[2];                                                           \
+  int64_t d0, d1, h0, h1, w0, w1;                                                                                   \
+  SHMT_LOOP(inside)(od, s->stride[0], s->in[0], s->out[0], &d0, &d1);                                               \
+  SHMT_LOOP(inside)(oh, s->stride[1], s->in[1], s->out[1], &h0, &h1);                                               \
+  SHMT_LOOP(inside)(ow, s->stride[2], s->in[2], s->out[2], &w0, &w1);                                               \
   T* const image = (T*)(void*)data[1] + channel * s->step[0]
 
 /* Copy a row. Most rows are short: a call of memcpy would take longer than the copy. */
@@ -124,8 +124,8 @@ void SHMT_LOOP(col2im)(char* const* data, const int64_t* strides, int64_t n, con
 #undef ADD
 #undef ROW_SETUP
 
-/* The flipped weight of an input gradient. data: (n, filters, kernel) with the kernel's elements in reverse; some channels
- * of a weight (filters, channels, kernel). n: those channels; ctx: shmt__conv_flip_args. */
+/* The flipped weight of an input gradient. data: (n, filters, kernel) with the kernel's elements in reverse; some
+ * channels of a weight (filters, channels, kernel). n: those channels; ctx: shmt__conv_flip_args. */
 void SHMT_LOOP(conv_flip)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_flip_args* s = ctx;
   T* to = (T*)(void*)data[0];

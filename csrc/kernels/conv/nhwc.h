@@ -14,7 +14,8 @@ typedef struct shmt__conv_nhwc_args {
   int64_t first;               /* output, counted through the images */
   int64_t begin[2], rows;      /* of the kernel: depth and height of the first row, and how many rows */
   int64_t channels;
-  int64_t channel_step, position_step; /* elements between the weights of two channels, of two positions of the kernel */
+  int64_t channel_step,
+      position_step; /* elements between the weights of two channels, of two positions of the kernel */
   int64_t filters;
   int64_t pitch;               /* elements between two outputs */
   bool adds;                   /* to the outputs, instead of overwriting them */

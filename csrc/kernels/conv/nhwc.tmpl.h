@@ -1,11 +1,11 @@
 /* kernels/conv/nhwc.tmpl.h -- NHWC convolution, one dtype.
  *
  * Note [NHWC convolution]
- * In an NHWC output the filters are neighbours, so a vector holds filters. The kernel multiplies one element of the input by
- * the row of weights that belongs to it, and keeps the sums of a tile of several outputs by several vectors in registers.
- * The input is read where it lies, through pointers; in the padding they point to zeros. Only the weights are packed. Where
- * no patch of a tile reaches into the padding, and the positions under a row of the kernel follow each other in memory, that
- * row is one run.
+ * In an NHWC output the filters are neighbours, so a vector holds filters. The kernel multiplies one element of the
+ * input by the row of weights that belongs to it, and keeps the sums of a tile of several outputs by several vectors in
+ * registers. The input is read where it lies, through pointers; in the padding they point to zeros. Only the weights
+ * are packed. Where no patch of a tile reaches into the padding, and the positions under a row of the kernel follow
+ * each other in memory, that row is one run.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"
@@ -45,7 +45,8 @@ INLINE void FN(add_run)(FN(vector) (*sum)[FN(vectors)], const T* const* from, co
   for (; p < n; p++) FN(add_element)(sum, from, p, weight + p * row, n_outputs, n_vectors);
 }
 
-/* n_outputs outputs, `pitch` elements apart, of n_vectors vectors of filters; are_inside: no patch reaches into the padding. */
+/* n_outputs outputs, `pitch` elements apart, of n_vectors vectors of filters; are_inside: no patch reaches into the
+ * padding. */
 INLINE void FN(tile)(const shmt__conv_nhwc_args* s, const FN(patches) * w, const T* image, const T* weight,
                      const T* bias, T* to, int64_t pitch, bool are_inside, const int n_outputs, const int n_vectors) {
   const shmt__conv_shape* c = s->conv;

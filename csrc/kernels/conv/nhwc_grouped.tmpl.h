@@ -15,9 +15,9 @@
 #include "kernels/conv/nhwc_offsets.tmpl.h"
 
 /* n_outputs outputs of n_vectors vectors of filters, as in Note [Grouped NHWC convolution]. */
-INLINE void FN(tile_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * w, FN(lane_indices) first, const T* image,
-                             const T* weight, const T* bias, T* to, int64_t pitch, bool are_inside, bool is_depthwise,
-                             const int n_outputs, const int n_vectors) {
+INLINE void FN(tile_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * w, FN(lane_indices) first,
+                             const T* image, const T* weight, const T* bias, T* to, int64_t pitch, bool are_inside,
+                             bool is_depthwise, const int n_outputs, const int n_vectors) {
   const shmt__conv_shape* c = s->conv;
   FN(vector) sum[MOST_OUTPUTS][FN(vectors)] = {{{0}}};
   const T* from[MOST_OUTPUTS];
@@ -33,7 +33,8 @@ INLINE void FN(tile_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * 
                                  FN(is_inside)(c, 2, w->position[2][i] + k * c->dilation[2]))
                       ? image + (w->at[i] + at)
                       : NULL;
-      for (int64_t channel = 0; channel < (is_depthwise ? 1 : s->channels); channel++, row += s->channel_step, moved += 1) {
+      for (int64_t channel = 0; channel < (is_depthwise ? 1 : s->channels);
+           channel++, row += s->channel_step, moved += 1) {
         FN(vector) factor[FN(vectors)] = {{0}};
 #pragma GCC unroll 3
         for (int v = 0; v < n_vectors; v++) factor[v] = FN(load_vector)(row + v * FN(lanes));
@@ -60,9 +61,9 @@ INLINE void FN(tile_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * 
 }
 
 /* `some` outputs, at most OUTPUTS, of n_vectors vectors. */
-INLINE void FN(store_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * w, FN(lane_indices) first, const T* image,
-                              const T* weight, const T* bias, T* to, int64_t some, bool are_inside, bool is_depthwise,
-                              const int n_vectors) {
+INLINE void FN(store_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) * w, FN(lane_indices) first,
+                              const T* image, const T* weight, const T* bias, T* to, int64_t some, bool are_inside,
+                              bool is_depthwise, const int n_vectors) {
   const bool is_whole = some == OUTPUTS;
   const int64_t filters = n_vectors * FN(lanes), pitch = is_whole ? s->pitch : filters;
   T made[OUTPUTS * FN(vectors) * FN(lanes)];
@@ -72,11 +73,12 @@ INLINE void FN(store_grouped)(const shmt__conv_nhwc_args* s, const FN(patches) *
     FN(tile_grouped)(s, w, first, image, weight, bias, out, pitch, true, is_depthwise, OUTPUTS, n_vectors);
   else
     FN(tile_grouped)(s, w, first, image, weight, bias, out, pitch, false, is_depthwise, OUTPUTS, n_vectors);
-  for (int64_t i = 0; !is_whole && i < some; i++) memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
+  for (int64_t i = 0; !is_whole && i < some; i++)
+    memcpy(to + i * s->pitch, made + i * filters, (size_t)filters * sizeof(T));
 }
 
-INLINE void FN(run_grouped)(const shmt__conv_nhwc_args* s, const T* image, const T* weight, const T* bias, T* to, int64_t n,
-                            bool is_depthwise) {
+INLINE void FN(run_grouped)(const shmt__conv_nhwc_args* s, const T* image, const T* weight, const T* bias, T* to,
+                            int64_t n, bool is_depthwise) {
   const FN(lane_indices) first = FN(first_channel_lanes)(s->channels);
   FN(cursor) at = FN(cursor_at)(s);
 
@@ -95,8 +97,8 @@ INLINE void FN(run_grouped)(const shmt__conv_nhwc_args* s, const T* image, const
   }
 }
 
-/* Groups of s->channels filters and channels. data: outputs of s->filters (at least SHMT_NHWC_LANES), images, weights in rows
- * of all filters; n: outputs; ctx: shmt__conv_nhwc_args of images with depth 1. */
+/* Groups of s->channels filters and channels. data: outputs of s->filters (at least SHMT_NHWC_LANES), images, weights
+ * in rows of all filters; n: outputs; ctx: shmt__conv_nhwc_args of images with depth 1. */
 void SHMT_LOOP(conv_nhwc_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__conv_nhwc_args* s = ctx;
   T* to = (T*)(void*)data[0];

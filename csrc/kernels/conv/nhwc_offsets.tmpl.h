@@ -1,7 +1,7 @@
 /* kernels/conv/nhwc_offsets.tmpl.h -- where the patches of a tile of outputs begin in NHWC images, one dtype.
  *
- * Part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. The patch of an output is the part of the input
- * under the kernel. */
+ * Part of kernels/conv/nhwc.tmpl.h and kernels/conv/nhwc_grouped.tmpl.h. The patch of an output is the part of the
+ * input under the kernel. */
 #include "kernels/conv/filter_vectors.tmpl.h"
 #include "kernels/conv/nhwc.h"
 
@@ -45,7 +45,8 @@ INLINE void FN(advance)(const shmt__conv_shape* c, FN(cursor) * at, int64_t n) {
   at->image++;
 }
 
-/* Find the patches of the next n outputs; up to n_outputs, the last is repeated. True: none reaches into the padding. */
+/* Find the patches of the next n outputs; up to n_outputs, the last is repeated. True: none reaches into the
+ * padding. */
 INLINE bool FN(next_patches)(const shmt__conv_nhwc_args* s, int64_t n, FN(cursor) * from, FN(patches) * w,
                              const int n_outputs) {
   const shmt__conv_shape* c = s->conv;
@@ -59,7 +60,8 @@ INLINE bool FN(next_patches)(const shmt__conv_nhwc_args* s, int64_t n, FN(cursor
     for (int d = 0; d < 3; d++) {
       position[d] = from->out[d] * c->stride[d] - c->padding[d];
       at += position[d] * s->step[d];
-      is_whole = is_whole && (d == 2 || (position[d] >= 0 && position[d] + (c->kernel[d] - 1) * c->dilation[d] < c->in[d]));
+      is_whole =
+          is_whole && (d == 2 || (position[d] >= 0 && position[d] + (c->kernel[d] - 1) * c->dilation[d] < c->in[d]));
     }
     FN(advance)(c, from, run);
     if (is_whole) {

@@ -1,10 +1,10 @@
 /* kernels/conv/weight_grad_nhwc.tmpl.h -- weight gradient of a convolution in NHWC, one dtype.
  *
  * Note [NHWC weight gradient]
- * The gradient of an element of a filter is the sum, over all outputs, of the output's gradient times the element of its
- * patch. A vector holds filters. For all outputs of a chunk of rows, some elements of patches times the vectors of an output
- * are summed in registers, and then added to the sums in memory; that also bounds the rounding errors of long sums. Patches
- * are read in a padded NHWC copy of the image, so that none needs a check for the border.
+ * The gradient of an element of a filter is the sum, over all outputs, of the output's gradient times the element of
+ * its patch. A vector holds filters. For all outputs of a chunk of rows, some elements of patches times the vectors of
+ * an output are summed in registers, and then added to the sums in memory; that also bounds the rounding errors of long
+ * sums. Patches are read in a padded NHWC copy of the image, so that none needs a check for the border.
  */
 #include "kernels/loops.h"
 #include "kernels/conv/nhwc.h"
@@ -77,12 +77,13 @@ INLINE void FN(weight_grad_tile)(const shmt__weight_grad_args* s, const T* image
 /* The first SHMT_WEIGHT_GRAD_ELEMENTS of n elements; few vectors take more elements, so that no sum waits for the one
  * before. */
 INLINE void FN(weight_grad_elements)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
-                                     const int64_t* offset, int64_t n, int64_t begin, int64_t end, const int n_vectors) {
+                                     const int64_t* offset, int64_t n, int64_t begin, int64_t end,
+                                     const int n_vectors) {
   enum { FEW = SHMT_WEIGHT_GRAD_ELEMENTS / 2 };
 
   if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGHT_GRAD_ELEMENTS)) {
-    FN(weight_grad_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGHT_GRAD_ELEMENTS, n_vectors, FN(broadcast),
-                         (FN(lane_indices)){0});
+    FN(weight_grad_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGHT_GRAD_ELEMENTS, n_vectors,
+                         FN(broadcast), (FN(lane_indices)){0});
     return;
   }
   for (int64_t e = 0; e < n && e < SHMT_WEIGHT_GRAD_ELEMENTS; e += FEW)
@@ -95,8 +96,8 @@ INLINE int64_t FN(rows_of_chunk)(const shmt__weight_grad_args* s) {
   return s->n[3] < FN(chunk) ? FN(chunk) / s->n[3] : 1;
 }
 
-/* data: sums, images, outputs; n: elements of a filter from the first on; ctx: shmt__weight_grad_args. Sums are written, and
- * offsets read, up to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS. */
+/* data: sums, images, outputs; n: elements of a filter from the first on; ctx: shmt__weight_grad_args. Sums are
+ * written, and offsets read, up to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS. */
 void SHMT_LOOP(conv_weight_grad_nhwc)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__weight_grad_args* s = ctx;
   T* sums = (T*)(void*)data[0];
@@ -123,8 +124,8 @@ void SHMT_LOOP(conv_weight_grad_nhwc)(char* const* data, const int64_t* strides,
 }
 
 /* Sums of the n elements of a kernel, for one channel of each filter. */
-INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums, int64_t n,
-                                      int64_t begin, int64_t end, const int what, FN(lane_indices) lanes) {
+INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
+                                      int64_t n, int64_t begin, int64_t end, const int what, FN(lane_indices) lanes) {
   enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED, FEW = 4 };
 
   for (int64_t e = 0; e < n; e += MANY) {
@@ -137,8 +138,8 @@ INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* 
 }
 
 /* The same for groups of s->channels filters and channels: Note [Grouped NHWC convolution] in
- * kernels/conv/filter_vectors.tmpl.h. n: elements of a kernel; each channel of a group has as many rows of sums, rounded up
- * to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
+ * kernels/conv/filter_vectors.tmpl.h. n: elements of a kernel; each channel of a group has as many rows of sums,
+ * rounded up to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
 void SHMT_LOOP(conv_weight_grad_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED };
   const shmt__weight_grad_args* s = ctx;

@@ -1,7 +1,7 @@
 /* kernels/creation/cast.tmpl.h -- converts elements of dtype T to every other dtype.
  *
- * Out-of-range numbers and NaN become the integers that x86's conversions give: the smallest integer of the intermediate
- * width (32 bits for narrow targets, 64 for wide ones), then cut to the target's width.
+ * Out-of-range numbers and NaN become the integers that x86's conversions give: the smallest integer of the
+ * intermediate width (32 bits for narrow targets, 64 for wide ones), then cut to the target's width.
  */
 #include "generated/dtype_tables.h"
 #include "kernels/simd/half_casts.h"
@@ -57,11 +57,11 @@
 #define CAST_TO_complex128(x) ((double _Complex)(x))
 
 /* An integer cut to a width has the same bits with a sign or without: one loop does both. */
-#define CAST_TWIN(NAME, OTHER)                                                                       \
-  void SHMT_LOOP(cast_to_##OTHER)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,       \
-                                  int64_t n);                                                       \
+#define CAST_TWIN(NAME, OTHER)                                                                                    \
+  void SHMT_LOOP(cast_to_##OTHER)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride,             \
+                                  int64_t n);                                                                     \
   void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
-    SHMT_LOOP(cast_to_##OTHER)(dst, dst_stride, src, src_stride, n);                                 \
+    SHMT_LOOP(cast_to_##OTHER)(dst, dst_stride, src, src_stride, n);                                              \
   }
 enum { SHMT_LOOP(cast_block) = 1024 / sizeof(C) };
 
@@ -75,37 +75,38 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
 }
 
 /* 16-bit floats are widened a block at a time, and converted from there. */
-#define CAST_LOOP(NAME, TO)                                                                                        \
+#define CAST_LOOP(NAME, TO)                                                                                           \
   void SHMT_FULL_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
-  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {  \
-    C block[SHMT_LOOP(cast_block)];                                                                                \
-    for (int64_t i = 0, width; i < n; i += width) {                                                                \
-      width = n - i < SHMT_LOOP(cast_block) ? n - i : SHMT_LOOP(cast_block);                                       \
-      SHMT_LOOP(cast_widen)(block, src + i * src_stride, src_stride, width);                                       \
-      SHMT_FULL_LOOP(cast_to_##NAME)(dst + i * dst_stride, dst_stride, (const char*)block, sizeof(C), width);      \
-    }                                                                                                              \
+  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {     \
+    C block[SHMT_LOOP(cast_block)];                                                                                   \
+    for (int64_t i = 0, width; i < n; i += width) {                                                                   \
+      width = n - i < SHMT_LOOP(cast_block) ? n - i : SHMT_LOOP(cast_block);                                          \
+      SHMT_LOOP(cast_widen)(block, src + i * src_stride, src_stride, width);                                          \
+      SHMT_FULL_LOOP(cast_to_##NAME)(dst + i * dst_stride, dst_stride, (const char*)block, sizeof(C), width);         \
+    }                                                                                                                 \
   }
 #else
 /* Signed integers of which no bit of the result depends on the sign take the loop of the unsigned ones. The code behind
  * is not compiled then. */
-#define CAST_LOOP(NAME, TO)                                                                    \
-  void SHMT_UNSIGNED_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n); \
-  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,       \
-                                 int64_t src_stride, int64_t n) {                      \
-    if (SHMT_IS_SIGNED && CAST_IS_CUT_##NAME) {                                        \
-      SHMT_UNSIGNED_LOOP(cast_to_##NAME)(dst, dst_stride, src, src_stride, n);         \
-      return;                                                                          \
-    }                                                                                  \
-    if (dst_stride == (int64_t)sizeof(TO) && src_stride == (int64_t)sizeof(T)) {       \
-      TO* to = (TO*)(void*)dst;                                                        \
-      const T* from = (const T*)(const void*)src;                                      \
-      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] =                     \
-          CAST_TO_##NAME(SHMT_LOAD(from[i]));                                          \
-    } else {                                                                           \
-      for (int64_t i = 0; i < n; i++)                                                  \
-        *(TO*)(void*)(dst + i * dst_stride) =                                          \
-            CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride))); \
-    }                                                                                  \
+#define CAST_LOOP(NAME, TO)                                                                                   \
+  void SHMT_UNSIGNED_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, \
+                                          int64_t n);                                                         \
+  void SHMT_LOOP(cast_to_##NAME)(char* dst, int64_t dst_stride, const char* src,                              \
+                                 int64_t src_stride, int64_t n) {                                             \
+    if (SHMT_IS_SIGNED && CAST_IS_CUT_##NAME) {                                                               \
+      SHMT_UNSIGNED_LOOP(cast_to_##NAME)(dst, dst_stride, src, src_stride, n);                                \
+      return;                                                                                                 \
+    }                                                                                                         \
+    if (dst_stride == (int64_t)sizeof(TO) && src_stride == (int64_t)sizeof(T)) {                              \
+      TO* to = (TO*)(void*)dst;                                                                               \
+      const T* from = (const T*)(const void*)src;                                                             \
+      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] =                                            \
+          CAST_TO_##NAME(SHMT_LOAD(from[i]));                                                                 \
+    } else {                                                                                                  \
+      for (int64_t i = 0; i < n; i++)                                                                         \
+        *(TO*)(void*)(dst + i * dst_stride) =                                                                 \
+            CAST_TO_##NAME(SHMT_LOAD(*(const T*)(const void*)(src + i * src_stride)));                        \
+    }                                                                                                         \
   }
 #endif
 /* To float16 through float, for the processor's instruction. */
@@ -126,25 +127,25 @@ static void SHMT_LOOP(cast_widen)(C* to, const char* from, int64_t stride, int64
   }
 /* To int64 through int32 where a block fits in: before AVX-512 there is no instruction for a direct conversion of
  * vectors. */
-#define CAST_TO_WIDE                                                                                           \
-  static void SHMT_LOOP(cast_wide)(int64_t* to, const T* from, int64_t n) {                                    \
-    int32_t fits = -1;                                                                                         \
+#define CAST_TO_WIDE                                                                                                 \
+  static void SHMT_LOOP(cast_wide)(int64_t* to, const T* from, int64_t n) {                                          \
+    int32_t fits = -1;                                                                                               \
     for (int64_t i = 0; i < n; i++) fits &= -(int32_t)((from[i] >= (T)-2147483648.0) & (from[i] < (T)2147483648.0)); \
-    if (fits)                                                                                                  \
-      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i];                           \
-    else                                                                                                       \
-      for (int64_t i = 0; i < n; i++) to[i] = CAST_I64(from[i]);                                               \
-  }                                                                                                            \
-  void SHMT_LOOP(cast_to_int64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {   \
-    enum { WIDTH = 256 };                                                                                      \
-    const bool is_dense = dst_stride == (int64_t)sizeof(int64_t) && src_stride == (int64_t)sizeof(T);          \
-    for (int64_t i = 0; is_dense && i < n; i += WIDTH)                                                         \
+    if (fits)                                                                                                        \
+      _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) to[i] = (int32_t)from[i];                                 \
+    else                                                                                                             \
+      for (int64_t i = 0; i < n; i++) to[i] = CAST_I64(from[i]);                                                     \
+  }                                                                                                                  \
+  void SHMT_LOOP(cast_to_int64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) {     \
+    enum { WIDTH = 256 };                                                                                            \
+    const bool is_dense = dst_stride == (int64_t)sizeof(int64_t) && src_stride == (int64_t)sizeof(T);                \
+    for (int64_t i = 0; is_dense && i < n; i += WIDTH)                                                               \
       SHMT_LOOP(cast_wide)((int64_t*)(void*)dst + i, (const T*)(const void*)src + i, n - i < WIDTH ? n - i : WIDTH); \
-    for (int64_t i = 0; !is_dense && i < n; i++)                                                               \
-      *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));     \
+    for (int64_t i = 0; !is_dense && i < n; i++)                                                                     \
+      *(int64_t*)(void*)(dst + i * dst_stride) = CAST_I64(*(const T*)(const void*)(src + i * src_stride));           \
   }
 /* To complex32 through complex64, for the same instruction. */
-#define CAST_TO_COMPLEX32                                                                                               \
+#define CAST_TO_COMPLEX32                                                                                            \
   void SHMT_LOOP(cast_to_complex64)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);  \
   void SHMT_LOOP(cast_to_complex32)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n) { \
     enum { WIDTH = 128 };                                                                                            \

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* Distances of one row to many others. Gradients and distances are step elements apart, each time shrink fewer (as in the
- * condensed result of pdist). */
+/* Distances of one row to many others. Gradients and distances are step elements apart, each time shrink fewer (as in
+ * the condensed result of pdist). */
 typedef struct shmt__distance_backward_args {
   int64_t length, others;
   int64_t grad_step, grad_shrink;

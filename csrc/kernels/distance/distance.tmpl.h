@@ -19,8 +19,15 @@
 #define INLINE static inline __attribute__((always_inline))
 
 /* Rows at a time: their sums and one vector of others stay in registers. */
-enum { FN(lanes) = VECTOR_BYTES / sizeof(T), FN(run) = 256, FN(block) = 4 * FN(lanes),
-       FN(rows) = SHMT_ISA_LEVEL == 2 ? 4 : 2, FN(gradient_vectors) = FN(rows), FN(factor_rows) = 4, FN(factors) = 1024 };
+enum {
+  FN(lanes) = VECTOR_BYTES / sizeof(T),
+  FN(run) = 256,
+  FN(block) = 4 * FN(lanes),
+  FN(rows) = SHMT_ISA_LEVEL == 2 ? 4 : 2,
+  FN(gradient_vectors) = FN(rows),
+  FN(factor_rows) = 4,
+  FN(factors) = 1024
+};
 typedef T FN(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) FN(mask_vector)
     __attribute__((vector_size(VECTOR_BYTES)));
@@ -56,8 +63,8 @@ INLINE FN(vector) FN(add_coordinate)(FN(vector) sum, FN(vector) d, const int nor
 }
 
 /* The distances of some rows to some vectors of others, one block for each row. */
-INLINE void FN(distances)(const shmt__distance_args* s, const T* x, const T* others, T (*out)[FN(block)], const int norm,
-                          const int n_rows, const int n_vectors) {
+INLINE void FN(distances)(const shmt__distance_args* s, const T* x, const T* others, T (*out)[FN(block)],
+                          const int norm, const int n_rows, const int n_vectors) {
   FN(vector) total[FN(rows)][4] = {{{0}}};
 
   for (int64_t begin = 0; begin < s->length; begin += FN(run)) {
@@ -98,7 +105,8 @@ INLINE void FN(distances_of_rows)(const shmt__distance_args* s, const T* x, cons
       FN(distances)(s, x, others + j, block, norm, n_rows, 4);
     else
       FN(distances)(s, x, others + j, block, norm, n_rows, 1);
-    for (int i = 0; i < n_rows; i++) memcpy(out + i * out_row + j * (int64_t)sizeof(T), block[i], (size_t)n * sizeof(T));
+    for (int i = 0; i < n_rows; i++)
+      memcpy(out + i * out_row + j * (int64_t)sizeof(T), block[i], (size_t)n * sizeof(T));
   }
 }
 
@@ -111,8 +119,8 @@ INLINE void FN(distances_in_norm)(const shmt__distance_args* s, const T* x, cons
   for (; i < n; i++) FN(distances_of_rows)(s, x + i * s->length, others, out + i * out_row, out_row, norm, 1);
 }
 
-/* data: out (n, others), whose rows are strides[0] bytes apart, rows (n, length), others (length, pitch), anything beyond
- * the last; ctx: shmt__distance_args. */
+/* data: out (n, others), whose rows are strides[0] bytes apart, rows (n, length), others (length, pitch), anything
+ * beyond the last; ctx: shmt__distance_args. */
 void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__distance_args* s = ctx;
   const T *x = (const T*)(const void*)data[1], *others = (const T*)(const void*)data[2];
@@ -125,8 +133,8 @@ void SHMT_LOOP(distance)(char* const* data, const int64_t* strides, int64_t n, c
 
 /* --- gradients ---------------------------------------------------------------------------------- */
 
-/* The derivative of a distance of norm 1, 2 or 3 with respect to the difference d. Where the distance is 0 there is none.
- * When several differences are the largest, each gets the whole derivative, as in torch. */
+/* The derivative of a distance of norm 1, 2 or 3 with respect to the difference d. Where the distance is 0 there is
+ * none. When several differences are the largest, each gets the whole derivative, as in torch. */
 INLINE T FN(derivative)(T d, T distance, const int norm) {
   const T sign = (T)((d > 0) - (d < 0));
 
@@ -136,7 +144,9 @@ INLINE T FN(derivative)(T d, T distance, const int norm) {
 }
 
 /* The offset of element j when neighbours are step apart, each time shrink fewer. */
-INLINE int64_t FN(element_offset)(int64_t j, int64_t step, int64_t shrink) { return j * step - j * (j - 1) / 2 * shrink; }
+INLINE int64_t FN(element_offset)(int64_t j, int64_t step, int64_t shrink) {
+  return j * step - j * (j - 1) / 2 * shrink;
+}
 
 /* Adds one row's gradient from some others, for any distances. */
 static void FN(row_gradient)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others, const T* grads,
@@ -170,8 +180,8 @@ INLINE void FN(gather)(T* to, const char* from, int64_t step, int64_t shrink, in
 
 /* Combines gradients and distances of one row to `count` others, from `first` on, into one factor of the difference.
  * Returns whether all are finite. */
-static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* grads, const char* distances, int64_t first,
-                             int64_t count, T* factors) {
+static bool FN(find_factors)(const shmt__distance_backward_args* s, const char* grads, const char* distances,
+                             int64_t first, int64_t count, T* factors) {
   const FN(vector) zero = {0};
   FN(vector) lost = {0}; /* NaN where one is not finite */
   T to[FN(factors) + FN(lanes)];
@@ -224,7 +234,8 @@ INLINE void FN(column_gradients)(const shmt__distance_backward_args* s, T* to, c
     for (int64_t m = known; m < n_vectors * FN(lanes); m++) to[i * s->length + m] += (T)total[i][m];
 }
 
-/* Adds the gradients of some rows. The last vectors begin early enough to be whole: rows are at least as long as one. */
+/* Adds the gradients of some rows. The last vectors begin early enough to be whole: rows are at least as long as
+ * one. */
 INLINE void FN(row_gradients)(const shmt__distance_backward_args* s, T* to, const T* x, const T* others,
                               T (*factors)[FN(factors)], int64_t count, const int n_rows) {
   for (int64_t m = 0, done = 0; done < s->length; done = m) {
@@ -262,8 +273,8 @@ static void FN(gradients_in_norm)(const shmt__distance_backward_args* s, char* c
   }
 }
 
-/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The rows of
- * the last two are as far apart as strides say. */
+/* data: gradients of n rows (added to), rows, others (others, length), gradients of the distances, distances. The rows
+ * of the last two are as far apart as strides say. */
 void SHMT_LOOP(distance_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__distance_backward_args* s = ctx;
   const int64_t row = s->length * (int64_t)sizeof(T);

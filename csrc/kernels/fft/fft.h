@@ -1,23 +1,23 @@
 /* kernels/fft/fft.h -- arguments of the loops of Fourier transforms.
  *
  * Note [Lanes]
- * A transform runs on as many signals at once as a vector has numbers, one signal in each lane. In scratch an element of
- * all signals is a pair of vectors, with real and imaginary parts apart. So a butterfly is arithmetic on whole vectors
- * with the same roots for all lanes: nothing is shuffled within a vector, and every radix is as fast as any other. Load
- * and store functions convert between memory and this form. They transpose tiles where signals are dense, and copy
- * columns (neighbouring signals next to each other) as they are.
+ * A transform runs on as many signals at once as a vector has numbers, one signal in each lane. In scratch an element
+ * of all signals is a pair of vectors, with real and imaginary parts apart. So a butterfly is arithmetic on whole
+ * vectors with the same roots for all lanes: nothing is shuffled within a vector, and every radix is as fast as any
+ * other. Load and store functions convert between memory and this form. They transpose tiles where signals are dense,
+ * and copy columns (neighbouring signals next to each other) as they are.
  *
  * Where all is complex and signals are long, the pair is one vector of complex numbers, interleaved as in memory
- * (SHMT_FFT_INTERLEAVED), and holds half as many signals. The block is half as large, and loading it moves whole numbers
- * only. Products take a shuffle then.
+ * (SHMT_FFT_INTERLEAVED), and holds half as many signals. The block is half as large, and loading it moves whole
+ * numbers only. Products take a shuffle then.
  *
- * A single signal of n = n1 n2 elements is done in four steps: it is a matrix of n1 rows and n2 columns. The columns are
- * transformed first, neighbouring ones in neighbouring lanes, and multiplied by twiddle factors; then the n1 rows of the
- * result are transformed. The columns leave n2 rows of runs. A run is a vector of real parts followed by one of imaginary
- * parts, in which neighbours belong to neighbouring rows again. With n1 elements a row (the last run may be a short one,
- * of complex numbers), the result of a row goes to where the row was. So the second pass works in the result, and a long
- * signal takes no other memory. Short signals have a buffer of their own between the passes, block by block, which is
- * read in order.
+ * A single signal of n = n1 n2 elements is done in four steps: it is a matrix of n1 rows and n2 columns. The columns
+ * are transformed first, neighbouring ones in neighbouring lanes, and multiplied by twiddle factors; then the n1 rows
+ * of the result are transformed. The columns leave n2 rows of runs. A run is a vector of real parts followed by one of
+ * imaginary parts, in which neighbours belong to neighbouring rows again. With n1 elements a row (the last run may be a
+ * short one, of complex numbers), the result of a row goes to where the row was. So the second pass works in the
+ * result, and a long signal takes no other memory. Short signals have a buffer of their own between the passes, block
+ * by block, which is read in order.
  *
  * Note [Short signals]
  * Dense complex signals of 16 to 512 elements, a power of two, are matrices too, but the numbers stay interleaved as in
@@ -56,9 +56,10 @@ typedef struct shmt__fft_steps {
 } shmt__fft_steps;
 
 /* The loop fft_lanes: transforms `from` forward. from: pairs of vectors, `apart` from each other; x, y: elements of the
- * length; x may be `from`, and is it when there are no steps; work: elements of the largest radix. Returns the address of
- * the result, which is x or y. */
-typedef void* (*shmt__fft_lanes_loop)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y, void* work);
+ * length; x may be `from`, and is it when there are no steps; work: elements of the largest radix. Returns the address
+ * of the result, which is x or y. */
+typedef void* (*shmt__fft_lanes_loop)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y,
+                                      void* work);
 
 /* What the signals of a block are in memory and in scratch. */
 typedef enum shmt__fft_kind {

@@ -1,14 +1,15 @@
 /* kernels/fft/fft.tmpl.h -- Fourier transforms of signals in lanes, complex dtypes. See Note [Lanes] in
  * kernels/fft/fft.h.
  *
- * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of signals; ctx: shmt__fft_block, the
- * first.
+ * data: scratch (2 room + the largest radix elements: pairs of vectors); n: blocks of signals; ctx: shmt__fft_block,
+ * the first.
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
 #include "kernels/fft/fft_load_store.tmpl.h"
 
-/* Calculates the first half of the spectrum of 2n real numbers from the transform z of the n complex ones that they are. */
+/* Calculates the first half of the spectrum of 2n real numbers from the transform z of the n complex ones that they
+ * are. */
 static void FN(r2c_even)(const FN(pair)* z, FN(pair)* y, int64_t n, const R* w) {
   const FN(vector) zero = {0};
 
@@ -61,9 +62,9 @@ static void FN(c2r_pair)(const FN(pair)* first, const FN(pair)* second, FN(pair)
 }
 
 /* Note [Pairs of real signals]
- * An infinity or a NaN in one of two signals that are transformed as one would reach the other's result. The first element
- * of the result is the sum of all inputs. When it is not finite, the two signals are transformed again, each with zeros
- * for a partner.
+ * An infinity or a NaN in one of two signals that are transformed as one would reach the other's result. The first
+ * element of the result is the sum of all inputs. When it is not finite, the two signals are transformed again, each
+ * with zeros for a partner.
  */
 static bool FN(is_finite)(FN(pair) sum) {
   const FN(vector) none = sum.re * 0 + sum.im * 0;

@@ -1,5 +1,5 @@
-/* kernels/fft/fft_complex.tmpl.h -- Fourier transforms of complex signals whose parts stay interleaved as in memory. See
- * Note [Short signals] and Note [Lanes] in kernels/fft/fft.h.
+/* kernels/fft/fft_complex.tmpl.h -- Fourier transforms of complex signals whose parts stay interleaved as in memory.
+ * See Note [Short signals] and Note [Lanes] in kernels/fft/fft.h.
  *
  * fft_short: data: results, signals; strides: bytes from one signal to the next; ctx: shmt__fft_short.
  *

@@ -3,8 +3,8 @@
  * fft_columns: data: runs of all rows, the signal, scratch (2 n1 + work); n: blocks of columns; ctx:
  * shmt__fft_four_step_args.
  *
- * fft_rows: data: the result, what fft_columns has left (may be the same), scratch (2 n2 + work); n: blocks of rows; ctx:
- * the same. work: the largest radix. Scratch is in elements: pairs of vectors.
+ * fft_rows: data: the result, what fft_columns has left (may be the same), scratch (2 n2 + work); n: blocks of rows;
+ * ctx: the same. work: the largest radix. Scratch is in elements: pairs of vectors.
  */
 #include "kernels/fft/fft_vector.tmpl.h"
 
@@ -34,8 +34,8 @@ static void FN(load_columns)(const R* from, int64_t n2, int64_t count, int64_t n
 }
 
 /* Calculates LANES of the n complex elements that 2n real numbers are, from element k on, from the first half of their
- * spectrum (n + 1 elements), with parts swapped. All of them are in one half of the signal. w has elements [0, n / 2] of
- * the twiddle factors; the others mirror them. */
+ * spectrum (n + 1 elements), with parts swapped. All of them are in one half of the signal. w has elements [0, n / 2]
+ * of the twiddle factors; the others mirror them. */
 INLINE FN(pair) FN(even_run)(const R* x, int64_t n, int64_t k, const R* w) {
   const bool is_low = k + LANES - 1 <= n / 2;
   const int64_t back = n - k - LANES + 1;
@@ -59,7 +59,8 @@ static void FN(even_element)(const R* x, int64_t n, int64_t k, const R* w, R* re
 }
 
 /* Loads columns [column, column + count) of such a signal as a matrix. */
-static void FN(load_even)(const shmt__fft_four_step_args* c, const R* from, int64_t column, int64_t count, FN(pair)* x) {
+static void FN(load_even)(const shmt__fft_four_step_args* c, const R* from, int64_t column, int64_t count,
+                          FN(pair) * x) {
   const int64_t n1 = c->four_step->columns.length, n2 = c->four_step->rows.length, n = n1 * n2;
   const R* w = c->real_twiddles;
 
@@ -97,7 +98,8 @@ INLINE void FN(put_columns)(const FN(pair)* z, const FN(pair)* twiddles, R* to, 
 }
 
 /* The same for n elements, fewer than LANES. They are stored as complex numbers, unless there is room for a run. */
-static void FN(put_last_columns)(const FN(pair)* z, const FN(pair)* twiddles, R* to, int64_t row, int64_t count, int64_t n) {
+static void FN(put_last_columns)(const FN(pair) * z, const FN(pair) * twiddles, R* to, int64_t row, int64_t count,
+                                 int64_t n) {
   FN(pair) last[LANES], by[LANES];
 
   for (int64_t q = 0; q < LANES; q++) {

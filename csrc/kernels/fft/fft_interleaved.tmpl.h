@@ -1,5 +1,5 @@
-/* kernels/fft/fft_interleaved.tmpl.h -- blocks of complex signals in lanes, interleaved: COUNT signals at once. Included
- * by fft_short.tmpl.h. */
+/* kernels/fft/fft_interleaved.tmpl.h -- blocks of complex signals in lanes, interleaved: COUNT signals at once.
+ * Included by fft_short.tmpl.h. */
 /* Loads COUNT elements of each of COUNT dense signals, from element i on. is_negated: conjugate them. */
 INLINE void OF(load_square)(const shmt__fft_place* p, int64_t i, NUMBER* to, const bool is_negated) {
   NUMBER v[COUNT];
@@ -11,7 +11,8 @@ INLINE void OF(load_square)(const shmt__fft_place* p, int64_t i, NUMBER* to, con
   for (int q = 0; q < COUNT; q++) to[i + q] = is_negated ? v[q] * ALTERNATING : v[q];
 }
 
-INLINE void OF(store_square)(const shmt__fft_place* p, int64_t i, const NUMBER* from, NUMBER scale, const bool is_scaled) {
+INLINE void OF(store_square)(const shmt__fft_place* p, int64_t i, const NUMBER* from, NUMBER scale,
+                             const bool is_scaled) {
   NUMBER v[COUNT];
 
 #pragma GCC unroll 8

@@ -9,7 +9,8 @@
 #undef NUMBER
 #undef OF
 
-void* SHMT_LOOP(fft_lanes)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y, void* work) {
+void* SHMT_LOOP(fft_lanes)(const shmt__fft_steps* steps, const void* from, int64_t apart, void* x, void* y,
+                           void* work) {
   return FN(transform)(steps, from, apart, x, y, work);
 }
 

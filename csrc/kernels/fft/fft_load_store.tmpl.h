@@ -6,8 +6,8 @@ typedef struct FN(values) {
   R re_scale, im_scale;
 } FN(values);
 
-/* Loads the halves of a vector from two addresses, and stores them to two. The compiler's own builtins take an operand in
- * memory; shuffles of vectors would take a register and a permutation more. */
+/* Loads the halves of a vector from two addresses, and stores them to two. The compiler's own builtins take an operand
+ * in memory; shuffles of vectors would take a register and a permutation more. */
 #if LANES > 2
 typedef R FN(half) __attribute__((vector_size(VECTOR_BYTES / 2)));
 typedef double FN(doubles) __attribute__((vector_size(VECTOR_BYTES)));
@@ -104,8 +104,8 @@ INLINE void FN(put_square)(const shmt__fft_place* p, const bool is_other, int64_
 }
 #endif
 
-/* Loads half a vector of elements of dense signals, the first half of them from i on, the second from j on. re and im are
- * the addresses of the parts of element 0; elements are two vectors apart. */
+/* Loads half a vector of elements of dense signals, the first half of them from i on, the second from j on. re and im
+ * are the addresses of the parts of element 0; elements are two vectors apart. */
 INLINE void FN(load_tile)(const shmt__fft_place* p, int64_t i, int64_t j, FN(vector)* re, FN(vector)* im) {
   FN(vector) a[LANES / 2], b[LANES / 2];
 
@@ -296,8 +296,8 @@ static void FN(store_scaled)(const shmt__fft_place* p, int64_t n, const FN(pair)
   FN(store)(p, n, &(FN(values)){parts + swap, parts + !swap, 2, scale, scale});
 }
 
-/* Stores the spectrum of real signals of n elements, its first half or all of it. x has the first half. With an im_scale
- * of the other sign the conjugate is stored. */
+/* Stores the spectrum of real signals of n elements, its first half or all of it. x has the first half. With an
+ * im_scale of the other sign the conjugate is stored. */
 static void FN(store_spectrum)(const shmt__fft_place* p, int64_t n, bool is_whole, const FN(pair)* x, R re_scale,
                                R im_scale) {
   const int64_t half = n / 2 + 1;

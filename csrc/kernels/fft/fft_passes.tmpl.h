@@ -15,7 +15,8 @@ void SHMT_LOOP(fft_gather)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
-/* The inverse. data: real parts, imaginary parts or NULL, a dense complex signal; strides: of the parts, in real numbers. */
+/* The inverse. data: real parts, imaginary parts or NULL, a dense complex signal; strides: of the parts, in real
+ * numbers. */
 void SHMT_LOOP(fft_scatter)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   R *re = (R*)(void*)data[0], *im = (R*)(void*)data[1];
   const R* from = (const R*)(const void*)data[2];
@@ -44,7 +45,8 @@ void SHMT_LOOP(fft_multiply)(char* const* data, const int64_t* strides, int64_t 
     FN(put_run)(to + 2 * i, out ? (FN(pair)){b.im, b.re} : b);
   }
   for (; i < n; i++) {
-    const R re = from[2 * i + in], im = from[2 * i + 1 - in], wr = factor[2 * i] * scale, wi = factor[2 * i + 1] * scale;
+    const R re = from[2 * i + in], im = from[2 * i + 1 - in], wr = factor[2 * i] * scale,
+            wi = factor[2 * i + 1] * scale;
     to[2 * i + out] = re * wr - im * wi;
     to[2 * i + 1 - out] = re * wi + im * wr;
   }
@@ -101,8 +103,8 @@ void SHMT_LOOP(fft_r2c_even)(char* const* data, const int64_t* strides, int64_t 
   if (p->is_whole) FN(mirror)(y, n);
 }
 
-/* Calculates n complex numbers whose inverse transform is 2n real numbers. data: these, the first half of the spectrum of
- * the real numbers. */
+/* Calculates n complex numbers whose inverse transform is 2n real numbers. data: these, the first half of the spectrum
+ * of the real numbers. */
 void SHMT_LOOP(fft_c2r_even)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R* z = (R*)(void*)data[0];
@@ -148,10 +150,10 @@ void SHMT_LOOP(fft_mirror)(char* const* data, const int64_t* strides, int64_t n,
   }
 }
 
-/* Calculates the spectra of two real signals of n elements, each its first half or all of it. data: the two spectra; the
- * transform of the signal whose real part is the one and whose imaginary part is the other; a flag, which is set, with
- * nothing else done, where the signals hold an infinity or a NaN (see Note [Pairs of real signals]). strides: between the
- * elements of the spectra, in real numbers. */
+/* Calculates the spectra of two real signals of n elements, each its first half or all of it. data: the two spectra;
+ * the transform of the signal whose real part is the one and whose imaginary part is the other; a flag, which is set,
+ * with nothing else done, where the signals hold an infinity or a NaN (see Note [Pairs of real signals]). strides:
+ * between the elements of the spectra, in real numbers. */
 void SHMT_LOOP(fft_r2c_pair)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__fft_pass* p = ctx;
   R *first = (R*)(void*)data[0], *second = (R*)(void*)data[1];

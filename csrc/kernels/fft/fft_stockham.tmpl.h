@@ -11,20 +11,20 @@
 /* row_P does butterfly number j of all s transforms, and with has_twiddles multiplies the results by w. step_P does a
  * step. apart: from one element of x to the next; it is not 1 only where s is 1. */
 #define RADIX(P)                                                                                                     \
-  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool has_twiddles) {        \
+  INLINE void OF(row_##P)(const NUMBER* x, NUMBER* y, int64_t ms, int64_t s, const R* w, const bool has_twiddles) {  \
     for (int64_t k = 0; k < s; k++) {                                                                                \
       NUMBER v[P];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 0; r < P; r++) v[r] = x[k + r * ms];                                     \
       OF(dft_##P)(v);                                                                                                \
       y[k] = v[0];                                                                                                   \
       _Pragma("GCC unroll 16") for (int r = 1; r < P; r++)                                                           \
-          y[k + r * s] = has_twiddles ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                                \
+          y[k + r * s] = has_twiddles ? OF(times)(v[r], w[2 * r - 2], w[2 * r - 1]) : v[r];                          \
     }                                                                                                                \
   }                                                                                                                  \
   static __attribute__((noinline)) void OF(step_##P)(const shmt__fft_step* p, const NUMBER* x, NUMBER* y,            \
                                                      int64_t apart) {                                                \
     const int64_t m = p->m, s = p->s, ms = m * s * apart;                                                            \
-    const R* w = p->twiddles;                                                                                           \
+    const R* w = p->twiddles;                                                                                        \
     OF(row_##P)(x, y, ms, s, w, false);                                                                              \
     for (int64_t j = 1; j < m; j++) OF(row_##P)(x + s * j * apart, y + s * P * j, ms, s, w + 2 * (P - 1) * j, true); \
   }
@@ -108,9 +108,10 @@ static void OF(take_step)(const shmt__fft_step* step, const NUMBER* x, NUMBER* y
   }
 }
 
-/* Transforms `from`, whose elements are `apart`, with x, y and work as scratch. Returns the address of the result, which
- * is x or y. x may be `from`, and is it when there are no steps. */
-static NUMBER* OF(transform)(const shmt__fft_steps* p, const NUMBER* from, int64_t apart, NUMBER* x, NUMBER* y, NUMBER* work) {
+/* Transforms `from`, whose elements are `apart`, with x, y and work as scratch. Returns the address of the result,
+ * which is x or y. x may be `from`, and is it when there are no steps. */
+static NUMBER* OF(transform)(const shmt__fft_steps* p, const NUMBER* from, int64_t apart, NUMBER* x, NUMBER* y,
+                             NUMBER* work) {
   for (int i = 0; i < p->n_steps; i++, from = x, apart = 1) {
     NUMBER* const other = x;
     OF(take_step)(&p->step[i], from, y, apart, work);

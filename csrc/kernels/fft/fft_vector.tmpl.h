@@ -1,7 +1,8 @@
 /* kernels/fft/fft_vector.tmpl.h -- vectors of lanes, and moves between them and memory. Included by the templates of
  * Fourier transforms, which end with fft_vector_end.tmpl.h.
  *
- * See Note [Lanes] in kernels/fft/fft.h. R is the real type, FN(vector) a vector of it, FN(pair) an element of all lanes.
+ * See Note [Lanes] in kernels/fft/fft.h. R is the real type, FN(vector) a vector of it, FN(pair) an element of all
+ * lanes.
  */
 #include "kernels/fft/fft.h"
 #include "kernels/loops.h"
@@ -31,9 +32,9 @@ typedef struct FN(pair) {
 /* The signals of a block, RUN at a time, belong alternately to the first and to the other half of a tile. */
 #define SIGNAL_OF(l, is_other) ((l) / RUN * 2 * RUN + (l) % RUN + ((is_other) ? RUN : 0))
 
-/* Shuffles of two vectors as one row of numbers. EVENS and ODDS: every second number. LOW and HIGH: the two interleaved;
- * with _2 by pairs of numbers. _BACK: the last element first. RE_PARTS and IM_PARTS: the parts of one element of the
- * first and of the other signals; FIRST_SIGNALS and OTHER_SIGNALS go back. */
+/* Shuffles of two vectors as one row of numbers. EVENS and ODDS: every second number. LOW and HIGH: the two
+ * interleaved; with _2 by pairs of numbers. _BACK: the last element first. RE_PARTS and IM_PARTS: the parts of one
+ * element of the first and of the other signals; FIRST_SIGNALS and OTHER_SIGNALS go back. */
 #if LANES == 16
 #define EVENS(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define ODDS(a, b)  __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
@@ -44,7 +45,8 @@ typedef struct FN(pair) {
 #define RE_PARTS(a, b) __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
 #define IM_PARTS(a, b) __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31)
 #define FIRST_SIGNALS(re, im) __builtin_shufflevector(re, im, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
-#define OTHER_SIGNALS(re, im) __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define OTHER_SIGNALS(re, im) \
+  __builtin_shufflevector(re, im, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
 #define EVENS_BACK(a, b) __builtin_shufflevector(a, b, 30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0)
 #define ODDS_BACK(a, b)  __builtin_shufflevector(a, b, 31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1)
 #define LOW_BACK(a, b)   __builtin_shufflevector(a, b, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24)

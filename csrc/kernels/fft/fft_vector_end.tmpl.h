@@ -1,4 +1,5 @@
-/* kernels/fft/fft_vector_end.tmpl.h -- undefines what fft_vector.tmpl.h defines. Ends each template that includes it. */
+/* kernels/fft/fft_vector_end.tmpl.h -- undefines what fft_vector.tmpl.h defines. Ends each template that includes
+ * it. */
 #pragma GCC pop_options
 #undef R
 #undef LANES

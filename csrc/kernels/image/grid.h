@@ -1,8 +1,8 @@
 /* kernels/image/grid.h -- the neighbours of positions in images, for the templates of grid_sample.
  *
- * Each dim of a position has a set of neighbouring indices; their combinations are the corners of the position. Images have
- * depth 1, and their positions have two coordinates. Coordinates are ordered width, height, depth; indices and sizes depth,
- * height, width.
+ * Each dim of a position has a set of neighbouring indices; their combinations are the corners of the position. Images
+ * have depth 1, and their positions have two coordinates. Coordinates are ordered width, height, depth; indices and
+ * sizes depth, height, width.
  */
 #ifndef SHMT_KERNELS_IMAGE_GRID_H
 #define SHMT_KERNELS_IMAGE_GRID_H

@@ -1,7 +1,8 @@
-/* kernels/image/grid_positions.tmpl.h -- the neighbours of positions and their weights, calculated in R. Part of grid.h.
+/* kernels/image/grid_positions.tmpl.h -- the neighbours of positions and their weights, calculated in R. Part of
+ * grid.h.
  *
- * A position has up to four neighbours along a dim, each with its weight, and the first and second derivative of the weight
- * by the coordinate.
+ * A position has up to four neighbours along a dim, each with its weight, and the first and second derivative of the
+ * weight by the coordinate.
  */
 
 /* The neighbours along one dim; index -1: outside the image, counts as zero. */
@@ -158,8 +159,8 @@ static inline int OF(find_corners)(const OF(neighbours) sets[3], bool slopes, co
 /* A mask: all bits or none. */
 typedef __typeof__(_Generic((R)0, float: (int32_t)0, default: (int64_t)0)) OF(flag);
 
-/* The neighbours of some positions along one dim: their offsets in the image, their weights, and whether they are inside.
- * Those outside have offset 0. */
+/* The neighbours of some positions along one dim: their offsets in the image, their weights, and whether they are
+ * inside. Those outside have offset 0. */
 typedef struct OF(axis) {
   int32_t at[4][SHMT_GRID_BLOCK];
   _Alignas(SHMT_GRID_LANES * 4) R weight[4][SHMT_GRID_BLOCK];
@@ -238,10 +239,11 @@ static inline void OF(find_axis)(const shmt__grid_sample_args* s, R* x, int64_t 
   }
 }
 
-/* Find all corners of n positions, and of others up to a whole number of vectors; x is overwritten. Corners outside keep
- * their weight in images, and have weight 0 in volumes. So at a NaN position an image gives NaN and a volume 0, as in torch. */
-static inline void OF(find_block)(const shmt__grid_sample_args* s, const shmt__grid_view* image, R x[3][SHMT_GRID_BLOCK],
-                                  int64_t n, OF(block)* out) {
+/* Find all corners of n positions, and of others up to a whole number of vectors; x is overwritten. Corners outside
+ * keep their weight in images, and have weight 0 in volumes. So at a NaN position an image gives NaN and a volume 0, as
+ * in torch. */
+static inline void OF(find_block)(const shmt__grid_sample_args* s, const shmt__grid_view* image,
+                                  R x[3][SHMT_GRID_BLOCK], int64_t n, OF(block) * out) {
   const int many = s->mode == SHMT_GRID_CUBIC ? 4 : s->mode == SHMT_GRID_LINEAR ? 2 : 1;
   OF(axis) axes[3];
 

@@ -1,7 +1,7 @@
 /* kernels/image/grid_sample.tmpl.h -- grid_sample: values of images at given positions. One dtype.
  *
- * n batch entries of any strides; ctx: shmt__grid_sample_args. The corners of a block of positions are found together. Their
- * values are summed in vectors of positions, or of channels in NHWC images.
+ * n batch entries of any strides; ctx: shmt__grid_sample_args. The corners of a block of positions are found together.
+ * Their values are summed in vectors of positions, or of channels in NHWC images.
  */
 #include "kernels/image/grid_corners.tmpl.h"
 #include "kernels/simd/half_runs.h"
@@ -11,8 +11,8 @@
 #include <immintrin.h>
 #endif
 
-/* Vectors as wide as the processor has them: the compiler keeps parts of wider ones in memory. Macros, because #if reads
- * them. */
+/* Vectors as wide as the processor has them: the compiler keeps parts of wider ones in memory. Macros, because #if
+ * reads them. */
 #define VECTOR_BYTES (SHMT_ISA_LEVEL >= 1 ? 32 : 16)
 #define LANES        (VECTOR_BYTES / (SHMT_IS_HALF || SHMT_IS_FULL ? 4 : 8))
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
@@ -169,8 +169,10 @@ ALWAYS_INLINE void FN(transpose)(FN(some) x[LANES]) {
     x[i + 4] = __builtin_shuffle(b[i], b[i + 4], (order){4, 5, 6, 7, 12, 13, 14, 15});
   }
 #elif LANES == 4
-  const FN(some) a = __builtin_shuffle(x[0], x[1], (order){0, 4, 2, 6}), b = __builtin_shuffle(x[0], x[1], (order){1, 5, 3, 7});
-  const FN(some) c = __builtin_shuffle(x[2], x[3], (order){0, 4, 2, 6}), d = __builtin_shuffle(x[2], x[3], (order){1, 5, 3, 7});
+  const FN(some) a = __builtin_shuffle(x[0], x[1], (order){0, 4, 2, 6}),
+                 b = __builtin_shuffle(x[0], x[1], (order){1, 5, 3, 7});
+  const FN(some) c = __builtin_shuffle(x[2], x[3], (order){0, 4, 2, 6}),
+                 d = __builtin_shuffle(x[2], x[3], (order){1, 5, 3, 7});
   x[0] = __builtin_shuffle(a, c, (order){0, 1, 4, 5});
   x[1] = __builtin_shuffle(b, d, (order){0, 1, 4, 5});
   x[2] = __builtin_shuffle(a, c, (order){2, 3, 6, 7});
@@ -201,15 +203,15 @@ ALWAYS_INLINE void FN(sum_nhwc)(const OF(block)* corners, int n, const T* image,
   for (int j = 0; j < LANES; j++) FN(put)(&sums[j], many - i, out + j * plane + i);
 }
 
-/* All channels at some positions, from that of out on. A function of its own, so that finding corners takes no registers from
- * it. */
+/* All channels at some positions, from that of out on. A function of its own, so that finding corners takes no
+ * registers from it. */
 static __attribute__((noinline)) void FN(sum_channels)(const OF(block)* corners, const shmt__grid_sample_args* s,
                                                        const T* image, int64_t many, T* out) {
   const int64_t plane = s->views[0].channel, step = s->views[1].channel;
   const int64_t nhwc_channels = step == 1 ? s->channels / LANES * LANES : 0;
 
-  /* With one corner, each plane is written from end to end. Several corners read more than that, so that all channels at some
-   * positions are made while the input is in the cache. */
+  /* With one corner, each plane is written from end to end. Several corners read more than that, so that all channels
+   * at some positions are made while the input is in the cache. */
   if (corners->n == 1)
     for (int64_t c = 0; c < nhwc_channels; c += LANES)
       for (int64_t i = 0; i < many; i += LANES) FN(sum_nhwc)(corners, 1, image + c, i, many, out + c * plane, plane);

@@ -39,8 +39,8 @@ void SHMT_LOOP(grid_sample_backward)(char* const* data, const int64_t* strides, 
     }
 }
 
-/* data: gradients of (the gradient of out), of image (zeros so far) and of grid, each NULL if not wanted; gradients of (the
- * gradients of image and grid), each NULL if it is zero; gradient of out, image, grid. */
+/* data: gradients of (the gradient of out), of image (zeros so far) and of grid, each NULL if not wanted; gradients of
+ * (the gradients of image and grid), each NULL if it is zero; gradient of out, image, grid. */
 void SHMT_LOOP(grid_sample_double_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__grid_sample_args* s = ctx;
   const shmt__grid_view* v = s->views;

@@ -1,7 +1,7 @@
 /* kernels/image/resample.tmpl.h -- resizing along one dim by weighted sums of neighbouring slices. One dtype.
  *
- * n dense slabs, one after the other: out has `out` slices of `inner` elements, in has `in`. ctx: shmt__resample_args: output
- * slice p is the weighted sum of input slices first[p], first[p] + 1, ... (minus the origin).
+ * n dense slabs, one after the other: out has `out` slices of `inner` elements, in has `in`. ctx: shmt__resample_args:
+ * output slice p is the weighted sum of input slices first[p], first[p] + 1, ... (minus the origin).
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -30,7 +30,8 @@ void SHMT_LOOP(resample)(char* const* data, const int64_t* strides, int64_t n, c
     }
 }
 #else
-/* Slices of one element with two neighbours, four at a time; the two neighbours are one load. Returns how many were made. */
+/* Slices of one element with two neighbours, four at a time; the two neighbours are one load. Returns how many were
+ * made. */
 static int64_t FN(resample_pairs)(const shmt__resample_args* s, const T* in, T* out) {
   typedef T some __attribute__((vector_size(4 * sizeof(T))));
   typedef __typeof__(_Generic((T)0, float: (int32_t)0, default: (int64_t)0)) lane;
@@ -53,7 +54,8 @@ static int64_t FN(resample_pairs)(const shmt__resample_args* s, const T* in, T* 
       memcpy(&w[k], weights + 2 * p + 4 * k, sizeof w[k]);
       x[k] *= w[k];
     }
-    const some sum = __builtin_shuffle(x[0], x[1], (order){0, 2, 4, 6}) + __builtin_shuffle(x[0], x[1], (order){1, 3, 5, 7});
+    const some sum =
+        __builtin_shuffle(x[0], x[1], (order){0, 2, 4, 6}) + __builtin_shuffle(x[0], x[1], (order){1, 3, 5, 7});
     memcpy(out + p, &sum, sizeof sum);
   }
   return p;

@@ -1,7 +1,8 @@
 /* kernels/indexing/gather.tmpl.h -- moves elements by index or by mask, one loop per element size.
  *
  * Nothing is calculated, so the dtypes of this template stand for all others of their size
- * (ops/indexing/index_iterator.h, shmt__move_loop). The loops check bounds: shmt__index_args.bad reports the first miss.
+ * (ops/indexing/index_iterator.h, shmt__move_loop). The loops check bounds: shmt__index_args.bad reports the first
+ * miss.
  */
 #include "base/error.h"
 #include "kernels/loop_args.h"
@@ -40,9 +41,9 @@ void SHMT_LOOP(gather)(char* const* data, const int64_t* strides, int64_t n, con
   }
 }
 
-/* Gathers from many rows with one list of indices. data: out, src, index (int64), all dense; ctx: int64_t[2], the length
- * of a row of src and the number of rows. Each row of out, n long, is src's row [index]. The caller has checked the
- * indices; one that another process has changed since counts as 0. Four rows share the cost of an index. */
+/* Gathers from many rows with one list of indices. data: out, src, index (int64), all dense; ctx: int64_t[2], the
+ * length of a row of src and the number of rows. Each row of out, n long, is src's row [index]. The caller has checked
+ * the indices; one that another process has changed since counts as 0. Four rows share the cost of an index. */
 void SHMT_LOOP(gather_checked)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t length = ((const int64_t*)ctx)[0], rows = ((const int64_t*)ctx)[1];
   T* restrict to = (T*)(void*)data[0];
@@ -95,8 +96,8 @@ void SHMT_LOOP(scatter)(char* const* data, const int64_t* strides, int64_t n, co
   }
 }
 
-/* Writes the elements whose mask is set, one after the other. data: out (dense), src, mask (bool); ctx: int64_t, how many
- * are set. */
+/* Writes the elements whose mask is set, one after the other. data: out (dense), src, mask (bool); ctx: int64_t, how
+ * many are set. */
 void SHMT_LOOP(compress)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   T* out = (T*)(void*)data[0];
   T* const end = out + *(const int64_t*)ctx;

@@ -9,7 +9,9 @@
 #include "kernels/loop_args.h"
 
 /* For float16 SHMT_LOAD and SHMT_STORE would take ten instructions instead of one. */
-static inline C FN(load)(const T* at) { return SHMT_IS_FLOAT16 ? (C)shmt__widen_one(*SHMT_AS_FLOAT16(at)) : SHMT_LOAD(*at); }
+static inline C FN(load)(const T* at) {
+  return SHMT_IS_FLOAT16 ? (C)shmt__widen_one(*SHMT_AS_FLOAT16(at)) : SHMT_LOAD(*at);
+}
 static inline void FN(store)(T* at, C x) {
   if (SHMT_IS_FLOAT16)
     *SHMT_AS_FLOAT16(at) = shmt__narrow_one((float)x);
@@ -20,7 +22,7 @@ static inline void FN(store)(T* at, C x) {
 /* Combines elements of type TO with those of type T. READ turns a TO into a C; WRITE stores a C as a TO. */
 #define SCATTER_AS(NAME, TO, READ, WRITE, EXPR)                                                    \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {    \
-    const shmt__index_args* s = ctx;                                                              \
+    const shmt__index_args* s = ctx;                                                               \
     bool ok;                                                                                       \
     if (strides[2] == 0) {                                                                         \
       char* to = data[0] + shmt__index_offset(s, *(const int64_t*)(const void*)data[2], &ok);      \
@@ -44,7 +46,7 @@ static inline void FN(store)(T* at, C x) {
     char* to = data[0];                                                                            \
     const char *src = data[1], *index = data[2];                                                   \
     const int64_t to_step = strides[0], src_step = strides[1], index_step = strides[2];            \
-    const shmt__index_args shape = *s; /* in registers: the stores below could change *s */       \
+    const shmt__index_args shape = *s; /* in registers: the stores below could change *s */        \
     for (int64_t i = 0; i < n; i++) {                                                              \
       const int64_t offset = shmt__index_offset(&shape, *(const int64_t*)(const void*)index, &ok); \
       if (SHMT_LIKELY(ok)) {                                                                       \

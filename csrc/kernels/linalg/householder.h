@@ -15,7 +15,8 @@ typedef struct shmt__householder_args {
 
 static inline bool shmt__householder_fits(int64_t rows, int64_t columns) {
   const int64_t most = SHMT_HOUSEHOLDER_ELEMENTS / SHMT_HOUSEHOLDER_LANES;
-  return rows <= SHMT_HOUSEHOLDER_ELEMENTS && (rows + SHMT_HOUSEHOLDER_LANES - 1) / SHMT_HOUSEHOLDER_LANES * columns <= most;
+  return rows <= SHMT_HOUSEHOLDER_ELEMENTS &&
+         (rows + SHMT_HOUSEHOLDER_LANES - 1) / SHMT_HOUSEHOLDER_LANES * columns <= most;
 }
 
 #endif

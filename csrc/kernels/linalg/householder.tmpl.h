@@ -1,7 +1,7 @@
 /* kernels/linalg/householder.tmpl.h -- QR factors of small real matrices, one dtype.
  *
- * A Householder reflector is I - tau v v', as LAPACK's: v is zero above its own row and one there. A matrix is copied to
- * a workspace, where columns are whole vectors with zeros at their ends, so that no loop has a shorter last step.
+ * A Householder reflector is I - tau v v', as LAPACK's: v is zero above its own row and one there. A matrix is copied
+ * to a workspace, where columns are whole vectors with zeros at their ends, so that no loop has a shorter last step.
  */
 #include "kernels/loops.h"
 #include "kernels/linalg/householder.h"

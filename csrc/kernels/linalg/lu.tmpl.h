@@ -68,8 +68,8 @@ static inline void FN(divide)(T* x, int64_t n, T by) {
 #endif
 }
 
-/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_args. The elements become their factors, as LAPACK's
- * getrf leaves them. */
+/* data: column-major elements, pivots (int); n: rows; ctx: shmt__lu_args. The elements become their factors, as
+ * LAPACK's getrf leaves them. */
 void SHMT_LOOP(lu)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__lu_args* s = ctx;
   const int64_t pitch = s->pitch, rank = n < s->columns ? n : s->columns;

@@ -5,7 +5,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SHMT_TRSM_PANEL_BYTES = 128 }; /* bytes of a row of right-hand sides: at least two, and a whole number of, vectors */
+enum {
+  SHMT_TRSM_PANEL_BYTES = 128
+}; /* bytes of a row of right-hand sides: at least two, and a whole number of, vectors */
 
 /* A triangular matrix and a panel of right-hand sides. An upper triangular matrix is a lower one whose rows and columns
  * are counted from the end, with negative strides. */

@@ -1,9 +1,9 @@
 /* kernels/linalg/trsm.tmpl.h -- solves a panel of right-hand sides with a small triangular matrix, one dtype.
  *
  * Note [Panel]
- * A panel holds right-hand sides, in rows of SHMT_TRSM_PANEL_BYTES, so that a vector holds neighbouring right-hand sides.
- * Every step of the substitution is the same for all of them. The triangular matrix is read in place. A few rows of the
- * panel stay in registers while multiples of the rows already solved are subtracted from them, as in a product.
+ * A panel holds right-hand sides, in rows of SHMT_TRSM_PANEL_BYTES, so that a vector holds neighbouring right-hand
+ * sides. Every step of the substitution is the same for all of them. The triangular matrix is read in place. A few rows
+ * of the panel stay in registers while multiples of the rows already solved are subtracted from them, as in a product.
  *
  * Complex numbers stay interleaved. The products with the real and with the imaginary part of an element are summed
  * apart, and combined when a row is finished.

@@ -22,7 +22,8 @@ static inline int64_t FN(mark)(const int64_t* target, int64_t n, unsigned char* 
   return listed;
 }
 
-/* data: out (n), scores (n, classes), targets (n, classes; int64), marks (n, classes; bytes). Targets are below classes. */
+/* data: out (n), scores (n, classes), targets (n, classes; int64), marks (n, classes; bytes). Targets are below
+ * classes. */
 void SHMT_LOOP(multilabel_margin)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int64_t classes = ((const shmt__margin_args*)ctx)->classes;
 

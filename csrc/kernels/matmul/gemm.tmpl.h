@@ -1,6 +1,7 @@
 /* kernels/matmul/gemm.tmpl.h -- matrix products and dot products without a BLAS, one dtype.
  *
- * They are used for integers and bool, for layouts that a BLAS cannot read, and for all products where no BLAS was found.
+ * They are used for integers and bool, for layouts that a BLAS cannot read, and for all products where no BLAS was
+ * found.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loop_args.h"
@@ -12,8 +13,8 @@
 #define SUM uint64_t
 #define FROM_SUM(v) ((v) != 0)
 #elif SHMT_IS_INTEGRAL
-#define SUM                                                                                                  \
-  __typeof__(_Generic((T*)0, int64_t*: (uint64_t)0, uint64_t*: (uint64_t)0, int32_t*: (uint32_t)0,             \
+#define SUM                                                                                        \
+  __typeof__(_Generic((T*)0, int64_t*: (uint64_t)0, uint64_t*: (uint64_t)0, int32_t*: (uint32_t)0, \
                       uint32_t*: (uint32_t)0, default: (uint16_t)0))
 #define FROM_SUM(v) SHMT_STORE((C)(v))
 #define TIMES(x, y) ((SUM)(1u * (SUM)(x) * (SUM)(y))) /* no int, which may not overflow */

@@ -1,8 +1,8 @@
 /* kernels/matmul/gemm_panels.tmpl.h -- rows of a matrix times a panel of columns of another, one dtype.
  *
- * The sums of some rows and two vectors of columns stay in registers for all of the depth; one element of a at a time is
- * multiplied by a row of the panel. a is read where it lies: whatever its strides, the next element is mostly in a cache line
- * that was just read.
+ * The sums of some rows and two vectors of columns stay in registers for all of the depth; one element of a at a time
+ * is multiplied by a row of the panel. a is read where it lies: whatever its strides, the next element is mostly in a
+ * cache line that was just read.
  */
 #include "kernels/loops.h"
 #include "kernels/matmul/gemm_panels.h"
@@ -36,8 +36,8 @@ INLINE void FN(store_sums)(const shmt__gemm_panel_args* s, FN(vector) sum, T* c,
 }
 
 /* `rows` rows by one or two vectors of columns. */
-INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const int vectors, const bool prefetches, const T* a,
-                         const T* b, T* c, int64_t columns) {
+INLINE void FN(multiply)(const shmt__gemm_panel_args* s, const int rows, const int vectors, const bool prefetches,
+                         const T* a, const T* b, T* c, int64_t columns) {
   const int64_t a_row = s->a_row;
   FN(vector) sums[2 * FN(rows)] = {{0}};
 

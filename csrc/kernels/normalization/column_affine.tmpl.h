@@ -1,4 +1,5 @@
-/* kernels/normalization/column_affine.tmpl.h -- shifts and scales the columns of a matrix, and the backward. One dtype. */
+/* kernels/normalization/column_affine.tmpl.h -- shifts and scales the columns of a matrix, and the backward. One
+ * dtype. */
 #include "kernels/normalization/column_blocks.tmpl.h"
 
 #if SHMT_IS_FLOAT16_LOOP

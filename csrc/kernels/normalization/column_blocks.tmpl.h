@@ -1,7 +1,8 @@
-/* kernels/normalization/column_blocks.tmpl.h -- shared by the column loops (column_moments.tmpl.h, column_affine.tmpl.h).
+/* kernels/normalization/column_blocks.tmpl.h -- shared by the column loops (column_moments.tmpl.h,
+ * column_affine.tmpl.h).
  *
- * A column loop gets n columns; strides are bytes from row to row; ctx is the number of rows, an int64_t. Parameters and
- * sums are n doubles. float16 is converted a block at a time by the processor's instructions.
+ * A column loop gets n columns; strides are bytes from row to row; ctx is the number of rows, an int64_t. Parameters
+ * and sums are n doubles. float16 is converted a block at a time by the processor's instructions.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -9,8 +10,8 @@
 enum { FN(column_block) = 64, FN(column_rows) = 32 };
 
 #if SHMT_IS_FLOAT16_LOOP
-/* Runs `full`, the float32 loop, over widened blocks. data: an output or sums, n_matrices matrices (the second may be NULL),
- * n_params arrays of parameters. */
+/* Runs `full`, the float32 loop, over widened blocks. data: an output or sums, n_matrices matrices (the second may be
+ * NULL), n_params arrays of parameters. */
 static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, int n_params, char* const* data,
                                   const int64_t* strides, int64_t n, int64_t rows) {
   C block[2][FN(column_rows) * FN(column_block)];
@@ -27,7 +28,8 @@ static void FN(columns_by_blocks)(shmt__loop full, bool is_sum, int n_matrices, 
       for (int k = 0; k < n_matrices; k++) {
         at[k + 1] = data[k + 1] ? (char*)block[k] : NULL;
         for (int64_t r = 0; at[k + 1] && r < many; r++)
-          SHMT_WIDEN_RUN(block[k] + r * width, (const T*)(const void*)(data[k + 1] + (r0 + r) * strides[k + 1]) + j, width);
+          SHMT_WIDEN_RUN(block[k] + r * width, (const T*)(const void*)(data[k + 1] + (r0 + r) * strides[k + 1]) + j,
+                         width);
       }
       full(at, packed, width, &many);
       for (int64_t r = 0; !is_sum && r < many; r++)

@@ -14,8 +14,8 @@ BY_BLOCKS(columns_product, true, 2, 1)
 enum { FN(lanes) = 16, FN(column_vectors) = FN(column_block) / FN(lanes) };
 typedef C FN(vector) __attribute__((vector_size(FN(lanes) * sizeof(C))));
 
-/* Loads a row's elements from column j on: `width` lanes, and zeros in the others. The vector is passed by reference: by
- * value, the calling convention would depend on the instruction set. */
+/* Loads a row's elements from column j on: `width` lanes, and zeros in the others. The vector is passed by reference:
+ * by value, the calling convention would depend on the instruction set. */
 #define LOAD_COLUMNS(TO, k, row)                                                                             \
   FN(load_columns)(&(TO), (const T*)(const void*)(row) + j + (k) * FN(lanes), width - (k) * FN(lanes))
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)
@@ -53,8 +53,8 @@ INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
     (SUM)[k] += EXPR;                                                                                        \
   }
 
-/* Sums VECTORS vectors of columns from j on, of which `width` columns exist. With few vectors, several rows have sums of
- * their own, so that no addition waits for the one before. */
+/* Sums VECTORS vectors of columns from j on, of which `width` columns exist. With few vectors, several rows have sums
+ * of their own, so that no addition waits for the one before. */
 #define SUM_BLOCK(VECTORS, EXPR)                                                                             \
   {                                                                                                          \
     enum { TOGETHER = FN(column_vectors) / (VECTORS) };                                                      \

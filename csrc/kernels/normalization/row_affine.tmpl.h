@@ -27,7 +27,8 @@ void SHMT_LOOP(run_affine)(char* const* data, const int64_t* strides, int64_t n,
   SHMT_IVDEP for (int64_t i = 0; i < n; i++) out[i] = SHMT_STORE((C)(SHMT_LOAD(x[i]) * scale + shift));
 }
 
-/* data: out, x, grad. out = (grad * weight + shift + (x - mean) * slope) * scale. Terms that cancel do so before scaling. */
+/* data: out, x, grad. out = (grad * weight + shift + (x - mean) * slope) * scale. Terms that cancel do so before
+ * scaling. */
 void SHMT_LOOP(run_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__norm_args* s = ctx;
   const C scale = (C)s->scale, shift = (C)s->shift, slope = (C)s->slope, mean = (C)s->mean;

@@ -1,7 +1,8 @@
 /* kernels/normalization/row_moments.tmpl.h -- sums, squares and products of contiguous runs of elements. One dtype.
  *
- * A block of 1024 elements is summed in 64 lanes, so many that no addition waits for the one before; short runs use fewer.
- * The sums of blocks are added in double. A loop adds its result to the double at data[0]; the ctx is shmt__norm_args.
+ * A block of 1024 elements is summed in 64 lanes, so many that no addition waits for the one before; short runs use
+ * fewer. The sums of blocks are added in double. A loop adds its result to the double at data[0]; the ctx is
+ * shmt__norm_args.
  */
 #include "kernels/row_lanes.tmpl.h"
 #include "kernels/loop_args.h"

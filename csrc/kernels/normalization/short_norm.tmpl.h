@@ -1,7 +1,8 @@
-/* kernels/normalization/short_norm.tmpl.h -- normalises many short contiguous rows at once, a lane for each row. One dtype.
+/* kernels/normalization/short_norm.tmpl.h -- normalises many short contiguous rows at once, a lane for each row. One
+ * dtype.
  *
- * A loop over the elements of a short row would cost more to start than to run, so a block of rows is transposed. Moments
- * are in double. 16-bit floats are computed in float and rounded once at the end.
+ * A loop over the elements of a short row would cost more to start than to run, so a block of rows is transposed.
+ * Moments are in double. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -9,7 +10,8 @@
 
 enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };
 
-/* Loops over all elements of the block: element i of row r is at `at` in the rows and at `c` in the transposed cells. */
+/* Loops over all elements of the block: element i of row r is at `at` in the rows and at `c` in the transposed
+ * cells. */
 #define EACH_CELL                                                                                                       \
   for (int64_t i = 0; i < length; i++) SHMT_IVDEP for (int64_t r = 0, at = i, c = i * SHMT_SHORT_ROWS_PER_BLOCK; r < n; \
                                                        r++, at += length, c++)
@@ -55,7 +57,8 @@ void SHMT_LOOP(short_norm)(char* const* data, const int64_t* strides, int64_t n,
     factor[r] = (C)scales[r];
   }
   for (int64_t i = 0; i < length; i++) {
-    const C w = weight ? SHMT_LOAD(weight[i]) : 1, b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding -0 keeps the sign of zeros */
+    const C w = weight ? SHMT_LOAD(weight[i]) : 1,
+            b = bias ? SHMT_LOAD(bias[i]) : -(C)0; /* adding -0 keeps the sign of zeros */
     const C* const cell = cells + i * SHMT_SHORT_ROWS_PER_BLOCK;
     SHMT_IVDEP for (int64_t r = 0; r < n; r++) out[r * length + i] = cell[r] * factor[r] * w + b;
   }

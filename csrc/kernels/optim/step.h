@@ -8,7 +8,8 @@
 
 enum { SHMT_STEP_MAX_LISTS = 5 }; /* parameter, gradient and what is remembered */
 
-/* The coefficients of one tensor's step. A loop uses those of its algorithm; kernels/optim/step.tmpl.h has the formulas. */
+/* The coefficients of one tensor's step. A loop uses those of its algorithm; kernels/optim/step.tmpl.h has the
+ * formulas. */
 typedef struct shmt__step_coefficients {
   double weight_decay; /* times the parameter, added to the gradient */
   double keep;         /* what the parameter is multiplied by first: 1, or less with decoupled decay */
@@ -25,8 +26,8 @@ typedef struct shmt__step_coefficients {
   bool nesterov, use_root, replace_average;
 } shmt__step_coefficients;
 
-/* For tensors with gaps and for float16 and bfloat16 that are calculated in float: blocks of all operands are brought together,
- * and those that `loop` has written go back. */
+/* For tensors with gaps and for float16 and bfloat16 that are calculated in float: blocks of all operands are brought
+ * together, and those that `loop` has written go back. */
 typedef struct shmt__step_gathered {
   shmt__loop loop; /* of the dtype that the stretches have */
   const shmt__step_coefficients* coefficients;

@@ -1,8 +1,9 @@
 /* kernels/optim/step.tmpl.h -- one step of an optimizer on a run of elements, one dtype.
  *
  * data: parameter, gradient, and what the algorithm remembers; without gaps. ctx: shmt__step_coefficients. Results are
- * rounded as torch's are, which are made by one tensor operator after the other: for float16 and bfloat16, R is the rounding after
- * each of them. Those that are calculated in float throughout run through step_widened and the float loop instead.
+ * rounded as torch's are, which are made by one tensor operator after the other: for float16 and bfloat16, R is the
+ * rounding after each of them. Those that are calculated in float throughout run through step_widened and the float
+ * loop instead.
  */
 #include "kernels/loops.h"
 #include "kernels/optim/step.h"
@@ -16,7 +17,8 @@
 #endif
 #define ELEMENT static inline __attribute__((always_inline)) void
 
-/* shmt__step_coefficients in the type calculated in. What stands beside a tensor in a sum is rounded to T, as torch does. */
+/* shmt__step_coefficients in the type calculated in. What stands beside a tensor in a sum is rounded to T, as torch
+ * does. */
 typedef struct FN(coefficients) {
   C weight_decay, keep, eps, size, size_added, second_size, decay, decay_added, decay2, take, take_added, take2;
   C correction, scale, scale_added, high, low_added, high_added;
@@ -192,10 +194,10 @@ ELEMENT FN(asgd)(const FN(coefficients)* s, C* x, C g, C* u) {
 /* --- loops ------------------------------------------------------------------------------------------------------- */
 
 #define OPERAND(k) T* const at##k = (T*)(void*)data[k]
-#define BEGIN                                                       \
+#define BEGIN                                                                               \
   const FN(coefficients) coefficients = FN(coefficients_of)(ctx), *const s = &coefficients; \
-  OPERAND(0);                                                       \
-  OPERAND(1);                                                       \
+  OPERAND(0);                                                                               \
+  OPERAND(1);                                                                               \
   (void)strides
 #define ELEMENT_OF(k, name) C name = SHMT_LOAD(at##k[i])
 #define GRADIENT                                                    \
@@ -290,32 +292,32 @@ void SHMT_LOOP(step_unscale)(char* const* data, const int64_t* strides, int64_t 
 enum { FN(stretch) = 512 };
 
 /* data: the operands with any strides. ctx: shmt__step_gathered, whose loop is that of the buffers' type. */
-#define GATHERED(NAME, BUFFER, IN, OUT, NUMBER_OF, AS)                                             \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {    \
-    const shmt__step_gathered* const how = ctx;                                                    \
-    char* const* const from = data + how->first;                                                   \
-    const int64_t* const step = strides + how->first;                                              \
-    const C unscale = (C)how->unscale;                                                             \
-    const unsigned written = how->written | (unscale != 1 ? 2u : 0u);                              \
-    _Alignas(64) BUFFER buffers[SHMT_STEP_MAX_LISTS][FN(stretch)];                                 \
-    char* at[SHMT_STEP_MAX_LISTS];                                                                 \
-                                                                                                   \
-    for (int k = 0; k < how->n_lists; k++) at[k] = (char*)buffers[k];                              \
-    for (int64_t i0 = 0; i0 < n; i0 += FN(stretch)) {                                              \
-      const int64_t width = n - i0 < FN(stretch) ? n - i0 : FN(stretch);                           \
-      for (int k = 0; k < how->n_lists; k++) {                                                     \
-        const char* const p = from[k] + i0 * step[k];                                              \
-        for (int64_t i = 0; i < width; i++) buffers[k][i] = IN(SHMT_AT(const T, p, step[k], i));   \
-      }                                                                                            \
-      for (int64_t i = 0; unscale != 1 && i < width; i++)                                          \
-        buffers[1][i] = AS(NUMBER_OF(buffers[1][i]) / unscale);                                    \
-      how->loop(at, NULL, width, how->coefficients);                                                    \
-      for (int k = 0; k < how->n_lists; k++) {                                                     \
-        char* const p = from[k] + i0 * step[k];                                                    \
-        for (int64_t i = 0; (written >> k & 1) && i < width; i++)                                  \
-          SHMT_AT(T, p, step[k], i) = OUT(buffers[k][i]);                                          \
-      }                                                                                            \
-    }                                                                                              \
+#define GATHERED(NAME, BUFFER, IN, OUT, NUMBER_OF, AS)                                           \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {  \
+    const shmt__step_gathered* const how = ctx;                                                  \
+    char* const* const from = data + how->first;                                                 \
+    const int64_t* const step = strides + how->first;                                            \
+    const C unscale = (C)how->unscale;                                                           \
+    const unsigned written = how->written | (unscale != 1 ? 2u : 0u);                            \
+    _Alignas(64) BUFFER buffers[SHMT_STEP_MAX_LISTS][FN(stretch)];                               \
+    char* at[SHMT_STEP_MAX_LISTS];                                                               \
+                                                                                                 \
+    for (int k = 0; k < how->n_lists; k++) at[k] = (char*)buffers[k];                            \
+    for (int64_t i0 = 0; i0 < n; i0 += FN(stretch)) {                                            \
+      const int64_t width = n - i0 < FN(stretch) ? n - i0 : FN(stretch);                         \
+      for (int k = 0; k < how->n_lists; k++) {                                                   \
+        const char* const p = from[k] + i0 * step[k];                                            \
+        for (int64_t i = 0; i < width; i++) buffers[k][i] = IN(SHMT_AT(const T, p, step[k], i)); \
+      }                                                                                          \
+      for (int64_t i = 0; unscale != 1 && i < width; i++)                                        \
+        buffers[1][i] = AS(NUMBER_OF(buffers[1][i]) / unscale);                                  \
+      how->loop(at, NULL, width, how->coefficients);                                             \
+      for (int k = 0; k < how->n_lists; k++) {                                                   \
+        char* const p = from[k] + i0 * step[k];                                                  \
+        for (int64_t i = 0; (written >> k & 1) && i < width; i++)                                \
+          SHMT_AT(T, p, step[k], i) = OUT(buffers[k][i]);                                        \
+      }                                                                                          \
+    }                                                                                            \
   }
 #define SAME(x) (x)
 GATHERED(step_gathered, T, SAME, SAME, SHMT_LOAD, SHMT_STORE)

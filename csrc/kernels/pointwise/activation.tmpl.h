@@ -1,5 +1,5 @@
-/* kernels/pointwise/activation.tmpl.h -- activation functions made of exponentials, and their backward loops, where a is the
- * gradient and b the input. */
+/* kernels/pointwise/activation.tmpl.h -- activation functions made of exponentials, and their backward loops, where a
+ * is the gradient and b the input. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/piecewise_double.h"
@@ -16,9 +16,11 @@ UNARY(silu, SHMT_CDIV(a, 1 + _Generic((C)0, float _Complex: cexpf, default: cexp
 
 /* Phi(x), the cumulative normal distribution, and its density. */
 static inline __attribute__((always_inline)) C FN(phi)(C x) { return (C)0.5 * (1 + ERF(x * (C)0.7071067811865476)); }
-static inline __attribute__((always_inline)) C FN(density)(C x) { return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x); }
-/* gelu is x Phi(x): for positive x it is x minus the tail product, for negative x minus the tail product (0 has x's sign,
- * and -inf gives NaN, as in torch). Half-precision types use a coarser version. */
+static inline __attribute__((always_inline)) C FN(density)(C x) {
+  return (C)0.3989422804014327 * OWN(exp)((C)-0.5 * x * x);
+}
+/* gelu is x Phi(x): for positive x it is x minus the tail product, for negative x minus the tail product (0 has x's
+ * sign, and -inf gives NaN, as in torch). Half-precision types use a coarser version. */
 #define ABOVE_0(x) ((x) < 0 ? (x) * 0 : (x))
 #if SHMT_HAS_AVX512 && SHMT_IS_HALF
 UNARY_AVX512(gelu, shmt__avx512_gelu_coarsef)
@@ -87,10 +89,11 @@ UNARY_COSTLY_WITH(softplus, const C beta = NUMBER(0);
 BINARY_COSTLY_WITH(softplus_backward, const C beta = NUMBER(0);
                    const C at = NUMBER(1), b * beta > at ? a : a * OWN(sigmoid)(b * beta))
 UNARY_AVX512_OR(log_sigmoid, (a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a))))
-/* Binary cross-entropy of a probability a, or of a logit a, against a target b. Logarithms are at least -100, so that the
- * loss stays finite. */
+/* Binary cross-entropy of a probability a, or of a logit a, against a target b. Logarithms are at least -100, so that
+ * the loss stays finite. */
 static inline __attribute__((always_inline)) C FN(not_below_100)(C x) { return x < -100 ? -100 : x; }
-BINARY_COSTLY(binary_cross_entropy_error, (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
+BINARY_COSTLY(binary_cross_entropy_error,
+              (b - 1) * FN(not_below_100)(OWN(log1p)(-a)) - b * FN(not_below_100)(OWN(log)(a)))
 BINARY_COSTLY(binary_cross_entropy_with_logits_error,
               (1 - b) * a - ((a < 0 ? a : 0) - OWN(log1p_unit)(OWN(exp)(-OWN(magnitude)(a)))))
 /* Their derivatives in a. */

@@ -90,8 +90,9 @@ static inline C FN(trunc_remainder)(C a, C b) {
   return b == 0 ? 0 : (C)(a % b);
 }
 #if defined(__SSE4_1__)
-/* There is no vector instruction for integer division. Integers below 2^51 are exact in double, and a quotient that is not
- * an integer is further from one than its rounding error. Added to 1.5 * 2^52 they are the last bits of a double. */
+/* There is no vector instruction for integer division. Integers below 2^51 are exact in double, and a quotient that is
+ * not an integer is further from one than its rounding error. Added to 1.5 * 2^52 they are the last bits of a
+ * double. */
 #define EXACT 0x1p51
 #define SHIFT 0x1.8p52
 static inline double FN(to_double)(C a) {
@@ -144,9 +145,9 @@ static inline C FN(floor_quotient)(C a, C b) {
   const C f = FLOOR(q);
   return q - f > (C)0.5 ? f + 1 : f;
 }
-/* fmod by one division, for quotients that are not too large. For floats it is exact in double when the quotient has up to
- * 28 bits: division and product lose no digit. For doubles it is exact when product and difference are rounded once (FMA)
- * and the quotient has up to 52 bits; a truncated quotient that is one off is corrected. */
+/* fmod by one division, for quotients that are not too large. For floats it is exact in double when the quotient has up
+ * to 28 bits: division and product lose no digit. For doubles it is exact when product and difference are rounded once
+ * (FMA) and the quotient has up to 52 bits; a truncated quotient that is one off is corrected. */
 static inline C FN(near_remainder)(C a, C b) {
   const double x = fabs((double)a), y = fabs((double)b), whole = trunc(x / y);
 #ifdef __FMA__

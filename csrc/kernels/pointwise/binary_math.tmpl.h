@@ -1,4 +1,5 @@
-/* kernels/pointwise/binary_math.tmpl.h -- binary functions that cost more: pow, atan2, hypot, logaddexp, gcd, lcm, ... */
+/* kernels/pointwise/binary_math.tmpl.h -- binary functions that cost more: pow, atan2, hypot, logaddexp, gcd, lcm,
+ * ... */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/simd/piecewise_double.h"

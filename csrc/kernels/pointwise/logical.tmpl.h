@@ -1,4 +1,5 @@
-/* kernels/pointwise/logical.tmpl.h -- logical operators, and tests for NaN, infinities and signs. The result is bool. */
+/* kernels/pointwise/logical.tmpl.h -- logical operators, and tests for NaN, infinities and signs. The result is
+ * bool. */
 #include "kernels/loops.h"
 
 #if !SHMT_IS_BAREBONES_UNSIGNED && !SHMT_IS_LIMITED

@@ -1,5 +1,5 @@
-/* kernels/pointwise/math.tmpl.h -- exponentials, logarithms, roots, error functions, lgamma and what is made of them; the
- * backward loops of tanh and sigmoid. */
+/* kernels/pointwise/math.tmpl.h -- exponentials, logarithms, roots, error functions, lgamma and what is made of them;
+ * the backward loops of tanh and sigmoid. */
 #include "kernels/simd/complex.h"
 #include "kernels/loops.h"
 #include "kernels/special/special.h"

@@ -5,8 +5,8 @@
 #define NUMBER(k) ((C)SHMT_CTX_SCALAR(k))
 
 UNARY_WITH(threshold, const C at = NUMBER(0); const C value = NUMBER(1), a <= at ? value : a)
-/* In the backward loops of threshold and leaky_relu, a is the input and b the gradient, so that the result has the layout of
- * the input, as in torch. */
+/* In the backward loops of threshold and leaky_relu, a is the input and b the gradient, so that the result has the
+ * layout of the input, as in torch. */
 BINARY_WITH(threshold_backward, const C at = NUMBER(0), a <= at ? 0 : b)
 #if SHMT_IS_INTEGRAL
 UNARY(relu, a > 0 ? a : 0)
@@ -20,7 +20,8 @@ UNARY_WITH(hardtanh, const C low = NUMBER(0);
            const C least = !both ? (C)NAN : low < high ? low : high,
            both ? a > high ? high : a < low ? least : a : least)
 UNARY_WITH(leaky_relu, const C slope = NUMBER(0), a > 0 ? a : a * slope)
-/* prelu with the learned slope b, its derivative, and the gradient of the slope, where a is the gradient and b the input. */
+/* prelu with the learned slope b, its derivative, and the gradient of the slope, where a is the gradient and b the
+ * input. */
 BINARY(prelu, a > 0 ? a : a * b)
 BINARY(prelu_derivative, a > 0 ? 1 : b)
 BINARY(prelu_slope_backward, b > 0 ? 0 : a * b)

@@ -21,8 +21,8 @@ static inline int64_t SHMT_LOOP(fractional_window_start)(const shmt__pool_args* 
 }
 #undef ROUNDED
 
-/* data: out, indices (int64), image, and a random sample for each plane and dim, from which the begins of windows follow; the
- * first sample of an image is for the width, that of a volume for the depth. */
+/* data: out, indices (int64), image, and a random sample for each plane and dim, from which the begins of windows
+ * follow; the first sample of an image is for the width, that of a volume for the depth. */
 void SHMT_LOOP(fractional_max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];
@@ -38,7 +38,8 @@ void SHMT_LOOP(fractional_max_pool)(char* const* data, const int64_t* strides, i
     for (int d = 3 - s->n; d < 3; d++) sample[d] = SHMT_LOAD(samples[s->n == 3 ? d : 2 - d]);
     for (int64_t first = 0; first < row; first += SHMT_POOL_BLOCK) {
       const int64_t last = first + SHMT_POOL_BLOCK < row ? first + SHMT_POOL_BLOCK : row;
-      for (int64_t ow = first; ow < last; ow++) starts[ow - first] = SHMT_LOOP(fractional_window_start)(s, 2, ow, sample[2]);
+      for (int64_t ow = first; ow < last; ow++)
+        starts[ow - first] = SHMT_LOOP(fractional_window_start)(s, 2, ow, sample[2]);
       for (int64_t od = 0; od < s->out[0]; od++)
         for (int64_t oh = 0; oh < s->out[1]; oh++) {
           const int64_t d0 = SHMT_LOOP(fractional_window_start)(s, 0, od, sample[0]),

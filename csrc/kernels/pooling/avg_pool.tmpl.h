@@ -170,7 +170,8 @@ void SHMT_LOOP(avg_pool_channels_last)(char* const* data, const int64_t* strides
       TOTAL sum = 0;
       for (int64_t d = at[0]; d < at[1]; d++)
         for (int64_t h = at[2]; h < at[3]; h++)
-          for (int64_t w = at[4]; w < at[5]; w++) sum += (TOTAL)image[((d * s->in[1] + h) * s->in[2] + w) * r->channels + c];
+          for (int64_t w = at[4]; w < at[5]; w++)
+            sum += (TOTAL)image[((d * s->in[1] + h) * s->in[2] + w) * r->channels + c];
       to[c] = (T)SHMT_LOOP(pool_divide)(sum, divisor);
     }
   }

@@ -4,27 +4,27 @@
  */
 #include "kernels/pooling/avg_pool_divisors.tmpl.h"
 
-#define AVG_POOL_BACKWARD(LINKAGE, NAME, WINDOW, DIVISOR)                                                       \
-  /* data: grad of the image (zeros so far), grad of out. */                                                    \
-  LINKAGE void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {      \
-    const shmt__pool_args* s = ctx;                                                                            \
-    T* image = (T*)(void*)data[0];                                                                              \
-    const T* grad = (const T*)(const void*)data[1];                                                             \
-    (void)strides;                                                                                              \
-    for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {                                          \
-      SHMT_POOL_EACH_OUTPUT {                                                                                   \
-        SHMT_POOL_WINDOW(WINDOW);                                                                               \
-        const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);                                               \
-        const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;                                                 \
-        const ACC quotient = is_empty ? 0 : SHMT_LOOP(pool_divide)((TOTAL)SHMT_LOAD(*grad), DIVISOR);                                \
-        grad++;                                                                                                 \
-        for (int64_t d = d0; d < d1; d++)                                                                       \
-          for (int64_t h = h0; h < h1; h++) {                                                                   \
-            T* row = image + (d * s->in[1] + h) * s->in[2];                                                    \
-            for (int64_t w = w0; w < w1; w++) row[w] = SHMT_STORE(ADD(SHMT_LOAD(row[w]), quotient));             \
-          }                                                                                                     \
-      }                                                                                                         \
-    }                                                                                                           \
+#define AVG_POOL_BACKWARD(LINKAGE, NAME, WINDOW, DIVISOR)                                               \
+  /* data: grad of the image (zeros so far), grad of out. */                                            \
+  LINKAGE void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
+    const shmt__pool_args* s = ctx;                                                                     \
+    T* image = (T*)(void*)data[0];                                                                      \
+    const T* grad = (const T*)(const void*)data[1];                                                     \
+    (void)strides;                                                                                      \
+    for (int64_t p = 0; p < n; p++, image += SHMT_POOL_PLANE(s->in)) {                                  \
+      SHMT_POOL_EACH_OUTPUT {                                                                           \
+        SHMT_POOL_WINDOW(WINDOW);                                                                       \
+        const int64_t inside = (d1 - d0) * (h1 - h0) * (w1 - w0);                                       \
+        const bool is_empty = d1 <= d0 || h1 <= h0 || w1 <= w0;                                         \
+        const ACC quotient = is_empty ? 0 : SHMT_LOOP(pool_divide)((TOTAL)SHMT_LOAD(*grad), DIVISOR);   \
+        grad++;                                                                                         \
+        for (int64_t d = d0; d < d1; d++)                                                               \
+          for (int64_t h = h0; h < h1; h++) {                                                           \
+            T* row = image + (d * s->in[1] + h) * s->in[2];                                             \
+            for (int64_t w = w0; w < w1; w++) row[w] = SHMT_STORE(ADD(SHMT_LOAD(row[w]), quotient));    \
+          }                                                                                             \
+      }                                                                                                 \
+    }                                                                                                   \
   }
 AVG_POOL_BACKWARD(static, avg_pool_backward_planes, shmt__pool_window, SHMT_LOOP(pool_divisor)(s, od, oh, ow, inside))
 #if SHMT_IS_FLOATING
@@ -32,9 +32,9 @@ AVG_POOL_BACKWARD(, adaptive_avg_pool_backward, shmt__adaptive_pool_window, insi
 #endif
 #undef AVG_POOL_BACKWARD
 
-/* Add the gradients of outputs first .. last of a row to their windows; at: od and oh of the row, and d0, d1, h0, h1 of its
- * windows. The last element of the windows comes first, so that every element of the image is added to in the order of the
- * outputs. */
+/* Add the gradients of outputs first .. last of a row to their windows; at: od and oh of the row, and d0, d1, h0, h1 of
+ * its windows. The last element of the windows comes first, so that every element of the image is added to in the order
+ * of the outputs. */
 static void SHMT_LOOP(avg_pool_backward_row)(const shmt__pool_args* s, T* image, const int64_t* at, int64_t first,
                                              int64_t last, const T* grad) {
   const int64_t rows = (at[3] - at[2]) * (at[5] - at[4]), n = last - first;
@@ -81,7 +81,8 @@ void SHMT_LOOP(avg_pool_backward)(char* const* data, const int64_t* strides, int
         shmt__pool_window(s, 1, oh, &h0, &h1);
         for (int64_t first = 0; first < s->out[2]; first += SHMT_POOL_BLOCK) {
           const int64_t last = first + SHMT_POOL_BLOCK < s->out[2] ? first + SHMT_POOL_BLOCK : s->out[2];
-          SHMT_LOOP(avg_pool_backward_row)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last, grad + first);
+          SHMT_LOOP(avg_pool_backward_row)(s, image, (const int64_t[]){od, oh, d0, d1, h0, h1}, first, last,
+                                           grad + first);
         }
       }
 }

@@ -18,15 +18,16 @@ static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) {
 static inline ACC SHMT_LOOP(pool_divide)(TOTAL sum, int64_t n) { return sum / (ACC)n; }
 #endif
 
-/* The divisor of an average: the elements of the window inside the padded plane, or those inside the plane. A window may
- * have more elements than int64 counts, so they are counted in double. */
+/* The divisor of an average: the elements of the window inside the padded plane, or those inside the plane. A window
+ * may have more elements than int64 counts, so they are counted in double. */
 static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_args* s, int64_t od, int64_t oh, int64_t ow,
                                               int64_t inside) {
   const int64_t o[3] = {od, oh, ow};
   double count = 1;
 
   if (s->divisor) return s->divisor;
-  if (!s->count_padding || (double)inside == (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2]) return inside;
+  if (!s->count_padding || (double)inside == (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2])
+    return inside;
   for (int d = 0; d < 3; d++) {
     const int64_t start = o[d] * s->stride[d] - s->padding[d];
     const int64_t stop = start + s->kernel[d], edge = s->in[d] + s->padding[d];
@@ -37,7 +38,8 @@ static inline int64_t SHMT_LOOP(pool_divisor)(const shmt__pool_args* s, int64_t 
 
 #if SHMT_IS_FLOATING && !SHMT_IS_HALF
 /* The window of output ow of a row, and its divisor; false: the window has no element. */
-static inline bool SHMT_LOOP(pool_row_divisor)(const shmt__pool_row_args* r, int64_t ow, int64_t* window, int64_t* divisor) {
+static inline bool SHMT_LOOP(pool_row_divisor)(const shmt__pool_row_args* r, int64_t ow, int64_t* window,
+                                               int64_t* divisor) {
   shmt__pool_row_window(r, ow, window);
   if (window[1] <= window[0] || window[3] <= window[2] || window[5] <= window[4]) return false;
   const int64_t inside = (window[1] - window[0]) * (window[3] - window[2]) * (window[5] - window[4]);

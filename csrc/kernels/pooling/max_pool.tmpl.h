@@ -24,8 +24,8 @@ static inline void SHMT_LOOP(max_pool_update)(const shmt__pool_args* s, C* best,
 }
 
 /* Outputs first .. last of a row, with indices; window: d0, d1, h0, h1 of its windows. */
-static void SHMT_LOOP(max_pool_with_indices)(const shmt__pool_args* s, const T* image, const int64_t* window, int64_t first,
-                                             int64_t last, T* out, int64_t* where) {
+static void SHMT_LOOP(max_pool_with_indices)(const shmt__pool_args* s, const T* image, const int64_t* window,
+                                             int64_t first, int64_t last, T* out, int64_t* where) {
   C best[SHMT_POOL_BLOCK];
   uint32_t at[SHMT_POOL_BLOCK];
   const int64_t step = s->stride[2], n = last - first;
@@ -58,8 +58,8 @@ static void SHMT_LOOP(max_pool_with_indices)(const shmt__pool_args* s, const T* 
 }
 
 /* The same for planes of any size, one output after the other; `where` may be NULL. */
-static void SHMT_LOOP(max_pool_large_plane)(const shmt__pool_args* s, const T* image, const int64_t* window, int64_t first,
-                                            int64_t last, T* out, int64_t* where) {
+static void SHMT_LOOP(max_pool_large_plane)(const shmt__pool_args* s, const T* image, const int64_t* window,
+                                            int64_t first, int64_t last, T* out, int64_t* where) {
   for (int64_t w = first; w < last; w++) {
     int64_t begin, end;
     shmt__pool_window(s, 2, w, &begin, &end);
@@ -105,8 +105,8 @@ static void SHMT_LOOP(max_pool_values)(const shmt__pool_args* s, const T* image,
   for (int64_t w = 0; w < n; w++) out[w] = SHMT_STORE(best[w]);
 }
 
-/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Up to SHMT_POOL_BLOCK outputs of a row
- * are made together, one element of the kernel after the other, so that the comparisons become vectors. */
+/* data: out, indices (int64) or NULL, image. An index is the position in the plane. Up to SHMT_POOL_BLOCK outputs of a
+ * row are made together, one element of the kernel after the other, so that the comparisons become vectors. */
 void SHMT_LOOP(max_pool)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   T* out = (T*)(void*)data[0];

@@ -11,8 +11,8 @@
 #else
 #define SUM(a, b) ((C)((a) + (b)))
 #endif
-/* data: grad of the image (zeros so far), grad of out, indices, which the caller has checked; an index that another process
- * has overwritten since counts as 0. */
+/* data: grad of the image (zeros so far), grad of out, indices, which the caller has checked; an index that another
+ * process has overwritten since counts as 0. */
 void SHMT_LOOP(max_pool_backward)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__pool_args* s = ctx;
   const int64_t outs = SHMT_POOL_PLANE(s->out), plane = SHMT_POOL_PLANE(s->in);

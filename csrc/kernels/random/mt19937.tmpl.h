@@ -1,5 +1,5 @@
-/* kernels/random/mt19937.tmpl.h -- MT19937: the next 624 words of state, tempered words, and the swaps of a shuffle. For
- * uint32 only. */
+/* kernels/random/mt19937.tmpl.h -- MT19937: the next 624 words of state, tempered words, and the swaps of a shuffle.
+ * For uint32 only. */
 #ifndef SHMT_KERNELS_MT19937_ONCE
 #define SHMT_KERNELS_MT19937_ONCE
 static inline uint32_t shmt__mt_mix(uint32_t u, uint32_t v) {

@@ -117,8 +117,8 @@ void SHMT_LOOP(bernoulli_each)(char* const* data, const int64_t* strides, int64_
   if (!good) *(bool*)(uintptr_t)ctx = false;
 }
 
-/* Turns n / 16 blocks of uniform numbers into normal ones in place: pairs are 8 apart. Several blocks at a time, so that
- * their halves fill wide vectors. */
+/* Turns n / 16 blocks of uniform numbers into normal ones in place: pairs are 8 apart. Several blocks at a time, so
+ * that their halves fill wide vectors. */
 void SHMT_LOOP(box_muller)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   enum { BLOCKS = 8, PAIRS = 8 * BLOCKS };
   const shmt__uniform_args* s = ctx;

@@ -1,4 +1,5 @@
-/* kernels/reduce/magnitudes.tmpl.h -- absolute values and squares as real numbers R, for the templates of vector norms. */
+/* kernels/reduce/magnitudes.tmpl.h -- absolute values and squares as real numbers R, for the templates of vector
+ * norms. */
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_COMPLEX

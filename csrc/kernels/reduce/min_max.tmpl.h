@@ -26,8 +26,8 @@ static inline C FN(lower)(C a, C b) {
   const C m = a < b ? a : b;
   return IS_NAN(a) ? a : m;
 }
-/* The extremum of a lane and four elements. Tests two elements for NaN at once. A NaN in `a` stays, because no comparison
- * with it is true. */
+/* The extremum of a lane and four elements. Tests two elements for NaN at once. A NaN in `a` stays, because no
+ * comparison with it is true. */
 #if SHMT_IS_FLOATING
 #define OR_NAN(extreme) (__builtin_isunordered(w, x) | __builtin_isunordered(y, z) ? (C)NAN : (extreme))
 #else

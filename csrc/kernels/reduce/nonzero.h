@@ -1,4 +1,5 @@
-/* kernels/reduce/nonzero.h -- shared by all, any and count_nonzero: unsigned and bool use the loops of signed integers. */
+/* kernels/reduce/nonzero.h -- shared by all, any and count_nonzero: unsigned and bool use the loops of signed
+ * integers. */
 #ifndef SHMT_KERNELS_REDUCE_COUNT_NONZERO_H
 #define SHMT_KERNELS_REDUCE_COUNT_NONZERO_H
 

@@ -60,8 +60,8 @@ static inline void FN(store_float16_run)(char* to, const float* from, int64_t st
   shmt__narrow_float16(some, from, n);
   for (int64_t i = 0; i < n; i++) SHMT_AT(shmt_float16, to, stride, i) = some[i];
 }
-/* Adds four elements at a time, so that only one addition in four waits for the running sum. float64 is summed one by one:
- * there, the sum of four elements might overflow where the running sum does not. */
+/* Adds four elements at a time, so that only one addition in four waits for the running sum. float64 is summed one by
+ * one: there, the sum of four elements might overflow where the running sum does not. */
 void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   double s = 0;
   int64_t i = 0;

@@ -1,7 +1,7 @@
 /* kernels/reduce/scan_rows.tmpl.h -- cumsum and cumprod of many rows at once, one lane for each row. One dtype.
  *
- * For short rows, where a loop along each row would cost more to start than to run, and for rows that are columns in memory.
- * data: out, x; strides: bytes from row to row; n rows; ctx: shmt__scan_args.
+ * For short rows, where a loop along each row would cost more to start than to run, and for rows that are columns in
+ * memory. data: out, x; strides: bytes from row to row; n rows; ctx: shmt__scan_args.
  */
 #include "kernels/loops.h"
 #include "kernels/reduce/scan.h"

@@ -6,8 +6,8 @@ SHMT_WIDENED_REDUCTION(var, T)
 #else
 /* ctx: shmt__var_args. Computes the mean of a block, then the squares around it: two passes over memory in the cache.
  * Blocks are joined by Chan's formula. Where C overflows, or an element is not finite, the block is computed again in
- * double, one element at a time: squares that overflow even there are infinite, and an infinite or NaN element makes the
- * result NaN, whatever the memory layout. */
+ * double, one element at a time: squares that overflow even there are infinite, and an infinite or NaN element makes
+ * the result NaN, whatever the memory layout. */
 #include "kernels/reduce/variance.h"
 
 static void FN(var_join)(shmt__var_state* s, double n, double mean, double squares) {
@@ -28,7 +28,9 @@ static void FN(var_each)(shmt__var_state* s, const char* in, int64_t stride, int
   }
 }
 /* Are the squares of n elements so small that they have lost digits as subnormal floats? Then double is needed. */
-static inline bool FN(var_is_small)(double squares, double n) { return sizeof(C) < sizeof(double) && squares < n * 0x1p-120; }
+static inline bool FN(var_is_small)(double squares, double n) {
+  return sizeof(C) < sizeof(double) && squares < n * 0x1p-120;
+}
 static void FN(var_small)(shmt__var_state* s, const char* in, int64_t stride, int64_t n) {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < n; i++) sum += SHMT_X(in + i * stride);

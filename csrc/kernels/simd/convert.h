@@ -5,8 +5,8 @@
 #include <complex.h>
 #include <stdint.h>
 
-/* Truncates towards zero. NaN and values out of range give the smallest integer, as x86's conversion instructions do, so
- * that the compiler can drop the comparison. */
+/* Truncates towards zero. NaN and values out of range give the smallest integer, as x86's conversion instructions do,
+ * so that the compiler can drop the comparison. */
 static inline int32_t shmt__f32_to_i32(float x) {
   return x >= -2147483648.0f && x < 2147483648.0f ? (int32_t)x : INT32_MIN;
 }

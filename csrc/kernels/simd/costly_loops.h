@@ -1,9 +1,9 @@
 /* kernels/simd/costly_loops.h -- macros for loops over functions that cost far more than reading their arguments.
  *
- * UNARY_COSTLY and BINARY_COSTLY define SHMT_LOOP(name) as UNARY and BINARY of loops.h do, but only contiguous operands get
- * a loop, which the compiler vectorises. Operands with other strides are gathered and scattered block by block.
- * UNARY_FALLBACK(name, RARE, EXPR, SLOW) computes EXPR for a whole block without branches, and then SLOW (which calls the C
- * library) for the elements where the condition RARE holds.
+ * UNARY_COSTLY and BINARY_COSTLY define SHMT_LOOP(name) as UNARY and BINARY of loops.h do, but only contiguous operands
+ * get a loop, which the compiler vectorises. Operands with other strides are gathered and scattered block by block.
+ * UNARY_FALLBACK(name, RARE, EXPR, SLOW) computes EXPR for a whole block without branches, and then SLOW (which calls
+ * the C library) for the elements where the condition RARE holds.
  */
 #ifndef SHMT_KERNELS_SIMD_COSTLY_LOOPS_H
 #define SHMT_KERNELS_SIMD_COSTLY_LOOPS_H
@@ -104,8 +104,8 @@ static __attribute__((noinline, unused)) void shmt__run_dense(shmt__dense dense,
 /* An integer as wide as C. */
 #define SHMT_FLAG __typeof__(_Generic((C)0, float: (int32_t)0, default: (int64_t)0))
 
-/* LOAD declares the operands of element i. When a block has a rare element, its results go to a buffer first, because out
- * may be an input that SLOW still reads. */
+/* LOAD declares the operands of element i. When a block has a rare element, its results go to a buffer first, because
+ * out may be an input that SLOW still reads. */
 #define SHMT_FALLBACK(NAME, N_INPUTS, LOAD, RARE, EXPR, SLOW)                                  \
   static void FN(NAME##_dense)(void* out, const void* const* in, int64_t n, const void* ctx) { \
     C buffer[SHMT_LOOP_BLOCK];                                                                 \

@@ -15,7 +15,8 @@ static __attribute__((noinline)) void shmt__store_float16(char* to, int64_t stri
 }
 
 /* n is at most 128. */
-static __attribute__((noinline)) void shmt__store_complex32(char* to, int64_t stride, const float _Complex* from, int64_t n) {
+static __attribute__((noinline)) void shmt__store_complex32(char* to, int64_t stride, const float _Complex* from,
+                                                            int64_t n) {
   shmt_complex32 narrow[128];
   const bool is_dense = stride == (int64_t)sizeof *narrow;
 

@@ -11,9 +11,11 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The compiler's builtins instead of <immintrin.h>, which costs a quarter of a second in every file that includes it. */
+/* The compiler's builtins instead of <immintrin.h>, which costs a quarter of a second in every file that includes
+ * it. */
 #ifdef __F16C__
-/* Results are stored through another type than the conversion makes: with a memory operand the instruction is slower. */
+/* Results are stored through another type than the conversion makes: with a memory operand the instruction is
+ * slower. */
 typedef long long shmt__stored8 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef short shmt__shorts8 __attribute__((vector_size(16)));
 typedef float shmt__floats4 __attribute__((vector_size(16)));
@@ -104,7 +106,8 @@ static inline void shmt__narrow_bfloat16(shmt_bfloat16* to, const float* from, i
   for (; i + 16 <= n; i += 16) {
     const shmt__floats16 x = *(const shmt__floats16*)(const void*)(from + i);
     const shmt__uints16 bits = (shmt__uints16)x, up = (bits + (((bits >> 16) & 1) + 0x7fff)) >> 16;
-    const unsigned short is_nan = __builtin_ia32_cmpps512_mask(x, x, SHMT_UNORDERED, (unsigned short)0xffff, SHMT_ROUND_AS_SET);
+    const unsigned short is_nan =
+        __builtin_ia32_cmpps512_mask(x, x, SHMT_UNORDERED, (unsigned short)0xffff, SHMT_ROUND_AS_SET);
     const shmt__ints16 rounded = __builtin_ia32_blendmd_512_mask((shmt__ints16)up, (shmt__ints16){0} + 0x7fc0, is_nan);
     *(shmt__stored16*)(void*)(to + i) =
         (shmt__stored16)__builtin_ia32_pmovdw512_mask(rounded, (shmt__shorts16){0}, (unsigned short)0xffff);

@@ -1,7 +1,7 @@
 /* kernels/simd/piecewise_double.h -- macros for loops over piecewise functions, computed in double.
  *
- * PIECEWISE_1(name, pieces) and PIECEWISE_2 define SHMT_LOOP(name) for float64 as UNARY and BINARY of loops.h do. A block
- * of arguments is read into x (and z). The pieces fill y in order, each where its condition holds:
+ * PIECEWISE_1(name, pieces) and PIECEWISE_2 define SHMT_LOOP(name) for float64 as UNARY and BINARY of loops.h do. A
+ * block of arguments is read into x (and z). The pieces fill y in order, each where its condition holds:
  *
  *   OTHERWISE(e)         the default for every element; comes first
  *   PIECE(where, e)      computed without branches for the whole block, and skipped when the condition holds nowhere
@@ -98,8 +98,8 @@
     }                                                                                           \
   }
 
-/* Defines the function that runs a float64 loop of one or two arguments over operands of T = float. A template that uses
- * IN_DOUBLE_1 or IN_DOUBLE_2 has it once. */
+/* Defines the function that runs a float64 loop of one or two arguments over operands of T = float. A template that
+ * uses IN_DOUBLE_1 or IN_DOUBLE_2 has it once. */
 #define IN_DOUBLE_RUNNER SHMT_SHAPE(IN_DOUBLE_RUNNER)()
 #define SHMT_IN_DOUBLE_RUNNER_1()
 #define SHMT_IN_DOUBLE_RUNNER_0()                                                                          \

@@ -1,7 +1,7 @@
 /* kernels/simd/polynomial.h -- evaluates polynomials that are written as lists of coefficients.
  *
- * POLY(x, a, b, c, ...) is a + b x + c x^2 + ... by Horner's rule, for up to 26 coefficients. It is an expression, because
- * an inner loop would keep the loop over elements from being vectorised. x is evaluated several times.
+ * POLY(x, a, b, c, ...) is a + b x + c x^2 + ... by Horner's rule, for up to 26 coefficients. It is an expression,
+ * because an inner loop would keep the loop over elements from being vectorised. x is evaluated several times.
  */
 #ifndef SHMT_KERNELS_SIMD_POLYNOMIAL_H
 #define SHMT_KERNELS_SIMD_POLYNOMIAL_H

@@ -1,8 +1,8 @@
 /* kernels/simd/vmath.h -- elementary functions without branches, so that loops over them vectorise. All levels.
  *
- * Names that end in f are for float. Polynomials were fitted at Chebyshev nodes in extended precision. Errors are about 1
- * ulp (exp, log) or 2 ulp (tanh, sigmoid, erf, log1p, expm1). To round to an integer, functions add and subtract
- * 1.5 * 2^(mantissa bits), which needs no instruction beyond SSE2; the integer then stands in the low bits of the sum. MADD
+ * Names that end in f are for float. Polynomials were fitted at Chebyshev nodes in extended precision. Errors are about
+ * 1 ulp (exp, log) or 2 ulp (tanh, sigmoid, erf, log1p, expm1). To round to an integer, functions add and subtract 1.5
+ * * 2^(mantissa bits), which needs no instruction beyond SSE2; the integer then stands in the low bits of the sum. MADD
  * is a fused multiply-add only where the hardware has one: elsewhere fmaf would be a call for each element.
  */
 #ifndef SHMT_KERNELS_SIMD_VMATH_H
@@ -105,8 +105,8 @@ SHMT_VMATH float shmt__pow2_of(float n_shifted) {
   return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
 }
 
-/* e 2^n with the n in the low bits of n_shifted, for e near 1 and |n| <= 250. Scales in two steps, because 2^n itself may
- * not be a normal number: the first half of n is added to e's exponent. */
+/* e 2^n with the n in the low bits of n_shifted, for e near 1 and |n| <= 250. Scales in two steps, because 2^n itself
+ * may not be a normal number: the first half of n is added to e's exponent. */
 SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
   const uint32_t n = shmt__bits_of_float(n_shifted), half = n >> 1;
   const float first = shmt__float_of_bits(shmt__bits_of_float(e) + (half << 23));
@@ -297,8 +297,8 @@ SHMT_VMATH float shmt__tanhf(float x) {
   const float near = SHMT_MADDF(p * z, a, a), far = m / (m + 2.0f);
   return x != x ? x : shmt__copysignf(a < 0.6f ? near : far, x);
 }
-/* Results below 2^-127 are 0. 1 + exp(-x) is rounded once. It is computed divided by 2, so that n = 128 does not overflow;
- * the rounding error of the sum is added to the term that is not a power of two. */
+/* Results below 2^-127 are 0. 1 + exp(-x) is rounded once. It is computed divided by 2, so that n = 128 does not
+ * overflow; the rounding error of the sum is added to the term that is not a power of two. */
 SHMT_VMATH float shmt__sigmoidf(float x) {
   float shifted, n;
   const float e = shmt__exp_core(-shmt__clampf(x, -89.0f, 86.0f), &shifted, &n);
@@ -340,8 +340,8 @@ SHMT_VMATH float shmt__erff(float x) {
   const float far = shmt__copysignf(1.0f - e * shmt__pow2_of(shifted), x);
   return shmt__choosef(a < 0.92f || x != x, shmt__erf_near(x), far);
 }
-/* erf as x P(x*x) / Q(x*x), and 1 from 3.93 on. The error is about 5 ulp: for results that are rounded to a shorter type
- * or added to larger terms. */
+/* erf as x P(x*x) / Q(x*x), and 1 from 3.93 on. The error is about 5 ulp: for results that are rounded to a shorter
+ * type or added to larger terms. */
 SHMT_VMATH float shmt__erf_coarsef(float x) {
   const float c = shmt__clampf(x, -3.93f, 3.93f), z = c * c;
   float p = -1.285818446e-8f, q = 6.250126313e-5f;
@@ -365,8 +365,8 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
 /* The largest |x| for which a pi/2 in three parts is exact enough. Beyond it, callers use the C library. */
 #define SHMT_TRIG_LIMIT 8192.0f
 
-/* Subtracts the nearest multiple of pi/2 from x; the multiple's number stands in the low bits of *shifted. Products with the
- * first parts of pi/2 are exact, because they are fused or because the parts are short. */
+/* Subtracts the nearest multiple of pi/2 from x; the multiple's number stands in the low bits of *shifted. Products
+ * with the first parts of pi/2 are exact, because they are fused or because the parts are short. */
 SHMT_VMATH float shmt__reduce_half_pi(float x, float* shifted) {
   *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
   const float k = *shifted - 12582912.0f;

@@ -1,8 +1,8 @@
 /* kernels/simd/vmath_bessel.h -- Bessel functions and Airy's function of doubles, without branches.
  *
  * Each function is valid on the interval that its comment names; special_bessel.tmpl.h puts the intervals together.
- * Polynomials and rational functions were fitted to values with 60 digits at the Chebyshev nodes of the interval, with the
- * lowest degree whose error is below 2^-55. tools/accuracy.py measures the remaining error.
+ * Polynomials and rational functions were fitted to values with 60 digits at the Chebyshev nodes of the interval, with
+ * the lowest degree whose error is below 2^-55. tools/accuracy.py measures the remaining error.
  *
  * Source of the forms: NIST Digital Library of Mathematical Functions, 9.7 (Airy), 10.17 (J and Y), 10.31 and 10.40
  * (modified Bessel functions).

@@ -76,7 +76,8 @@ SHMT_VMATH double shmt__tanh(double x) {
 SHMT_VMATH double shmt__half_exp(double a) {
   double shifted, k;
   const double e = shmt__exp_core_double(a, &shifted, &k) + 1.0;
-  return shmt__double_of_bits(shmt__bits_of_double(e) + (shmt__bits_of_double(shifted) << 52) - 0x30000000000000u) * 4.0;
+  return shmt__double_of_bits(shmt__bits_of_double(e) + (shmt__bits_of_double(shifted) << 52) - 0x30000000000000u) *
+         4.0;
 }
 SHMT_VMATH double shmt__sinh(double x) {
   const double a = shmt__magnitude(x), z = x * x, h = shmt__half_exp(shmt__at_most(a, 711.0));

@@ -8,8 +8,8 @@
 
 #include "kernels/simd/vmath_double.h"
 
-/* Moves x up to z >= 8, where Stirling's series holds. *product is x (x + 1) ... (x + 7), and *sum / *product is the sum of
- * the reciprocals of these factors. */
+/* Moves x up to z >= 8, where Stirling's series holds. *product is x (x + 1) ... (x + 7), and *sum / *product is the
+ * sum of the reciprocals of these factors. */
 SHMT_VMATH double shmt__raised(double x, double* product, double* sum) {
   double d = x, n = 1.0;
 
@@ -59,8 +59,8 @@ SHMT_VMATH float shmt__digammaf(float a) {
 }
 
 #ifdef __FMA__
-/* log(x) for normal x > 0 as high + *low, with a relative error of about 2^-66: the series of log((1 + s) / (1 - s)), whose
- * first two terms are sums of two doubles. */
+/* log(x) for normal x > 0 as high + *low, with a relative error of about 2^-66: the series of log((1 + s) / (1 - s)),
+ * whose first two terms are sums of two doubles. */
 SHMT_VMATH double shmt__log_in_two(double x, double* low) {
   double k, f;
   shmt__log_parts(x, &k, &f);

@@ -78,7 +78,8 @@ SHMT_VMATH double shmt__erfcinv_far(double s) {
                         1.092921469146382e-22);
   return p / q;
 }
-/* The x beyond which the normal distribution has the area exp(-s*s): `tail` for s from 1.43 to 4, `far` from there on. */
+/* The x beyond which the normal distribution has the area exp(-s*s): `tail` for s from 1.43 to 4, `far` from there
+ * on. */
 SHMT_VMATH double shmt__normal_quantile_tail(double s) {
   const double u = s - 1.0;
   const double p = POLY(u, 0.3374749637962789, 2.928824593890369, 6.446138726358218, 6.490609327039478,

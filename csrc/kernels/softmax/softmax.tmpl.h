@@ -18,8 +18,8 @@ C SHMT_LOOP(row_exp_stored)(const C* x, C* out, C shift, int64_t n) { return FN(
 
 #define ROW(k, TYPE) ((TYPE*)(void*)(data[k] + r * strides[k]))
 
-/* For float16, where the processor has conversion instructions: stores exp(x - top) * scale, or x - top - sum, of as many
- * elements as fill whole vectors. Returns their number. */
+/* For float16, where the processor has conversion instructions: stores exp(x - top) * scale, or x - top - sum, of as
+ * many elements as fill whole vectors. Returns their number. */
 static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C sum, bool is_log, int64_t n) {
   int64_t i = 0;
 
@@ -34,7 +34,8 @@ static inline int64_t FN(whole_vectors)(T* out, const T* x, C top, C scale, C su
   return i;
 }
 
-/* A vector along a short row would be mostly empty, so the exponentials of several short rows are computed as one row. */
+/* A vector along a short row would be mostly empty, so the exponentials of several short rows are computed as one
+ * row. */
 enum { FN(short_row) = 20, FN(block_cells) = 512 };
 
 static void FN(short_rows)(char* const* data, const int64_t* strides, int64_t n, int64_t length, bool is_log) {

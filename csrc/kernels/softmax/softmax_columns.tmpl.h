@@ -1,7 +1,7 @@
 /* kernels/softmax/softmax_columns.tmpl.h -- softmax and log_softmax of columns, forward and backward. One dtype.
  *
- * n columns that are neighbours in memory, of ctx->length elements that are ctx->step bytes apart. Each column has a lane.
- * 16-bit floats are computed in float and rounded once at the end.
+ * n columns that are neighbours in memory, of ctx->length elements that are ctx->step bytes apart. Each column has a
+ * lane. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/simd/half_runs.h"
@@ -18,8 +18,8 @@ enum { FN(columns) = 64 };
   (void)strides;                     \
   for (int64_t c0 = 0, width; c0 < n && (width = n - c0 < FN(columns) ? n - c0 : FN(columns)); c0 += FN(columns))
 
-/* row_in gives a row in the compute type C: the memory itself, or widened in the buffer. A result is computed in the memory
- * that MADE gives; SAVE narrows it to out where that is the buffer. */
+/* row_in gives a row in the compute type C: the memory itself, or widened in the buffer. A result is computed in the
+ * memory that MADE gives; SAVE narrows it to out where that is the buffer. */
 #if SHMT_IS_HALF
 static inline const C* FN(row_in)(const T* x, C* buffer, int64_t width) {
   SHMT_WIDEN_RUN(buffer, x, width);
@@ -51,8 +51,8 @@ static inline void FN(column_tops)(C* top, int64_t width, const T* x, const shmt
 /* Exponentials are kept in C, or computed twice where they are too many, so that they are never rounded in between. */
 enum { FN(kept_rows) = 128 };
 
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
-                                     C* sum) {
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s,
+                                     const C* top, C* sum) {
   C kept[FN(kept_rows) * FN(columns)], buffer[FN(columns)];
   const bool keep = s->length <= FN(kept_rows);
 
@@ -75,8 +75,8 @@ static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t widt
   }
 }
 #else
-static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s, const C* top,
-                                     C* sum) {
+static inline void FN(softmax_block)(char* const* data, int64_t c0, int64_t width, const shmt__softmax_args* s,
+                                     const C* top, C* sum) {
   for (int64_t i = 0; i < s->length; i++) {
     const C* x = CELL(1, const C);
     C* e = CELL(0, C);

@@ -1,7 +1,7 @@
 /* kernels/sorting/buckets.tmpl.h -- sorts the buckets of a long slice: 64-bit numbers, stably, by some of their bits.
  *
- * A radix sort, digit by digit from the lowest. Digits in which no numbers differ are skipped. Few numbers are sorted by
- * insertion.
+ * A radix sort, digit by digit from the lowest. Digits in which no numbers differ are skipped. Few numbers are sorted
+ * by insertion.
  */
 #include "kernels/loops.h"
 #include "kernels/loop_args.h"
@@ -83,9 +83,9 @@ void SHMT_LOOP(bucket_packed)(char* const* data, const int64_t* strides, int64_t
   *(T**)(void*)data[0] = from;
 }
 
-/* Distributes keys that are too wide to pack, and their indices, to buckets. data: indices (uint32), the positions of the
- * digits, the keys, the distributed keys, the buckets' ends (uint32). A bucket of m keys has room for 2 m indices; they
- * go to the second half of it. */
+/* Distributes keys that are too wide to pack, and their indices, to buckets. data: indices (uint32), the positions of
+ * the digits, the keys, the distributed keys, the buckets' ends (uint32). A bucket of m keys has room for 2 m indices;
+ * they go to the second half of it. */
 void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__radix_args* s = ctx;
   uint32_t *to = (uint32_t*)(void*)data[0], *positions = (uint32_t*)(void*)data[1];
@@ -105,8 +105,8 @@ void SHMT_LOOP(bucket_deal)(char* const* data, const int64_t* strides, int64_t n
   }
 }
 
-/* Sorts keys with their indices. data: keys, room for as many, their indices (uint32), room for as many. ctx: int, by how
- * many of the lowest bits the keys are sorted. */
+/* Sorts keys with their indices. data: keys, room for as many, their indices (uint32), room for as many. ctx: int, by
+ * how many of the lowest bits the keys are sorted. */
 void SHMT_LOOP(bucket_wide)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const int bits = *(const int*)ctx;
   T *keys = (T*)(void*)data[0], *to_keys = (T*)(void*)data[1];

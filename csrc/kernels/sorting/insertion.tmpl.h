@@ -1,5 +1,5 @@
-/* kernels/sorting/insertion.tmpl.h -- sorts few keys together with 32-bit indices, one dtype. For the templates that sort
- * and select, which include kernels/sorting/keys.tmpl.h. */
+/* kernels/sorting/insertion.tmpl.h -- sorts few keys together with 32-bit indices, one dtype. For the templates that
+ * sort and select, which include kernels/sorting/keys.tmpl.h. */
 enum { FN(inserted) = SHMT_ISA_LEVEL == 0 ? 48 : 16 }; /* slices up to this length are sorted so */
 
 #if SHMT_ISA_LEVEL == 0
@@ -17,8 +17,8 @@ static inline void FN(insert_keys)(KEY* keys, uint32_t* index, int64_t n) {
   }
 }
 #else
-/* Compares every key with every other. The rank of a key is the number of keys that are less, or as small and further in
- * front. Insertion would mispredict a branch for every key. */
+/* Compares every key with every other. The rank of a key is the number of keys that are less, or as small and further
+ * in front. Insertion would mispredict a branch for every key. */
 enum { FN(abreast) = (16 << SHMT_ISA_LEVEL) / sizeof(KEY), FN(padded) = FN(inserted) + FN(abreast) };
 
 /* Finds the ranks of n keys. Both arrays have room for FN(padded). */

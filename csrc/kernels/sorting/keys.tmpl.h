@@ -1,8 +1,8 @@
 /* kernels/sorting/keys.tmpl.h -- elements as unsigned keys in the same order (NaN last, -0 as 0), one dtype. For the
  * templates that sort, select and search, which undefine KEY.
  *
- * Signed and unsigned integers of one size differ in their highest bit only. So signed ones and bools go to the loops of
- * unsigned ones (BY_UNSIGNED); shmt__sort_args says that they are signed.
+ * Signed and unsigned integers of one size differ in their highest bit only. So signed ones and bools go to the loops
+ * of unsigned ones (BY_UNSIGNED); shmt__sort_args says that they are signed.
  */
 #include "kernels/simd/half_runs.h"
 #include "kernels/loops.h"
@@ -19,7 +19,10 @@ static inline KEY FN(to_key)(T value) {
   memcpy(&k, &value, sizeof k);
 #if SHMT_IS_FLOATING
   const KEY sign = (KEY)1 << (8 * sizeof k - 1), size = (KEY)(k & (KEY)~sign);
-  const KEY infinity = (KEY)(sizeof k == 8 ? 0x7ff0000000000000u : sizeof k == 4 ? 0x7f800000u : SHMT_IS_FLOAT16 ? 0x7c00u : 0x7f80u);
+  const KEY infinity = (KEY)(sizeof k == 8     ? 0x7ff0000000000000u
+                             : sizeof k == 4   ? 0x7f800000u
+                             : SHMT_IS_FLOAT16 ? 0x7c00u
+                                               : 0x7f80u);
   /* Masks instead of branches, so that loops over this function become vectors. */
   k &= (KEY) - (KEY)(size != 0);
   const KEY negative = (KEY) - (KEY)(k >> (8 * sizeof k - 1));
@@ -34,12 +37,12 @@ static inline KEY FN(to_key)(T value) {
 /* Turns keys of unsigned integers into those of signed ones. */
 #define HIGHEST_BIT   ((KEY)((KEY)1 << (8 * sizeof(KEY) - 1)))
 #define SIGN(shape)   (!SHMT_IS_FLOATING && (shape)->is_signed ? HIGHEST_BIT : (KEY)0)
-#define BY_UNSIGNED(NAME)                                                                                     \
-  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);       \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {               \
-    shmt__sort_args shape = *(const shmt__sort_args*)ctx;                                                   \
-    shape.is_signed = SHMT_IS_SIGNED;                                                                         \
-    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                       \
+#define BY_UNSIGNED(NAME)                                                                               \
+  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {         \
+    shmt__sort_args shape = *(const shmt__sort_args*)ctx;                                               \
+    shape.is_signed = SHMT_IS_SIGNED;                                                                   \
+    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                 \
   }
 
 /* Can elements with different bits have this key? Floats that are 0 or NaN do. */

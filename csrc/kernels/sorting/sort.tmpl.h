@@ -1,7 +1,7 @@
 /* kernels/sorting/sort.tmpl.h -- sorts slices stably, with their indices, one dtype.
  *
- * Slices of some thousands are sorted here. For longer ones (ops/sorting/sort_parallel.c) this makes keys from elements,
- * and elements from keys.
+ * Slices of some thousands are sorted here. For longer ones (ops/sorting/sort_parallel.c) this makes keys from
+ * elements, and elements from keys.
  */
 #include "kernels/sorting/keys.tmpl.h"
 
@@ -9,12 +9,12 @@
 BY_UNSIGNED(sort)
 
 /* The same for the loops of long slices. */
-#define RADIX_BY_UNSIGNED(NAME)                                                                                         \
-  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx);      \
-  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {              \
-    shmt__radix_args shape = *(const shmt__radix_args*)ctx;                                                \
-    if (SHMT_IS_SIGNED) shape.flip ^= HIGHEST_BIT;                                                           \
-    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                      \
+#define RADIX_BY_UNSIGNED(NAME)                                                                         \
+  void SHMT_UNSIGNED_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx); \
+  void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {         \
+    shmt__radix_args shape = *(const shmt__radix_args*)ctx;                                             \
+    if (SHMT_IS_SIGNED) shape.flip ^= HIGHEST_BIT;                                                      \
+    SHMT_UNSIGNED_LOOP(NAME)(data, strides, n, &shape);                                                 \
   }
 RADIX_BY_UNSIGNED(sort_encode)
 RADIX_BY_UNSIGNED(sort_decode)
@@ -56,8 +56,8 @@ static void FN(sort_few)(T* values, int64_t* indices, const T* x, int64_t n, KEY
 }
 #endif
 
-/* Sorts a slice. data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_args. The sort works in
- * the results' memory. */
+/* Sorts a slice. data: values, indices (int64), x: all dense; scratch for n keys. ctx: shmt__sort_args. The sort works
+ * in the results' memory. */
 void SHMT_LOOP(sort)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sort_args* s = ctx;
   T* values = (T*)(void*)data[0];
@@ -113,8 +113,8 @@ void SHMT_LOOP(sort_encode)(char* const* data, const int64_t* strides, int64_t n
 }
 
 /* Makes elements from sorted keys. data: values, indices (int64), the whole x; packed keys and indices (they may be in
- * the memory of the indices), or NULL; keys that are not packed, whose indices are 32 bits wide and in the second half of
- * the memory of the wide ones. ctx: shmt__radix_args. */
+ * the memory of the indices), or NULL; keys that are not packed, whose indices are 32 bits wide and in the second half
+ * of the memory of the wide ones. ctx: shmt__radix_args. */
 void SHMT_LOOP(sort_decode)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__radix_args* s = ctx;
   T* values = (T*)(void*)data[0];

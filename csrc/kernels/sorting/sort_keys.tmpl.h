@@ -1,5 +1,5 @@
-/* kernels/sorting/sort_keys.tmpl.h -- sorts keys together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One width
- * of keys.
+/* kernels/sorting/sort_keys.tmpl.h -- sorts keys together with 32-bit indices, for kernels/sorting/sort.tmpl.h. One
+ * width of keys.
  *
  * A radix sort, by digits from the lowest to the highest. Digits in which no keys differ are skipped. In short slices
  * every key is compared with every other, in vectors: its rank is the number of lesser keys.

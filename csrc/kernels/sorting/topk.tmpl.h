@@ -34,8 +34,8 @@ static __attribute__((noinline)) void FN(least_of_columns)(KEY* kept, const T* x
   memcpy(kept, least, sizeof least);
 }
 
-/* A key that at least k elements do not exceed, k <= few: each of `few` columns has a least key, and this is the k-th of
- * those. */
+/* A key that at least k elements do not exceed, k <= few: each of `few` columns has a least key, and this is the k-th
+ * of those. */
 static KEY FN(bound)(const char* x, int64_t step, int64_t n, KEY flip, int64_t k) {
   KEY least[FN(few) + 64 / sizeof(KEY)];
   T room[FN(together)];
@@ -131,7 +131,8 @@ static void FN(heap_fill_line)(FN(heap)* h, const char* x, int64_t step, int64_t
   }
 }
 
-/* Finds the ctx->k first elements in order. data: values, indices, x, scratch. strides[2]: bytes between neighbours in x. */
+/* Finds the ctx->k first elements in order. data: values, indices, x, scratch. strides[2]: bytes between neighbours in
+ * x. */
 void SHMT_LOOP(topk)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sort_args* s = ctx;
   const int64_t k = s->k;

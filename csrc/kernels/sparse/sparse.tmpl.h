@@ -53,8 +53,8 @@ void SHMT_LOOP(sparse_segment_sum)(char* const* data, const int64_t* strides, in
   }
 }
 
-/* data: out (n rows), values (a number for each entry), dense. Row i of out is the sum over its entries of the value times
- * the row of dense that the entry's column names. */
+/* data: out (n rows), values (a number for each entry), dense. Row i of out is the sum over its entries of the value
+ * times the row of dense that the entry's column names. */
 void SHMT_LOOP(sparse_mm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   const shmt__sparse_args* s = ctx;
   const int64_t width = s->width;

@@ -1,8 +1,8 @@
 /* kernels/special/gamma_lockstep.h -- incomplete gamma functions and Hurwitz' zeta function, for groups of doubles.
  *
- * Series and continued fractions run for SHMT_GROUP pairs of arguments in lockstep, until all of them have converged. So
- * the loops over a group vectorise; a loop for a single pair would not. Array lengths are a multiple of SHMT_GROUP; callers
- * pad the last group.
+ * Series and continued fractions run for SHMT_GROUP pairs of arguments in lockstep, until all of them have converged.
+ * So the loops over a group vectorise; a loop for a single pair would not. Array lengths are a multiple of SHMT_GROUP;
+ * callers pad the last group.
  *
  * Source: NIST Digital Library of Mathematical Functions, 8.7 and 8.9 (incomplete gamma), 25.11 (zeta by Euler and
  * Maclaurin). Polynomials were fitted as those of vmath_bessel.h.
@@ -51,8 +51,8 @@ SHMT_VMATH double shmt__difference(double a, double b, double* low) {
   *low = (a - (d - part)) - (b + part);
   return d;
 }
-/* exp(a log(q) - gap - rest) for a normal q. An exponent in the hundreds needs more digits than a double has: q_low (the
- * relative rounding error of q) and gap_low (that of gap) supply them. */
+/* exp(a log(q) - gap - rest) for a normal q. An exponent in the hundreds needs more digits than a double has: q_low
+ * (the relative rounding error of q) and gap_low (that of gap) supply them. */
 SHMT_VMATH double shmt__exp_of_power(double a, double q, double q_low, double gap, double gap_low, double rest) {
 #ifdef __FMA__
   double low, shifted, k;
@@ -84,7 +84,8 @@ SHMT_VMATH double shmt__gamma_prefix_near(double a, double x) {
 #undef FACTOR
   /* A subnormal x is scaled up; beside the logarithm of such a number, x itself does not count. */
   const bool is_tiny = x < 1e-290;
-  const double power = shmt__exp_of_power(a, is_tiny ? x * 0x1p100 : x, 0.0, is_tiny ? a * 69.31471805599453 : x, 0.0, 0.0);
+  const double power =
+      shmt__exp_of_power(a, is_tiny ? x * 0x1p100 : x, 0.0, is_tiny ? a * 69.31471805599453 : x, 0.0, 0.0);
   return power * shmt__reciprocal_gamma(f) / product;
 }
 SHMT_VMATH double shmt__gamma_prefix_far(double a, double x) {

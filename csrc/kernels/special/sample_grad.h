@@ -5,8 +5,8 @@
  *
  * Note [Sums without cancellation]
  * dF/da is the integral of (log(t) - c) f(t), c the mean of log(t): psi(a) of a gamma distribution, psi(a) - psi(a + b)
- * of a beta distribution. Over all t it is 0, so for x below exp(c) the integral up to x is taken, and above the one from
- * x on, where the factor keeps its sign. Series are taken as long as all their terms have one sign, too.
+ * of a beta distribution. Over all t it is 0, so for x below exp(c) the integral up to x is taken, and above the one
+ * from x on, where the factor keeps its sign. Series are taken as long as all their terms have one sign, too.
  *
  * Sources: Figurnov, Mohamed and Mnih, "Implicit reparameterization gradients", 2018; NIST Digital Library of
  * Mathematical Functions, 5.11, 8.7 and 8.17.

@@ -1,8 +1,8 @@
 /* kernels/special/special.h -- special functions of one or two doubles, called for one element at a time.
  *
- * The loops of all floating dtypes call these functions and round once, so that shorter types are exact to the last place.
- * Arguments outside a function's domain give NaN, poles give infinity. Nothing here fails or depends on the instruction
- * set.
+ * The loops of all floating dtypes call these functions and round once, so that shorter types are exact to the last
+ * place. Arguments outside a function's domain give NaN, poles give infinity. Nothing here fails or depends on the
+ * instruction set.
  */
 #ifndef SHMT_KERNELS_SPECIAL_SPECIAL_H
 #define SHMT_KERNELS_SPECIAL_SPECIAL_H

@@ -1,4 +1,5 @@
-/* kernels/special/special.tmpl.h -- special functions computed one element at a time (kernels/special/special.h). One dtype.
+/* kernels/special/special.tmpl.h -- special functions computed one element at a time (kernels/special/special.h). One
+ * dtype.
  *
  * All are computed in double: float results are exact to the last place, and rare functions need no second
  * implementation.

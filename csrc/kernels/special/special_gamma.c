@@ -49,7 +49,8 @@ static const double BERNOULLI[] = {
     -174611.0 / 802857662698291200000.0,
 };
 
-/* Adds terms until the rest does not count, or until the formula of Euler and Maclaurin is exact enough for it. q > 0. */
+/* Adds terms until the rest does not count, or until the formula of Euler and Maclaurin is exact enough for it. q >
+ * 0. */
 static double zeta_positive(double s, double q) {
   const double enough = s < 1e6 ? 10 + s : 1e6;
   double sum = 0;

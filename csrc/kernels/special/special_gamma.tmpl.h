@@ -1,7 +1,7 @@
 /* kernels/special/special_gamma.tmpl.h -- incomplete gamma functions and Hurwitz' zeta function. One dtype.
  *
- * They are computed in double, so that shorter types are exact to the last place. A block's pairs of arguments are grouped
- * by the method that suits them (gamma_lockstep.h); special_gamma.c computes the others, one at a time.
+ * They are computed in double, so that shorter types are exact to the last place. A block's pairs of arguments are
+ * grouped by the method that suits them (gamma_lockstep.h); special_gamma.c computes the others, one at a time.
  */
 #include "kernels/simd/piecewise_double.h"
 #include "kernels/special/special.h"
@@ -9,7 +9,8 @@
 #if SHMT_IS_DOUBLE
 #include "kernels/special/gamma_lockstep.h"
 
-/* Gathers the pairs for which WHERE holds, pads them to whole groups, runs METHOD, and scatters EXPR of its results c. */
+/* Gathers the pairs for which WHERE holds, pads them to whole groups, runs METHOD, and scatters EXPR of its results
+ * c. */
 #define GATHERED(WHERE, METHOD, EXPR)                                                                            \
   {                                                                                                              \
     double as[SHMT_LOOP_BLOCK + SHMT_GROUP], bs[SHMT_LOOP_BLOCK + SHMT_GROUP], cs[SHMT_LOOP_BLOCK + SHMT_GROUP]; \

@@ -1,6 +1,7 @@
 /* kernels/special/special_normal.tmpl.h -- erfinv, erfcx, ndtr, log_ndtr, ndtri, entr. One dtype.
  *
- * They are computed in double, so that shorter types are exact to the last place, except erfinv, which has a float version.
+ * They are computed in double, so that shorter types are exact to the last place, except erfinv, which has a float
+ * version.
  */
 #include "kernels/simd/piecewise_double.h"
 #include "kernels/simd/vmath_normal.h"

@@ -1,8 +1,8 @@
 /* ops/attention/attention.c -- flash attention: scaled dot product attention in blocks, forward and backward.
  *
- * Inputs are (batch, heads, length, width). Only one block of scores exists at a time, so memory grows with the inputs and
- * not with the product of their lengths. The backward pass recomputes the blocks from the logsumexp of each query. 16-bit
- * floats are widened a block at a time; their gradients are summed in float32, one head at a time.
+ * Inputs are (batch, heads, length, width). Only one block of scores exists at a time, so memory grows with the inputs
+ * and not with the product of their lengths. The backward pass recomputes the blocks from the logsumexp of each query.
+ * 16-bit floats are widened a block at a time; their gradients are summed in float32, one head at a time.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -54,7 +54,8 @@ static bool is_narrow(const job* j) { return j->query->dtype != j->work; }
 static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KEYS; }
 
 static bool make_scratch(job* j, bool backward, scratch* s) {
-  const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow, both = narrow && backward;
+  const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow,
+             both = narrow && backward;
   const int64_t queries = least(j->block, j->queries), keys = least(block_keys(j), j->keys);
   const int64_t wider = j->width > j->values ? j->width : j->values;
   const int64_t counts[] = {queries * keys,
@@ -70,8 +71,8 @@ static bool make_scratch(job* j, bool backward, scratch* s) {
                             both ? j->queries * j->width : 0,
                             both ? j->keys * j->width : 0,
                             both ? j->keys * j->values : 0};
-  char** const parts[] = {&s->scores, &s->grads, &s->largest, &s->sums, &s->out, &s->query, &s->key, &s->value, &s->mask,
-                          &s->grad, &s->for_query, &s->for_key, &s->for_value};
+  char** const parts[] = {&s->scores, &s->grads, &s->largest, &s->sums,      &s->out,     &s->query,    &s->key,
+                          &s->value,  &s->mask,  &s->grad,    &s->for_query, &s->for_key, &s->for_value};
   const int n = (int)(sizeof counts / sizeof *counts);
 
   s->nbytes = 0;
@@ -226,7 +227,8 @@ static int64_t sum_step(const job* j, const shmt_tensor* result) {
   return is_narrow(j) ? result->sizes[3] : result->strides[2];
 }
 
-/* Sets the sums of head h's gradients to 0. They are in the results, or in scratch memory when those are 16-bit floats. */
+/* Sets the sums of head h's gradients to 0. They are in the results, or in scratch memory when those are 16-bit
+ * floats. */
 static void begin_head(const job* j, scratch* room, int64_t h) {
   shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
   char** const parts[] = {&room->for_query, &room->for_key, &room->for_value};
@@ -311,8 +313,8 @@ static shmt_status with_dense_rows(shmt_tensor* t, shmt_tensor** out) {
 
 /* Would torch use its flash attention, too? Its other algorithm returns contiguous tensors. */
 static bool has_dense_rows(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value) {
-  return query->strides[3] == 1 && key->strides[3] == 1 && value->strides[3] == 1 && value->sizes[3] == query->sizes[3] &&
-         query->numel > 0 && key->numel > 0;
+  return query->strides[3] == 1 && key->strides[3] == 1 && value->strides[3] == 1 &&
+         value->sizes[3] == query->sizes[3] && query->numel > 0 && key->numel > 0;
 }
 
 static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, double dropout_p,
@@ -334,8 +336,8 @@ static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key,
                SHMT_SHAPE_TEXT(key), SHMT_SHAPE_TEXT(value));
   const shmt_dtype work = shmt__is_half(query->dtype) ? SHMT_FLOAT32 : query->dtype;
   if (mask)
-    SHMT_REQUIRE((mask->dtype == SHMT_BOOL || mask->dtype == query->dtype || mask->dtype == work) && mask->n_dims == 4 &&
-                     mask->sizes[0] == query->sizes[0] && mask->sizes[1] == query->sizes[1] &&
+    SHMT_REQUIRE((mask->dtype == SHMT_BOOL || mask->dtype == query->dtype || mask->dtype == work) &&
+                     mask->n_dims == 4 && mask->sizes[0] == query->sizes[0] && mask->sizes[1] == query->sizes[1] &&
                      mask->sizes[2] == query->sizes[2] && mask->sizes[3] == key->sizes[2],
                  SHMT_E_RUNTIME, "%s: attn_mask of shape %s and dtype %s does not fit queries %s and keys %s", name,
                  SHMT_SHAPE_TEXT(mask), shmt__dtype_title(mask->dtype), SHMT_SHAPE_TEXT(query), SHMT_SHAPE_TEXT(key));
@@ -389,7 +391,8 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     j.out = result;
     j.lse = lse;
     /* Every block reads all keys, so blocks are larger when there are still enough for all threads. */
-    if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads()) j.block = MANY_QUERIES;
+    if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads())
+      j.block = MANY_QUERIES;
     const int64_t blocks = (j.queries + j.block - 1) / j.block;
     const int64_t work = least(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
     shmt__parallel_for(j.n_batch_heads * blocks, GRAIN / work + 1, forward_blocks, &j);
@@ -400,15 +403,15 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   return SHMT_OK;
 }
 
-/* An empty gradient. As in torch, it has the layout (batch, length, heads, width), the one that layers produce before they
- * transpose, when heads_are_inside. */
+/* An empty gradient. As in torch, it has the layout (batch, length, heads, width), the one that layers produce before
+ * they transpose, when heads_are_inside. */
 static shmt_status make_grad(const shmt_tensor* t, bool heads_are_inside, shmt_tensor** out) {
   const int64_t* n = t->sizes;
 
   if (!heads_are_inside)
     return shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, t->device, SHMT_CONTIGUOUS_FORMAT, out);
-  return shmt__tensor_empty_strided(shmt__tensor_sizes(t), SHMT_INTS(n[1] * n[2] * n[3], n[3], n[1] * n[3], 1), t->dtype,
-                                    t->device, out);
+  return shmt__tensor_empty_strided(shmt__tensor_sizes(t), SHMT_INTS(n[1] * n[2] * n[3], n[3], n[1] * n[3], 1),
+                                    t->dtype, t->device, out);
 }
 
 shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
@@ -456,7 +459,8 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
     j.grad_query = for_query;
     j.grad_key = for_key;
     j.grad_value = for_value;
-    shmt__parallel_for(j.n_batch_heads, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads, &j);
+    shmt__parallel_for(j.n_batch_heads, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads,
+                       &j);
     SHMT_TRY(out_of_memory(&j));
   }
   if (!shmt__tensor_is_meta(query) && is_empty) {

@@ -90,8 +90,8 @@ static bool have_four_dims(const shmt_tensor* query, const shmt_tensor* key, con
          memcmp(query->sizes, value->sizes, 2 * sizeof *key->sizes) == 0;
 }
 
-/* Broadcasts t to the batch dims and (rows, columns), as (batch, heads, rows, columns). When there are not exactly two batch
- * dims, they are merged to one and heads is 1. */
+/* Broadcasts t to the batch dims and (rows, columns), as (batch, heads, rows, columns). When there are not exactly two
+ * batch dims, they are merged to one and heads is 1. */
 static shmt_status in_four_dims(shmt_tensor* t, shmt_ints batch, int64_t rows, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS], four[4] = {1, 1, rows, columns};
@@ -196,7 +196,9 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   }
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : query->dtype, &mask));
   const int64_t width = query->sizes[query->n_dims - 1];
-  const double factor = scale.has ? scale.value : width > 0 ? 1 / sqrt((double)width) : 1; /* with a width of 0, all scores are 0 */
+  const double factor = scale.has   ? scale.value
+                        : width > 0 ? 1 / sqrt((double)width)
+                                    : 1; /* with a width of 0, all scores are 0 */
   const bool mask_wants_grad = mask && (shmt__tensor_keys(mask) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD));
   if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
     return flash(query, k, v, mask, is_causal, factor, out);
@@ -232,8 +234,8 @@ static shmt_status two_products(shmt_tensor* a, bool ta, shmt_tensor* b, shmt_te
   return shmt_op_add_Tensor(first, second, shmt__scalar_int(1), out);
 }
 
-/* With weights P, V' = grad V^T and the gradient of query @ key^T S = P (V' - rowsum(P V')) scale, the gradients of query,
- * key and value are S K, S^T Q and P^T grad. a, b, c are the gradients with respect to these. */
+/* With weights P, V' = grad V^T and the gradient of query @ key^T S = P (V' - rowsum(P V')) scale, the gradients of
+ * query, key and value are S K, S^T Q and P^T grad. a, b, c are the gradients with respect to these. */
 shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tensor* ggrad_key, shmt_tensor* ggrad_value,
                                    shmt_tensor* grad_out, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
                                    bool is_causal, shmt_tensor* attn_mask, shmt_opt_float scale, shmt_tensor** for_grad,
@@ -282,7 +284,8 @@ shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tenso
   SHMT_TRY(shmt_op_mul_Scalar(t3, times, &of_scores_grad));
   SHMT_TRY(centred(of_scores_grad, weights, &t4));
   SHMT_TRY(shmt_op_mul_Tensor(weights, t4, &of_by_value));
-  /* The gradient of P, E (V' - rowsum(P V')) - V' rowsum(E P) + grad c^T, and from it that of the scores. E: that of S. */
+  /* The gradient of P, E (V' - rowsum(P V')) - V' rowsum(E P) + grad c^T, and from it that of the scores. E: that of
+   * S. */
   {
     SHMT_AUTO(shmt_tensor) product = NULL;
     SHMT_AUTO(shmt_tensor) first = NULL;

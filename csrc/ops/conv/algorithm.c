@@ -19,8 +19,9 @@ static bool is_nhwc_amx(const shmt__conv* c) {
   return !shmt__conv_is_depthwise(c) && !shmt__conv_has_nhwc_grouped(c) && shmt__conv_is_nhwc_amx(c);
 }
 
-/* The dtype to calculate in. The matrix products of im2col sum 16-bit floats in float32 themselves, so that its columns need
- * not be widened. The other algorithms widen what they read, and are faster yet; only AMX is faster than they are. */
+/* The dtype to calculate in. The matrix products of im2col sum 16-bit floats in float32 themselves, so that its columns
+ * need not be widened. The other algorithms widen what they read, and are faster yet; only AMX is faster than they
+ * are. */
 static shmt_dtype dtype_of(const shmt__conv* c) {
   if (!shmt__is_half(c->io_dtype) || c->groups != 1) return c->dtype;
   if (c->io_dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c)) return c->io_dtype;

@@ -32,14 +32,14 @@ typedef enum shmt__conv_weight_grad_algorithm {
   SHMT_CONV_WEIGHT_GRAD_IM2COL,
 } shmt__conv_weight_grad_algorithm;
 
-/* The algorithm of a forward convolution whose input is as c describes it. is_nhwc: the result is to be NHWC. Sets c->dtype
- * to the dtype that the algorithm calculates in. */
+/* The algorithm of a forward convolution whose input is as c describes it. is_nhwc: the result is to be NHWC. Sets
+ * c->dtype to the dtype that the algorithm calculates in. */
 shmt__conv_algorithm shmt__conv_choose_algorithm(shmt__conv* c, bool is_nhwc);
 /* May it read the weight as NHWC (c->weight_is_nhwc)? */
 bool shmt__conv_takes_nhwc_weight(shmt__conv_algorithm algorithm);
 
-/* The algorithm of the input gradient from `grad`, the gradient of the output. is_nhwc: the result is to be NHWC. Where it is
- * FLIPPED, *flipped is the forward convolution to run, whose flips_weight says who flips the weight. */
+/* The algorithm of the input gradient from `grad`, the gradient of the output. is_nhwc: the result is to be NHWC. Where
+ * it is FLIPPED, *flipped is the forward convolution to run, whose flips_weight says who flips the weight. */
 shmt__conv_input_grad_algorithm shmt__conv_choose_input_grad_algorithm(const shmt__conv* c, const shmt_tensor* grad,
                                                                        bool is_nhwc, shmt__conv* flipped);
 

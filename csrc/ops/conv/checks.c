@@ -43,7 +43,8 @@ shmt_status shmt__conv_check_params(const shmt__conv_params* p) {
   return SHMT_OK;
 }
 
-shmt_status shmt__conv_check_tensors(const shmt__conv_params* p, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias) {
+shmt_status shmt__conv_check_tensors(const shmt__conv_params* p, shmt_tensor* input, shmt_tensor* weight,
+                                     shmt_tensor* bias) {
   const int64_t g = p->groups, *w = weight->sizes;
 
   SHMT_REQUIRE(!bias || bias->dtype == input->dtype, SHMT_E_RUNTIME,
@@ -53,8 +54,8 @@ shmt_status shmt__conv_check_tensors(const shmt__conv_params* p, shmt_tensor* in
                shmt__dtype_title(input->dtype), shmt__dtype_title(weight->dtype));
   SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
   SHMT_REQUIRE(weight->n_dims == p->n + 2, SHMT_E_RUNTIME,
-               "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead", p->n + 2,
-               p->n + 2, SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(weight));
+               "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead",
+               p->n + 2, p->n + 2, SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(weight));
   SHMT_REQUIRE(w[0] >= g, SHMT_E_RUNTIME, "Given groups=%" PRId64 ", expected weight to be at least %" PRId64
                " at dimension 0, but got weight of size %s instead", g, g, SHMT_SHAPE_TEXT(weight));
   SHMT_REQUIRE(w[0] % g == 0, SHMT_E_RUNTIME, "Given groups=%" PRId64 ", expected weight to be divisible by %" PRId64
@@ -89,7 +90,8 @@ static const char* product_text(const int64_t* v, int n, char* buf, size_t cap) 
   return buf;
 }
 
-/* An output_padding that is not below the stride leaves room for outputs that the transposed convolution does not have. */
+/* An output_padding that is not below the stride leaves room for outputs that the transposed convolution does not
+ * have. */
 void shmt__conv_fill(const shmt__conv_params* p, shmt_ints images, shmt_ints outputs, const shmt_tensor* weight,
                      shmt_dtype dtype, shmt__conv* c) {
   *c = (shmt__conv){.dtype = dtype, .n_images = images.data[0], .channels = images.data[1], .groups = p->groups};
@@ -143,9 +145,11 @@ shmt_status shmt__conv_output_sizes(const shmt__conv_params* p, const shmt_tenso
     }
   }
   const char* row = p->n == 1 ? "1 x " : ""; /* a line is an image of one row */
-  SHMT_REQUIRE(!p->transposed || fits, SHMT_E_RUNTIME, "Given input size per channel: (%s%s). Calculated output size per "
-               "channel: (%s%s). Output size is too small", row, product_text(input->sizes + 2, p->n, (char[96]){0}, 96),
-               row, product_text(sizes + 2, p->n, (char[96]){0}, 96));
+  SHMT_REQUIRE(!p->transposed || fits, SHMT_E_RUNTIME,
+               "Given input size per channel: (%s%s). Calculated output size per "
+               "channel: (%s%s). Output size is too small",
+               row, product_text(input->sizes + 2, p->n, (char[96]){0}, 96), row,
+               product_text(sizes + 2, p->n, (char[96]){0}, 96));
   SHMT_REQUIRE(p->transposed || fits, SHMT_E_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: "
                "(%s). Kernel size can't be greater than actual input size",
                product_text(padded, p->n, (char[96]){0}, 96), product_text(reach, p->n, (char[96]){0}, 96));

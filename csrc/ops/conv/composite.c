@@ -62,9 +62,10 @@ static shmt_status pad_far(shmt_tensor* input, int n, const int64_t* extra, shmt
   }
   if (is_padded) {
     static _Atomic(bool) has_warned;
-    SHMT_TRY(shmt__warn_once(&has_warned,
-                             "padding='same' with even kernel lengths and odd dilation needs a copy of the input, padded with "
-                             "zeros"));
+    SHMT_TRY(shmt__warn_once(
+        &has_warned,
+        "padding='same' with even kernel lengths and odd dilation needs a copy of the input, padded with "
+        "zeros"));
   }
   if (is_padded) return shmt_op_constant_pad_nd(input, (shmt_ints){pad, 2 * n}, shmt__scalar_int(0), out);
   *out = shmt__tensor_ref(input);
@@ -82,11 +83,13 @@ static shmt_status convolve_padded(int n, const char* name, shmt_tensor* input, 
                     (shmt_ints){&zero, 1}, groups, out);
   SHMT_REQUIRE(strcmp(padding, "same") == 0, SHMT_E_RUNTIME, "Invalid padding string: '%s'", padding);
   SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
-  SHMT_REQUIRE(weight->n_dims == n + 2, SHMT_E_RUNTIME,
-               "Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of size %s instead",
-               weight->n_dims, weight->n_dims, SHMT_SHAPE_TEXT(weight), input->n_dims, SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(
+      weight->n_dims == n + 2, SHMT_E_RUNTIME,
+      "Expected %d-dimensional input for %d-dimensional weight%s, but got %d-dimensional input of size %s instead",
+      weight->n_dims, weight->n_dims, SHMT_SHAPE_TEXT(weight), input->n_dims, SHMT_SHAPE_TEXT(input));
   SHMT_REQUIRE(dilation.len == 1 || dilation.len == n, SHMT_E_RUNTIME,
-               "expected dilation to be a single integer value or a list of %d values, but got %" PRId64, n, dilation.len);
+               "expected dilation to be a single integer value or a list of %d values, but got %" PRId64, n,
+               dilation.len);
   for (int64_t d = 0; d < stride.len; d++)
     SHMT_REQUIRE(stride.data[d] == 1, SHMT_E_RUNTIME, "padding='same' is not supported for strided convolutions");
   SHMT_TRY(check_input(n, name, input));

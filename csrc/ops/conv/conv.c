@@ -1,4 +1,5 @@
-/* ops/conv/conv.c -- the operators convolution and convolution_backward: memory formats, and a call of the chosen algorithm.
+/* ops/conv/conv.c -- the operators convolution and convolution_backward: memory formats, and a call of the chosen
+ * algorithm.
  *
  * ops/conv/algorithm.c chooses, ops/conv/checks.c has the checks. A transposed convolution is the input gradient of the
  * convolution with the same weight, so both operators consist of the same three functions: forward(), input_grad() and
@@ -119,8 +120,8 @@ static shmt_status only_bias(shmt_ints sizes, shmt_dtype dtype, shmt_tensor* bia
 }
 
 /* The only algorithm that reads the weight with any strides. */
-static shmt_status run_nhwc_amx(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias, shmt_ints sizes,
-                                shmt_tensor** out) {
+static shmt_status run_nhwc_amx(shmt__conv* c, shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
+                                shmt_ints sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) b = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   const shmt__image_view weights = shmt__image_view_of(weight);
@@ -196,7 +197,8 @@ static shmt_status input_grad(const shmt__conv* dense, shmt_tensor* outputs, shm
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt__conv c = *dense, flipped;
 
-  const shmt__conv_input_grad_algorithm algorithm = shmt__conv_choose_input_grad_algorithm(&c, outputs, is_nhwc, &flipped);
+  const shmt__conv_input_grad_algorithm algorithm =
+      shmt__conv_choose_input_grad_algorithm(&c, outputs, is_nhwc, &flipped);
   if (algorithm == SHMT_CONV_INPUT_GRAD_FLIPPED)
     return input_grad_flipped(&c, &flipped, outputs, weight, bias, sizes, is_nhwc, out);
   c.io_dtype = outputs->dtype;
@@ -235,7 +237,9 @@ static shmt_status weight_grad(const shmt__conv* dense, bool transposed, shmt_te
       SHMT_TRY(shmt__conv_weight_grad_nhwc_amx(&c, &images, &outputs, is_nhwc, data));
       break;
     case SHMT_CONV_WEIGHT_GRAD_NHWC: SHMT_TRY(shmt__conv_weight_grad_nhwc(&c, &images, &outputs, is_nhwc, data)); break;
-    case SHMT_CONV_WEIGHT_GRAD_DEPTHWISE: SHMT_TRY(shmt__conv_weight_grad_depthwise(&c, &images, &outputs, data)); break;
+    case SHMT_CONV_WEIGHT_GRAD_DEPTHWISE:
+      SHMT_TRY(shmt__conv_weight_grad_depthwise(&c, &images, &outputs, data));
+      break;
     default: SHMT_TRY(shmt__conv_weight_grad_im2col(&c, &images, &outputs, data)); break;
   }
   if (!is_nhwc || writes_nhwc) {
@@ -263,8 +267,10 @@ shmt_status shmt__convolution(shmt_tensor* input, shmt_tensor* weight, shmt_tens
   SHMT_TRY(check_dtype(&p, input->dtype));
   const shmt_ints result_sizes = {sizes, input->n_dims};
   const shmt_device device = shmt__common_device(input, weight, bias);
-  SHMT_REQUIRE(input->numel > 0 || input->sizes[0] == 0 || input->sizes[1] == 0, SHMT_E_RUNTIME, "Only zero batch or zero "
-               "channel inputs are supported, but got input shape: %s", SHMT_SHAPE_TEXT(input));
+  SHMT_REQUIRE(input->numel > 0 || input->sizes[0] == 0 || input->sizes[1] == 0, SHMT_E_RUNTIME,
+               "Only zero batch or zero "
+               "channel inputs are supported, but got input shape: %s",
+               SHMT_SHAPE_TEXT(input));
   const bool is_nhwc = keeps_channels_last(&p, input, weight);
   if (device == SHMT_META) return empty(result_sizes, input->dtype, device, is_nhwc, out);
   if (weight->numel == 0 || input->numel == 0) return only_bias(result_sizes, input->dtype, bias, out);
@@ -335,8 +341,8 @@ shmt_status shmt__convolution_backward(shmt_tensor* grad_output, shmt_tensor* in
   const bool is_weight_nhwc = is_nhwc && (shmt__is_half(dtype) || shmt__tensor_extent(weight, 2, weight->n_dims) > 1);
   for (int i = 0; i < 3 && device == SHMT_META; i++)
     if (output_mask.data[i])
-      SHMT_TRY(
-          empty(sizes[i], dtype, device, grad_output->numel > 0 && (i == 0 ? is_nhwc : i == 1 && is_weight_nhwc), made[i]));
+      SHMT_TRY(empty(sizes[i], dtype, device, grad_output->numel > 0 && (i == 0 ? is_nhwc : i == 1 && is_weight_nhwc),
+                     made[i]));
   if (device != SHMT_META) {
     if (output_mask.data[0])
       SHMT_TRY(grad_of_input(&c, transposed, grad_output, weight, input, is_nhwc, &for_input));

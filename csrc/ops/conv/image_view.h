@@ -31,10 +31,11 @@ void shmt__image_view_copy_parallel(const shmt__image_view* to, const shmt__imag
 
 /* Are n elements a matrix of (channels, images and positions) that a BLAS reads where it lies? Sets *out if so. */
 bool shmt__image_view_is_matrix(const shmt__image_view* p, const int64_t* n, shmt_dtype dtype, shmt__matrix* out);
-/* n elements as such a matrix: where they lie, or copied to room. room may be NULL where they are known to be a matrix. */
+/* n elements as such a matrix: where they lie, or copied to room. room may be NULL where they are known to be a
+ * matrix. */
 shmt__matrix shmt__image_view_as_matrix(const shmt__image_view* p, const int64_t* n, shmt_dtype dtype, void* room);
-/* Does the view have this dtype and dense rows, as im2col and col2im need them? Sets step to the steps between channels,
- * planes and rows in elements if so. */
+/* Does the view have this dtype and dense rows, as im2col and col2im need them? Sets step to the steps between
+ * channels, planes and rows in elements if so. */
 bool shmt__image_view_has_dense_rows(const shmt__image_view* p, shmt_dtype dtype, int64_t* step);
 
 #endif

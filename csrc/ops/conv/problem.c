@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* Elements of a padded channel: so many for each one that is read or made are fine, so many are always fine, and so many
- * never fit into memory. */
+/* Elements of a padded channel: so many for each one that is read or made are fine, so many are always fine, and so
+ * many never fit into memory. */
 static const double MANY = 8, FEW = 1 << 16, TOO_MANY = 1e12;
 
 void shmt__conv_set_dense(shmt__conv* c) {

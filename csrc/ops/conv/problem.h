@@ -11,9 +11,9 @@
  * groups, kernel). A forward convolution goes from the input to the output. The input gradient and a transposed
  * convolution go the other way, with the same description.
  *
- * Tensors are stored as io_dtype, except the bias, which has dtype; sums are calculated in dtype. Where the two differ, the
- * algorithm widens what it reads and rounds what it writes. The input of a forward convolution may have any strides; all
- * other tensors are dense unless a function says otherwise. */
+ * Tensors are stored as io_dtype, except the bias, which has dtype; sums are calculated in dtype. Where the two differ,
+ * the algorithm widens what it reads and rounds what it writes. The input of a forward convolution may have any
+ * strides; all other tensors are dense unless a function says otherwise. */
 typedef struct shmt__conv {
   shmt__conv_shape shape;
   shmt_dtype dtype, io_dtype;
@@ -24,8 +24,8 @@ typedef struct shmt__conv {
   bool flips_weight;   /* the weight is that of the convolution whose input gradient this is; only of AMX kernels */
 } shmt__conv;
 
-/* Describe the input as dense NCHW of c->dtype with the sizes shape.in. The steps wrap, and are not to be used, where so many
- * elements do not fit into memory (an expanded tensor has few). */
+/* Describe the input as dense NCHW of c->dtype with the sizes shape.in. The steps wrap, and are not to be used, where
+ * so many elements do not fit into memory (an expanded tensor has few). */
 void shmt__conv_set_dense(shmt__conv* c);
 /* Describe the input as this tensor lies in memory, in its dtype. */
 void shmt__conv_set_input(shmt__conv* c, const shmt_tensor* input);
@@ -34,8 +34,8 @@ void shmt__conv_set_input(shmt__conv* c, const shmt_tensor* input);
 bool shmt__conv_is_depthwise(const shmt__conv* c);
 /* Is the kernel 1 x 1 with stride 1 and without padding, so that an image is its own im2col matrix? */
 bool shmt__conv_is_pointwise(const shmt__conv* c);
-/* Is a padded copy of an image not much larger than the image and the output? Only where strides, padding or dilation are far
- * larger than the image it is; such convolutions are left to im2col. */
+/* Is a padded copy of an image not much larger than the image and the output? Only where strides, padding or dilation
+ * are far larger than the image it is; such convolutions are left to im2col. */
 bool shmt__conv_can_pad(const shmt__conv* c);
 
 /* output (images, filters, positions), dense, += the bias of each filter. */

@@ -1,9 +1,10 @@
-/* ops/conv/relayout.c -- convolution with a layout conversion: tiles are computed as NHWC or NCHW, whatever the tensors are.
+/* ops/conv/relayout.c -- convolution with a layout conversion: tiles are computed as NHWC or NCHW, whatever the tensors
+ * are.
  *
- * The NHWC kernels (Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h) are so much faster than the NCHW ones that, with
- * enough channels, they win back the time to transpose the input and the outputs; and 16-bit elements have to be widened
- * anyway. One tile of an image, or of a few images, is in memory at a time, however many there are, and all threads work on
- * it.
+ * The NHWC kernels (Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h) are so much faster than the NCHW ones that,
+ * with enough channels, they win back the time to transpose the input and the outputs; and 16-bit elements have to be
+ * widened anyway. One tile of an image, or of a few images, is in memory at a time, however many there are, and all
+ * threads work on it.
  *
  * Where the outputs are to be NHWC and that does not pay, an NCHW algorithm makes tiles, which are then transposed.
  */
@@ -21,15 +22,16 @@
 #include <stdatomic.h>
 
 enum {
-  TILE_BYTES = 640 << 10,         /* of the input and outputs of a tile */
-  TILE_BYTES_GROUPED = 224 << 10, /* plus a tenth of the outputs, for grouped kernels: they pack few weights for each tile */
-  TILE_BYTES_AMX = 192 << 10,     /* at least, for the AMX kernel */
-  TILE_BYTES_NCHW = 96 << 10,     /* of NCHW outputs that are transposed */
-  FEW_CHANNELS = 8,               /* which are read in short runs and transposed slowly */
-  FEW_FILTERS = 16,               /* for which AMX takes as long as for so many */
-  WORTH_TRANSPOSING = 100,        /* multiplications that pay for an element that is transposed, */
-  WORTH_COPYING = 16,             /* and for one that is only copied or widened */
-  WORTH_SHARING = 1 << 14,        /* bytes to transpose that are worth a thread */
+  TILE_BYTES = 640 << 10, /* of the input and outputs of a tile */
+  TILE_BYTES_GROUPED = 224
+      << 10, /* plus a tenth of the outputs, for grouped kernels: they pack few weights for each tile */
+  TILE_BYTES_AMX = 192 << 10, /* at least, for the AMX kernel */
+  TILE_BYTES_NCHW = 96 << 10, /* of NCHW outputs that are transposed */
+  FEW_CHANNELS = 8,           /* which are read in short runs and transposed slowly */
+  FEW_FILTERS = 16,           /* for which AMX takes as long as for so many */
+  WORTH_TRANSPOSING = 100,    /* multiplications that pay for an element that is transposed, */
+  WORTH_COPYING = 16,         /* and for one that is only copied or widened */
+  WORTH_SHARING = 1 << 14,    /* bytes to transpose that are worth a thread */
 };
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -100,9 +102,9 @@ static shmt__image_view tile_outputs(const shmt__conv* c, const shmt__conv_tile*
 }
 
 /* Make the outputs of a tile of images [first, first + n). */
-static shmt_status run_tile(const shmt__conv* c, const nhwc_kernel* k, const shmt__conv_tile* p, int64_t first, int64_t n,
-                            const shmt__image_view* images, const shmt__image_view* weight, const shmt__image_view* outputs,
-                            char* image, char* output) {
+static shmt_status run_tile(const shmt__conv* c, const nhwc_kernel* k, const shmt__conv_tile* p, int64_t first,
+                            int64_t n, const shmt__image_view* images, const shmt__image_view* weight,
+                            const shmt__image_view* outputs, char* image, char* output) {
   const int64_t *in = p->shape.in, *out = p->shape.out;
   const int64_t needed[5] = {n, c->channels, in[0], in[1], in[2]}, made[5] = {n, c->filters, out[0], out[1], out[2]};
   const int64_t from[5] = {first, 0, p->first[0], p->first[1], p->first[2]};
@@ -141,8 +143,8 @@ static int64_t tile_bytes(const shmt__conv* c, const nhwc_kernel* k) {
   return weights / 2 < TILE_BYTES_AMX ? TILE_BYTES_AMX : smaller(weights / 2, TILE_BYTES);
 }
 
-shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* weight,
-                                     const shmt__image_view* outputs) {
+shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images,
+                                     const shmt__image_view* weight, const shmt__image_view* outputs) {
   const nhwc_kernel k = nhwc_kernel_of(c);
   const int64_t item = shmt__dtype_size[k.dtype], read = k.reads_in_place ? 0 : c->channels;
   int64_t size[3], needed = read;
@@ -228,6 +230,7 @@ shmt_status shmt__conv_relayout_nchw(const shmt__conv* c, const void* images, co
   else
     shmt__parallel_for(n, WORTH_SHARING / (s.n_together * each) + 1, run_nchw_tiles, &s);
   SHMT_REQUIRE(!atomic_load_explicit(&s.failed, memory_order_relaxed), SHMT_E_NOMEM,
-               "convolution: no memory for %llu bytes of outputs and what is beside them", (unsigned long long)s.nbytes);
+               "convolution: no memory for %llu bytes of outputs and what is beside them",
+               (unsigned long long)s.nbytes);
   return SHMT_OK;
 }

@@ -87,7 +87,8 @@ int64_t shmt__conv_tile_input_bytes(const shmt__conv* c, const int64_t* size, in
 }
 
 /* Gather n rows of `length` elements from memory in which the n elements of each position are neighbours. */
-static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, int64_t length, char* to, int64_t pitch) {
+static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, int64_t length, char* to,
+                              int64_t pitch) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype];
   char block[CHANNELS * BLOCK * 4]; /* elements that are cast have two or four bytes */
 
@@ -101,13 +102,14 @@ static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, 
       const int64_t run = length - q < BLOCK ? length - q : BLOCK;
       shmt__move_transposed(block, BLOCK * item, from + q * c->step[2] + i * item, c->step[2], some, run, item);
       for (int64_t k = 0; k < some; k++)
-        shmt__cast_loop(c->dtype, c->io_dtype)(to + (i + k) * pitch + q * wide, wide, block + k * BLOCK * item, item, run);
+        shmt__cast_loop(c->dtype, c->io_dtype)(to + (i + k) * pitch + q * wide, wide, block + k * BLOCK * item, item,
+                                               run);
     }
   }
 }
 
-/* Gather n channels of a tile, dense. Rows without a gap between them are one row; where channels or rows are neighbours,
- * they are transposed. */
+/* Gather n channels of a tile, dense. Rows without a gap between them are one row; where channels or rows are
+ * neighbours, they are transposed. */
 static void gather(const shmt__conv* c, const shmt__conv_tile* p, const char* from, int64_t n, char* to) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype], *in = p->shape.in;
   const int64_t pitch = volume(in) * wide;
@@ -132,8 +134,8 @@ static void gather(const shmt__conv* c, const shmt__conv_tile* p, const char* fr
   }
 }
 
-const char* shmt__conv_tile_input(const shmt__conv* c, shmt__conv_tile* p, const char* images, int64_t image, int64_t first,
-                                  int64_t n, char* room) {
+const char* shmt__conv_tile_input(const shmt__conv* c, shmt__conv_tile* p, const char* images, int64_t image,
+                                  int64_t first, int64_t n, char* room) {
   const int64_t item = shmt__dtype_size[c->io_dtype], *in = p->shape.in;
   const char* from = images + image * c->image_step + first * c->channel_step;
 
@@ -166,7 +168,8 @@ void shmt__conv_store_outputs(const shmt__conv* c, char* from, int64_t pitch, in
 
   for (int64_t i = 0; i < n; i++, from += pitch * wide) {
     char* data[3] = {from, from, (char*)(uintptr_t)c->bias + (filter + i) * wide};
-    if (c->bias && is_narrow) shmt__loops[SHMT_LOOP_add][c->dtype](data, (const int64_t[]){wide, wide, 0}, length, &one);
+    if (c->bias && is_narrow)
+      shmt__loops[SHMT_LOOP_add][c->dtype](data, (const int64_t[]){wide, wide, 0}, length, &one);
     shmt__cast_loop(c->io_dtype, c->dtype)(output + ((image * c->filters + filter + i) * plane + at) * item, item, from,
                                            wide, length);
   }

@@ -37,9 +37,11 @@ static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt
 }
 
 /* A sparse tensor without entries. */
-static shmt_status make_sparse(shmt_layout layout, shmt_ints size, shmt_dtype dtype, shmt_device device, shmt_tensor** out) {
+static shmt_status make_sparse(shmt_layout layout, shmt_ints size, shmt_dtype dtype, shmt_device device,
+                               shmt_tensor** out) {
   SHMT_REQUIRE(device != SHMT_META, SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
-  SHMT_REQUIRE(!*out, SHMT_E_RUNTIME, "a strided tensor cannot be the out= of one of layout %s", shmt__layout_name(layout));
+  SHMT_REQUIRE(!*out, SHMT_E_RUNTIME, "a strided tensor cannot be the out= of one of layout %s",
+               shmt__layout_name(layout));
   return shmt__sparse_empty(layout, size, (int)size.len, dtype_or(dtype, shmt__default_dtype()), out);
 }
 
@@ -178,7 +180,8 @@ shmt_status shmt__zeros_like(shmt_tensor* self, shmt_dtype dtype, shmt_layout la
                              shmt_opt_bool pin_memory, shmt_memory_format memory_format, shmt_tensor** out) {
   (void)pin_memory;
   if (SHMT_UNLIKELY(layout > SHMT_STRIDED))
-    return make_sparse(layout, shmt__tensor_sizes(self), dtype_or(dtype, self->dtype), device_or(device, self->device), out);
+    return make_sparse(layout, shmt__tensor_sizes(self), dtype_or(dtype, self->dtype), device_or(device, self->device),
+                       out);
   return like_filled(self, dtype, device, memory_format, shmt__scalar_int(0), out);
 }
 
@@ -215,15 +218,18 @@ shmt_status shmt__empty_permuted(shmt_ints size, shmt_ints physical_layout, shmt
   int64_t strides[SHMT_MAX_DIMS], step = 1;
   uint64_t seen = 0;
 
-  SHMT_REQUIRE(size.len == physical_layout.len, SHMT_E_RUNTIME,
-               "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %" PRId64
-               " is not equal to len(physical_layout) = %" PRId64, size.len, physical_layout.len);
+  SHMT_REQUIRE(
+      size.len == physical_layout.len, SHMT_E_RUNTIME,
+      "Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = %" PRId64
+      " is not equal to len(physical_layout) = %" PRId64,
+      size.len, physical_layout.len);
   SHMT_REQUIRE(size.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "empty_permuted(): more than %d dimensions", SHMT_MAX_DIMS);
   for (int64_t i = size.len - 1; i >= 0; i--) {
     const int64_t d = physical_layout.data[i];
     SHMT_REQUIRE(d >= 0 && d < size.len, SHMT_E_RUNTIME,
-                 "Dimension out of range (expected to be between 0 and %" PRId64 ", but got %" PRId64 " at index %" PRId64
-                 ").  NB: negative dims not currently supported; file an issue if you want it.", size.len - 1, d, i);
+                 "Dimension out of range (expected to be between 0 and %" PRId64 ", but got %" PRId64
+                 " at index %" PRId64 ").  NB: negative dims not currently supported; file an issue if you want it.",
+                 size.len - 1, d, i);
     SHMT_REQUIRE(!(seen >> d & 1), SHMT_E_RUNTIME, "Duplicate dim not allowed");
     seen |= (uint64_t)1 << d;
     strides[d] = step;

@@ -104,7 +104,8 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
 
 static void fill_range(shmt_tensor* t, const range* r) {
   const shmt_dtype from = r->integral ? SHMT_INT64 : r->is_complex ? SHMT_COMPLEX128 : SHMT_FLOAT64;
-  filling f = {r, from == SHMT_INT64 && t->dtype == from ? NULL : shmt__cast_loop(t->dtype, from), NULL, shmt__tensor_item_bytes(t), false};
+  filling f = {r, from == SHMT_INT64 && t->dtype == from ? NULL : shmt__cast_loop(t->dtype, from), NULL,
+               shmt__tensor_item_bytes(t), false};
 
   if (shmt__tensor_is_meta(t)) return;
   f.data = shmt__tensor_data(t);
@@ -114,8 +115,8 @@ static void fill_range(shmt_tensor* t, const range* r) {
 
 /* Makes the result. A preset output's dtype and device are used when none is asked for. On the CPU a preset output of n
  * elements keeps its shape; with is_kept on Meta too. */
-static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dtype dtype, shmt_device device, const range* r,
-                              shmt_tensor** out) {
+static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dtype dtype, shmt_device device,
+                              const range* r, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
   int64_t kept[SHMT_MAX_DIMS];
   shmt_ints sizes = SHMT_INTS(n);
@@ -137,8 +138,10 @@ static shmt_status make_range(const char* name, bool is_kept, int64_t n, shmt_dt
 /* Warns when a preset output has another number of elements: that number comes from rounded quotients. */
 static shmt_status warn_of_count(const shmt_tensor* out, int64_t count) {
   if (out->numel == 0 || out->numel == count) return SHMT_OK;
-  return shmt__warn("The number of elements in the out tensor of shape %s is %" PRId64 " which does not match the computed "
-                    "number of elements %" PRId64 ". Note that this may occur as a result of rounding error. The out tensor "
+  return shmt__warn("The number of elements in the out tensor of shape %s is %" PRId64
+                    " which does not match the computed "
+                    "number of elements %" PRId64
+                    ". Note that this may occur as a result of rounding error. The out tensor "
                     "will be resized to a tensor of shape (%" PRId64 ",).",
                     SHMT_SHAPE_TEXT(out), out->numel, count, count);
 }
@@ -298,8 +301,10 @@ static shmt_status bound_of(const char* name, shmt_tensor* start, shmt_tensor* e
   const bool zero_dim = (!start || start->n_dims == 0) && (!end || end->n_dims == 0);
 
   if (start && end)
-    SHMT_REQUIRE(zero_dim, SHMT_E_RUNTIME, "%s only supports 0-dimensional start and end tensors, but got start with %d "
-                 "dimension(s) and end with %d dimension(s).", name, start->n_dims, end->n_dims);
+    SHMT_REQUIRE(zero_dim, SHMT_E_RUNTIME,
+                 "%s only supports 0-dimensional start and end tensors, but got start with %d "
+                 "dimension(s) and end with %d dimension(s).",
+                 name, start->n_dims, end->n_dims);
   SHMT_REQUIRE(zero_dim, SHMT_E_RUNTIME, "%s only supports 0-dimensional start and end tensors, but got %s with %d "
                "dimension(s).", name, start ? "start" : "end", start ? start->n_dims : end->n_dims);
   if (start) SHMT_TRY(shmt__tensor_item(start, first));
@@ -347,7 +352,8 @@ shmt_status shmt__eye_m(int64_t n, int64_t m, shmt_dtype dtype, shmt_layout layo
                               &work));
   if (!shmt__tensor_is_meta(work)) {
     SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
-    SHMT_TRY(shmt__tensor_alias(work, SHMT_INTS(n < m ? n : m), SHMT_INTS(m < INT64_MAX ? m + 1 : m), work->offset, &diagonal));
+    SHMT_TRY(shmt__tensor_alias(work, SHMT_INTS(n < m ? n : m), SHMT_INTS(m < INT64_MAX ? m + 1 : m), work->offset,
+                                &diagonal));
     SHMT_TRY(shmt__tensor_fill(diagonal, shmt__scalar_int(1)));
   }
   return shmt__output_end("eye", &work, out);

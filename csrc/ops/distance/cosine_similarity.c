@@ -27,7 +27,8 @@ typedef struct row_job {
  * better done all at once. */
 static bool has_plain_rows(const shmt_tensor* t, int64_t dim) {
   return t->n_dims > 0 && (dim == -1 || dim == t->n_dims - 1) && t->numel > 0 && t->sizes[t->n_dims - 1] > 1 &&
-         t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING && shmt__is_unobserved_call(t->keys);
+         t->flags & SHMT_TENSOR_CONTIGUOUS && shmt__dtype_kind[t->dtype] == SHMT_KIND_FLOATING &&
+         shmt__is_unobserved_call(t->keys);
 }
 
 static char* row_of(const row_job* j, shmt_tensor* t, int64_t r) {
@@ -64,7 +65,8 @@ static void cosine_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Normalises rows of at most SHMT_SHORT_ROW elements. Squares are in double: only factors may leave the range of floats. */
+/* Normalises rows of at most SHMT_SHORT_ROW elements. Squares are in double: only factors may leave the range of
+ * floats. */
 static void short_unit_rows(row_job* j, int64_t begin, int64_t end) {
   const shmt__short_norm_args shape = {.length = j->width, .eps = j->eps, .uncentred = true, .to_length = true};
   const double most = ldexp(1, 100);
@@ -123,7 +125,8 @@ static shmt_status cosines(shmt_tensor* a, shmt_tensor* b, double eps, shmt_tens
   SHMT_AUTO(shmt_tensor) result = NULL;
   const int64_t width = a->sizes[a->n_dims - 1];
 
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){a->sizes, a->n_dims - 1}, a->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(
+      shmt__tensor_empty((shmt_ints){a->sizes, a->n_dims - 1}, a->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &result));
   row_job j = {.a = a, .b = b, .out = result, .width = width, .eps = eps};
   shmt__parallel_for(result->numel, GRAIN / (width + 1) + 1, cosine_rows, &j);
   *done = !atomic_load_explicit(&j.left_range, memory_order_relaxed);

@@ -110,7 +110,8 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
   const int64_t rows = x1->sizes[n - 2], others = x2->sizes[n - 2], length = x1->sizes[n - 1];
   const bool has_loop = shmt__loops[SHMT_LOOP_distance][x1->dtype] != NULL;
   const shmt_dtype work = has_loop ? x1->dtype : SHMT_FLOAT32;
-  const int64_t some = others_in_block(others, length, shmt__dtype_size[work]), pitch = (some + LANES - 1) / LANES * LANES;
+  const int64_t some = others_in_block(others, length, shmt__dtype_size[work]),
+                pitch = (some + LANES - 1) / LANES * LANES;
   distances d = {.shape = {length, some, pitch, norm},
                  .loop = shmt__loops[SHMT_LOOP_distance][work],
                  .out = shmt__tensor_data(out),
@@ -322,10 +323,10 @@ static int64_t matrix_at(const shmt_tensor* t, int64_t b) {
   return at;
 }
 
-/* Calculates the gradient of rows (batch, P, M) from distances to others (batch, R, M). All are dense but grad and cdist,
- * whose row dim and column dim have any strides. */
-static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm, shmt_tensor* cdist,
-                                 int row, int other, shmt_tensor** out) {
+/* Calculates the gradient of rows (batch, P, M) from distances to others (batch, R, M). All are dense but grad and
+ * cdist, whose row dim and column dim have any strides. */
+static shmt_status row_gradients(shmt_tensor* grad, shmt_tensor* rows, shmt_tensor* others, int norm,
+                                 shmt_tensor* cdist, int row, int other, shmt_tensor** out) {
   const int n = rows->n_dims;
   const int64_t p = rows->sizes[n - 2], r = others->sizes[n - 2], m = rows->sizes[n - 1];
   const int64_t item = shmt__tensor_item_bytes(rows);
@@ -510,14 +511,18 @@ shmt_status shmt__pdist_backward(shmt_tensor* grad, shmt_tensor* self, double p,
   SHMT_REQUIRE(grad->n_dims == 1 && pdist->n_dims == 1 && grad->numel == pairs && pdist->numel == pairs, SHMT_E_RUNTIME,
                "_pdist_backward: a gradient of shape %s and distances of shape %s for rows of shape %s",
                SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(pdist), SHMT_SHAPE_TEXT(self));
-  if (norm < 0 || !shmt__is_unobserved_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
+  if (norm < 0 ||
+      !shmt__is_unobserved_call(shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(pdist)))
     return shmt_op__pdist_backward_all_pairs(grad, self, p, pdist, out);
   SHMT_TRY(shmt__tensor_zeros(shmt__tensor_sizes(self), self->dtype, SHMT_CPU, &result));
   if (norm > 0 && self->numel > 0 && pdist->numel > 0) {
     const int64_t n = self->sizes[0], item = shmt__tensor_item_bytes(self);
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
     SHMT_TRY(shmt__tensor_contiguous(pdist, SHMT_CONTIGUOUS_FORMAT, &found));
-    gradient_job s = {.shape = {.length = self->sizes[1], .others = n, .grad_step = grad->strides[0], .distance_step = 1,
+    gradient_job s = {.shape = {.length = self->sizes[1],
+                                .others = n,
+                                .grad_step = grad->strides[0],
+                                .distance_step = 1,
                                 .norm = norm},
                       .loop = shmt__loops[SHMT_LOOP_distance_backward][self->dtype],
                       .to = shmt__tensor_data(result),

@@ -15,9 +15,11 @@
 #include <string.h>
 
 static shmt_status check_indices(const shmt_tensor* indices) {
-  SHMT_REQUIRE(indices->dtype == SHMT_INT64 || indices->dtype == SHMT_INT32, SHMT_E_RUNTIME,
-               "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-               "torch.%sTensor instead (while checking arguments for embedding)", shmt__dtype_title(indices->dtype));
+  SHMT_REQUIRE(
+      indices->dtype == SHMT_INT64 || indices->dtype == SHMT_INT32, SHMT_E_RUNTIME,
+      "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
+      "torch.%sTensor instead (while checking arguments for embedding)",
+      shmt__dtype_title(indices->dtype));
   return SHMT_OK;
 }
 
@@ -111,14 +113,14 @@ shmt_status shmt__sparse_rows(shmt_tensor* rows, shmt_tensor* index, int64_t n, 
   SHMT_AUTO(shmt_tensor) indices = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
-  SHMT_REQUIRE(rows->n_dims >= 1 && index->n_dims == 1, SHMT_E_RUNTIME, "_sparse_rows: rows of shape %s at indices of shape %s",
-               SHMT_SHAPE_TEXT(rows), SHMT_SHAPE_TEXT(index));
+  SHMT_REQUIRE(rows->n_dims >= 1 && index->n_dims == 1, SHMT_E_RUNTIME,
+               "_sparse_rows: rows of shape %s at indices of shape %s", SHMT_SHAPE_TEXT(rows), SHMT_SHAPE_TEXT(index));
   SHMT_TRY(shmt_op_to_dtype(index, SHMT_INT64, false, false, SHMT_MEMORY_FORMAT_NONE, &wide));
   SHMT_TRY(shmt_op_unsqueeze(wide, 0, &indices));
   memcpy(sizes, rows->sizes, (size_t)rows->n_dims * sizeof *sizes);
   sizes[0] = n;
-  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(1, rows->n_dims - 1, (shmt_ints){sizes, rows->n_dims}, indices, rows,
-                                                          (shmt_opt_bool){false, true}, out);
+  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(1, rows->n_dims - 1, (shmt_ints){sizes, rows->n_dims},
+                                                          indices, rows, (shmt_opt_bool){false, true}, out);
 }
 
 shmt_status shmt__embedding_sparse_backward(shmt_tensor* grad_output, shmt_tensor* indices, int64_t num_weights,

@@ -1,8 +1,8 @@
 /* ops/embedding/embedding_bag.c -- sums, dot products and maxima of rows, for embedding_bag and its gradients.
  *
  * Two lists of row indices make pairs: pair i takes row from[i] of one matrix to row to[i] of another. No tensor of the
- * rows taken is made. The threads divide the columns, or the pairs where each has a result of its own. Sums are added in
- * the order of the pairs.
+ * rows taken is made. The threads divide the columns, or the pairs where each has a result of its own. Sums are added
+ * in the order of the pairs.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -136,8 +136,8 @@ static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors, int64_t n,
-                                    bool sparse, shmt_tensor** out) {
+shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, shmt_tensor* factors,
+                                    int64_t n, bool sparse, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
@@ -146,8 +146,9 @@ shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_t
   (void)sparse; /* says what the gradient is */
   SHMT_TRY(prepare("_embedding_bag_sum", self, from, to, &first, &second));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_add, self->dtype, "embedding_bag");
-  SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME, "_embedding_bag_sum: factors of shape %s for %s",
-               factors ? SHMT_SHAPE_TEXT(factors) : "", SHMT_SHAPE_TEXT(from));
+  SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME,
+               "_embedding_bag_sum: factors of shape %s for %s", factors ? SHMT_SHAPE_TEXT(factors) : "",
+               SHMT_SHAPE_TEXT(from));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, self->sizes[1]), self->dtype, shmt__common_device(self, from, to),
                               SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result)) {
@@ -178,7 +179,8 @@ static void multiply_pairs(void* ctx, int64_t begin, int64_t end) {
 
   for (int64_t i = begin; i < end; i++)
     if (find_pair(j, i, &from, &to))
-      dot((char* const[]){j->results + i * item, at(&j->in, from, 0), at(&j->out, to, 0)}, strides, j->in.columns, NULL);
+      dot((char* const[]){j->results + i * item, at(&j->in, from, 0), at(&j->out, to, 0)}, strides, j->in.columns,
+          NULL);
 }
 
 shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_tensor* other, shmt_tensor* to,
@@ -220,8 +222,8 @@ static void take_larger(job* j, int64_t from, int64_t to, int64_t column, int64_
   if (is_first)
     memset(larger, 1, (size_t)n);
   else
-    shmt__loops[SHMT_LOOP_gt][j->dtype]((char* const[]){(char*)larger, row, best}, (const int64_t[]){1, j->in.step, item},
-                                        n, NULL);
+    shmt__loops[SHMT_LOOP_gt][j->dtype]((char* const[]){(char*)larger, row, best},
+                                        (const int64_t[]){1, j->in.step, item}, n, NULL);
   shmt__loops[SHMT_LOOP_where][j->dtype]((char* const[]){best, (char*)larger, row, best},
                                          (const int64_t[]){item, 1, j->in.step, item}, n, NULL);
   shmt__loops[SHMT_LOOP_where][SHMT_INT64]((char* const[]){winner, (char*)larger, (char*)&from, winner},
@@ -241,8 +243,8 @@ static void find_maxima(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* The rows of one bag stand together in `to`. */
-shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, int64_t n, shmt_tensor** values,
-                                    shmt_tensor** rows) {
+shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_tensor* to, int64_t n,
+                                    shmt_tensor** values, shmt_tensor** rows) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) best = NULL;

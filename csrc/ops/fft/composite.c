@@ -1,4 +1,5 @@
-/* ops/fft/composite.c -- the functions of torch.fft: sizes, dims and norms given as text, over three inner operators. */
+/* ops/fft/composite.c -- the functions of torch.fft: sizes, dims and norms given as text, over three inner
+ * operators. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -95,7 +96,8 @@ static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints d
                "When given, dim and shape arguments must have the same length");
   for (int64_t i = 0; i < e->n; i++) {
     e->sizes[i] = s.len >= 0 && s.data[i] != -1 ? s.data[i] : self->sizes[e->dims[i]];
-    SHMT_REQUIRE(e->sizes[i] >= 1, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified", e->sizes[i]);
+    SHMT_REQUIRE(e->sizes[i] >= 1, SHMT_E_RUNTIME, "Invalid number of data points (%" PRId64 ") specified",
+                 e->sizes[i]);
   }
   return SHMT_OK;
 }
@@ -172,7 +174,8 @@ static shmt_status transform_one_dim(const char* name, shmt_tensor* self, shmt_i
 
 /* --- complex to real ---------------------------------------------------------------------------- */
 
-/* Transforms half a Hermitian spectrum to real. is_forward: the forward transform, as the inverse one of the conjugates. */
+/* Transforms half a Hermitian spectrum to real. is_forward: the forward transform, as the inverse one of the
+ * conjugates. */
 static shmt_status transform_to_real(shmt_tensor* self, shmt_ints s, shmt_ints dim, const char* norm, bool is_forward,
                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;

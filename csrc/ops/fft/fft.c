@@ -37,7 +37,8 @@ static void sort_dims(const shmt_tensor* t, int64_t* dims, int64_t n) {
   }
 }
 
-/* Makes a tensor whose transformed dims are the innermost ones, in the order given. The others keep the order of self. */
+/* Makes a tensor whose transformed dims are the innermost ones, in the order given. The others keep the order of
+ * self. */
 static shmt_status empty_result(const shmt_tensor* self, const int64_t* sizes, shmt_ints dim, shmt_dtype dtype,
                                 shmt_tensor** out) {
   int64_t order[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS], stride = 1, n = 0;

@@ -9,10 +9,10 @@
 #include <stdatomic.h>
 
 enum {
-  GRAIN_POINTS = 1 << 15,   /* elements that are worth a thread */
-  SHORT_BYTES = 128 << 10,  /* a signal up to this size has a buffer of its own between columns and rows */
-  STACK_BYTES = 64 << 10,   /* scratch up to this size is on the stack: threads with signals of a microsecond would wait for
-                             * each other in the allocator */
+  GRAIN_POINTS = 1 << 15,  /* elements that are worth a thread */
+  SHORT_BYTES = 128 << 10, /* a signal up to this size has a buffer of its own between columns and rows */
+  STACK_BYTES = 64 << 10,  /* scratch up to this size is on the stack: threads with signals of a microsecond would wait
+                            * for each other in the allocator */
 };
 
 int64_t shmt__fft_element_bytes(void) { return 2 * (16 << shmt__cpu_level); }
@@ -48,11 +48,13 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
 
 static shmt_status run_pass(pass_job* job, int64_t n, int64_t lanes, int64_t length) {
   shmt__parallel_for((n + lanes - 1) / lanes, GRAIN_POINTS / (lanes * length) + 1, run_blocks, job);
-  SHMT_REQUIRE(!atomic_load_explicit(&job->failed, memory_order_relaxed), SHMT_E_NOMEM, "scratch of a Fourier transform");
+  SHMT_REQUIRE(!atomic_load_explicit(&job->failed, memory_order_relaxed), SHMT_E_NOMEM,
+               "scratch of a Fourier transform");
   return SHMT_OK;
 }
 
-/* Bytes of scratch to transform a block of columns or rows: two arrays, and what radices without code of their own need. */
+/* Bytes of scratch to transform a block of columns or rows: two arrays, and what radices without code of their own
+ * need. */
 static uint64_t scratch_bytes(const shmt__fft_steps* s) {
   int64_t largest = 0;
 
@@ -111,8 +113,8 @@ shmt_status shmt__fft_four_step_run(const shmt__fft_four_step* four_step, shmt_d
   return run_four_step(&args, dtype, from, to);
 }
 
-shmt_status shmt__fft_four_step_c2r_even(const shmt__fft_four_step* four_step, shmt_dtype dtype, const void* real_twiddles,
-                                         const void* from, void* to, double scale) {
+shmt_status shmt__fft_four_step_c2r_even(const shmt__fft_four_step* four_step, shmt_dtype dtype,
+                                         const void* real_twiddles, const void* from, void* to, double scale) {
   shmt__fft_four_step_args args = {
       .four_step = four_step, .swap_out = true, .scale = scale, .real_twiddles = real_twiddles};
   return run_four_step(&args, dtype, from, to);

@@ -18,7 +18,8 @@ static shmt_status convolve(const shmt__fft_plan* plan, char* work) {
   return shmt__fft_four_step_run(&plan->four_step, plan->key.dtype, work, work, true, true, 1 / (double)m);
 }
 
-static shmt_status run_bluestein(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale) {
+static shmt_status run_bluestein(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward,
+                                 double scale) {
   const int64_t n = plan->key.length, m = shmt__fft_four_step_length(&plan->four_step);
   const int64_t item = shmt__dtype_size[plan->key.dtype];
   const shmt__loop multiply = shmt__loops[SHMT_LOOP_fft_multiply][plan->key.dtype];
@@ -44,7 +45,8 @@ void shmt__fft_short_run(const shmt__fft_plan* plan, char* const* data, const in
   shmt__loops[SHMT_LOOP_fft_short][plan->key.dtype](data, strides, n, &args);
 }
 
-shmt_status shmt__fft_one_signal_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward, double scale) {
+shmt_status shmt__fft_one_signal_run(const shmt__fft_plan* plan, const void* from, void* to, bool is_forward,
+                                     double scale) {
   if (plan->algorithm == SHMT_FFT_IN_REGISTERS) {
     shmt__fft_short_run(plan, (char*[]){to, (char*)(uintptr_t)from}, (int64_t[]){0, 0}, 1, is_forward, scale);
     return SHMT_OK;

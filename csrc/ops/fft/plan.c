@@ -32,8 +32,8 @@ static double radix_cost(int64_t p) {
   return p <= 16 && own[p] > 0 ? own[p] : 7 + 1.1 * (double)p;
 }
 
-/* Factors n, in the order of the steps. Returns how many factors there are; *cost: the clocks of the steps for one element.
- * Returns 0 when a factor is too large (or n is 1). */
+/* Factors n, in the order of the steps. Returns how many factors there are; *cost: the clocks of the steps for one
+ * element. Returns 0 when a factor is too large (or n is 1). */
 static int factorize(int64_t n, int64_t* factors, double* cost) {
   static const int64_t small[] = {9, 5, 7, 3};
   /* The factors of 2^0, 2^1, ... that are left after the steps of radix 16. */
@@ -53,7 +53,8 @@ static int factorize(int64_t n, int64_t* factors, double* cost) {
   return n == 1 ? count : 0;
 }
 
-/* The clocks of all steps for one element of `vectors` vectors. They grow where a block of n elements leaves the cache. */
+/* The clocks of all steps for one element of `vectors` vectors. They grow where a block of n elements leaves the
+ * cache. */
 static double element_cost(int64_t n, double extra, int vectors) {
   int64_t factors[SHMT_FFT_STEPS];
   const double share = vectors / 2.0, bytes = 2.0 * (double)n * share * (double)shmt__fft_element_bytes();
@@ -69,7 +70,8 @@ static double ceil_div(int64_t n, int64_t by) { return (double)((n + by - 1) / b
 static int64_t signal_bytes(int64_t n, int64_t lanes) { return n * (shmt__fft_element_bytes() / lanes); }
 
 /* The clocks of a four-step transform with n1 rows and n2 columns. Columns are stored to as many addresses as there are
- * lanes, and rows are read from as many as they have elements: where the signal leaves the cache, short rows are better. */
+ * lanes, and rows are read from as many as they have elements: where the signal leaves the cache, short rows are
+ * better. */
 static double matrix_cost(int64_t n1, int64_t n2, int64_t lanes) {
   const double far = n1 <= n2 && signal_bytes(n1 * n2, lanes) > FAR_BYTES ? 1.05 : 1;
   return PER_SIGNAL + far * (ceil_div(n2, lanes) * (double)n1 * element_cost(n1, IN_COLUMNS + BETWEEN, 2) +

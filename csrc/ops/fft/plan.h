@@ -2,16 +2,15 @@
  *
  * Note [Plans of Fourier transforms]
  * There are four algorithms.
- *   IN_LANES      A length whose prime factors are small is done in steps of Stockham's algorithm, on several signals at
- *                 once, one in each lane of a vector.
- *   FOUR_STEP     One signal of such a length is a matrix, whose columns and rows are transformed in lanes.
- *   IN_REGISTERS  A signal whose length is a short power of two is such a matrix too, and stays in registers.
- *   BLUESTEIN     A signal of any other length is convolved with a chirp, by FOUR_STEP transforms of a longer length.
- * shmt__fft_plan_create chooses the algorithm and the factors that take least time by a table of costs (clocks per vector of
- * lanes).
+ *   IN_LANES      A length whose prime factors are small is done in steps of Stockham's algorithm, on several signals
+ * at once, one in each lane of a vector. FOUR_STEP     One signal of such a length is a matrix, whose columns and rows
+ * are transformed in lanes. IN_REGISTERS  A signal whose length is a short power of two is such a matrix too, and stays
+ * in registers. BLUESTEIN     A signal of any other length is convolved with a chirp, by FOUR_STEP transforms of a
+ * longer length. shmt__fft_plan_create chooses the algorithm and the factors that take least time by a table of costs
+ * (clocks per vector of lanes).
  *
- * A plan is immutable once made, and counted. A process keeps the last 48 plans, of at most 32 MB. The lock of that cache is
- * held across a fork, so that the child finds the list whole.
+ * A plan is immutable once made, and counted. A process keeps the last 48 plans, of at most 32 MB. The lock of that
+ * cache is held across a fork, so that the child finds the list whole.
  */
 #ifndef SHMT_OPS_FFT_PLAN_H
 #define SHMT_OPS_FFT_PLAN_H

@@ -45,8 +45,8 @@ static shmt__fft_plan* find_cached(const shmt__fft_key* key) {
   return found;
 }
 
-/* Adds a plan to the cache and drops those used longest ago. Two threads may have made the same plan: both are right, and
- * the one that is not found again grows old. */
+/* Adds a plan to the cache and drops those used longest ago. Two threads may have made the same plan: both are right,
+ * and the one that is not found again grows old. */
 static void add_to_cache(shmt__fft_plan* plan) {
   shmt__fft_plan* gone[PLANS];
   int n = 0, n_gone = 0;

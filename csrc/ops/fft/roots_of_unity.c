@@ -20,7 +20,8 @@ struct shmt__fft_roots {
  * are. */
 static root make_root(int64_t k, int64_t n) {
   const int64_t quarter = (4 * k + n / 2) / n;
-  const long double angle = 1.57079632679489661923132169163975144L * (long double)(4 * k - quarter * n) / (long double)n;
+  const long double angle =
+      1.57079632679489661923132169163975144L * (long double)(4 * k - quarter * n) / (long double)n;
   const long double c = cosl(angle), s = sinl(angle);
 
   switch (quarter % 4) {

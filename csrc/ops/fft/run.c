@@ -8,9 +8,9 @@
 #include "ops/fft/one_signal.h"
 #include "storage/allocator.h"
 
-/* GRAIN_POINTS: elements that are worth a thread. NEAR_BYTES: a block's scratch up to this size stays in the first-level
- * cache. FAR_BYTES: columns that span more than this touch too many pages. ROOM_BYTES: scratch up to this size is on the
- * stack; from the allocator a thread would get memory that is in another thread's cache. */
+/* GRAIN_POINTS: elements that are worth a thread. NEAR_BYTES: a block's scratch up to this size stays in the
+ * first-level cache. FAR_BYTES: columns that span more than this touch too many pages. ROOM_BYTES: scratch up to this
+ * size is on the stack; from the allocator a thread would get memory that is in another thread's cache. */
 enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 128 << 10 };
 
 typedef struct job {
@@ -33,8 +33,8 @@ static int64_t grain(int64_t elements) { return elements < GRAIN_POINTS ? GRAIN_
 
 static int64_t magnitude(int64_t n) { return n < 0 ? -n : n; }
 
-/* Describes the dims over which signals are counted: dims of size 1 are dropped, the rest is sorted by the strides of the
- * input, and neighbours that can be one dim are merged. */
+/* Describes the dims over which signals are counted: dims of size 1 are dropped, the rest is sorted by the strides of
+ * the input, and neighbours that can be one dim are merged. */
 static void walk_init(const shmt__fft_request* r, shmt__loop_nest* w) {
   int n = 0;
 
@@ -110,8 +110,9 @@ static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses
 
 /* Describes signals whose real parts are at re and whose imaginary parts are at im. columns: the distance between
  * neighbours, in bytes, that makes them columns. */
-static void place(const job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step, int64_t columns,
-                  shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense, shmt__fft_place* p) {
+static void place(const job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step,
+                  int64_t columns, shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense,
+                  shmt__fft_place* p) {
   const int64_t lanes = j->lanes;
 
   p->step = step;
@@ -291,8 +292,8 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
   return SHMT_OK;
 }
 
-/* Transforms two real signals as the two parts of one. *done stays false when they hold an infinity or a NaN. Results may
- * be strided. */
+/* Transforms two real signals as the two parts of one. *done stays false when they hold an infinity or a NaN. Results
+ * may be strided. */
 static shmt_status run_pair_from_real(const job* j, char* const in[2], char* const out[2], char* work, bool* done) {
   const shmt__fft_request* r = j->r;
   const shmt__fft_pass pass = {.is_forward = r->is_forward, .is_whole = r->form == SHMT_FFT_R2C_WHOLE};

@@ -34,8 +34,13 @@ static shmt_status fill_args(const shmt_tensor* input, const shmt_tensor* grid, 
   SHMT_REQUIRE(mode >= 0 && mode <= 2 && padding >= 0 && padding <= 2, SHMT_E_RUNTIME,
                "grid_sampler(): unknown mode %" PRId64 " or padding %" PRId64, mode, padding);
   SHMT_REQUIRE(n == 2 || mode != 2, SHMT_E_RUNTIME, "grid_sampler(): bicubic interpolation only supports 4D input");
-  *s = (shmt__grid_sample_args){.in = {1, 1, 1}, .out = {1, 1, 1}, .channels = input->sizes[1], .n = n, .mode = (int)mode,
-                                .padding = (int)padding, .align_corners = align_corners};
+  *s = (shmt__grid_sample_args){.in = {1, 1, 1},
+                                .out = {1, 1, 1},
+                                .channels = input->sizes[1],
+                                .n = n,
+                                .mode = (int)mode,
+                                .padding = (int)padding,
+                                .align_corners = align_corners};
   for (int d = 0; d < n; d++) {
     s->in[3 - n + d] = input->sizes[2 + d];
     s->out[3 - n + d] = grid->sizes[1 + d];
@@ -68,7 +73,8 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
   w->loop(data, NULL, end - begin, w->shape);
 }
 
-/* Run a loop over the batch. Tensors may be NULL; kinds has a '+' for each tensor like the grid, and a '.' for each other. */
+/* Run a loop over the batch. Tensors may be NULL; kinds has a '+' for each tensor like the grid, and a '.' for each
+ * other. */
 static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
                 shmt__grid_sample_args* s) {
   walk w = {.loop = shmt__loops[row][dtype], .shape = s};
@@ -119,7 +125,8 @@ static shmt_status check_backward(const shmt_tensor* grad_output, const shmt_ten
   sizes[1] = input->sizes[1];
   memcpy(sizes + 2, grid->sizes + 1, (size_t)s->n * sizeof *sizes);
   SHMT_REQUIRE(grad_output->dtype == input->dtype && shmt__sizes_are(grad_output, (shmt_ints){sizes, input->n_dims}),
-               SHMT_E_RUNTIME, "grid_sampler_backward(): a %s gradient of size %s does not fit an input of %s and a grid of %s",
+               SHMT_E_RUNTIME,
+               "grid_sampler_backward(): a %s gradient of size %s does not fit an input of %s and a grid of %s",
                shmt__dtype_title(grad_output->dtype), SHMT_SHAPE_TEXT(grad_output), SHMT_SHAPE_TEXT(input),
                SHMT_SHAPE_TEXT(grid));
   return SHMT_OK;
@@ -138,17 +145,18 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   SHMT_TRY(make_grad(input, output_mask.data[0] != 0, &image_grad));
   SHMT_TRY(make_grad(grid, output_mask.data[1] != 0, &grid_grad));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0)
-    run(SHMT_LOOP_grid_sample_backward, (shmt_tensor* const[]){image_grad, grid_grad, grad_output, input, grid}, ".+..+",
-        input->dtype, input->sizes[0], &s);
+    run(SHMT_LOOP_grid_sample_backward, (shmt_tensor* const[]){image_grad, grid_grad, grad_output, input, grid},
+        ".+..+", input->dtype, input->sizes[0], &s);
   *grad_input = SHMT_TAKE(image_grad);
   *grad_grid = SHMT_TAKE(grid_grad);
   return SHMT_OK;
 }
 
-shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_grid, shmt_tensor* grad_output,
-                                               shmt_tensor* input, shmt_tensor* grid, int64_t interpolation_mode,
-                                               int64_t padding_mode, bool align_corners, shmt_ints output_mask,
-                                               shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_grid) {
+shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_grid,
+                                               shmt_tensor* grad_output, shmt_tensor* input, shmt_tensor* grid,
+                                               int64_t interpolation_mode, int64_t padding_mode, bool align_corners,
+                                               shmt_ints output_mask, shmt_tensor** for_grad, shmt_tensor** for_input,
+                                               shmt_tensor** for_grid) {
   shmt_tensor* const given[5] = {ggrad_input, ggrad_grid, grad_output, input, grid};
   shmt_tensor* const like[3] = {grad_output, input, grid};
   shmt_tensor** const outs[3] = {for_grad, for_input, for_grid};
@@ -159,10 +167,10 @@ shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_te
                output_mask.len);
   SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
   for (int k = 0; k < 2; k++)
-    SHMT_REQUIRE(!given[k] || (given[k]->dtype == input->dtype &&
-                               shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
-                 SHMT_E_RUNTIME, "_grid_sampler_double_backward(): a gradient of size %s does not fit an argument of size %s",
-                 given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
+    SHMT_REQUIRE(
+        !given[k] || (given[k]->dtype == input->dtype && shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
+        SHMT_E_RUNTIME, "_grid_sampler_double_backward(): a gradient of size %s does not fit an argument of size %s",
+        given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
   SHMT_TRY(shmt__tensor_vec_alloc(3, &made));
   for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &made.data[k]));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {

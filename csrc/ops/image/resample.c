@@ -1,9 +1,9 @@
 /* ops/image/resample.c -- resizing along the last dims (interpolate): nearest, linear or cubic.
  *
  * A slice is what an image has at one index along a resized dim. Each slice of the result is a weighted sum of a few
- * neighbouring slices of the input. channels_last images are resized as they lie: the channels of a position have the same
- * weights. Images with other strides are copied, and 16-bit floats are widened, a block at a time. The gradient is the same
- * with other tables of neighbours and weights.
+ * neighbouring slices of the input. channels_last images are resized as they lie: the channels of a position have the
+ * same weights. Images with other strides are copied, and 16-bit floats are widened, a block at a time. The gradient is
+ * the same with other tables of neighbours and weights.
  */
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -120,7 +120,8 @@ typedef struct span {
   int64_t block, first, last;
 } span;
 
-/* found: the input slices of the block before, which is often the same block of another image. h: its slices in memory. */
+/* found: the input slices of the block before, which is often the same block of another image. h: its slices in
+ * memory. */
 static void run_block(const job* j, int64_t block, span* found, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
@@ -216,8 +217,8 @@ static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale
                "_resample(): expected scales of 1 to %d of %d dims, got %d", MOST_DIMS, t->n_dims, (int)scale.len);
   for (int64_t d = 0; d < t->n_dims - scale.len; d++)
     SHMT_REQUIRE(size.data[d] == t->sizes[d], SHMT_E_RUNTIME,
-                 "_resample(): size %" PRId64 " at dimension %" PRId64 " is not that of the input, %" PRId64, size.data[d], d,
-                 t->sizes[d]);
+                 "_resample(): size %" PRId64 " at dimension %" PRId64 " is not that of the input, %" PRId64,
+                 size.data[d], d, t->sizes[d]);
   return SHMT_OK;
 }
 
@@ -274,8 +275,8 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
   return SHMT_OK;
 }
 
-/* nearest: output i takes the input element at floor(i * step); nearest-exact (is_exact): the one at the center of output i.
- * Indices are calculated in float32. */
+/* nearest: output i takes the input element at floor(i * step); nearest-exact (is_exact): the one at the center of
+ * output i. Indices are calculated in float32. */
 static shmt_status fill_nearest(shmt__index_table* p, int64_t in, int64_t out, double scale, bool is_exact) {
   const float step = scale > 0 ? (float)(1 / scale) : (float)((double)in / (double)out), shift = is_exact ? 0.5F : 0;
 
@@ -299,7 +300,8 @@ static shmt_status nearest(shmt_tensor* self, shmt_ints size, bool is_exact, shm
     status = fill_nearest(&tables[d], is_backward ? to : from, is_backward ? from : to, scale.data[d], is_exact);
   }
   if (status == SHMT_OK)
-    status = is_backward ? shmt__table_gather_backward("interpolate", self, tables, n, out) : shmt__table_gather(self, tables, n, out);
+    status = is_backward ? shmt__table_gather_backward("interpolate", self, tables, n, out)
+                         : shmt__table_gather(self, tables, n, out);
   for (int d = 0; d < SHMT_TABLE_GATHER_DIMS; d++) shmt__index_table_fini(&tables[d]);
   return status;
 }

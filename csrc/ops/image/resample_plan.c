@@ -1,4 +1,5 @@
-/* ops/image/resample_plan.c -- neighbours and weights of linear and cubic interpolation, with or without antialiasing. */
+/* ops/image/resample_plan.c -- neighbours and weights of linear and cubic interpolation, with or without
+ * antialiasing. */
 #include "ops/image/resample_plan.h"
 
 #include "ops/check.h"
@@ -13,7 +14,8 @@ static shmt_status allocate(plan* p, int64_t slices, int64_t taps) {
   p->first = calloc((size_t)slices, sizeof *p->first);
   p->count = calloc((size_t)slices, sizeof *p->count);
   p->weights = calloc((size_t)slices, (size_t)taps * sizeof *p->weights);
-  SHMT_REQUIRE(p->first && p->count && p->weights, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " slices", slices);
+  SHMT_REQUIRE(p->first && p->count && p->weights, SHMT_E_NOMEM, "_resample(): the weights of %" PRId64 " slices",
+               slices);
   return SHMT_OK;
 }
 
@@ -75,7 +77,8 @@ static void find_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first
 }
 
 /* When shrinking, the filter is widened by the scale, so that every input counts. */
-static void find_antialiased_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first, int64_t* count, double* w) {
+static void find_antialiased_neighbours(const plan* p, int64_t o, int64_t in, int64_t* first, int64_t* count,
+                                        double* w) {
   const double widen = p->scale >= 1 ? p->scale : 1;
   const double support = (p->cubic ? 2 : 1) * widen, center = p->scale * ((double)o + 0.5);
   const double from = center - support + 0.5, to = center + support + 0.5;
@@ -128,7 +131,9 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
   else
     p->scale = scale > 0 ? 1 / scale : (double)in / (double)out;
   const double reach = (p->cubic ? 2 : 1) * (p->antialias && p->scale > 1 ? p->scale : 1);
-  const int64_t taps = p->antialias ? (2 * reach + 3 < (double)in + 4 ? (int64_t)(2 * reach) + 3 : in + 4) : p->cubic ? 4 : 2;
+  const int64_t taps = p->antialias ? (2 * reach + 3 < (double)in + 4 ? (int64_t)(2 * reach) + 3 : in + 4)
+                       : p->cubic   ? 4
+                                    : 2;
   SHMT_TRY(allocate(p, out, taps));
   refer(p, in, out, taps, s);
   for (int64_t o = 0; o < out; o++) {
@@ -141,8 +146,8 @@ shmt_status shmt__resample_plan_make(plan* p, int64_t in, int64_t out, const cha
   return bytes ? fix_weights(p, s) : SHMT_OK;
 }
 
-/* The neighbours of output slices are in the order of the slices, so the outputs that have an input slice as neighbour are a
- * range. */
+/* The neighbours of output slices are in the order of the slices, so the outputs that have an input slice as neighbour
+ * are a range. */
 shmt_status shmt__resample_plan_backward(plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                          shmt__resample_args* s) {
   plan forward = {.align_corners = p->align_corners, .antialias = p->antialias};

@@ -25,8 +25,8 @@ typedef struct shmt__resample_plan {
 shmt_status shmt__resample_plan_make(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
                                      bool bytes, shmt__resample_args* s);
 /* The same for the gradient: from `out` slices to `in`. Errors: the same. */
-shmt_status shmt__resample_plan_backward(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode, double scale,
-                                         shmt__resample_args* s);
+shmt_status shmt__resample_plan_backward(shmt__resample_plan* p, int64_t in, int64_t out, const char* mode,
+                                         double scale, shmt__resample_args* s);
 /* Convert p->weights to float in place; p may not be used to make other plans afterwards. */
 void shmt__resample_plan_to_float(shmt__resample_plan* p, const shmt__resample_args* s);
 void shmt__resample_plan_fini(shmt__resample_plan* p);

@@ -1,8 +1,8 @@
-/* ops/indexing/backward.c -- gradients of reading by index: zeros, with the gradient written or added where elements were
- * read.
+/* ops/indexing/backward.c -- gradients of reading by index: zeros, with the gradient written or added where elements
+ * were read.
  *
- * The zeros are new and nobody else's, so they are filled in place: beside the gradient there is no second tensor of its
- * size. The writes are recorded where autograd records.
+ * The zeros are new and nobody else's, so they are filled in place: beside the gradient there is no second tensor of
+ * its size. The writes are recorded where autograd records.
  */
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -113,7 +113,8 @@ static bool check_indices(const slices* s) {
 static bool is_like_element(const slices* s) {
   const uint64_t size = (uint64_t)s->inner;
 
-  return size >= 1 && size <= 16 && (size & (size - 1)) == 0 && (((uintptr_t)s->to | (uintptr_t)s->from) & (size - 1)) == 0;
+  return size >= 1 && size <= 16 && (size & (size - 1)) == 0 &&
+         (((uintptr_t)s->to | (uintptr_t)s->from) & (size - 1)) == 0;
 }
 
 /* Copies dense slices. Returns false when they are too small or not dense, and the general walk is better. */

@@ -109,8 +109,8 @@ static void count_chunks(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Writes the positions along the last dim of the set elements [begin, end) to `to`, which has room for `room`. Each
- * position is written, and kept by moving on: there is no branch to mispredict. A mask that another process changes after
- * the count leads to other positions, but to none outside. */
+ * position is written, and kept by moving on: there is no branch to mispredict. A mask that another process changes
+ * after the count leads to other positions, but to none outside. */
 static int64_t place_run(const uint8_t* set, int64_t n, int64_t first, int64_t* to, int64_t room) {
   int64_t found = 0;
 

@@ -14,7 +14,8 @@
 #include "kernels/loop_args.h"
 #include "tensor/tensor.h"
 
-/* The loop of a row of kernels/indexing/gather.tmpl.h, for elements of item bytes (1, 2, 4, 8 or 16) or of dtype's size. */
+/* The loop of a row of kernels/indexing/gather.tmpl.h, for elements of item bytes (1, 2, 4, 8 or 16) or of dtype's
+ * size. */
 shmt__loop shmt__move_loop_of_size(int row, int64_t item);
 shmt__loop shmt__move_loop(int row, shmt_dtype dtype);
 
@@ -26,9 +27,10 @@ static inline shmt_status shmt__restride(shmt_tensor* t, shmt_ints sizes, const 
 /* index as int64 in *out. A cast copy is owned by *made; an int64 index is borrowed. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__index_as_int64(shmt_tensor* index, shmt_tensor** made, shmt_tensor** out);
 
-/* Moves elements by `loop`: to[..., index, ...] <- from, or for a gather to <- from[..., index, ...]. All three have the
- * same sizes. `to` is written without a resize and without a check for overlap. all: the tensor that `to` aliases, when
- * several elements may write to one, so that they do so one after the other; NULL when none do. Errors: SHMT_E_NOMEM. */
+/* Moves elements by `loop`: to[..., index, ...] <- from, or for a gather to <- from[..., index, ...]. All three have
+ * the same sizes. `to` is written without a resize and without a check for overlap. all: the tensor that `to` aliases,
+ * when several elements may write to one, so that they do so one after the other; NULL when none do. Errors:
+ * SHMT_E_NOMEM. */
 shmt_status shmt__indexed_walk(const char* name, shmt_tensor* to, shmt_tensor* from, shmt_tensor* index,
                                const shmt__index_args* shape, shmt__loop loop, const shmt_tensor* all);
 
@@ -49,8 +51,8 @@ int64_t shmt__count_set(const uint8_t* mask, int64_t n);
 /* Counts the set elements among n of a mask from `begin` on, read as bool. */
 int64_t shmt__count_set_in(const shmt__blocks* mask, int64_t begin, int64_t n);
 
-/* to[i] = the byte offset of element index[i] of the flattened tensor; `flat` (stride 1) checks it. An index that is out
- * of range, reported in flat.bad, becomes -1, which loops with shmt__offset_args skip. `to` may be index itself. */
+/* to[i] = the byte offset of element index[i] of the flattened tensor; `flat` (stride 1) checks it. An index that is
+ * out of range, reported in flat.bad, becomes -1, which loops with shmt__offset_args skip. `to` may be index itself. */
 enum { SHMT_FLAT_BLOCK = 2048 /* offsets that fit on a stack */ };
 void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n, const shmt__index_args* flat,
                         int64_t* to);
@@ -63,7 +65,8 @@ static inline shmt__index_args shmt__offset_args(shmt__bad_index* unused) {
  * reference. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out);
 
-/* The positions of the nonzero elements: (count, n_dims), int64, each column dense. New reference. Errors: SHMT_E_NOMEM. */
+/* The positions of the nonzero elements: (count, n_dims), int64, each column dense. New reference. Errors:
+ * SHMT_E_NOMEM. */
 shmt_status shmt__nonzero_positions(shmt_tensor* self, shmt_tensor** out);
 
 #endif

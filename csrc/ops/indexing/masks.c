@@ -15,7 +15,8 @@
 static shmt_status mask_buffer(int64_t item, int64_t n, shmt_tensor** out) {
   const int64_t most = SHMT_BLOCK_BYTES / (item + 1);
 
-  return shmt__tensor_empty(SHMT_INTS(n < most ? n : most, item + 1), SHMT_UINT8, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+  return shmt__tensor_empty(SHMT_INTS(n < most ? n : most, item + 1), SHMT_UINT8, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
+                            out);
 }
 
 shmt_status shmt__select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out) {
@@ -176,7 +177,8 @@ shmt_status shmt__nonzero_static(shmt_tensor* self, int64_t size, int64_t fill_v
   SHMT_AUTO(shmt_tensor) found = NULL;
 
   SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "nonzero_static: 'size' must be an non-negative integer");
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(size, self->n_dims), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
+  SHMT_TRY(
+      shmt__tensor_empty(SHMT_INTS(size, self->n_dims), SHMT_INT64, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(fill_value)));
     SHMT_TRY(shmt__nonzero_positions(self, &positions));

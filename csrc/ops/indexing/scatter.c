@@ -1,4 +1,5 @@
-/* ops/indexing/scatter.c -- writes along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill, put. */
+/* ops/indexing/scatter.c -- writes along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill,
+ * put. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -13,8 +14,8 @@
 #include <string.h>
 
 /* Writes by index into self along dim. */
-static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
-                                shmt__loop loop, shmt_status bad_code, bool wrap) {
+static shmt_status scatter_walk(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                                shmt_tensor* source, shmt__loop loop, shmt_status bad_code, bool wrap) {
   SHMT_AUTO(shmt_tensor) target = NULL;
   int64_t strides[SHMT_MAX_DIMS];
   shmt__bad_index bad = {0};
@@ -48,8 +49,8 @@ static shmt__loop wide_loop_of(int row, shmt_dtype dtype) {
 }
 
 /* Combines all of dim in a float32 copy of the part of self that the index's sizes cover, which is rounded once. */
-static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
-                                shmt__loop loop, shmt_status bad_code) {
+static shmt_status combine_wide(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index,
+                                shmt_tensor* source, shmt__loop loop, shmt_status bad_code) {
   SHMT_AUTO(shmt_tensor) part = NULL;
   SHMT_AUTO(shmt_tensor) wide = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
@@ -68,8 +69,8 @@ enum { WIDE_ELEMENTS = 1 << 15, MIN_WIDE_ROWS = 32 };
 
 /* scatter_walk, but sums and products of 16-bit floats are kept in float32 and rounded once, some rows along dim at a
  * time. */
-static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source, int row,
-                           shmt_status bad_code) {
+static shmt_status combine(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* source,
+                           int row, shmt_status bad_code) {
   const shmt__loop loop = wide_loop_of(row, self->dtype);
   int64_t across = dim, per_step = self->sizes[dim];
 
@@ -174,8 +175,8 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
   return scatter_into(name, *out, dim, index, source, value, row);
 }
 
-shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, int row,
-                             shmt_tensor** out) {
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
+                             int row, shmt_tensor** out) {
   return scatter(name, self, dim, index, src, shmt__scalar_none(), row, out);
 }
 
@@ -293,8 +294,8 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   SHMT_TRY(check_index_source("index_add", self, dim, index, source, false));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
-  SHMT_REQUIRE(loop_of(SHMT_LOOP_scatter_add, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED, "\"index_add\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(loop_of(SHMT_LOOP_scatter_add, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED,
+               "\"index_add\" not implemented for '%s'", shmt__dtype_title(self->dtype));
   shmt__scalar_to_complex(alpha, z);
   if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
     SHMT_AUTO(shmt_tensor) factor = NULL;
@@ -416,10 +417,13 @@ shmt_status shmt__put(shmt_tensor* self, shmt_tensor* index, shmt_tensor* source
                shmt__dtype_title(self->dtype), shmt__dtype_title(source->dtype));
   SHMT_TRY(shmt__check_has_data(index, self));
   SHMT_TRY(shmt__check_has_data(source, self));
-  SHMT_REQUIRE(index->numel == source->numel, SHMT_E_INDEX,
-               "put_(): Expected source and index to have the same number of elements, but got source.numel() = %" PRId64
-               ", index.numel() = %" PRId64, source->numel, index->numel);
-  SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX, "put_(): Tried to put elements into an empty tensor");
+  SHMT_REQUIRE(
+      index->numel == source->numel, SHMT_E_INDEX,
+      "put_(): Expected source and index to have the same number of elements, but got source.numel() = %" PRId64
+      ", index.numel() = %" PRId64,
+      source->numel, index->numel);
+  SHMT_REQUIRE(self->numel > 0 || index->numel == 0, SHMT_E_INDEX,
+               "put_(): Tried to put elements into an empty tensor");
   SHMT_TRY(shmt__begin_update(self, out));
   if (shmt__tensor_is_meta(*out) || index->numel == 0) return SHMT_OK;
   if (shmt__may_overlap(*out, source)) {

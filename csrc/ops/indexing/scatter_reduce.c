@@ -77,8 +77,8 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
                "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
-  SHMT_REQUIRE(shmt__loops[r->row][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED, "\"scatter_reduce\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(shmt__loops[r->row][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED,
+               "\"scatter_reduce\" not implemented for '%s'", shmt__dtype_title(self->dtype));
   if (include_self)
     start = shmt__tensor_ref(self);
   else

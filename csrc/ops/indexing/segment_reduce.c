@@ -1,4 +1,5 @@
-/* ops/indexing/segment_reduce.c -- segment_reduce: reduces runs of neighbours, given by their lengths or their offsets. */
+/* ops/indexing/segment_reduce.c -- segment_reduce: reduces runs of neighbours, given by their lengths or their
+ * offsets. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -5,8 +5,8 @@
 #include "iter/iter.h"
 #include "tensor/tensor.h"
 
-/* *out becomes a tensor with self's values: self itself in place, the preset output, or a copy (a new reference). Errors:
- * those of shmt__prepare_out. */
+/* *out becomes a tensor with self's values: self itself in place, the preset output, or a copy (a new reference).
+ * Errors: those of shmt__prepare_out. */
 shmt_status shmt__begin_update(shmt_tensor* self, shmt_tensor** out);
 /* The same; a new copy is contiguous, as results of scatter, index_add and their kin are. */
 shmt_status shmt__begin_dense_update(shmt_tensor* self, shmt_tensor** out);
@@ -20,7 +20,7 @@ shmt_status shmt__warn_expanded(const char* name);
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 
 /* Scatters src with the loops SHMT_LOOP_scatter_<...> of a row. Errors: those of scatter. */
-shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src, int row,
-                             shmt_tensor** out);
+shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
+                             int row, shmt_tensor** out);
 
 #endif

@@ -2,9 +2,9 @@
  *
  * Note [Recursive Cholesky inverse]
  * A lower triangular matrix is split into its halves on the diagonal, A and B, and the block C below A. Its inverse has
- * A^-1 and B^-1 on the diagonal and -B^-1 C A^-1 below. With W the inverse of L, the inverse of L L^H is W^H W. Both are
- * products of general matrices, except for small triangular ones, which LAPACK's trtri inverts. (LAPACK's potri solves
- * with triangular matrices, column by column.)
+ * A^-1 and B^-1 on the diagonal and -B^-1 C A^-1 below. With W the inverse of L, the inverse of L L^H is W^H W. Both
+ * are products of general matrices, except for small triangular ones, which LAPACK's trtri inverts. (LAPACK's potri
+ * solves with triangular matrices, column by column.)
  *
  * The result's memory is all that this takes: the products with C and those of W are kept above the diagonal, and the
  * part below the diagonal is written when W is not needed any more.
@@ -74,13 +74,15 @@ static void multiply_piece(void* ctx, int64_t first, int64_t last) {
     const int begin = (int)b * BLOCK, k = n - begin < BLOCK ? n - begin : BLOCK;
     char *rows = matrix(&job->batch, job->at) + begin * item, *corner = rows + (int64_t)begin * ld * item;
     if (begin > 0)
-      shmt__lapack_gemm(job->dtype, true, begin, k, n - begin, false, rows, ld, corner, ld, 0, corner - begin * item, ld);
+      shmt__lapack_gemm(job->dtype, true, begin, k, n - begin, false, rows, ld, corner, ld, 0, corner - begin * item,
+                        ld);
     shmt__lapack_gemm(job->dtype, true, k, k, n - begin, false, corner, ld, corner, ld, 0, square, k);
     for (int64_t j = 0; j < k; j++) memcpy(corner + j * ld * item, square + j * k * item, (size_t)(k * item));
   }
 }
 
-/* Copies columns begin to end from above the diagonal to below it, conjugating one of the two. The diagonal becomes real. */
+/* Copies columns begin to end from above the diagonal to below it, conjugating one of the two. The diagonal becomes
+ * real. */
 #define MIRROR(TYPE, SWAP, REAL)                                       \
   do {                                                                 \
     TYPE* x = (TYPE*)(void*)data;                                      \
@@ -94,7 +96,7 @@ static void multiply_piece(void* ctx, int64_t first, int64_t last) {
       REAL;                                                            \
     }                                                                  \
   } while (0)
-#define CONJUGATE                                            \
+#define CONJUGATE                                             \
   low->re = high->re, low->im = upper ? high->im : -high->im; \
   if (upper) high->im = -high->im
 

@@ -147,8 +147,8 @@ static shmt_status reflector_vector(shmt_tensor* input, int64_t i, shmt_tensor**
   return shmt_op_add_Tensor(low, one, shmt__scalar_int(1), out);
 }
 
-/* The gradients of the vector and of tau of one reflector H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 .. H_k
- * E. */
+/* The gradients of the vector and of tau of one reflector H = I - tau v v^H. s = (H_1 .. H_i-1)^H grad; r = H_i+1 ..
+ * H_k E. */
 static shmt_status reflector_backward(shmt_tensor* s, shmt_tensor* r, shmt_tensor* v, shmt_tensor* tau, int64_t i,
                                        shmt_tensor** grad_v, shmt_tensor** grad_tau) {
   SHMT_AUTO(shmt_tensor) s_h = NULL;
@@ -332,8 +332,8 @@ shmt_status shmt__linalg_multi_dot(shmt_tensors tensors, shmt_tensor** out) {
   }
   for (int64_t i = 1; i < n; i++)
     SHMT_REQUIRE(matrices.data[i - 1]->sizes[1] == matrices.data[i]->sizes[0], SHMT_E_RUNTIME,
-                 "multi_dot(): tensors %" PRId64 " and %" PRId64 " with shapes %s and %s cannot be multiplied", i - 1, i,
-                 SHMT_SHAPE_TEXT(tensors.data[i - 1]), SHMT_SHAPE_TEXT(tensors.data[i]));
+                 "multi_dot(): tensors %" PRId64 " and %" PRId64 " with shapes %s and %s cannot be multiplied", i - 1,
+                 i, SHMT_SHAPE_TEXT(tensors.data[i - 1]), SHMT_SHAPE_TEXT(tensors.data[i]));
   SHMT_TRY(shmt__chain_matmul((shmt_tensors){matrices.data, n}, &product));
   if (last_vector)
     SHMT_TRY(shmt_op_squeeze_dim(product, -1, &column));
@@ -401,8 +401,8 @@ shmt_status shmt__linalg_tensorsolve(shmt_tensor* self, shmt_tensor* other, shmt
 
 /* --- LU ------------------------------------------------------------------------------------------ */
 
-/* The lower factor: elements below the diagonal, with ones on it. The ones are written into the result, so that there is
- * one more matrix in memory and not three. */
+/* The lower factor: elements below the diagonal, with ones on it. The ones are written into the result, so that there
+ * is one more matrix in memory and not three. */
 static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) diagonal = NULL;
@@ -443,7 +443,8 @@ shmt_status shmt__linalg_vander(shmt_tensor* x, shmt_opt_int n, shmt_tensor** ou
   SHMT_AUTO(shmt_tensor) line = NULL;
 
   SHMT_REQUIRE(x->dtype != SHMT_BOOL && x->dtype != SHMT_COMPLEX32 && !shmt__is_half(x->dtype), SHMT_E_RUNTIME,
-               "linalg.vander supports floating point, complex, and integer tensors, but got %s", shmt__dtype_title(x->dtype));
+               "linalg.vander supports floating point, complex, and integer tensors, but got %s",
+               shmt__dtype_title(x->dtype));
   if (x->n_dims == 0)
     SHMT_TRY(shmt_op_unsqueeze(x, -1, &line));
   else

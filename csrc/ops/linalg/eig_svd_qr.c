@@ -259,7 +259,8 @@ shmt_status shmt__linalg_svd_core(shmt_tensor* a, bool full_matrices, bool compu
   SHMT_TRY(shmt__check_matrix(name, "A", a));
   SHMT_TRY(shmt__check_float_dtype(name, a));
   SHMT_TRY(shmt__check_lapack_work("linalg_svd_cpu", a));
-  SHMT_REQUIRE(!driver || a->numel == 0, SHMT_E_RUNTIME, "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs "
+  SHMT_REQUIRE(!driver || a->numel == 0, SHMT_E_RUNTIME,
+               "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs "
                "with cuSOLVER backend.");
   const int64_t m = a->sizes[a->n_dims - 2], n = a->sizes[a->n_dims - 1], k = m < n ? m : n;
   SHMT_TRY(shmt__tensor_empty(shmt__batch_sizes(a, 1, k, 0, buf), real, a->device, SHMT_CONTIGUOUS_FORMAT, &s));

@@ -153,7 +153,8 @@ shmt_status shmt__pivots_to_matrix(shmt_tensor* pivots, int64_t rows, shmt_dtype
                "tensor of torch.int32 dtype, but got %s. Note: this function is intended to be used with the output "
                "produced by torch.linalg.lu_factor", shmt__dtype_title(pivots->dtype));
   SHMT_REQUIRE(n + 1 <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "lu_unpack: more than %d dimensions", SHMT_MAX_DIMS);
-  SHMT_REQUIRE(rank <= rows, SHMT_E_RUNTIME, "lu_unpack: %" PRId64 " pivots are more than %" PRId64 " rows", rank, rows);
+  SHMT_REQUIRE(rank <= rows, SHMT_E_RUNTIME, "lu_unpack: %" PRId64 " pivots are more than %" PRId64 " rows", rank,
+               rows);
   memcpy(sizes, pivots->sizes, (size_t)n * sizeof *sizes);
   sizes[n - 1] = sizes[n] = rows;
   SHMT_TRY(shmt__tensor_zeros((shmt_ints){sizes, n + 1}, dtype, pivots->device, &result));

@@ -233,7 +233,8 @@ static void multiply_rows(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Sets the block's own columns of a to those of the product, I - V (T V^H). Of V^H only the triangular part counts there. */
+/* Sets the block's own columns of a to those of the product, I - V (T V^H). Of V^H only the triangular part counts
+ * there. */
 static void orgqr_block(const reflectors* r, const block* b, char* a) {
   _Alignas(64) char top[BLOCK * BLOCK * MAX_ITEM], w[BLOCK * BLOCK * MAX_ITEM], tw[BLOCK * BLOCK * MAX_ITEM];
   const shmt_dtype dtype = r->h->dtype;

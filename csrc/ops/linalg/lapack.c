@@ -239,7 +239,8 @@ shmt_status shmt__batch_run_columns(int64_t n, int count, double work, shmt__bat
 
   if (n < threads && most >= 2) job.slices = most < threads ? (int64_t)most : threads;
   shmt__parallel_for(n * job.slices, (int64_t)(MIN_PIECE_OPS / (work / (double)job.slices + 1)) + 1, run_columns, &job);
-  SHMT_REQUIRE(!atomic_load_explicit(&job.no_work, memory_order_relaxed), SHMT_E_NOMEM, "workspace of a LAPACK routine");
+  SHMT_REQUIRE(!atomic_load_explicit(&job.no_work, memory_order_relaxed), SHMT_E_NOMEM,
+               "workspace of a LAPACK routine");
   return SHMT_OK;
 }
 

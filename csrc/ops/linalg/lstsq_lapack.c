@@ -115,8 +115,10 @@ static shmt_status check_arguments(shmt_tensor* a, shmt_tensor* b) {
   SHMT_REQUIRE(a->dtype == b->dtype, SHMT_E_RUNTIME, "%s: Expected input and other to have the same dtype, but got "
                "input's dtype %s and other's dtype %s", name, shmt__dtype_title(a->dtype),
                shmt__dtype_title(b->dtype));
-  SHMT_REQUIRE(a->n_dims >= b->n_dims && a->n_dims - b->n_dims <= 1, SHMT_E_RUNTIME, "%s: input.dim() must be greater or equal to other.dim() "
-               "and (input.dim() - other.dim()) <= 1, but got %d and %d", name, a->n_dims, b->n_dims);
+  SHMT_REQUIRE(a->n_dims >= b->n_dims && a->n_dims - b->n_dims <= 1, SHMT_E_RUNTIME,
+               "%s: input.dim() must be greater or equal to other.dim() "
+               "and (input.dim() - other.dim()) <= 1, but got %d and %d",
+               name, a->n_dims, b->n_dims);
   return shmt__check_lapack_dtype(name, a);
 }
 
@@ -142,7 +144,8 @@ static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* 
   SHMT_TRY(shmt__batch_of(b, &job->b));
   SHMT_TRY(choose_algorithm(job, a, b));
   const int64_t n = job->a.n > 0 ? job->a.n : 1, jpvt_length = job->a.rows + job->a.columns;
-  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)), scratch = (uint64_t)(n * jpvt_length) * sizeof(int);
+  const uint64_t nbytes = (uint64_t)n * (sizeof(int) + sizeof(int64_t)),
+                 scratch = (uint64_t)(n * jpvt_length) * sizeof(int);
   SHMT_TRY(shmt__lapack_find(job->which, a->dtype, &job->routine));
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   status = shmt__alloc(scratch, &permutations);
@@ -224,9 +227,11 @@ static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int wh
   SHMT_TRY(shmt__tensor_fill(work, shmt__scalar_int(0)));
   SHMT_TRY(shmt_op_narrow(work, -2, 0, m, &top));
   SHMT_TRY(shmt__tensor_copy(top, b));
-  const bool has_rank = which != SHMT_LAPACK_gels, has_values = which == SHMT_LAPACK_gelsd || which == SHMT_LAPACK_gelss;
+  const bool has_rank = which != SHMT_LAPACK_gels,
+             has_values = which == SHMT_LAPACK_gelsd || which == SHMT_LAPACK_gelss;
   sizes[n_batch] = k;
-  SHMT_TRY(shmt__tensor_zeros(has_rank ? (shmt_ints){sizes, n_batch} : SHMT_INTS(0), SHMT_INT64, self->device, &r->rank));
+  SHMT_TRY(
+      shmt__tensor_zeros(has_rank ? (shmt_ints){sizes, n_batch} : SHMT_INTS(0), SHMT_INT64, self->device, &r->rank));
   SHMT_TRY(shmt__tensor_zeros(has_values ? (shmt_ints){sizes, n_batch + 1} : SHMT_INTS(0),
                               shmt__real_dtype(self->dtype), self->device, &r->values));
   if (!shmt__tensor_is_meta(a) && a->numel > 0 && work->numel > 0) SHMT_TRY(run(&job, a, work, r));

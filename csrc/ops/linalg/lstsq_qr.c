@@ -182,7 +182,8 @@ static int rank_of(const shmt__lstsq_qr* s, int size, const char* r, int ldr, do
 
   memcpy(&laic1, &s->laic1, sizeof laic1);
   if (is_zero(dtype, r)) return 0;
-  /* The first column alone has one singular value: the magnitude of its element, which the estimate of the largest gives. */
+  /* The first column alone has one singular value: the magnitude of its element, which the estimate of the largest
+   * gives. */
   estimate_next(laic1, &large, 0, r, item);
   estimate_take(&large, dtype, 0, item);
   memcpy(small.x, large.x, (size_t)item);

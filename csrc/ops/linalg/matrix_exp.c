@@ -93,10 +93,12 @@ static shmt_status taylor_18(shmt_tensor* a, shmt_tensor** out) {
   SHMT_TRY(shmt_op_matmul(a2, a, &a3));
   SHMT_TRY(shmt_op_matmul(a3, a3, &a6));
   shmt_tensor* const power[] = {a, a2, a3, a6};
-  SHMT_TRY(polynomial(power, (const double[]){-0.10036558103014462001, -0.00802924648241156960, -0.00089213849804572995},
-                      3, 0, false, &left));
-  SHMT_TRY(polynomial(power + 1, (const double[]){-0.09233646193671185927, -0.01693649390020817171, -0.00001400867981820361},
-                      3, 0, false, &right));
+  SHMT_TRY(polynomial(power,
+                      (const double[]){-0.10036558103014462001, -0.00802924648241156960, -0.00089213849804572995}, 3, 0,
+                      false, &left));
+  SHMT_TRY(polynomial(power + 1,
+                      (const double[]){-0.09233646193671185927, -0.01693649390020817171, -0.00001400867981820361}, 3, 0,
+                      false, &right));
   SHMT_TRY(shmt_op_matmul(left, right, &a9));
   shmt__tensor_release(SHMT_TAKE(left));
   shmt__tensor_release(SHMT_TAKE(right));

@@ -324,8 +324,9 @@ shmt_status shmt__cross(shmt_tensor* self, shmt_tensor* other, shmt_opt_int dim,
 
   if (!dim.has) {
     static _Atomic(bool) warned;
-    SHMT_TRY(shmt__warn_once(&warned, "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
-                                    "the last one, cross() will take as well"));
+    SHMT_TRY(shmt__warn_once(&warned,
+                             "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
+                             "the last one, cross() will take as well"));
     SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(other), sizes, &n));
     for (found = 0; found < n && sizes[found] != 3;) found++;
     SHMT_REQUIRE(found < n, SHMT_E_RUNTIME, "no dimension of size 3 in input");

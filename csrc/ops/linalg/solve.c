@@ -128,8 +128,9 @@ shmt_status shmt__linalg_solve_triangular(shmt_tensor* self, shmt_tensor* b, boo
   SHMT_TRY(shmt__check_matrix(name, "B", b));
   const int64_t n = self->sizes[self->n_dims - 1];
   SHMT_REQUIRE(b->sizes[b->n_dims - (left ? 2 : 1)] == n, SHMT_E_RUNTIME,
-               "%s: Incompatible shapes of A and B for the equation %s (%" PRId64 "x%" PRId64 " and %" PRId64 "x%" PRId64
-               ")", name, left ? "AX = B" : "XA = B", n, n, b->sizes[b->n_dims - 2], b->sizes[b->n_dims - 1]);
+               "%s: Incompatible shapes of A and B for the equation %s (%" PRId64 "x%" PRId64 " and %" PRId64
+               "x%" PRId64 ")",
+               name, left ? "AX = B" : "XA = B", n, n, b->sizes[b->n_dims - 2], b->sizes[b->n_dims - 1]);
   SHMT_TRY(shmt__check_lapack_routine("triangular_solve_cpu", self));
   return solve_by_factors(&job, self, b, left, out);
 }
@@ -143,8 +144,8 @@ shmt_status shmt__triangular_solve(shmt_tensor* self, shmt_tensor* a, bool upper
   int64_t buf[SHMT_MAX_DIMS];
 
   SHMT_TRY(shmt_op_mT(a, &transposed));
-  SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? transposed : a, self, transpose ? !upper : upper, true, unitriangular,
-                                           solution));
+  SHMT_TRY(shmt_op_linalg_solve_triangular(transpose ? transposed : a, self, transpose ? !upper : upper, true,
+                                           unitriangular, solution));
   const int64_t n = a->sizes[a->n_dims - 1];
   SHMT_TRY(shmt_op_expand(transposed, shmt__batch_sizes(*solution, 2, n, n, buf), false, &expanded));
   SHMT_TRY(shmt_op_clone(expanded, SHMT_CONTIGUOUS_FORMAT, &copy));
@@ -173,8 +174,8 @@ shmt_status shmt__cholesky_solve(shmt_tensor* self, shmt_tensor* input2, bool up
 /* --- LU ------------------------------------------------------------------------------------------- */
 
 /* Solves AX = B by the LU factors of A, or of its transpose or conjugate when asked. */
-static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_transposed, bool is_conjugated, shmt_tensor* b,
-                               shmt_tensor** out) {
+static shmt_status solve_by_lu(shmt_tensor* lu, shmt_tensor* pivots, bool is_transposed, bool is_conjugated,
+                               shmt_tensor* b, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) expanded = NULL;
   const shmt__triangular lower = {.is_lower = true, .is_unit = true, .is_conjugated = is_conjugated};
   const shmt__triangular upper = {.is_conjugated = is_conjugated};
@@ -242,8 +243,8 @@ shmt_status shmt__linalg_lu_solve(shmt_tensor* lu, shmt_tensor* pivots, shmt_ten
   return transposed(x, out);
 }
 
-/* Columns begin to end of U^-1 L^-1. The solution begins as the identity, whose columns are 0 above their one: that saves
- * multiplications in the solve with L. So P is not applied before, but swaps columns at the end. */
+/* Columns begin to end of U^-1 L^-1. The solution begins as the identity, whose columns are 0 above their one: that
+ * saves multiplications in the solve with L. So P is not applied before, but swaps columns at the end. */
 static int run_inverse(void* ctx, int64_t i, int begin, int end) {
   const solve_job* job = ctx;
   const shmt__trsm_args s = trsm_args_of(job, i);
@@ -323,8 +324,8 @@ static int run_sytrs(void* ctx, int64_t i) {
                                                job->b.data + i * job->b.step, job->b.ld);
 }
 
-/* Checks that negative pivots stand in pairs. LAPACK takes two neighbours with negative pivots for the rows of one block,
- * without looking whether there are two. */
+/* Checks that negative pivots stand in pairs. LAPACK takes two neighbours with negative pivots for the rows of one
+ * block, without looking whether there are two. */
 static shmt_status check_ldl_pivots(const shmt_tensor* pivots, int64_t n) {
   const int* data = shmt__tensor_data(pivots);
   bool is_second = false; /* of a block of two */

@@ -51,15 +51,15 @@ typedef struct pair {
   double re, im;
 } pair;
 
-#define SWAP_ROWS(TYPE)                                                             \
-  for (int64_t j = 0; j < x.columns; j++) {                                             \
-    TYPE* column = (TYPE*)(void*)at(x, 0, j, item);                                     \
-    for (int64_t step = 0; step < n; step++) {                                          \
-      const int64_t i = swap_index(step, n, backwards);                                \
+#define SWAP_ROWS(TYPE)                                                                        \
+  for (int64_t j = 0; j < x.columns; j++) {                                                    \
+    TYPE* column = (TYPE*)(void*)at(x, 0, j, item);                                            \
+    for (int64_t step = 0; step < n; step++) {                                                 \
+      const int64_t i = swap_index(step, n, backwards);                                        \
       TYPE *one = column + i * x.row_stride, *other = column + (pivots[i] - 1) * x.row_stride; \
-      const TYPE kept = *one;                                                           \
-      *one = *other, *other = kept;                                                     \
-    }                                                                                   \
+      const TYPE kept = *one;                                                                  \
+      *one = *other, *other = kept;                                                            \
+    }                                                                                          \
   }
 
 void shmt__swap_rows(shmt__matrix x, const int* pivots, int64_t n, bool backwards, int64_t item) {
@@ -90,11 +90,13 @@ static void load_panel(char* panel, shmt__matrix b, int64_t item) {
     return;
   }
   if (b.column_stride == 1 && b.columns * item == SHMT_TRSM_PANEL_BYTES) {
-    for (int64_t i = 0; i < b.rows; i++) memcpy(panel + i * SHMT_TRSM_PANEL_BYTES, at(b, i, 0, item), SHMT_TRSM_PANEL_BYTES);
+    for (int64_t i = 0; i < b.rows; i++)
+      memcpy(panel + i * SHMT_TRSM_PANEL_BYTES, at(b, i, 0, item), SHMT_TRSM_PANEL_BYTES);
     return;
   }
   for (int64_t i = 0; i < b.rows; i++)
-    shmt__move_elements(panel + i * SHMT_TRSM_PANEL_BYTES, item, at(b, i, 0, item), b.column_stride * item, b.columns, item);
+    shmt__move_elements(panel + i * SHMT_TRSM_PANEL_BYTES, item, at(b, i, 0, item), b.column_stride * item, b.columns,
+                        item);
 }
 
 static void store_panel(shmt__matrix x, const char* panel, int64_t item) {
@@ -103,11 +105,13 @@ static void store_panel(shmt__matrix x, const char* panel, int64_t item) {
     return;
   }
   if (x.column_stride == 1 && x.columns * item == SHMT_TRSM_PANEL_BYTES) {
-    for (int64_t i = 0; i < x.rows; i++) memcpy(at(x, i, 0, item), panel + i * SHMT_TRSM_PANEL_BYTES, SHMT_TRSM_PANEL_BYTES);
+    for (int64_t i = 0; i < x.rows; i++)
+      memcpy(at(x, i, 0, item), panel + i * SHMT_TRSM_PANEL_BYTES, SHMT_TRSM_PANEL_BYTES);
     return;
   }
   for (int64_t i = 0; i < x.rows; i++)
-    shmt__move_elements(at(x, i, 0, item), x.column_stride * item, panel + i * SHMT_TRSM_PANEL_BYTES, item, x.columns, item);
+    shmt__move_elements(at(x, i, 0, item), x.column_stride * item, panel + i * SHMT_TRSM_PANEL_BYTES, item, x.columns,
+                        item);
 }
 
 /* Solves one panel. An upper triangular matrix is a lower one that is read from the end. */

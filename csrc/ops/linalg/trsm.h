@@ -1,9 +1,10 @@
 /* ops/linalg/trsm.h -- solves with triangular matrices, as BLAS' trsm: substitution in panels, products for the rest.
  *
  * Note [trsm]
- * A triangular matrix of few rows is solved by substitution in a panel of right-hand sides (kernels/linalg/trsm.tmpl.h),
- * whatever the strides of all matrices. A larger one is halved: the two halves on the diagonal are solved, and the block
- * beside them is a product. No part is inverted, so that the residual is as small as LAPACK's.
+ * A triangular matrix of few rows is solved by substitution in a panel of right-hand sides
+ * (kernels/linalg/trsm.tmpl.h), whatever the strides of all matrices. A larger one is halved: the two halves on the
+ * diagonal are solved, and the block beside them is a product. No part is inverted, so that the residual is as small as
+ * LAPACK's.
  *
  * Two triangular matrices one after the other, such as the factors L and U, are solved without leaving the panel.
  */
@@ -25,7 +26,8 @@ typedef struct shmt__trsm_args {
   shmt_dtype dtype; /* float32, float64, complex64 or complex128 */
   int n;            /* triangular matrices: 1 or 2 */
   shmt__triangular triangular[2];
-  const int* pivots; /* NULL, or LAPACK's pivots of P: row i is swapped with row pivots[i] - 1, both within the matrix */
+  const int*
+      pivots; /* NULL, or LAPACK's pivots of P: row i is swapped with row pivots[i] - 1, both within the matrix */
   bool pivots_last;
 } shmt__trsm_args;
 

@@ -1,4 +1,5 @@
-/* ops/loss/composite.c -- losses made of other operators: nll_loss, cross_entropy; reductions and gradients of losses. */
+/* ops/loss/composite.c -- losses made of other operators: nll_loss, cross_entropy; reductions and gradients of
+ * losses. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

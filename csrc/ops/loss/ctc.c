@@ -180,7 +180,8 @@ static bool is_meta(const shmt_tensor* log_probs, const shmt_tensor* targets) {
   return shmt__tensor_is_meta(log_probs) || shmt__tensor_is_meta(targets);
 }
 
-/* Checks the arguments, and makes contiguous copies in the compute dtypes. For Meta tensors only the shapes are checked. */
+/* Checks the arguments, and makes contiguous copies in the compute dtypes. For Meta tensors only the shapes are
+ * checked. */
 static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_ints input_lengths,
                            shmt_ints target_lengths, int64_t blank, shmt_tensor** wide, shmt_tensor** labels,
                            batch* b) {

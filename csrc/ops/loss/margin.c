@@ -78,8 +78,8 @@ static shmt_status run(job* j, const operands* o, bool with_marks, shmt_tensor* 
   return SHMT_OK;
 }
 
-/* Checks the arguments and runs the loop. grad and weight may be NULL. With a grad (backward), the result has the shape of
- * the scores; otherwise it has one element for each row. */
+/* Checks the arguments and runs the loop. grad and weight may be NULL. With a grad (backward), the result has the shape
+ * of the scores; otherwise it has one element for each row. */
 static shmt_status calculate(const char* name, uint32_t row, job* j, shmt_tensor* grad, shmt_tensor* self,
                              shmt_tensor* target, shmt_tensor* weight, bool with_marks, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;

@@ -60,7 +60,8 @@ static shmt_status check_planes(shmt_ints sizes, const shmt_tensor* target) {
                "only batches of spatial targets supported (3D tensors) but got targets of dimension: %d",
                target->n_dims);
   SHMT_REQUIRE(sizes.len == 4, SHMT_E_RUNTIME,
-               "only batches of spatial inputs supported (4D tensors), but got input of dimension: %" PRId64, sizes.len);
+               "only batches of spatial inputs supported (4D tensors), but got input of dimension: %" PRId64,
+               sizes.len);
   SHMT_REQUIRE(sizes.data[0] == target->sizes[0] && sizes.data[2] == target->sizes[1] &&
                    sizes.data[3] == target->sizes[2],
                SHMT_E_RUNTIME, "size mismatch (got input: %s , target: %s", shmt__ints_text(sizes, text, sizeof text),

@@ -2,8 +2,8 @@
  * cross-entropy.
  *
  * When nothing is recorded and the loss is reduced, the element losses of a block are computed in the cache and summed
- * there, without a tensor of them. Blocks form parts of a fixed length, whose sums are merged in order, so the result does
- * not depend on the number of threads. */
+ * there, without a tensor of them. Blocks form parts of a fixed length, whose sums are merged in order, so the result
+ * does not depend on the number of threads. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -59,7 +59,8 @@ static void sum_parts(void* ctx, int64_t begin, int64_t end) {
     const int64_t stop = (part + 1) * PART < s->n ? (part + 1) * PART : s->n;
     s->sum(SHMT_REDUCE_INIT, &run);
     for (int64_t i = part * PART; i < stop; i += most) {
-      char* data[3] = {block, (char*)(uintptr_t)(s->data[0] + i * s->item), (char*)(uintptr_t)(s->data[1] + i * s->item)};
+      char* data[3] = {block, (char*)(uintptr_t)(s->data[0] + i * s->item),
+                       (char*)(uintptr_t)(s->data[1] + i * s->item)};
       run.n_reduce = stop - i < most ? stop - i : most;
       run.in = block;
       s->loop(data, strides, run.n_reduce, s->number);
@@ -185,8 +186,10 @@ shmt_status shmt__huber_loss(shmt_tensor* self, shmt_tensor* target, int64_t red
   return shmt__reduce_loss(own, reduction, out);
 }
 
-shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target, shmt_tensor** out) {
-  const error e = {"kl_div", log_target ? SHMT_LOOP_kl_div_log_target_error : SHMT_LOOP_kl_div_error, shmt__scalar_int(0)};
+shmt_status shmt__kl_div(shmt_tensor* self, shmt_tensor* target, int64_t reduction, bool log_target,
+                         shmt_tensor** out) {
+  const error e = {"kl_div", log_target ? SHMT_LOOP_kl_div_log_target_error : SHMT_LOOP_kl_div_error,
+                   shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) own = NULL;
   SHMT_AUTO(shmt_tensor) cross = NULL;
   SHMT_AUTO(shmt_tensor) elements = NULL;
@@ -241,8 +244,10 @@ shmt_status shmt__binary_cross_entropy(shmt_tensor* self, shmt_tensor* target, s
   const error e = {"binary_cross_entropy", SHMT_LOOP_binary_cross_entropy_error, shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
-  SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE, "Using a target size (%s) that is different to the input size (%s) is deprecated. "
-               "Please ensure they have the same size.", SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(shmt__same_sizes(self, target), SHMT_E_VALUE,
+               "Using a target size (%s) that is different to the input size (%s) is deprecated. "
+               "Please ensure they have the same size.",
+               SHMT_SHAPE_TEXT(target), SHMT_SHAPE_TEXT(self));
   SHMT_REQUIRE(target->dtype == self->dtype, SHMT_E_RUNTIME, "Found dtype %s but expected %s",
                shmt__dtype_title(target->dtype), shmt__dtype_title(self->dtype));
   SHMT_TRY(check_unit("input", self));
@@ -275,7 +280,8 @@ static shmt_status find_weighted_errors(shmt_tensor* self, shmt_tensor* target, 
 
 static shmt_status find_logit_loss(shmt_tensor* self, shmt_tensor* target, shmt_tensor* weight, shmt_tensor* pos_weight,
                                    int64_t reduction, shmt_tensor** out) {
-  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_binary_cross_entropy_with_logits_error, shmt__scalar_int(0)};
+  const error e = {"binary_cross_entropy_with_logits", SHMT_LOOP_binary_cross_entropy_with_logits_error,
+                   shmt__scalar_int(0)};
   SHMT_AUTO(shmt_tensor) loss = NULL;
 
   if (!weight && !pos_weight) return reduce_errors(&e, self, target, reduction, out);

@@ -141,8 +141,8 @@ shmt_status shmt__addr(shmt_tensor* self, shmt_tensor* vec1, shmt_tensor* vec2, 
 
 enum { WORTH_ALONE = 1024 }; /* elements of a matrix from which on a product of its own is no slower than a copy */
 
-/* Is `big`, whose rows do not follow each other in memory, better multiplied matrix by matrix than copied into one matrix?
- * The gradient of `small` would then be made for each matrix. */
+/* Is `big`, whose rows do not follow each other in memory, better multiplied matrix by matrix than copied into one
+ * matrix? The gradient of `small` would then be made for each matrix. */
 static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
   const int n = big->n_dims;
   int64_t strides[2];
@@ -154,8 +154,8 @@ static bool stays_apart(const shmt_tensor* big, const shmt_tensor* small) {
 
 static shmt_status matmul_batched(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out);
 
-/* Reshape a product that nobody else refers to. It is not marked as a view, so that changing it in place costs no more than
- * for any other result. */
+/* Reshape a product that nobody else refers to. It is not marked as a view, so that changing it in place costs no more
+ * than for any other result. */
 static shmt_status in_shape(shmt_tensor* product, shmt_ints sizes, shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
 
@@ -357,8 +357,8 @@ shmt_status shmt__chain_matmul(shmt_tensors matrices, shmt_tensor** out) {
                  "Tensor dimension is %d, expected 2 instead.", matrices.data[i]->n_dims);
   for (int64_t i = 1; i < n; i++)
     SHMT_REQUIRE(matrices.data[i - 1]->sizes[1] == matrices.data[i]->sizes[0], SHMT_E_RUNTIME,
-                 "multi_dot(): tensors %" PRId64 " and %" PRId64 " with shapes %s and %s cannot be multiplied", i - 1, i,
-                 SHMT_SHAPE_TEXT(matrices.data[i - 1]), SHMT_SHAPE_TEXT(matrices.data[i]));
+                 "multi_dot(): tensors %" PRId64 " and %" PRId64 " with shapes %s and %s cannot be multiplied", i - 1,
+                 i, SHMT_SHAPE_TEXT(matrices.data[i - 1]), SHMT_SHAPE_TEXT(matrices.data[i]));
   for (int64_t i = 1; i < n; i++)
     SHMT_REQUIRE(matrices.data[i]->dtype == matrices.data[0]->dtype, SHMT_E_RUNTIME,
                  "multi_dot(): all tensors must have be the same dtype but tensor 0 is %s and tensor %" PRId64 " %s",

@@ -1,8 +1,8 @@
 /* ops/matmul/einsum.c -- einsum, tensordot and kron as batched matrix products.
  *
- * Every operand is permuted to one order of dims: the letters of the result, then those that are summed over; a letter that
- * an operand does not have becomes a dim of size 1. Operands are multiplied from left to right, and a letter is summed over
- * with the last operand that has it.
+ * Every operand is permuted to one order of dims: the letters of the result, then those that are summed over; a letter
+ * that an operand does not have becomes a dim of size 1. Operands are multiplied from left to right, and a letter is
+ * summed over with the last operand that has it.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -89,7 +89,8 @@ static shmt_status place_output(equation* e, const char* arrow) {
     const int letter = letter_of(*p);
     if (*p == ' ') continue;
     if (*p == '.') {
-      SHMT_REQUIRE(!has_ellipsis, SHMT_E_RUNTIME, "einsum(): found '.' for output but an ellipsis (...) was already found");
+      SHMT_REQUIRE(!has_ellipsis, SHMT_E_RUNTIME,
+                   "einsum(): found '.' for output but an ellipsis (...) was already found");
       SHMT_REQUIRE(p[1] == '.' && p[2] == '.', SHMT_E_RUNTIME,
                    "einsum(): found '.' for output that is not part of any ellipsis (...)");
       has_ellipsis = true;

@@ -135,15 +135,16 @@ static shmt__matrix columns_of(shmt__matrix a, int64_t begin, int64_t end, int64
 }
 
 /* Note [Few rows]
- * The library packs a transposed second factor, which does not pay where c has few rows. Only small products it multiplies
- * without packing, on processors with AVX-512. So c is made in pieces of columns that the library takes for small products.
- * Returns their columns. */
+ * The library packs a transposed second factor, which does not pay where c has few rows. Only small products it
+ * multiplies without packing, on processors with AVX-512. So c is made in pieces of columns that the library takes for
+ * small products. Returns their columns. */
 static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t k) {
   enum { FEW_BYTES = 64, ELEMENTS = 1024, OPS = 1000 * 1000, STEP = 16 };
   const int64_t by_elements = ELEMENTS / c.rows, by_ops = OPS / c.rows / k;
   const int64_t n = (by_elements < by_ops ? by_elements : by_ops) / STEP * STEP;
 
-  if (shmt__cpu_level != SHMT_CPU_V4 || tb != SHMT_BLAS_TRANS || !p->has_panels || c.rows * p->item >= FEW_BYTES || n == 0)
+  if (shmt__cpu_level != SHMT_CPU_V4 || tb != SHMT_BLAS_TRANS || !p->has_panels || c.rows * p->item >= FEW_BYTES ||
+      n == 0)
     return c.columns;
   return n;
 }
@@ -153,8 +154,8 @@ static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, i
   enum { FEW = 32, ELEMENTS = 1024, OPS = 1000 * 1000, LEAST = 256, STEP = 16 };
   const int64_t elements = c.rows * c.columns;
 
-  if (shmt__cpu_level != SHMT_CPU_V4 || !p->has_panels || c.rows > FEW || elements > OPS / LEAST || k <= OPS / elements ||
-      (tb == SHMT_BLAS_TRANS && (ta == SHMT_BLAS_TRANS || elements > ELEMENTS)))
+  if (shmt__cpu_level != SHMT_CPU_V4 || !p->has_panels || c.rows > FEW || elements > OPS / LEAST ||
+      k <= OPS / elements || (tb == SHMT_BLAS_TRANS && (ta == SHMT_BLAS_TRANS || elements > ELEMENTS)))
     return k;
   return OPS / elements / STEP * STEP;
 }
@@ -311,8 +312,8 @@ void shmt__gemm_bfloat16_float32(shmt__matrix a, shmt__matrix b, bool adds, shmt
   run_split(&p);
 }
 
-/* Products [begin, end) of a batch, one in each lane of a vector, where the matrices are small and there are several. False:
- * not done. */
+/* Products [begin, end) of a batch, one in each lane of a vector, where the matrices are small and there are several.
+ * False: not done. */
 static bool run_small(const product* p, int64_t begin, int64_t end) {
   enum { LEAST = 8, MANY_OPS = 400 /* from so many on, the library is as fast where b is not transposed */ };
   const shmt__gemm_small_args shape = {.rows = p->c.rows, .columns = p->c.columns, .terms = p->a.columns,

@@ -1,14 +1,14 @@
 /* ops/matmul/gemm_amx.c -- products of bfloat16 matrices on AMX tiles.
  *
  * Note [AMX tiles]
- * tdpbf16ps multiplies 16 rows of 16 pairs of a by 16 pairs of rows of 16 columns of b, and adds to 16 x 16 sums. Two tiles
- * of a and two of b make four tiles of sums, which stay in the tile registers for all of k, or for a block of it. Tiles of b
- * come from panels (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). Tiles of a are read where they lie if rows are
- * dense and whole; else they are packed in strips of 32 rows. A strip and a panel are both filled up with zeros, so that an
- * infinity in one never meets a missing element of the other.
+ * tdpbf16ps multiplies 16 rows of 16 pairs of a by 16 pairs of rows of 16 columns of b, and adds to 16 x 16 sums. Two
+ * tiles of a and two of b make four tiles of sums, which stay in the tile registers for all of k, or for a block of it.
+ * Tiles of b come from panels (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). Tiles of a are read where they
+ * lie if rows are dense and whole; else they are packed in strips of 32 rows. A strip and a panel are both filled up
+ * with zeros, so that an infinity in one never meets a missing element of the other.
  *
- * k is as long as a strip and a panel both fit the first-level cache. A longer k is cut: then the sums of a block of c stay
- * in memory while the blocks of k pass by.
+ * k is as long as a strip and a panel both fit the first-level cache. A longer k is cut: then the sums of a block of c
+ * stay in memory while the blocks of k pass by.
  *
  * Tile registers belong to a thread's state while they are in use. Every product leaves them empty, so that switching
  * threads costs nothing.
@@ -48,7 +48,8 @@ bool shmt__gemm_has_amx(void) {
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* The size of the pieces when n is cut into the fewest pieces of about the same size, at most `most`; a multiple of SIDE. */
+/* The size of the pieces when n is cut into the fewest pieces of about the same size, at most `most`; a multiple of
+ * SIDE. */
 static int64_t piece_of(int64_t n, int64_t most) {
   const int64_t pieces = (n + most - 1) / most;
   return round_up((n + pieces - 1) / pieces, SIDE);
@@ -93,8 +94,9 @@ static AVX512_BF16 void pack_strip(shmt__matrix a, char* to) {
     __m512i r[LANES];
     if (is_dense) {
       for (int64_t i = 0; i < SIDE; i++)
-        _mm512_storeu_si512(to + i * ROW, i < a.rows ? _mm512_maskz_loadu_epi16(mask, step.data + i * a.row_stride * ITEM)
-                                                     : _mm512_setzero_si512());
+        _mm512_storeu_si512(to + i * ROW, i < a.rows
+                                              ? _mm512_maskz_loadu_epi16(mask, step.data + i * a.row_stride * ITEM)
+                                              : _mm512_setzero_si512());
       continue;
     }
     shmt__amx_pack_panel(shmt__matrix_transposed(step), transposed);

@@ -1,7 +1,7 @@
 /* ops/matmul/gemm_bfloat16.c -- products of bfloat16 matrices with AVX512_BF16, which multiplies and adds pairs.
  *
- * vdpbf16ps takes 16 pairs from each of two registers (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). One pair of
- * a at a time is broadcast. The sums of 8 rows and 32 columns stay in registers for all of k.
+ * vdpbf16ps takes 16 pairs from each of two registers (Note [VNNI pairs] in ops/matmul/gemm_bfloat16_packing.h). One
+ * pair of a at a time is broadcast. The sums of 8 rows and 32 columns stay in registers for all of k.
  */
 #include "ops/matmul/gemm_half.h"
 

@@ -15,7 +15,8 @@ static SHMT_VNNI_TARGET void pack_rows(shmt__matrix b, uint32_t* to) {
   for (int64_t k = 0; k < b.rows; k += 2, to += WIDTH) {
     const char* row = b.data + k * b.row_stride * ITEM;
     const __m512i x = _mm512_maskz_loadu_epi16(mask, row);
-    const __m512i y = k + 1 < b.rows ? _mm512_maskz_loadu_epi16(mask, row + b.row_stride * ITEM) : _mm512_setzero_si512();
+    const __m512i y =
+        k + 1 < b.rows ? _mm512_maskz_loadu_epi16(mask, row + b.row_stride * ITEM) : _mm512_setzero_si512();
     _mm512_storeu_si512(to, _mm512_permutex2var_epi16(x, low, y));
     _mm512_storeu_si512(to + LANES, _mm512_permutex2var_epi16(x, high, y));
   }

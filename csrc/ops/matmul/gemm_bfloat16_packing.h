@@ -1,10 +1,10 @@
-/* ops/matmul/gemm_bfloat16_packing.h -- packing and results of bfloat16 products: panels in the VNNI layout, 16 columns of
- * c.
+/* ops/matmul/gemm_bfloat16_packing.h -- packing and results of bfloat16 products: panels in the VNNI layout, 16 columns
+ * of c.
  *
  * Note [VNNI pairs]
- * The instructions for bfloat16 take pairs of neighbours along k from each of two factors, multiply them one by one, and add
- * both products of a pair to a float32. So b is packed in panels of 32 columns, in which a row holds the pairs (k, k + 1) of
- * its columns: the VNNI layout. An odd last k is paired with zeros, and missing columns are zeros.
+ * The instructions for bfloat16 take pairs of neighbours along k from each of two factors, multiply them one by one,
+ * and add both products of a pair to a float32. So b is packed in panels of 32 columns, in which a row holds the pairs
+ * (k, k + 1) of its columns: the VNNI layout. An odd last k is paired with zeros, and missing columns are zeros.
  */
 #ifndef SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H
 #define SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H

@@ -1,10 +1,10 @@
 /* ops/matmul/gemm_half.c -- products of 16-bit floats: chooses the kernel; without one, widens blocks for sgemm.
  *
  * Note [Widened blocks]
- * Widened copies of whole matrices would take three times the memory of the product. So a block of c is summed in float32
- * over blocks of a and b that fit the second-level cache together. Every element of a and b is widened once for each block
- * of c that needs it, which is cheap compared with the multiplications. The blocks are on the stack: a product of 16-bit
- * floats allocates nothing but its result.
+ * Widened copies of whole matrices would take three times the memory of the product. So a block of c is summed in
+ * float32 over blocks of a and b that fit the second-level cache together. Every element of a and b is widened once for
+ * each block of c that needs it, which is cheap compared with the multiplications. The blocks are on the stack: a
+ * product of 16-bit floats allocates nothing but its result.
  */
 #include "ops/matmul/gemm_half.h"
 
@@ -60,8 +60,8 @@ static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, fl
 
   t->sgemm(SHMT_BLAS_ROW_MAJOR, a_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
            b_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS, m, n, k, alpha, a.data,
-           (int)(a_transposed ? a.column_stride : a.row_stride), b.data, (int)(b_transposed ? b.column_stride : b.row_stride),
-           beta, c, n);
+           (int)(a_transposed ? a.column_stride : a.row_stride), b.data,
+           (int)(b_transposed ? b.column_stride : b.row_stride), beta, c, n);
 }
 
 static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {

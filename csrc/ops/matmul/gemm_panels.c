@@ -1,10 +1,10 @@
 /* ops/matmul/gemm_panels.c -- matrix products by panels of columns.
  *
  * Note [gemm panels]
- * A BLAS packs both factors of a product. That pays where rows, columns and k are all large; but a layer of a network often
- * multiplies a batch of few rows, or has a short k. Here only a panel is packed, some columns of b over some k, which stays
- * in the first-level cache while all rows of a pass by. Where a has few rows, even that is left out. Where b is transposed
- * and a has few rows, a is packed instead, and the transposed result is made.
+ * A BLAS packs both factors of a product. That pays where rows, columns and k are all large; but a layer of a network
+ * often multiplies a batch of few rows, or has a short k. Here only a panel is packed, some columns of b over some k,
+ * which stays in the first-level cache while all rows of a pass by. Where a has few rows, even that is left out. Where
+ * b is transposed and a has few rows, a is packed instead, and the transposed result is made.
  */
 #include "ops/matmul/gemm_panels.h"
 
@@ -119,11 +119,13 @@ static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b
   }
 }
 
-/* Rows of a by packed panels of b. Several shallow panels are packed at once, so that results are written in long runs. */
+/* Rows of a by packed panels of b. Several shallow panels are packed at once, so that results are written in long
+ * runs. */
 static void multiply_packed(const scaling* f, shmt__matrix a, shmt__matrix b, shmt__matrix c) {
   _Alignas(64) char room[PACKED_ROWS * SHMT_GEMM_PANEL_BYTES];
   const int64_t item = f->item, width = SHMT_GEMM_PANEL_BYTES / item, panel_bytes = b.rows * SHMT_GEMM_PANEL_BYTES;
-  const int64_t at_once = (b.rows <= SHORT_DEPTH ? PACKED_ROWS / b.rows : 1) * width, rows = at_once > width ? RUN : c.rows;
+  const int64_t at_once = (b.rows <= SHORT_DEPTH ? PACKED_ROWS / b.rows : 1) * width,
+                rows = at_once > width ? RUN : c.rows;
 
   for (int64_t first = 0; first < c.columns; first += at_once) {
     const int64_t last = smaller(first + at_once, c.columns);

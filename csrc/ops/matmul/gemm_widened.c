@@ -1,8 +1,8 @@
 /* ops/matmul/gemm_widened.c -- products of 16-bit floats with AVX-512, widened to float32 while they are packed.
  *
- * A block of c is summed in float32 over packed blocks of a and b, which are on the stack. Both are packed in panels: for
- * each k, 32 columns of b, or of a transposed, side by side. The sums of 8 rows and 32 columns stay in registers for all k
- * of a block.
+ * A block of c is summed in float32 over packed blocks of a and b, which are on the stack. Both are packed in panels:
+ * for each k, 32 columns of b, or of a transposed, side by side. The sums of 8 rows and 32 columns stay in registers
+ * for all k of a block.
  */
 #include "ops/matmul/gemm_half.h"
 

@@ -23,8 +23,8 @@ static shmt__matrix vector_of(const shmt_tensor* t) {
   return (shmt__matrix){shmt__tensor_data(t), t->sizes[0], 1, t->strides[0], 1};
 }
 
-/* COPIED_BYTES: of factors that are copied at a time, for each thread. LEAST_SUMMED: the shortest pieces that k is cut into;
- * each piece is added to all of the product. */
+/* COPIED_BYTES: of factors that are copied at a time, for each thread. LEAST_SUMMED: the shortest pieces that k is cut
+ * into; each piece is added to all of the product. */
 enum { COPIED_BYTES = 128 << 10, LEAST_SUMMED = 64 };
 
 static shmt_status check_dim(const char* text, const shmt_tensor* t, int n_dims) {
@@ -80,7 +80,8 @@ static shmt_status check_scales(shmt_dtype dtype, shmt_scalar beta, shmt_scalar 
   return shmt__scalar_check(alpha, product_dtype(dtype));
 }
 
-/* Copy `start`, which a product is added to, to `work`. *beta becomes 0 where nothing is added: start is NULL, or beta == 0. */
+/* Copy `start`, which a product is added to, to `work`. *beta becomes 0 where nothing is added: start is NULL, or beta
+ * == 0. */
 static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor* work) {
   double z[2];
 
@@ -90,8 +91,8 @@ static shmt_status begin_sum(shmt_scalar* beta, shmt_tensor* start, shmt_tensor*
   return SHMT_OK;
 }
 
-/* The length of the pieces that k is cut into where a factor must be copied, so that copies are small, or no larger than a
- * quarter of the product. k is not cut where the sums have 16 bits, which are rounded once. */
+/* The length of the pieces that k is cut into where a factor must be copied, so that copies are small, or no larger
+ * than a quarter of the product. k is not cut where the sums have 16 bits, which are rounded once. */
 static int64_t sum_step(const shmt_tensor* a, const shmt_tensor* b, const shmt_tensor* work) {
   const int64_t item = shmt__dtype_size[work->dtype];
   int64_t most = COPIED_BYTES * shmt__num_threads(), each = 0;
@@ -104,7 +105,8 @@ static int64_t sum_step(const shmt_tensor* a, const shmt_tensor* b, const shmt_t
 }
 
 /* Slices [begin, end) of a matrix along dim, in a layout that a BLAS reads. New reference. */
-static shmt_status prepare_part(shmt_tensor* t, int dim, int64_t begin, int64_t end, shmt_dtype dtype, shmt_tensor** out) {
+static shmt_status prepare_part(shmt_tensor* t, int dim, int64_t begin, int64_t end, shmt_dtype dtype,
+                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) part = NULL;
   int64_t sizes[2] = {t->sizes[0], t->sizes[1]};
 
@@ -294,9 +296,10 @@ shmt_status shmt__baddbmm(shmt_tensor* self, shmt_tensor* batch1, shmt_tensor* b
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   SHMT_TRY(check_3d(batch1, batch2));
-  SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME, "Input dtypes must be the same, got: input %s, batch1: %s, "
-               "batch2: %s", shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(batch1->dtype),
-               shmt__dtype_ctype(batch2->dtype));
+  SHMT_REQUIRE(self->dtype == batch1->dtype, SHMT_E_RUNTIME,
+               "Input dtypes must be the same, got: input %s, batch1: %s, "
+               "batch2: %s",
+               shmt__dtype_ctype(self->dtype), shmt__dtype_ctype(batch1->dtype), shmt__dtype_ctype(batch2->dtype));
   SHMT_TRY(check_loop("baddbmm", self->dtype));
   SHMT_TRY(check_scales(self->dtype, beta, alpha));
   const shmt_ints sizes = SHMT_INTS(batch1->sizes[0], batch1->sizes[1], batch2->sizes[2]);

@@ -147,8 +147,8 @@ static void backward_channels(void* ctx, int64_t begin, int64_t end) {
 }
 
 static shmt_status check_channel(const char* what, const shmt_tensor* t, int64_t n_channels) {
-  SHMT_REQUIRE(!t || t->numel == n_channels, SHMT_E_RUNTIME, "%s should contain %" PRId64 " elements not %" PRId64, what,
-               n_channels, t ? t->numel : 0);
+  SHMT_REQUIRE(!t || t->numel == n_channels, SHMT_E_RUNTIME, "%s should contain %" PRId64 " elements not %" PRId64,
+               what, n_channels, t ? t->numel : 0);
   return SHMT_OK;
 }
 
@@ -166,8 +166,8 @@ static void find_extent(const shmt_tensor* input, shmt_memory_format format, cha
   for (int d = 2; d < input->n_dims; d++) *(format == SHMT_CONTIGUOUS_FORMAT ? &c->plane : &c->n) *= input->sizes[d];
 }
 
-/* How many channels a task has. With the algorithm of columns: one task for each thread, and no two write to one cache line.
- * With too few channels for that, there is one task, whose rows the column loop divides among the threads. */
+/* How many channels a task has. With the algorithm of columns: one task for each thread, and no two write to one cache
+ * line. With too few channels for that, there is one task, whose rows the column loop divides among the threads. */
 static int64_t grain_of(const channels* c) {
   enum { WORK = 16384, TOGETHER = 32 };
   const int64_t least = WORK / (c->n * c->plane + 1) + 1, threads = shmt__num_threads();
@@ -233,8 +233,8 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
     c.running_var = rv;
     shmt__parallel_for(c.n_channels, grain_of(&c),
                        shmt__batch_norm_has_columns(&c) ? shmt__batch_norm_columns : forward_channels, &c);
-    /* As in torch, the versions of the running statistics do not change: the node that saves them does not read them when it
-     * was made in training. */
+    /* As in torch, the versions of the running statistics do not change: the node that saves them does not read them
+     * when it was made in training. */
     if (training && running_mean && rm != running_mean) SHMT_TRY(shmt__tensor_copy(running_mean, rm));
     if (training && running_var && rv != running_var) SHMT_TRY(shmt__tensor_copy(running_var, rv));
   }

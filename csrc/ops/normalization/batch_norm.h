@@ -6,8 +6,8 @@
 #include "kernels/loop_args.h"
 #include "tensor/tensor.h"
 
-/* The operands of batch norm, seen as (n, n_channels, plane). All are dense but x and grad, whose dims are in the order of
- * out's memory. For channels-last tensors, plane is 1 and n counts all positions. */
+/* The operands of batch norm, seen as (n, n_channels, plane). All are dense but x and grad, whose dims are in the order
+ * of out's memory. For channels-last tensors, plane is 1 and n counts all positions. */
 typedef struct shmt__batch_norm_args {
   shmt__part x, grad;
   shmt_dtype dtype;
@@ -18,16 +18,18 @@ typedef struct shmt__batch_norm_args {
   double eps, momentum;
 } shmt__batch_norm_args;
 
-/* Stores the statistics of channel k and returns the scale and shift of its elements. In training they follow from its mean
- * and its sum of squares; in evaluation mode from the running statistics. */
-shmt__norm_args shmt__batch_norm_finish_statistics(const shmt__batch_norm_args* c, int64_t k, double mean, double square);
+/* Stores the statistics of channel k and returns the scale and shift of its elements. In training they follow from its
+ * mean and its sum of squares; in evaluation mode from the running statistics. */
+shmt__norm_args shmt__batch_norm_finish_statistics(const shmt__batch_norm_args* c, int64_t k, double mean,
+                                                   double square);
 
 /* The mean that the forward pass subtracted from channel k. */
 double shmt__batch_norm_mean(const shmt__batch_norm_args* c, int64_t k);
 
-/* Stores the gradients of channel k's weight and bias, and returns how the gradients of its elements are computed. sum: of
- * the output's gradients; product: of these times the centred elements. */
-shmt__norm_args shmt__batch_norm_finish_gradients(const shmt__batch_norm_args* c, int64_t k, double sum, double product);
+/* Stores the gradients of channel k's weight and bias, and returns how the gradients of its elements are computed. sum:
+ * of the output's gradients; product: of these times the centred elements. */
+shmt__norm_args shmt__batch_norm_finish_gradients(const shmt__batch_norm_args* c, int64_t k, double sum,
+                                                  double product);
 
 /* Are planes so small that the algorithm of columns is faster? */
 bool shmt__batch_norm_has_columns(const shmt__batch_norm_args* c);

@@ -1,4 +1,5 @@
-/* ops/normalization/batch_norm_channel.c -- batch norm of one channel: from its sums to statistics, scale and gradients. */
+/* ops/normalization/batch_norm_channel.c -- batch norm of one channel: from its sums to statistics, scale and
+ * gradients. */
 #include "ops/normalization/batch_norm.h"
 
 #include "ops/normalization/normalization.h"
@@ -10,7 +11,8 @@ static void update_running(const shmt__batch_norm_args* c, shmt_tensor* running,
   if (running) shmt__norm_store(running, k, c->momentum * value + (1 - c->momentum) * shmt__norm_load(running, k, 0));
 }
 
-shmt__norm_args shmt__batch_norm_finish_statistics(const shmt__batch_norm_args* c, int64_t k, double mean, double square) {
+shmt__norm_args shmt__batch_norm_finish_statistics(const shmt__batch_norm_args* c, int64_t k, double mean,
+                                                   double square) {
   const double count = (double)(c->n * c->plane);
   double scale;
 
@@ -33,7 +35,8 @@ double shmt__batch_norm_mean(const shmt__batch_norm_args* c, int64_t k) {
   return shmt__norm_load(c->training ? c->mean : c->running_mean, k, 0);
 }
 
-shmt__norm_args shmt__batch_norm_finish_gradients(const shmt__batch_norm_args* c, int64_t k, double sum, double product) {
+shmt__norm_args shmt__batch_norm_finish_gradients(const shmt__batch_norm_args* c, int64_t k, double sum,
+                                                  double product) {
   const double count = (double)(c->n * c->plane), weight = shmt__norm_load(c->weight, k, 1);
   const double scale =
       c->training ? shmt__norm_load(c->scale, k, 1) : 1 / sqrt(shmt__norm_load(c->running_var, k, 1) + c->eps);

@@ -1,7 +1,8 @@
 /* ops/normalization/batch_norm_columns.c -- batch norm of channels-last input, and of planes of one or a few elements.
  *
- * The input is a matrix with a row for each sample and `plane` columns for each channel. The columns are summed in lanes,
- * and then the sums of a channel's columns are added. A loop over planes would start three times for every few elements.
+ * The input is a matrix with a row for each sample and `plane` columns for each channel. The columns are summed in
+ * lanes, and then the sums of a channel's columns are added. A loop over planes would start three times for every few
+ * elements.
  */
 #include "ops/normalization/batch_norm.h"
 
@@ -59,8 +60,8 @@ static bool have_pitch(const block* b, const shmt__part* p, int64_t* pitch) {
   return shmt__part_is_dense(&row);
 }
 
-/* Runs a column loop from x (and grad) and the columns' parameters to out, or to the sums `totals`. Input that is not in
- * dense rows is packed, a few rows at a time. */
+/* Runs a column loop from x (and grad) and the columns' parameters to out, or to the sums `totals`. Input that is not
+ * in dense rows is packed, a few rows at a time. */
 static void run(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
                 const double* const* params, int n_params) {
   const shmt__batch_norm_args* c = b->c;

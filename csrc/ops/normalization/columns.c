@@ -1,7 +1,7 @@
 /* ops/normalization/columns.c -- runs loops over the columns of a matrix, with its rows divided among threads.
  *
- * Rows of few columns that follow each other without a gap are joined to wider rows: a loop that starts anew for every 16
- * elements takes three times as long.
+ * Rows of few columns that follow each other without a gap are joined to wider rows: a loop that starts anew for every
+ * 16 elements takes three times as long.
  */
 #include "ops/normalization/columns.h"
 

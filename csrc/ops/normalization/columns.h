@@ -9,9 +9,9 @@
 
 enum { SHMT_MAX_COLUMNS = 512 };
 
-/* A loop of kernels/normalization/column_affine.tmpl.h or column_moments.tmpl.h and its arguments. `data` is the output or
- * the sums, then n_matrices matrices (the second may be NULL), then n_params arrays of one double for each column. Strides
- * are in bytes from row to row. */
+/* A loop of kernels/normalization/column_affine.tmpl.h or column_moments.tmpl.h and its arguments. `data` is the output
+ * or the sums, then n_matrices matrices (the second may be NULL), then n_params arrays of one double for each column.
+ * Strides are in bytes from row to row. */
 typedef struct shmt__column_loop {
   int loop;
   shmt_dtype dtype;

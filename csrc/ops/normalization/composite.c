@@ -45,7 +45,8 @@ static shmt_status apply_affine(shmt_tensor** t, shmt_tensor* weight, shmt_tenso
   return SHMT_OK;
 }
 
-/* Batch norm of an empty input. The result is empty, but computed from weight and bias, so that these get zero gradients. */
+/* Batch norm of an empty input. The result is empty, but computed from weight and bias, so that these get zero
+ * gradients. */
 static shmt_status batch_norm_of_nothing(shmt_tensor* input, shmt_tensor* weight, shmt_tensor* bias,
                                          shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -91,8 +92,10 @@ shmt_status shmt__rms_norm(shmt_tensor* input, shmt_ints normalized_shape, shmt_
   int64_t dims[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(input->n_dims >= normalized_shape.len, SHMT_E_VALUE,
-               "Input tensor must have at least %" PRId64 " dimensions, but got %d", normalized_shape.len, input->n_dims);
-  if (shmt__dtype_kind[input->dtype] != SHMT_KIND_COMPLEX) return shmt_op__fused_rms_norm(input, normalized_shape, weight, eps, out, &rstd);
+               "Input tensor must have at least %" PRId64 " dimensions, but got %d", normalized_shape.len,
+               input->n_dims);
+  if (shmt__dtype_kind[input->dtype] != SHMT_KIND_COMPLEX)
+    return shmt_op__fused_rms_norm(input, normalized_shape, weight, eps, out, &rstd);
   SHMT_TRY(shmt__check_normalized(input, normalized_shape, weight, NULL));
   for (int64_t d = 0; d < normalized_shape.len; d++) dims[d] = input->n_dims - normalized_shape.len + d;
   const double term = eps.has ? eps.value : input->dtype == SHMT_COMPLEX128 ? DBL_EPSILON : (double)FLT_EPSILON;
@@ -153,8 +156,8 @@ shmt_status shmt__batch_norm_with_update(shmt_tensor* input, shmt_tensor* weight
   SHMT_AUTO(shmt_tensor) spare = NULL;
 
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(0), SHMT_UINT8, input->device, SHMT_CONTIGUOUS_FORMAT, &spare));
-  SHMT_TRY(shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps, out, save_mean,
-                                     save_invstd));
+  SHMT_TRY(shmt_op_native_batch_norm(input, weight, bias, running_mean, running_var, true, momentum, eps, out,
+                                     save_mean, save_invstd));
   *reserve = SHMT_TAKE(spare);
   return SHMT_OK;
 }

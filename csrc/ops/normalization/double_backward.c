@@ -1,8 +1,8 @@
 /* ops/normalization/double_backward.c -- double backward of layer norm, RMS norm, group norm and batch norm.
  *
- * All of them normalise x by its mean and inverse standard deviation over some dims, and then apply a weight and a bias that
- * are constant along other dims. So all share one function: x is reshaped to up to four dims, and the statistics and the
- * weight have size 1 along the dims where they do not vary.
+ * All of them normalise x by its mean and inverse standard deviation over some dims, and then apply a weight and a bias
+ * that are constant along other dims. So all share one function: x is reshaped to up to four dims, and the statistics
+ * and the weight have size 1 along the dims where they do not vary.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"
@@ -90,10 +90,11 @@ static shmt_status second(const form* f, const given* g, shmt_tensor** for_grad,
   return SHMT_OK;
 }
 
-shmt_status shmt__layer_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
-                                    shmt_tensor* grad_out, shmt_tensor* input, shmt_ints normalized_shape,
-                                    shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight, shmt_tensor** for_grad,
-                                    shmt_tensor** for_input, shmt_tensor** for_weight) {
+shmt_status shmt__layer_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight,
+                                             shmt_tensor* ggrad_bias, shmt_tensor* grad_out, shmt_tensor* input,
+                                             shmt_ints normalized_shape, shmt_tensor* mean, shmt_tensor* rstd,
+                                             shmt_tensor* weight, shmt_tensor** for_grad, shmt_tensor** for_input,
+                                             shmt_tensor** for_weight) {
   form f = {.n = 2, .sizes = {1, 1}, .is_stat = {false, true}, .is_common = {true, false}, .train = true};
   const given g = {ggrad_input, ggrad_weight, ggrad_bias, grad_out, input, mean, rstd, weight};
 
@@ -103,10 +104,11 @@ shmt_status shmt__layer_norm_double_backward(shmt_tensor* ggrad_input, shmt_tens
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__group_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
-                                    shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* mean, shmt_tensor* rstd,
-                                    shmt_tensor* weight, int64_t n, int64_t channels, int64_t plane, int64_t group,
-                                    shmt_tensor** for_grad, shmt_tensor** for_input, shmt_tensor** for_weight) {
+shmt_status shmt__group_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight,
+                                             shmt_tensor* ggrad_bias, shmt_tensor* grad_out, shmt_tensor* input,
+                                             shmt_tensor* mean, shmt_tensor* rstd, shmt_tensor* weight, int64_t n,
+                                             int64_t channels, int64_t plane, int64_t group, shmt_tensor** for_grad,
+                                             shmt_tensor** for_input, shmt_tensor** for_weight) {
   const form f = {.n = 4,
                   .sizes = {n, group, group > 0 ? channels / group : 0, plane},
                   .is_stat = {false, false, true, true},
@@ -119,11 +121,12 @@ shmt_status shmt__group_norm_double_backward(shmt_tensor* ggrad_input, shmt_tens
   return second(&f, &g, for_grad, for_input, for_weight);
 }
 
-shmt_status shmt__batch_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight, shmt_tensor* ggrad_bias,
-                                    shmt_tensor* grad_out, shmt_tensor* input, shmt_tensor* weight,
-                                    shmt_tensor* running_mean, shmt_tensor* running_var, shmt_tensor* save_mean,
-                                    shmt_tensor* save_invstd, bool train, double eps, shmt_tensor** for_grad,
-                                    shmt_tensor** for_input, shmt_tensor** for_weight) {
+shmt_status shmt__batch_norm_double_backward(shmt_tensor* ggrad_input, shmt_tensor* ggrad_weight,
+                                             shmt_tensor* ggrad_bias, shmt_tensor* grad_out, shmt_tensor* input,
+                                             shmt_tensor* weight, shmt_tensor* running_mean, shmt_tensor* running_var,
+                                             shmt_tensor* save_mean, shmt_tensor* save_invstd, bool train, double eps,
+                                             shmt_tensor** for_grad, shmt_tensor** for_input,
+                                             shmt_tensor** for_weight) {
   SHMT_AUTO(shmt_tensor) moved = NULL;
   SHMT_AUTO(shmt_tensor) scale = NULL;
   form f = {.n = 3,

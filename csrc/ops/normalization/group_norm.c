@@ -1,8 +1,8 @@
 /* ops/normalization/group_norm.c -- native_group_norm and its backward.
  *
- * The input is seen as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the two in
- * the middle. For channels-last input, the forward runs column loops; the backward, and a forward with large groups, gather
- * one group at a time to contiguous memory and scatter the result.
+ * The input is seen as (n, group, per_group, plane): statistics belong to the first two dims, weight and bias to the
+ * two in the middle. For channels-last input, the forward runs column loops; the backward, and a forward with large
+ * groups, gather one group at a time to contiguous memory and scatter the result.
  */
 #include "generated/impls.h"
 #include "iter/copy/copy.h"
@@ -17,8 +17,8 @@
 
 enum { GRAIN = 16384, COLUMNS = SHMT_MAX_COLUMNS };
 
-/* All tensors are dense; x, grad and out are channels-last in the functions that gather or run columns. sums is float64,
- * (2, n, channels): for each plane, the sum of grad, and that of grad * (x - mean). */
+/* All tensors are dense; x, grad and out are channels-last in the functions that gather or run columns. sums is
+ * float64, (2, n, channels): for each plane, the sum of grad, and that of grad * (x - mean). */
 typedef struct groups {
   shmt_tensor *x, *grad, *out, *weight, *bias, *mean, *rstd, *sums;
   int64_t n, n_groups, per_group, plane;
@@ -36,10 +36,11 @@ static double* sums_of(const groups* g, int which) {
   return (double*)shmt__tensor_data(g->sums) + which * g->n * channels_of(g);
 }
 
-/* Can the loop over rows apply the weight and bias of a group? They are missing, or have one value for each element and the
- * input's dtype. */
+/* Can the loop over rows apply the weight and bias of a group? They are missing, or have one value for each element and
+ * the input's dtype. */
 static bool is_row(const groups* g) {
-  const bool same_dtype = (!g->weight || g->weight->dtype == g->x->dtype) && (!g->bias || g->bias->dtype == g->x->dtype);
+  const bool same_dtype =
+      (!g->weight || g->weight->dtype == g->x->dtype) && (!g->bias || g->bias->dtype == g->x->dtype);
 
   return (!g->weight && !g->bias) || (g->plane == 1 && same_dtype);
 }
@@ -189,8 +190,8 @@ static void forward_channels_last(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* The gradient of group k, which is contiguous at x and grad, to out, which may be x. When out is NULL, computes only the
- * sums. */
+/* The gradient of group k, which is contiguous at x and grad, to out, which may be x. When out is NULL, computes only
+ * the sums. */
 static void backward_group(const groups* g, int64_t k, char* x, char* grad, char* out) {
   const shmt_dtype dtype = g->x->dtype;
   const int64_t nbytes = g->plane * shmt__tensor_item_bytes(g->x);
@@ -280,8 +281,8 @@ static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, co
 
 static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
 
-/* Groups in a task of the column algorithm: those of whole images, when there are enough images for all threads. Otherwise
- * there is one task, whose rows the column loop divides among the threads. */
+/* Groups in a task of the column algorithm: those of whole images, when there are enough images for all threads.
+ * Otherwise there is one task, whose rows the column loop divides among the threads. */
 static int64_t grain_of_columns(const groups* g) {
   const int64_t threads = shmt__num_threads(), images = (g->n + threads - 1) / threads;
 
@@ -335,7 +336,8 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
   return SHMT_OK;
 }
 
-/* The gradient of the bias (which == 0) or of the weight: sums over the batch of grad, or of grad * (x - mean) * rstd. */
+/* The gradient of the bias (which == 0) or of the weight: sums over the batch of grad, or of grad * (x - mean) *
+ * rstd. */
 static void channel_sums(const groups* g, int which, shmt_tensor* to) {
   const double* sums = sums_of(g, which);
 
@@ -394,7 +396,8 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
     g.rstd = scales;
     g.sums = sums;
     g.out = for_input;
-    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_gathered, &g);
+    shmt__parallel_for(n * group, grain_of(&g), format == SHMT_CONTIGUOUS_FORMAT ? backward_groups : backward_gathered,
+                       &g);
     SHMT_TRY(check_memory(&g));
     if (for_weight) channel_sums(&g, 1, for_weight);
     if (for_bias) channel_sums(&g, 0, for_bias);

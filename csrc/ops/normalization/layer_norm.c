@@ -33,8 +33,8 @@ void shmt__norm_short_rows(const shmt__norm_rows* j, int64_t begin, int64_t end)
     for (int k = 0; k < 2; k++) {
       if (!stats[k]) continue;
       const int64_t item = shmt__tensor_item_bytes(stats[k]);
-      shmt__cast_loop(stats[k]->dtype, SHMT_FLOAT64)(shmt__norm_data(stats[k]) + r * item, item, (const char*)moments[k],
-                                                     sizeof(double), n);
+      shmt__cast_loop(stats[k]->dtype, SHMT_FLOAT64)(shmt__norm_data(stats[k]) + r * item, item,
+                                                     (const char*)moments[k], sizeof(double), n);
     }
   }
 }

@@ -14,12 +14,13 @@
 
 #include <math.h>
 
-/* Checks that the last dims of input, and weight and bias (either may be NULL), have this shape. Errors: SHMT_E_RUNTIME. */
+/* Checks that the last dims of input, and weight and bias (either may be NULL), have this shape. Errors:
+ * SHMT_E_RUNTIME. */
 shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, const shmt_tensor* weight,
                                    const shmt_tensor* bias);
 
-/* Checks that the parameters have the input's dtype, or are all float32 when the input is a 16-bit float. NULLs are skipped;
- * an empty input passes. Errors: SHMT_E_RUNTIME. */
+/* Checks that the parameters have the input's dtype, or are all float32 when the input is a 16-bit float. NULLs are
+ * skipped; an empty input passes. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_norm_dtypes(const shmt_tensor* input, const shmt_tensor* const* parameters, int n);
 
 /* t as a contiguous tensor of dtype, a new reference. *out stays NULL when t is NULL. */
@@ -53,8 +54,8 @@ static inline void shmt__norm_store(shmt_tensor* t, int64_t i, double value) {
                               (char*)shmt__tensor_data(t) + i * shmt__tensor_item_bytes(t));
 }
 
-/* Contiguous rows of `length` elements to normalise. weight and bias, when not NULL, have a row's elements and the dtype of
- * x. The statistics are stored where their tensor is not NULL. */
+/* Contiguous rows of `length` elements to normalise. weight and bias, when not NULL, have a row's elements and the
+ * dtype of x. The statistics are stored where their tensor is not NULL. */
 typedef struct shmt__norm_rows {
   shmt_tensor *x, *out, *weight, *bias, *mean, *rstd;
   int64_t length;

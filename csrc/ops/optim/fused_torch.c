@@ -1,7 +1,7 @@
 /* ops/optim/fused_torch.c -- SGD, Adam, AdamW and Adagrad: the steps that torch has fused operators for.
  *
- * Each comes twice. The operator of torch's name calculates float16 and bfloat16 in float and may undo a gradient scaler; the other
- * rounds them as operators called one by one do, counts the steps, and says whether the tensors suit.
+ * Each comes twice. The operator of torch's name calculates float16 and bfloat16 in float and may undo a gradient
+ * scaler; the other rounds them as operators called one by one do, counts the steps, and says whether the tensors suit.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -18,16 +18,17 @@
 #include "tensor/tensor.h"
 
 typedef struct shmt__step shmt__step;
-/* The coefficients of tensor i, whose counter says `count` (0 where there are no counters). They begin as zeros with keep,
- * and weight_decay and maximize as the step says. */
-typedef void (*shmt__step_coefficients_of)(const shmt__step* s, int64_t i, double count, shmt__step_coefficients* coefficients);
+/* The coefficients of tensor i, whose counter says `count` (0 where there are no counters). They begin as zeros with
+ * keep, and weight_decay and maximize as the step says. */
+typedef void (*shmt__step_coefficients_of)(const shmt__step* s, int64_t i, double count,
+                                           shmt__step_coefficients* coefficients);
 
 struct shmt__step {
   const char* name; /* for messages */
   int row;          /* SHMT_LOOP_... */
   int n_lists;
   unsigned written; /* bit k: list k is written */
-  bool rounded;     /* float16 and bfloat16 are rounded after each operation, as where operators are called one by one */
+  bool rounded; /* float16 and bfloat16 are rounded after each operation, as where operators are called one by one */
   bool maximize;
   double weight_decay; /* L2 */
   double unscale;      /* what the gradients are divided by first, in place; 1: nothing */

@@ -1,4 +1,5 @@
-/* ops/pointwise/activation.c -- activation functions that are more than one loop: gelu (two approximations), glu, prelu. */
+/* ops/pointwise/activation.c -- activation functions that are more than one loop: gelu (two approximations), glu,
+ * prelu. */
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -31,7 +31,8 @@ typedef struct condition {
   bool equal_nan;
 } condition;
 
-/* Elements that a thread compares at a time: the masks stay in the cache, and the first block that differs ends the test. */
+/* Elements that a thread compares at a time: the masks stay in the cache, and the first block that differs ends the
+ * test. */
 enum { BLOCK = 1 << 15 };
 
 static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
@@ -44,7 +45,8 @@ static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b,
   return holds_everywhere(mask, out);
 }
 
-/* As holds_for, block by block: divides the tensors in two along the dim with the largest stride until they are small. */
+/* As holds_for, block by block: divides the tensors in two along the dim with the largest stride until they are
+ * small. */
 static shmt_status holds_in_blocks(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
   int64_t dim = -1;
 

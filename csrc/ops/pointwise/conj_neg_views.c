@@ -1,4 +1,5 @@
-/* ops/pointwise/conj_neg_views.c -- conj and neg views: tensors whose elements are the conjugate or negative of the memory. */
+/* ops/pointwise/conj_neg_views.c -- conj and neg views: tensors whose elements are the conjugate or negative of the
+ * memory. */
 #include "ops/pointwise/conj_neg_views.h"
 
 #include "base/promote.h"

@@ -17,8 +17,8 @@ shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shm
   return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
 }
 
-/* Do the scalars fit the dtype that the loop computes in? For float16 and bfloat16 that is float32, but alpha must fit the
- * dtype itself. */
+/* Do the scalars fit the dtype that the loop computes in? For float16 and bfloat16 that is float32, but alpha must fit
+ * the dtype itself. */
 static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alpha, shmt_dtype dtype) {
   if (shmt__is_half(dtype) && !are_alpha) dtype = SHMT_FLOAT32;
   for (int i = 0; i < n; i++)
@@ -28,7 +28,8 @@ static shmt_status check_scalars(const shmt_scalar* scalars, int n, bool are_alp
 
 enum { ALPHA = -1 }; /* in place of a count of scalars: the ctx is the single scalar alpha of add and sub */
 
-/* Builds the iterator and runs the loop. ctx is n scalars, which are checked; with n == 0 it is whatever the loop takes. */
+/* Builds the iterator and runs the loop. ctx is n scalars, which are checked; with n == 0 it is whatever the loop
+ * takes. */
 static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;

@@ -78,7 +78,8 @@ shmt_status shmt__pointwise_unary_real(const shmt__pointwise* p, shmt_tensor* se
 shmt_status shmt__pointwise_unary_angle(const shmt__pointwise* p, shmt_tensor* self,
                                      shmt_tensor** out);
 
-/* Runs the loop over n broadcast inputs, with any ctx. For operators that check or prepare more than the functions above. */
+/* Runs the loop over n broadcast inputs, with any ctx. For operators that check or prepare more than the functions
+ * above. */
 shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
                                 const void* ctx, shmt_tensor** out);
 

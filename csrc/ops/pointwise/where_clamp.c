@@ -47,7 +47,8 @@ shmt_status shmt__where(shmt_tensor* condition, shmt_tensor* self, shmt_tensor* 
                shmt__dtype_title(condition->dtype));
   if (condition->dtype == SHMT_UINT8) {
     static _Atomic(bool) has_warned;
-    SHMT_TRY(shmt__warn_once(&has_warned, "where received a uint8 condition tensor. This is deprecated: use a boolean one"));
+    SHMT_TRY(
+        shmt__warn_once(&has_warned, "where received a uint8 condition tensor. This is deprecated: use a boolean one"));
   }
   if (self->dtype != other->dtype || self->flags & SHMT_TENSOR_WRAPPED_NUMBER) {
     shmt__result_type result = SHMT_RESULT_TYPE_INIT;
@@ -211,7 +212,8 @@ shmt_status shmt__clamp_max_tensor_out(shmt_tensor* self, shmt_tensor* max, shmt
 
 /* --- lerp ----------------------------------------------------------------------------------- */
 
-/* A 0-d weight takes part in promotion like a scalar. A weight with dims must have the dtype of self, and so must out. */
+/* A 0-d weight takes part in promotion like a scalar. A weight with dims must have the dtype of self, and so must
+ * out. */
 shmt_status shmt__lerp(shmt_tensor* self, shmt_tensor* end, shmt_tensor* weight, shmt_tensor** out) {
   static const shmt__pointwise promoted = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_ARITHMETIC, SHMT_DTYPE_NONE, false};
   static const shmt__pointwise exact = {"lerp", SHMT_LOOP_lerp, SHMT_PROMOTE_SAME, SHMT_DTYPE_NONE, true};

@@ -41,13 +41,13 @@ static shmt_status fill_args(int n, const shmt_tensor* self, shmt_ints kernel, s
     s->in[k] = self->sizes[self->n_dims - n + d];
     s->kernel[k] = kernel.data[d];
     s->out[k] = sizes[self->n_dims - n + d] = output.data[d];
-    SHMT_REQUIRE(s->kernel[k] > 0, SHMT_E_RUNTIME, "%s(): kernel_size must be greater than zero, but got %" PRId64, name,
-                 s->kernel[k]);
+    SHMT_REQUIRE(s->kernel[k] > 0, SHMT_E_RUNTIME, "%s(): kernel_size must be greater than zero, but got %" PRId64,
+                 name, s->kernel[k]);
     /* As in torch, volumes need one element more. */
     const int64_t most = s->in[k] - (n == 3);
     SHMT_REQUIRE(s->kernel[k] <= most && s->out[k] <= most - s->kernel[k] + 1, SHMT_E_RUNTIME,
-                 "%s(): pool %s %" PRId64 " too large relative to input %s %" PRId64, name, dims[k], s->kernel[k], dims[k],
-                 s->in[k]);
+                 "%s(): pool %s %" PRId64 " too large relative to input %s %" PRId64, name, dims[k], s->kernel[k],
+                 dims[k], s->in[k]);
   }
   return SHMT_OK;
 }
@@ -64,8 +64,8 @@ static shmt_status find_samples(int n, const shmt_tensor* self, shmt_tensor* sam
                "Expect _random_samples.size(0) no less then input batch size.");
   SHMT_REQUIRE(samples->sizes[1] == channels, SHMT_E_RUNTIME,
                "Expect _random_samples.size(1) equals to input channel size.");
-  SHMT_REQUIRE(samples->sizes[2] == n, SHMT_E_RUNTIME, "Expect _random_samples.size(2) equals to %d; got %" PRId64 ".", n,
-               samples->sizes[2]);
+  SHMT_REQUIRE(samples->sizes[2] == n, SHMT_E_RUNTIME, "Expect _random_samples.size(2) equals to %d; got %" PRId64 ".",
+               n, samples->sizes[2]);
   SHMT_TRY(shmt__tensor_alias(samples, SHMT_INTS(batch, channels, n), shmt__tensor_strides(samples), samples->offset,
                               &used));
   return shmt__tensor_contiguous(used, SHMT_CONTIGUOUS_FORMAT, out);
@@ -94,11 +94,11 @@ static shmt_status pool(const char* name, int n, shmt_tensor* self, shmt_ints ke
   return SHMT_OK;
 }
 
-#define POOL(N)                                                                                                      \
-  shmt_status shmt__fractional_max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints output_size,       \
+#define POOL(N)                                                                                                        \
+  shmt_status shmt__fractional_max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints output_size,         \
                                               shmt_tensor* random_samples, shmt_tensor** out, shmt_tensor** indices) { \
-    return pool("fractional_max_pool" #N "d_out_frame", N, self, kernel_size, output_size, random_samples, out,      \
-                indices);                                                                                            \
+    return pool("fractional_max_pool" #N "d_out_frame", N, self, kernel_size, output_size, random_samples, out,        \
+                indices);                                                                                              \
   }
 POOL(2)
 POOL(3)

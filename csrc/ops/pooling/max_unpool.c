@@ -13,23 +13,27 @@ static shmt_status check(int n, const shmt_tensor* self, const shmt_tensor* indi
   static const char* const counts[] = {"two elements (height, width)", "three elements (depth, height, width)"};
 
   SHMT_REQUIRE(output_size.len == n, SHMT_E_RUNTIME,
-               "There should be exactly %s in output_size, but got %" PRId64 " elements.", counts[n - 2], output_size.len);
+               "There should be exactly %s in output_size, but got %" PRId64 " elements.", counts[n - 2],
+               output_size.len);
   SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME, "elements in indices should be type int64 but got: %s",
                shmt__dtype_title(indices->dtype));
   SHMT_REQUIRE(self->n_dims == n + 1 || self->n_dims == n + 2, SHMT_E_RUNTIME,
-               "Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", n, n + 1,
-               n + 2, self->n_dims);
+               "Input to max_unpooling%dd should be a %dd or %dd Tensor, but got a tensor with %d dimensions.", n,
+               n + 1, n + 2, self->n_dims);
   for (int d = 0; d < n; d++)
     SHMT_REQUIRE(output_size.data[d] >= 0, SHMT_E_RUNTIME,
-                 "max_unpooling%dd(): output_size must contain non-negative spatial dimensions, but got output_size=%s", n,
-                 shmt__ints_text(output_size, (char[256]){0}, 256));
-  SHMT_REQUIRE(shmt__sizes_are(indices, shmt__tensor_sizes(self)), SHMT_E_RUNTIME,
-               "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
-               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(indices));
+                 "max_unpooling%dd(): output_size must contain non-negative spatial dimensions, but got output_size=%s",
+                 n, shmt__ints_text(output_size, (char[256]){0}, 256));
+  SHMT_REQUIRE(
+      shmt__sizes_are(indices, shmt__tensor_sizes(self)), SHMT_E_RUNTIME,
+      "Expected shape of indices to be same as that of the input tensor (%s) but got indices tensor with shape: %s",
+      SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(indices));
   for (int d = 1; d < self->n_dims; d++)
-    SHMT_REQUIRE(self->sizes[d] > 0, SHMT_E_RUNTIME,
-                 "max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but "
-                 "got %s with dimension %d being empty.", n, SHMT_SHAPE_TEXT(self), d);
+    SHMT_REQUIRE(
+        self->sizes[d] > 0, SHMT_E_RUNTIME,
+        "max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but "
+        "got %s with dimension %d being empty.",
+        n, SHMT_SHAPE_TEXT(self), d);
   SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"max_unpool%dd\" not implemented for '%s'", n,
                shmt__dtype_title(self->dtype));
   return SHMT_OK;
@@ -52,7 +56,8 @@ static bool is_in_order(int n, const shmt_tensor* self) {
 static shmt_status put(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints plane, shmt_tensor* to) {
   const int outer = self->n_dims - n;
   shmt__bad_index bad = {0};
-  shmt__index_args shape = {.stride = to->strides[self->n_dims - 1] * shmt__tensor_item_bytes(to), .size = 1, .bad = &bad};
+  shmt__index_args shape = {
+      .stride = to->strides[self->n_dims - 1] * shmt__tensor_item_bytes(to), .size = 1, .bad = &bad};
   SHMT_AUTO(shmt_tensor) planes = NULL;
   SHMT_AUTO(shmt_tensor) from = NULL;
   int64_t strides[SHMT_MAX_DIMS] = {0};
@@ -99,10 +104,12 @@ shmt_status shmt__max_unpool2d(shmt_tensor* self, shmt_tensor* indices, shmt_int
 shmt_status shmt__max_unpool3d(shmt_tensor* self, shmt_tensor* indices, shmt_ints output_size, shmt_ints stride,
                                shmt_ints padding, shmt_tensor** out) {
   SHMT_REQUIRE(stride.len == 3, SHMT_E_RUNTIME,
-               "There should be exactly three elements (depth, height, width) in stride, but got: %" PRId64 " elements.",
+               "There should be exactly three elements (depth, height, width) in stride, but got: %" PRId64
+               " elements.",
                stride.len);
   SHMT_REQUIRE(padding.len == 3, SHMT_E_RUNTIME,
-               "There should be exactly three elements (depth, height, width) in padding, but got: %" PRId64 " elements.",
+               "There should be exactly three elements (depth, height, width) in padding, but got: %" PRId64
+               " elements.",
                padding.len);
   for (int d = 0; d < 3; d++)
     SHMT_REQUIRE(stride.data[d] > 0, SHMT_E_RUNTIME, "strides should be greater than zero, but got stride: %s",

@@ -149,7 +149,8 @@ static int channels_last_loop(int row) {
   }
 }
 
-shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_args* s, int n) {
+shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, int row, const shmt__pool_args* s,
+                                     int n) {
   const bool is_channels_last = self->n_dims == n + 2 && self->sizes[1] >= MANY_CHANNELS &&
                           shmt__loops[channels_last_loop(row)][dtype] != NULL &&
                           s->in[0] * s->in[1] * s->in[2] <= INT32_MAX;

@@ -49,8 +49,8 @@ static shmt_status check_input(const char* name, int n, const shmt_tensor* t) {
                  "%s(): Expected input's non-batch dimensions to have positive length, but input has a shape of %s",
                  name, SHMT_SHAPE_TEXT(t));
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
-               "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s", name,
-               n + 1, n + 2, SHMT_SHAPE_TEXT(t));
+               "%s(): Expected %dD or %dD (batch mode) tensor with optional 0 dim batch size for input, but got:%s",
+               name, n + 1, n + 2, SHMT_SHAPE_TEXT(t));
   return SHMT_OK;
 }
 
@@ -106,8 +106,8 @@ static shmt_status fill_args(const params* p, const shmt_tensor* self, shmt__poo
   }
   for (int d = 0; d < 3; d++)
     SHMT_REQUIRE(s->out[d] >= 1, SHMT_E_RUNTIME,
-                 "Given input size: (%" PRId64 "x%" PRId64 "x%" PRId64 "). Calculated output size: (%" PRId64 "x%" PRId64
-                 "x%" PRId64 "). Output size is too small",
+                 "Given input size: (%" PRId64 "x%" PRId64 "x%" PRId64 "). Calculated output size: (%" PRId64
+                 "x%" PRId64 "x%" PRId64 "). Output size is too small",
                  p->n == 3 ? s->in[0] : self->sizes[self->n_dims - p->n - 1], s->in[1], s->in[2],
                  p->n == 3 ? s->out[0] : self->sizes[self->n_dims - p->n - 1], s->out[1] < 1 ? 0 : s->out[1],
                  s->out[2] < 1 ? 0 : s->out[2]);
@@ -119,8 +119,8 @@ static bool gives_contiguous(int n, int row) {
   return n == 3 && row != SHMT_LOOP_max_pool && row != SHMT_LOOP_max_pool_backward;
 }
 
-/* Convert *t to the memory format of the result: others take the input's format, but of unbatched inputs only max pooling
- * does. */
+/* Convert *t to the memory format of the result: others take the input's format, but of unbatched inputs only max
+ * pooling does. */
 static shmt_status to_format_of(const shmt_tensor* self, int n, int row, shmt_tensor** t) {
   const bool is_plain = gives_contiguous(n, row);
 
@@ -157,8 +157,8 @@ static shmt_status image_as_signal(shmt_tensor** t) {
   SHMT_AUTO(shmt_tensor) image = SHMT_TAKE(*t);
   const int64_t *size = image->sizes, *step = image->strides;
 
-  return shmt__tensor_alias(image, SHMT_INTS(size[0], size[1], size[3]), SHMT_INTS(step[0], step[1], step[3]), image->offset,
-                            t);
+  return shmt__tensor_alias(image, SHMT_INTS(size[0], size[1], size[3]), SHMT_INTS(step[0], step[1], step[3]),
+                            image->offset, t);
 }
 
 /* --- max pooling ---------------------------------------------------------------------------- */
@@ -192,7 +192,8 @@ static shmt_status max_pool(const params* p, int row, const shmt__pool_args* s, 
   if (indices) SHMT_TRY(shmt__tensor_empty(shape, SHMT_INT64, self->device, format, &where));
   if (!shmt__tensor_is_meta(self) && values->numel > 0) {
     SHMT_TRY(shmt__pool_prepare_input(self, format, &dense));
-    SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense}, MAX_IMAGES));
+    SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){values, where, dense},
+                                 MAX_IMAGES));
   }
   SHMT_TRY(to_format_of(self, p->n, row, &values));
   if (indices) SHMT_TRY(to_format_of(self, p->n, row, &where));
@@ -212,14 +213,14 @@ shmt_status shmt__max_pool_without_indices(const char* name, int n, shmt_tensor*
   return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, NULL);
 }
 
-#define MAX_POOL(N)                                                                                              \
-  shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
+#define MAX_POOL(N)                                                                                                \
+  shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,  \
                                    shmt_ints dilation, bool ceil_mode, shmt_tensor** out, shmt_tensor** indices) { \
-    const params p = {"max_pool" #N "d", N, kernel_size, stride, padding, dilation, ceil_mode};                  \
-    shmt__pool_args s;                                                                                          \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                \
-    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                   \
-    return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, indices);                                      \
+    const params p = {"max_pool" #N "d", N, kernel_size, stride, padding, dilation, ceil_mode};                    \
+    shmt__pool_args s;                                                                                             \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
+    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                      \
+    return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, indices);                                        \
   }
 MAX_POOL(1)
 MAX_POOL(2)
@@ -254,7 +255,8 @@ shmt_status shmt__max_pool_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ten
                shmt__dtype_title(indices->dtype), SHMT_SHAPE_TEXT(indices), SHMT_SHAPE_TEXT(grad));
   for (int64_t d = 0; d < sizes.len - n; d++)
     SHMT_REQUIRE(sizes.data[d] == grad->sizes[d], SHMT_E_RUNTIME,
-                 "max_pool_backward(): a gradient of size %s does not fit an input with %" PRId64 " at dimension %" PRId64,
+                 "max_pool_backward(): a gradient of size %s does not fit an input with %" PRId64
+                 " at dimension %" PRId64,
                  SHMT_SHAPE_TEXT(grad), sizes.data[d], d);
   for (int d = 0; d < n; d++) {
     s.in[3 - n + d] = sizes.data[sizes.len - n + d];
@@ -302,7 +304,8 @@ static shmt_status average(const char* name, int n, int row, const shmt__pool_ar
     SHMT_TRY(average(name, 2, row, s, image_sizes, image, out));
     return image_as_signal(out);
   }
-  /* Results of adaptive pooling are small compared with the input: the input is read as it lies, and the result converted. */
+  /* Results of adaptive pooling are small compared with the input: the input is read as it lies, and the result
+   * converted. */
   const shmt_memory_format format =
       n == 3 && row == SHMT_LOOP_avg_pool ? SHMT_CONTIGUOUS_FORMAT : shmt__pool_format(self, self->dtype, row, s, n);
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, self->n_dims}, self->dtype, self->device, format, &values));
@@ -324,8 +327,9 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
   int64_t image_sizes[4];
 
   SHMT_REQUIRE_LOOP(row, grad->dtype, name);
-  SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME, "%s_backward(): expected a gradient of size %s, got %s",
-               name, shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
+  SHMT_REQUIRE(shmt__sizes_are(grad, grad_sizes), SHMT_E_RUNTIME,
+               "%s_backward(): expected a gradient of size %s, got %s", name,
+               shmt__ints_text(grad_sizes, (char[256]){0}, 256), SHMT_SHAPE_TEXT(grad));
   SHMT_TRY(channels_last_signal_as_image(like, n, grad->sizes, image_sizes, &image));
   if (image) {
     SHMT_AUTO(shmt_tensor) signal = NULL;
@@ -340,7 +344,8 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (grad->numel > 0) {
       SHMT_TRY(shmt__tensor_contiguous(grad, format, &dense));
-      SHMT_TRY(shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
+      SHMT_TRY(
+          shmt__pool_run_loop(format, row, s, (shmt_tensor* const[SHMT_POOL_OPERANDS]){result, dense}, GRAD_IMAGES));
     }
   }
   SHMT_TRY(to_format_of(like, n, row, &result));
@@ -349,8 +354,8 @@ static shmt_status average_backward(const char* name, int n, int row, const shmt
 }
 
 static shmt_status input_like(shmt_ints sizes, shmt_ints strides, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME, "pooling: %" PRId64 " sizes and %" PRId64 " strides", sizes.len,
-               strides.len);
+  SHMT_REQUIRE(sizes.len == strides.len, SHMT_E_RUNTIME, "pooling: %" PRId64 " sizes and %" PRId64 " strides",
+               sizes.len, strides.len);
   return shmt__tensor_empty_strided(sizes, strides, dtype, SHMT_META, out);
 }
 
@@ -366,37 +371,38 @@ static shmt_status check_volume(const shmt__pool_args* s) {
   const int64_t *in = s->in, *kernel = s->kernel;
 
   SHMT_REQUIRE(in[0] >= kernel[0] && in[1] >= kernel[1] && in[2] >= kernel[2], SHMT_E_RUNTIME,
-               "input image (T: %" PRId64 " H: %" PRId64 " W: %" PRId64 ") smaller than kernel size (kT: %" PRId64 " kH: %" PRId64
-               " kW: %" PRId64 ")", in[0], in[1], in[2], kernel[0], kernel[1], kernel[2]);
+               "input image (T: %" PRId64 " H: %" PRId64 " W: %" PRId64 ") smaller than kernel size (kT: %" PRId64
+               " kH: %" PRId64 " kW: %" PRId64 ")",
+               in[0], in[1], in[2], kernel[0], kernel[1], kernel[2]);
   return SHMT_OK;
 }
 
-#define AVG_POOL(N)                                                                                                \
-  shmt_status shmt__avg_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,  \
-                                   bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,          \
-                                   shmt_tensor** out) {                                                            \
-    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
+#define AVG_POOL(N)                                                                                               \
+  shmt_status shmt__avg_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
+                                   bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,         \
+                                   shmt_tensor** out) {                                                           \
+    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};            \
     shmt__pool_args s;                                                                                            \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                 \
     SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                     \
-    if (N == 3) SHMT_TRY(check_volume(&s));                                                                        \
-    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                              \
-  }                                                                                                                \
-  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,                 \
-                                            shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,            \
-                                            bool ceil_mode,                                                        \
-                                            bool count_include_pad, shmt_opt_int divisor_override,                 \
-                                            shmt_tensor** out) {                                                   \
-    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};             \
-    SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
+    if (N == 3) SHMT_TRY(check_volume(&s));                                                                       \
+    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                               \
+    return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                          \
+  }                                                                                                               \
+  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,                \
+                                            shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,           \
+                                            bool ceil_mode,                                                       \
+                                            bool count_include_pad, shmt_opt_int divisor_override,                \
+                                            shmt_tensor** out) {                                                  \
+    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};            \
+    SHMT_AUTO(shmt_tensor) like = NULL;                                                                           \
     shmt__pool_args s;                                                                                            \
-    int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
-    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
+    int64_t out_sizes[SHMT_MAX_DIMS];                                                                             \
+    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                     \
     SHMT_TRY(fill_args(&p, like, &s, out_sizes));                                                                 \
-    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                                \
-    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, like, grad,                                \
-                            (shmt_ints){out_sizes, sizes.len}, out);                                               \
+    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                               \
+    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, like, grad,                               \
+                            (shmt_ints){out_sizes, sizes.len}, out);                                              \
   }
 AVG_POOL(1)
 AVG_POOL(2)
@@ -442,8 +448,11 @@ static shmt_status fill_adaptive_args(const char* name, bool is_max, int n, shmt
     s->in[k] = input.data[input.len - n + d];
     SHMT_REQUIRE(s->in[k] > 0, SHMT_E_RUNTIME, "%s(): Expected input to have non-zero size for non-batch dimensions, "
                  "but input has sizes %s", name, shmt__ints_text(input, (char[256]){0}, 256));
-    SHMT_REQUIRE(want < INT64_MAX / 4 && s->in[k] < INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large",
-                 name, want > s->in[k] ? want : s->in[k]);
+    SHMT_REQUIRE(
+        want < INT64_MAX / 4 &&
+                s->in[k]<INT64_MAX / 4, SHMT_E_RUNTIME, "%s(): size %" PRId64 " is too large", name, want> s->in[k]
+            ? want
+            : s->in[k]);
     s->out[k] = sizes[input.len - n + d] = want;
     s->kernel[k] = want > 0 ? s->in[k] / want + 1 : 1;
   }
@@ -458,38 +467,38 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-#define ADAPTIVE(N)                                                                                                \
-  shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {         \
-    shmt__pool_args s;                                                                                            \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(                                                                                                      \
-        fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes));   \
-    if (is_global_average(self, &s)) return global_average(self, N, out);                                                    \
-    if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                             \
-    return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);              \
-  }                                                                                                                \
-  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,        \
-                                                     shmt_tensor** out) {                                          \
-    SHMT_AUTO(shmt_tensor) like = NULL;                                                                            \
-    shmt__pool_args s;                                                                                            \
-    int64_t out_sizes[SHMT_MAX_DIMS];                                                                              \
-    SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                          \
-                 "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));             \
-    const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                \
-    SHMT_TRY(fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                  \
-    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                      \
-    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,   \
-                            (shmt_ints){out_sizes, sizes.len}, out);                                               \
-  }                                                                                                                \
-  shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,           \
-                                            shmt_tensor** indices) {                                               \
-    const params p = {"adaptive_max_pool" #N "d", N, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY,            \
-                      SHMT_INTS_EMPTY, false};                                                                     \
-    shmt__pool_args s;                                                                                            \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(fill_adaptive_args(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                   \
-    SHMT_TRY(check_channels(p.name, self));                                                                        \
-    return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                               \
+#define ADAPTIVE(N)                                                                                                  \
+  shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {           \
+    shmt__pool_args s;                                                                                               \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                    \
+    SHMT_TRY(                                                                                                        \
+        fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes)); \
+    if (is_global_average(self, &s)) return global_average(self, N, out);                                            \
+    if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                               \
+    return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);                \
+  }                                                                                                                  \
+  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,          \
+                                                     shmt_tensor** out) {                                            \
+    SHMT_AUTO(shmt_tensor) like = NULL;                                                                              \
+    shmt__pool_args s;                                                                                               \
+    int64_t out_sizes[SHMT_MAX_DIMS];                                                                                \
+    SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                            \
+                 "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));               \
+    const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                  \
+    SHMT_TRY(fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                \
+    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                        \
+    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,     \
+                            (shmt_ints){out_sizes, sizes.len}, out);                                                 \
+  }                                                                                                                  \
+  shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,             \
+                                            shmt_tensor** indices) {                                                 \
+    const params p = {"adaptive_max_pool" #N "d", N, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY,              \
+                      SHMT_INTS_EMPTY, false};                                                                       \
+    shmt__pool_args s;                                                                                               \
+    int64_t sizes[SHMT_MAX_DIMS];                                                                                    \
+    SHMT_TRY(fill_adaptive_args(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                 \
+    SHMT_TRY(check_channels(p.name, self));                                                                          \
+    return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                                 \
   }
 ADAPTIVE(1)
 ADAPTIVE(2)

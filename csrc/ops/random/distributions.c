@@ -363,7 +363,8 @@ static void draw_without(const double* p, int64_t n, race* best, int64_t* out, i
   out[0] = best[0].index;
 }
 
-/* Draws for one row after the other, each converted to double. All rows are checked before the first number is drawn. */
+/* Draws for one row after the other, each converted to double. All rows are checked before the first number is
+ * drawn. */
 static shmt_status draw_rows(shmt_tensor* self, int64_t rows, int64_t k, bool replacement, shmt_generator* generator,
                              int64_t* out) {
   const int64_t n = self->sizes[self->n_dims - 1];

@@ -1,8 +1,8 @@
 /* ops/random/poisson_binomial.c -- poisson and binomial: random counts whose parameters are tensors.
  *
- * Sources: W. Hörmann, "The transformed rejection method for generating Poisson random variables", Insurance: Mathematics
- * and Economics 12, 1993 (PTRS); "The generation of binomial random variates", Journal of Statistical Computation and
- * Simulation 46, 1993 (BTRS).
+ * Sources: W. Hörmann, "The transformed rejection method for generating Poisson random variables", Insurance:
+ * Mathematics and Economics 12, 1993 (PTRS); "The generation of binomial random variates", Journal of Statistical
+ * Computation and Simulation 46, 1993 (BTRS).
  */
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -103,9 +103,11 @@ shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_gener
   SHMT_REQUIRE(from <= to, SHMT_E_RUNTIME,
                "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
   const double limit = self->dtype == SHMT_FLOAT64 ? DBL_MAX : self->dtype == SHMT_FLOAT16 ? 65504.0 : FLT_MAX;
-  SHMT_REQUIRE(to - from <= limit, SHMT_E_RUNTIME,
-               "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which result in "
-               "to-from to exceed the limit", shmt__dtype_title(self->dtype), to, from);
+  SHMT_REQUIRE(
+      to - from <= limit, SHMT_E_RUNTIME,
+      "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g and from=%g which result in "
+      "to-from to exceed the limit",
+      shmt__dtype_title(self->dtype), to, from);
   return fill_uniform(self, from, to, generator);
 }
 
@@ -151,7 +153,8 @@ static void fill_normal_half(shmt_tensor* t, const shmt__uniform_args* shape, sh
   const int64_t item = shmt__tensor_item_bytes(t), n = t->numel, step = sizeof(float);
   float block[16];
   char* data[1] = {(char*)block};
-  draw d = {.generator = generator, .loop = shmt__loops[SHMT_LOOP_uniform][SHMT_FLOAT32], .shape = &unit, .words_each = 1};
+  draw d = {
+      .generator = generator, .loop = shmt__loops[SHMT_LOOP_uniform][SHMT_FLOAT32], .shape = &unit, .words_each = 1};
 
   for (int64_t begin = 0; begin < n; begin += 16) {
     const int64_t at = begin + 16 <= n ? begin : n - 16;
@@ -174,7 +177,8 @@ static shmt_status fill_normal(shmt_tensor* t, double mean, double std, shmt_gen
   }
   SHMT_REQUIRE_LOOP(SHMT_LOOP_box_muller, t->dtype, "normal_kernel_cpu");
   if (shmt__tensor_is_meta(t) || t->numel == 0) return SHMT_OK;
-  if (t->numel < 16 || !shmt__tensor_is_contiguous(t)) return shmt__random_walk("normal_", t, normal_run, &d, &d.generator, generator);
+  if (t->numel < 16 || !shmt__tensor_is_contiguous(t))
+    return shmt__random_walk("normal_", t, normal_run, &d, &d.generator, generator);
   generator = shmt__generator_lock(generator);
   if (shmt__is_half(t->dtype))
     fill_normal_half(t, &shape, generator);
@@ -224,8 +228,9 @@ static shmt_status check_bound(const char* what, shmt_dtype dtype, int64_t value
   if (dtype == SHMT_BOOL)
     fits = value == 0 || value == 1;
   else if (shmt__is_integral(dtype))
-    fits = shmt__scalar_fits(shmt__scalar_int(value), dtype) &&
-           !(value < 0 && (dtype == SHMT_UINT8 || dtype == SHMT_UINT16 || dtype == SHMT_UINT32 || dtype == SHMT_UINT64));
+    fits =
+        shmt__scalar_fits(shmt__scalar_int(value), dtype) &&
+        !(value < 0 && (dtype == SHMT_UINT8 || dtype == SHMT_UINT16 || dtype == SHMT_UINT32 || dtype == SHMT_UINT64));
   else if (dtype == SHMT_FLOAT16)
     fits = value >= -65504 && value <= 65504;
   SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "%s is out of bounds for %s", what, shmt__dtype_ctype(dtype));
@@ -311,7 +316,8 @@ shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_ge
   const shmt__bernoulli_args shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
   if (shmt__is_complex(t->dtype)) {
-    SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'", shmt__dtype_title(t->dtype));
+    SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'",
+              shmt__dtype_title(t->dtype));
   }
   return fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 2, generator);
 }
@@ -321,8 +327,8 @@ shmt_status shmt__bernoulli_float(shmt_tensor* self, double p, shmt_generator* g
   return shmt__fill_bernoulli(self, p, 1, generator);
 }
 
-/* Draws a number for every element of p, which is floating, into out of the same shape, in row-major order. Returns false
- * when a probability is not in [0, 1]. */
+/* Draws a number for every element of p, which is floating, into out of the same shape, in row-major order. Returns
+ * false when a probability is not in [0, 1]. */
 static bool draw_each(shmt_tensor* p, shmt_tensor* out, shmt_generator* generator) {
   const shmt__loop loop = shmt__loops[SHMT_LOOP_bernoulli_each][p->dtype];
   const int64_t words_each = p->dtype == SHMT_FLOAT64 ? 2 : 1;

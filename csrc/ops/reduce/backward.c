@@ -210,9 +210,10 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
 
 enum { BLOCK = 1 << 16 }; /* elements whose gradients are computed at a time */
 
-/* Computes the gradients of elements [begin, begin + n) along a dim of the three tensors (grad, self, norm), into out. */
-static shmt_status norm_backward_block(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along, int64_t begin,
-                              int64_t n, shmt_tensor* out) {
+/* Computes the gradients of elements [begin, begin + n) along a dim of the three tensors (grad, self, norm), into
+ * out. */
+static shmt_status norm_backward_block(shmt_tensor* const* of, shmt_scalar ord, shmt_ints dim, int64_t along,
+                                       int64_t begin, int64_t n, shmt_tensor* out) {
   SHMT_AUTO(shmt_tensor) grad = NULL;
   SHMT_AUTO(shmt_tensor) self = NULL;
   SHMT_AUTO(shmt_tensor) norm = NULL;
@@ -227,8 +228,8 @@ static shmt_status norm_backward_block(shmt_tensor* const* of, shmt_scalar ord, 
   return shmt__tensor_copy(to, slopes);
 }
 
-/* Computes block by block when nothing is recorded. An element's gradient needs no other element, except for the norms of
- * order infinity, whose gradient is shared by equal extreme elements. */
+/* Computes block by block when nothing is recorded. An element's gradient needs no other element, except for the norms
+ * of order infinity, whose gradient is shared by equal extreme elements. */
 shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* norm, shmt_scalar ord, shmt_ints dim,
                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;

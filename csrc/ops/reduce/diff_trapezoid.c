@@ -50,7 +50,8 @@ shmt_status shmt__diff(shmt_tensor* self, int64_t n, int64_t dim, shmt_tensor* p
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_joined(self, prepend, dim));
   SHMT_TRY(check_joined(self, append, dim));
-  if (n == 0) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out); /* as torch, which ignores prepend and append then */
+  if (n == 0)
+    return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out); /* as torch, which ignores prepend and append then */
   if (prepend || append) {
     shmt_tensor* parts[3];
     int64_t count = 0;

@@ -246,7 +246,8 @@ static shmt_status add_all_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tens
 
   for (int d = 0; d < x->n_dims; d++)
     if (x->sizes[d] > 1 && (x->sizes[along] == 1 || x->strides[d] > x->strides[along])) along = d;
-  const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1, fit = BLOCK * (int64_t)shmt__num_threads() / (x->numel / size);
+  const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1,
+                fit = BLOCK * (int64_t)shmt__num_threads() / (x->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     SHMT_AUTO(shmt_tensor) some = NULL;
     SHMT_AUTO(shmt_tensor) some_shift = NULL;
@@ -457,7 +458,8 @@ static bool is_trivial(int row, const shmt_tensor* input) {
 
 /* out may be exactly self (in-place), but may not overlap it in another way. */
 static shmt_status check_same_or_no_overlap(const shmt_tensor* out, const shmt_tensor* self) {
-  const bool is_same = out && out->offset == self->offset && shmt__same_sizes(out, self) && shmt__same_strides(out, self);
+  const bool is_same =
+      out && out->offset == self->offset && shmt__same_sizes(out, self) && shmt__same_strides(out, self);
   return is_same ? SHMT_OK : shmt__check_no_overlap(out, self);
 }
 
@@ -470,9 +472,10 @@ static shmt_status scan_one(const char* name, int row, shmt_tensor* self, int64_
   SHMT_TRY(check_same_or_no_overlap(*out, self));
   SHMT_TRY(shmt__tensor_cast(self, dtype, &input));
   SHMT_TRY(shmt__output_begin(name, out, shmt__tensor_sizes(self), dtype, self->device, &work));
-  shmt_status status = is_trivial(row, input)         ? shmt__tensor_copy(work, input)
-                       : are_singles(row, input, dim) ? take_singles(row, work, input)
-                                                      : scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
+  shmt_status status = is_trivial(row, input) ? shmt__tensor_copy(work, input)
+                       : are_singles(row, input, dim)
+                           ? take_singles(row, work, input)
+                           : scan_into(name, row, input, dim, (shmt_tensor* const[]){work}, 1);
   return status == SHMT_OK ? shmt__output_end(name, &work, out) : status;
 }
 

@@ -15,8 +15,8 @@ typedef struct shmt__reduction {
   const void* ctx;
 } shmt__reduction;
 
-/* Stores the sizes of self without the dims of mask (with keepdim they become 1) and returns their number. sizes has room
- * for SHMT_MAX_DIMS. */
+/* Stores the sizes of self without the dims of mask (with keepdim they become 1) and returns their number. sizes has
+ * room for SHMT_MAX_DIMS. */
 int64_t shmt__reduced_sizes(const shmt_tensor* self, uint64_t mask, bool keepdim, int64_t* sizes);
 
 /* Runs r over self, which has the dtype that the loop reads, into n_outs outputs, which may be preset.

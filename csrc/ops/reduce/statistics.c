@@ -49,8 +49,8 @@ static shmt_status check_quantile(const char* name, const shmt_tensor* self, shm
   return SHMT_OK;
 }
 
-/* The fractional ranks of the quantiles in sorted rows: q * (count - 1), in shape (..., numel(q)). With ignore_nan, count
- * leaves out NaNs, which sort last; without it, a row with a NaN gives NaN for all its quantiles. */
+/* The fractional ranks of the quantiles in sorted rows: q * (count - 1), in shape (..., numel(q)). With ignore_nan,
+ * count leaves out NaNs, which sort last; without it, a row with a NaN gives NaN for all its quantiles. */
 static shmt_status ranks_of(shmt_tensor* sorted, shmt_tensor* q, bool ignore_nan,
                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) is_nan = NULL;
@@ -228,7 +228,8 @@ static shmt_status degrees_of_freedom(shmt_tensor* sum, shmt_tensor* weights, sh
   if (!weights) {
     int64_t degrees;
     if (n > correction) {
-      if (!__builtin_sub_overflow(n, correction, &degrees)) return shmt__wrapped_scalar_tensor(shmt__scalar_int(degrees), out);
+      if (!__builtin_sub_overflow(n, correction, &degrees))
+        return shmt__wrapped_scalar_tensor(shmt__scalar_int(degrees), out);
       return shmt__wrapped_scalar_tensor(shmt__scalar_float((double)n - (double)correction), out);
     }
     SHMT_TRY(shmt__warn("cov(): degrees of freedom is <= 0. Correction should be strictly less "

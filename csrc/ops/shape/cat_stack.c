@@ -142,7 +142,8 @@ static bool cat_dense(shmt_tensors tensors, int64_t dim, const int64_t* lengths,
   c.inner *= shmt__tensor_extent(out, dim + 1, out->n_dims);
   c.to_step = out->sizes[dim] * c.inner;
   const bool is_short = c.to_step <= SHORT_ROW_BYTES;
-  if (rows <= 1 || (!is_short && c.to_step < tensors.len * MIN_CAT_BYTES) || !shmt__tensor_is_contiguous(out)) return false;
+  if (rows <= 1 || (!is_short && c.to_step < tensors.len * MIN_CAT_BYTES) || !shmt__tensor_is_contiguous(out))
+    return false;
   for (int64_t i = 0; i < tensors.len; i++)
     if (nbytes_of(&c, i) > 0 &&
         (tensors.data[i]->dtype != out->dtype || !shmt__tensor_is_contiguous(tensors.data[i])))

@@ -105,8 +105,8 @@ shmt_status shmt__sum_to_size(shmt_tensor* self, shmt_ints size, shmt_tensor** o
     fits = wanted == self->sizes[d] || wanted == 1;
     if (d < leading || wanted != self->sizes[d]) dims[n++] = d;
   }
-  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "size {%s} is not expandable to size {%s}.", shmt__ints_text(size, (char[256]){0}, 256),
-               SHMT_SHAPE_TEXT(self));
+  SHMT_REQUIRE(fits, SHMT_E_RUNTIME, "size {%s} is not expandable to size {%s}.",
+               shmt__ints_text(size, (char[256]){0}, 256), SHMT_SHAPE_TEXT(self));
   if (n == 0) {
     *out = shmt__tensor_ref(self);
     return SHMT_OK;

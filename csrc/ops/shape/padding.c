@@ -1,4 +1,5 @@
-/* ops/shape/padding.c -- pads (or cuts) the last dims: with a constant, or by reflecting, replicating or wrapping around. */
+/* ops/shape/padding.c -- pads (or cuts) the last dims: with a constant, or by reflecting, replicating or wrapping
+ * around. */
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -26,21 +27,23 @@ static shmt_status check_pad(const shmt_tensor* self, shmt_ints pad) {
     int64_t sum = (before > 0 && before <= most ? before : 0) + (after > 0 && after <= most ? after : 0);
     SHMT_REQUIRE(before >= -most && before <= most && after >= -most && after <= most &&
                      !__builtin_add_overflow(sum, self->sizes[self->n_dims - 1 - i], &sum),
-                 SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of an input of size %s is too large", before, after,
-                 SHMT_SHAPE_TEXT(self));
+                 SHMT_E_RUNTIME, "padding (%" PRId64 ", %" PRId64 ") of an input of size %s is too large", before,
+                 after, SHMT_SHAPE_TEXT(self));
   }
   return SHMT_OK;
 }
 
 /* The part of t, along the padded dims, in which input and result overlap. */
-static shmt_status overlap_view(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign, shmt_tensor** out) {
+static shmt_status overlap_view(shmt_tensor* t, shmt_ints pad, const int64_t* input_sizes, int sign,
+                                shmt_tensor** out) {
   int64_t sizes[SHMT_MAX_DIMS], offset = t->offset;
 
   memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
   for (int64_t i = 0; i < pad.len / 2; i++) {
     const int d = t->n_dims - 1 - (int)i;
     const int64_t before = sign * pad.data[2 * i];
-    const int64_t low = pad.data[2 * i] < 0 ? -pad.data[2 * i] : 0, high = pad.data[2 * i + 1] < 0 ? -pad.data[2 * i + 1] : 0;
+    const int64_t low = pad.data[2 * i] < 0 ? -pad.data[2 * i] : 0,
+                  high = pad.data[2 * i + 1] < 0 ? -pad.data[2 * i + 1] : 0;
     if (before > 0) offset += before * t->strides[d];
     sizes[d] = input_sizes[d] - low - high;
     if (sizes[d] < 0) sizes[d] = 0;
@@ -69,8 +72,8 @@ static shmt_status part_of(shmt_tensor* t, int dim, int64_t begin, int64_t end, 
 
   memcpy(sizes, t->sizes, (size_t)t->n_dims * sizeof *sizes);
   sizes[dim] = end - begin;
-  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t), t->offset + begin * t->strides[dim],
-                            out);
+  return shmt__tensor_alias(t, (shmt_ints){sizes, t->n_dims}, shmt__tensor_strides(t),
+                            t->offset + begin * t->strides[dim], out);
 }
 
 static shmt_status fill_part(const filling* p, int64_t begin, int64_t end) {
@@ -153,7 +156,8 @@ shmt_status shmt__constant_pad_nd(shmt_tensor* self, shmt_ints pad, shmt_scalar 
     const int64_t before = pad.data[2 * i], after = pad.data[2 * i + 1];
     sizes[d] += before + after;
     grows = grows || before > 0 || after > 0;
-    SHMT_REQUIRE(sizes[d] >= 0, SHMT_E_RUNTIME, "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
+    SHMT_REQUIRE(sizes[d] >= 0, SHMT_E_RUNTIME,
+                 "The input size %" PRId64 ", plus negative padding %" PRId64 " and %" PRId64
                  " resulted in a negative output size, which is invalid. Check dimension %d of your input.",
                  self->sizes[d], before, after, d);
   }
@@ -267,7 +271,8 @@ static shmt_status pad_borders(pad_mode mode, shmt_tensor* self, shmt_ints pad, 
   return SHMT_OK;
 }
 
-/* Copying a slice costs as much as copying this many elements by index: wide borders of few elements are done by index. */
+/* Copying a slice costs as much as copying this many elements by index: wide borders of few elements are done by
+ * index. */
 enum { SLICE_COST = 100 };
 
 /* Is nothing cut off, and is each border a few slices only? In NHWC tensors whole positions are gathered instead. */
@@ -363,14 +368,14 @@ static shmt_status check_rank(const char* name, const shmt_tensor* self, shmt_in
   return SHMT_OK;
 }
 
-#define NONCONSTANT_PAD(N)                                                                                    \
-  shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {   \
-    SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                  \
-    return shmt_op__pad_nonconstant(self, padding, "reflect", out);                                           \
-  }                                                                                                   \
-  shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
-    SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                 \
-    return shmt_op__pad_nonconstant(self, padding, "replicate", out);                                         \
+#define NONCONSTANT_PAD(N)                                                                           \
+  shmt_status shmt__reflection_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) {  \
+    SHMT_TRY(check_rank("reflection_pad" #N "d", self, padding, N));                                 \
+    return shmt_op__pad_nonconstant(self, padding, "reflect", out);                                  \
+  }                                                                                                  \
+  shmt_status shmt__replication_pad##N##d(shmt_tensor* self, shmt_ints padding, shmt_tensor** out) { \
+    SHMT_TRY(check_rank("replication_pad" #N "d", self, padding, N));                                \
+    return shmt_op__pad_nonconstant(self, padding, "replicate", out);                                \
   }
 NONCONSTANT_PAD(1)
 NONCONSTANT_PAD(2)
@@ -380,9 +385,11 @@ NONCONSTANT_PAD(3)
 static shmt_status check_spatial(const char* mode, const shmt_tensor* self, shmt_ints pad) {
   const int64_t n = pad.len / 2;
 
-  SHMT_REQUIRE(n >= 1 && n <= 3 && (self->n_dims == n + 1 || self->n_dims == n + 2), SHMT_E_NOT_IMPLEMENTED,
-               "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, but got mode '%s', an input "
-               "of %d dimensions and %" PRId64 " values of padding", mode, self->n_dims, pad.len);
+  SHMT_REQUIRE(
+      n >= 1 && n <= 3 && (self->n_dims == n + 1 || self->n_dims == n + 2), SHMT_E_NOT_IMPLEMENTED,
+      "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, but got mode '%s', an input "
+      "of %d dimensions and %" PRId64 " values of padding",
+      mode, self->n_dims, pad.len);
   return SHMT_OK;
 }
 
@@ -390,7 +397,8 @@ shmt_status shmt__pad(shmt_tensor* self, shmt_ints pad, const char* mode, shmt_o
   SHMT_TRY(check_pad(self, pad));
   if (strcmp(mode, "constant") == 0)
     return shmt_op_constant_pad_nd(self, pad, shmt__scalar_float(value.has ? value.value : 0), out);
-  SHMT_REQUIRE(!value.has || value.value == 0, SHMT_E_RUNTIME, "Padding mode \"%s\" doesn't take in value argument", mode);
+  SHMT_REQUIRE(!value.has || value.value == 0, SHMT_E_RUNTIME, "Padding mode \"%s\" doesn't take in value argument",
+               mode);
   pad_mode known = REFLECT;
   SHMT_TRY(find_mode(mode, &known));
   SHMT_TRY(check_spatial(mode, self, pad));

@@ -30,8 +30,9 @@ shmt_status shmt__repeat(shmt_tensor* self, shmt_ints repeats, shmt_tensor** out
     SHMT_REQUIRE(shmt__mul_i64(have, repeats.data[d], &sizes[d]), SHMT_E_RUNTIME, "repeat(): sizes overflow");
   }
   for (int64_t d = 0; d < n; d++)
-    SHMT_REQUIRE(repeats.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
-                 sizes[d], shmt__ints_text((shmt_ints){sizes, n}, (char[256]){0}, 256));
+    SHMT_REQUIRE(repeats.data[d] >= 0, SHMT_E_RUNTIME,
+                 "Trying to create tensor with negative dimension %" PRId64 ": %s", sizes[d],
+                 shmt__ints_text((shmt_ints){sizes, n}, (char[256]){0}, 256));
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, n}, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result) && result->numel > 0) {
     for (int64_t d = 0; d < n; d++) {

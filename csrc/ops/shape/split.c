@@ -181,10 +181,11 @@ shmt_status shmt__impl_tensor_split_tensor(shmt_tensor* self, shmt_tensor* indic
   SHMT_REQUIRE(indices->dtype == SHMT_INT64, SHMT_E_RUNTIME,
                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got %s",
                shmt__dtype_title(indices->dtype));
-  SHMT_REQUIRE(indices->n_dims <= 1, SHMT_E_RUNTIME,
-               "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
-               "got a tensor with %d dims",
-               indices->n_dims);
+  SHMT_REQUIRE(
+      indices->n_dims <= 1, SHMT_E_RUNTIME,
+      "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but "
+      "got a tensor with %d dims",
+      indices->n_dims);
   SHMT_REQUIRE(!shmt__tensor_is_meta(indices), SHMT_E_RUNTIME,
                "tensor_split expected tensor_indices_or_sections to be on cpu, but it's on meta");
   SHMT_TRY(shmt__check_not_batched(indices));
@@ -204,8 +205,8 @@ static const axis_rule rule_h = {"hsplit", 1, 1}, rule_v = {"vsplit", 2, 0}, rul
 
 static shmt_status find_axis(const axis_rule* rule, shmt_tensor* self, int64_t* dim) {
   SHMT_REQUIRE(self->n_dims >= rule->least_dims, SHMT_E_RUNTIME,
-               "torch.%s requires a tensor with at least %d dimension, but got a tensor with %d dimensions!", rule->name,
-               rule->least_dims, self->n_dims);
+               "torch.%s requires a tensor with at least %d dimension, but got a tensor with %d dimensions!",
+               rule->name, rule->least_dims, self->n_dims);
   *dim = self->n_dims == 1 ? 0 : rule->dim;
   return SHMT_OK;
 }

@@ -1,6 +1,7 @@
 /* ops/shape/table_gather.c -- gathers the last dims by tables of indices, one table for each dim; and the gradient.
  *
- * Rows, along the last of these dims, are read in place. Where channels come last (NHWC) an element of a row is a pixel.
+ * Rows, along the last of these dims, are read in place. Where channels come last (NHWC) an element of a row is a
+ * pixel.
  */
 #include "ops/shape/table_gather.h"
 
@@ -151,7 +152,8 @@ static void gather_planes(void* ctx, int64_t begin, int64_t end) {
   const int64_t item = j->from.item;
 
   shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)(
-      (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item, (char*)(uintptr_t)j->table},
+      (char*[]){j->to + begin * j->plane[0] * item, j->from.data + begin * j->plane[1] * item,
+                (char*)(uintptr_t)j->table},
       NULL, j->plane[0], (int64_t[]){j->plane[1], end - begin});
 }
 
@@ -193,7 +195,8 @@ static void sum_row(const job* j, int64_t r, char* sums) {
     add_row(j, sums, from + offset, k == 0);
   }
   if (many > 0)
-    shmt__loops[SHMT_LOOP_table_gather_sum][j->dtype]((char*[]){j->to + r * j->row_bytes, sums}, NULL, last->in, &shape);
+    shmt__loops[SHMT_LOOP_table_gather_sum][j->dtype]((char*[]){j->to + r * j->row_bytes, sums}, NULL, last->in,
+                                                      &shape);
 }
 
 static void sum_rows(void* ctx, int64_t begin, int64_t end) {

@@ -111,7 +111,8 @@ shmt_status shmt__impl_unfold(shmt_tensor* self, int64_t dim, int64_t size, int6
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   int64_t largest = self->n_dims == 0 ? 1 : self->sizes[dim];
   SHMT_REQUIRE(size <= largest, SHMT_E_RUNTIME,
-               "maximum size for tensor at dimension %" PRId64 " is %" PRId64 " but size is %" PRId64, dim, largest, size);
+               "maximum size for tensor at dimension %" PRId64 " is %" PRId64 " but size is %" PRId64, dim, largest,
+               size);
   SHMT_REQUIRE(size >= 0, SHMT_E_RUNTIME, "size is %" PRId64 " but must be >= 0", size);
   SHMT_REQUIRE(step > 0, SHMT_E_RUNTIME, "step is %" PRId64 " but must be > 0", step);
   start_from(&g, self);
@@ -296,10 +297,11 @@ shmt_status shmt__impl_view_as_real(shmt_tensor* self, shmt_tensor** out) {
   geometry g;
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) == 3, SHMT_E_RUNTIME,
                "view_as_real is only supported for complex tensors");
-  SHMT_REQUIRE(!(self->flags & SHMT_TENSOR_CONJ), SHMT_E_RUNTIME,
-               "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
-               "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
-               "the original.");
+  SHMT_REQUIRE(
+      !(self->flags & SHMT_TENSOR_CONJ), SHMT_E_RUNTIME,
+      "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can "
+      "view it as real, use self.resolve_conj(); however, be warned that the resulting tensor will NOT alias "
+      "the original.");
   SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS,
                self->n_dims + 1);
   start_from(&g, self);
@@ -312,9 +314,10 @@ shmt_status shmt__impl_view_as_real(shmt_tensor* self, shmt_tensor** out) {
 
 shmt_status shmt__impl_view_as_complex(shmt_tensor* self, shmt_tensor** out) {
   geometry g;
-  SHMT_REQUIRE(shmt__dtype_real[shmt__to_complex_dtype(self->dtype)] == self->dtype, SHMT_E_RUNTIME,
-               "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s",
-               shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE(
+      shmt__dtype_real[shmt__to_complex_dtype(self->dtype)] == self->dtype, SHMT_E_RUNTIME,
+      "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: %s",
+      shmt__dtype_title(self->dtype));
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "Input tensor must have one or more dimensions");
   int last = self->n_dims - 1;
   SHMT_REQUIRE(self->sizes[last] == 2, SHMT_E_RUNTIME, "Tensor must have a last dimension of size 2");
@@ -322,7 +325,8 @@ shmt_status shmt__impl_view_as_complex(shmt_tensor* self, shmt_tensor** out) {
   start_from(&g, self);
   g.n_dims = last;
   for (int64_t d = 0; d < last; d++) {
-    SHMT_REQUIRE(g.strides[d] % 2 == 0, SHMT_E_RUNTIME, "Tensor must have a stride divisible by 2 for all but last dimension");
+    SHMT_REQUIRE(g.strides[d] % 2 == 0, SHMT_E_RUNTIME,
+                 "Tensor must have a stride divisible by 2 for all but last dimension");
     g.strides[d] /= 2;
   }
   SHMT_REQUIRE(g.offset % 2 == 0, SHMT_E_RUNTIME, "Tensor must have a storage_offset divisible by 2");
@@ -367,8 +371,8 @@ shmt_status shmt__impl_view_dtype(shmt_tensor* self, shmt_dtype dtype, shmt_tens
                  "self.size(-1) must be divisible by %" PRId64 " " VIEW_AS ", but got %" PRId64, ratio, from, to,
                  g.sizes[last]);
     SHMT_REQUIRE(g.offset % ratio == 0, SHMT_E_RUNTIME,
-                 "self.storage_offset() must be divisible by %" PRId64 " " VIEW_AS ", but got %" PRId64, ratio, from, to,
-                 g.offset);
+                 "self.storage_offset() must be divisible by %" PRId64 " " VIEW_AS ", but got %" PRId64, ratio, from,
+                 to, g.offset);
     SHMT_TRY(require_unit_stride(g.strides[last], self->dtype, dtype));
     for (int64_t d = 0; d < last; d++) {
       SHMT_REQUIRE(g.strides[d] % ratio == 0, SHMT_E_RUNTIME,

@@ -1,7 +1,8 @@
-/* ops/shape/views_backward.c -- gradients of views: zeros, with the gradient written into the viewed part; and scatters.
+/* ops/shape/views_backward.c -- gradients of views: zeros, with the gradient written into the viewed part; and
+ * scatters.
  *
- * These run below autograd and have derivatives of their own, so they work on plain aliases of their arguments and never
- * record.
+ * These run below autograd and have derivatives of their own, so they work on plain aliases of their arguments and
+ * never record.
  */
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -147,8 +148,8 @@ static shmt_status share_equally(shmt_tensor* value, shmt_tensor* view, shmt_ten
 }
 
 /* The gradient of x.as_strided(size, stride, offset), where x has the sizes, strides and offset input_*. Writes the
- * gradient into a buffer that stands for the storage, and reads it with x's strides. An x whose own elements overlap (an
- * expanded one) gives each of them an equal share. */
+ * gradient into a buffer that stands for the storage, and reads it with x's strides. An x whose own elements overlap
+ * (an expanded one) gives each of them an equal share. */
 shmt_status shmt__impl_as_strided_backward(shmt_tensor* grad, shmt_ints input_sizes, shmt_ints input_strides,
                                            int64_t input_offset, shmt_ints size, shmt_ints stride, int64_t offset,
                                            shmt_tensor** out) {

@@ -132,7 +132,8 @@ shmt_status shmt__impl_as_strided(shmt_tensor* self, shmt_ints size, shmt_ints s
   return shmt_op__as_strided_at(self, size, stride, offset, self->offset, out);
 }
 
-shmt_status shmt__as_strided_tangent(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t offset, shmt_tensor** out) {
+shmt_status shmt__as_strided_tangent(shmt_tensor* self, shmt_ints size, shmt_ints stride, int64_t offset,
+                                     shmt_tensor** out) {
   SHMT_REQUIRE(offset >= -self->offset, SHMT_E_RUNTIME,
                "as_strided(): a tangent has no elements before those of its tensor, but the view begins %" PRId64
                " before them",
@@ -210,10 +211,11 @@ shmt_status shmt__impl_swapaxes(shmt_tensor* self, int64_t a, int64_t b, shmt_te
 shmt_status shmt__impl_movedim_ints(shmt_tensor* self, shmt_ints source, shmt_ints destination, shmt_tensor** out) {
   int64_t order[SHMT_MAX_DIMS], from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS];
   uint64_t moved = 0, taken = 0;
-  SHMT_REQUIRE(source.len == destination.len, SHMT_E_RUNTIME,
-               "movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as "
-               "destination (%s dims)",
-               shmt__ints_text(source, (char[256]){0}, 256), shmt__ints_text(destination, (char[256]){0}, 256));
+  SHMT_REQUIRE(
+      source.len == destination.len, SHMT_E_RUNTIME,
+      "movedim: Invalid source or destination dims: source (%s dims) should contain the same number of dims as "
+      "destination (%s dims)",
+      shmt__ints_text(source, (char[256]){0}, 256), shmt__ints_text(destination, (char[256]){0}, 256));
   SHMT_REQUIRE(source.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "movedim: more than %d dims", SHMT_MAX_DIMS);
   for (int64_t i = 0; i < source.len; i++) {
     SHMT_TRY(shmt__wrap_dim(source.data[i], self->n_dims, &from[i]));

@@ -94,10 +94,11 @@ static shmt_status set_storage(shmt_tensor* self, shmt_storage* source, int64_t 
   SHMT_REQUIRE(size.len == (stride.len < 0 ? 0 : stride.len), SHMT_E_RUNTIME,
                "mismatch in length of strides and shape: %" PRId64 " and %" PRId64, stride.len, size.len);
   bool meta = (source->flags & SHMT_STORAGE_META) != 0;
-  SHMT_REQUIRE(meta == shmt__tensor_is_meta(self), SHMT_E_RUNTIME,
-               "Attempted to set the storage of a tensor on device \"%s\" to a storage on different device \"%s\".  This "
-               "is no longer allowed; the devices must match.",
-               shmt__tensor_is_meta(self) ? "meta" : "cpu", meta ? "meta" : "cpu");
+  SHMT_REQUIRE(
+      meta == shmt__tensor_is_meta(self), SHMT_E_RUNTIME,
+      "Attempted to set the storage of a tensor on device \"%s\" to a storage on different device \"%s\".  This "
+      "is no longer allowed; the devices must match.",
+      shmt__tensor_is_meta(self) ? "meta" : "cpu", meta ? "meta" : "cpu");
   SHMT_REQUIRE(offset >= 0, SHMT_E_RUNTIME, "Tensor: invalid storage offset %" PRId64, offset);
   SHMT_TRY(shmt__storage_bytes_for(size, stride, offset, shmt__tensor_item_bytes(self), &nbytes));
   if (nbytes > source->nbytes) SHMT_TRY(shmt__storage_resize(source, nbytes));

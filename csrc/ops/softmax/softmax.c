@@ -44,8 +44,8 @@ static void run_columns(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Runs to = loop(a[, b]) along dim, by rows when dim is the last and by columns otherwise. All tensors are contiguous and
- * have to's sizes and dtype. */
+/* Runs to = loop(a[, b]) along dim, by rows when dim is the last and by columns otherwise. All tensors are contiguous
+ * and have to's sizes and dtype. */
 static void run_softmax_rows(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, int64_t dim, int rows, int columns) {
   row_job l = {.n_data = b ? 3 : 2,
              .outer = shmt__tensor_extent(to, 0, dim),
@@ -80,7 +80,8 @@ static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   last = self->n_dims == 0 || dim == self->n_dims - 1;
   SHMT_REQUIRE(self->numel == 0 || shmt__loops[rows][self->dtype], SHMT_E_NOT_IMPLEMENTED,
-               "\"%s%s_kernel_impl\" not implemented for '%s'", what, last ? "_lastdim" : "", shmt__dtype_title(self->dtype));
+               "\"%s%s_kernel_impl\" not implemented for '%s'", what, last ? "_lastdim" : "",
+               shmt__dtype_title(self->dtype));
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
@@ -109,8 +110,8 @@ static shmt_status backward(const char* name, shmt_tensor* grad, shmt_tensor* ou
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(shmt__wrap_dim(dim, output->n_dims, &dim));
-  SHMT_REQUIRE(shmt__same_sizes(grad, output), SHMT_E_RUNTIME, "%s(): the gradient has shape %s, the output %s", name, SHMT_SHAPE_TEXT(grad),
-               SHMT_SHAPE_TEXT(output));
+  SHMT_REQUIRE(shmt__same_sizes(grad, output), SHMT_E_RUNTIME, "%s(): the gradient has shape %s, the output %s", name,
+               SHMT_SHAPE_TEXT(grad), SHMT_SHAPE_TEXT(output));
   SHMT_REQUIRE_LOOP(rows, output->dtype, name);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(output), output->dtype, output->device, SHMT_CONTIGUOUS_FORMAT,
                               &result));

@@ -14,8 +14,9 @@ static shmt_status vector(int64_t n, shmt_tensor** out) {
   return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-/* Small numbers are counted in tables. The maximum of a block is bounded before the block is counted, so that it is read
- * from memory once. The bits that are set in any number are such a bound, and vectors find them faster than the maximum. */
+/* Small numbers are counted in tables. The maximum of a block is bounded before the block is counted, so that it is
+ * read from memory once. The bits that are set in any number are such a bound, and vectors find them faster than the
+ * maximum. */
 enum { TABLE = 1 << 13, COUNT_BLOCK = 1 << 11, COUNT_GRAIN = 1 << 16, MOST_TABLES = 64, WORTH_A_TABLE = 512 };
 
 /* The n <= COUNT_BLOCK elements of a dense tensor from `begin` on, as `dtype`: in place, or converted in `room`. */
@@ -93,7 +94,8 @@ static void count_shares(void* ctx, int64_t begin, int64_t end) {
         tables = 1;
       }
       for (; used <= all; used = used ? 2 * used : 64)
-        for (int64_t i = 0; i < tables; i++) memset(table + i * APART + used, 0, (size_t)(used ? used : 64) * sizeof *table);
+        for (int64_t i = 0; i < tables; i++)
+          memset(table + i * APART + used, 0, (size_t)(used ? used : 64) * sizeof *table);
       /* Another process may still change them. */
       if (tables > 1) {
         int64_t i = 0;

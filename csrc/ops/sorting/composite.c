@@ -10,7 +10,8 @@ shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
   return shmt_op_sort(self, 0, false, out, &indices);
 }
 
-shmt_status shmt__evenly_distribute_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value, shmt_tensor** out) {
+shmt_status shmt__evenly_distribute_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value,
+                                             shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) same = NULL;
   SHMT_AUTO(shmt_tensor) nan_value = NULL;
   SHMT_AUTO(shmt_tensor) nan_self = NULL;

@@ -1,4 +1,5 @@
-/* ops/sorting/each_slice.c -- runs a function on each slice of a tensor along a dim, a few neighbouring slices at a time.
+/* ops/sorting/each_slice.c -- runs a function on each slice of a tensor along a dim, a few neighbouring slices at a
+ * time.
  *
  * Strided slices that are not too long are gathered first, in blocks of neighbours, so that all of a cache line that is
  * read is used. Strided results are made in dense scratch and moved to their places.
@@ -121,11 +122,13 @@ static void drop_dim(shmt__loop_nest* w, int gone) {
 static int next_neighbour_dim(const slice_groups* g) {
   int d = g->walk.n_dims - 1;
 
-  while (d >= 0 && (g->walk.from[d] != g->from_step * g->neighbours || g->walk.to[d] != g->to_step * g->neighbours)) d--;
+  while (d >= 0 && (g->walk.from[d] != g->from_step * g->neighbours || g->walk.to[d] != g->to_step * g->neighbours))
+    d--;
   return d;
 }
 
-/* Collects the dims but `dim`. Those in which slices are nearest become one dim of neighbours; the walk has the others. */
+/* Collects the dims but `dim`. Those in which slices are nearest become one dim of neighbours; the walk has the
+ * others. */
 static void find_neighbours(slice_groups* g, const shmt_tensor* self, int64_t dim, const shmt_tensor* values) {
   shmt__loop_nest* w = &g->walk;
   int nearest = -1;
@@ -192,7 +195,8 @@ bool shmt__sort_slice(const shmt__slice_work* work, const char* x, int64_t step,
   char* data[4] = {values, (char*)indices, (char*)(uintptr_t)x, scratch};
 
   if (work->length >= SHMT_LONG_SLICE)
-    return shmt__sort_long_slice(work->dtype, work->shape.descending, work->length, x, step, values, indices) == SHMT_OK;
+    return shmt__sort_long_slice(work->dtype, work->shape.descending, work->length, x, step, values, indices) ==
+           SHMT_OK;
   shmt__loops[SHMT_LOOP_sort][work->dtype](data, NULL, work->length, &work->shape);
   return true;
 }

@@ -1,8 +1,8 @@
 /* ops/sorting/histogram.c -- histogram and histogramdd: counts of points in a grid of bins.
  *
- * A point's bin along one dimension is found by binary search in the edges; the last bin contains its right edge. Points
- * outside, and NaNs, go to one extra bin, which is cut off at the end. Edges that do not ascend make no proper bins;
- * points count then where plain bisection finds them, between the first and the last edge.
+ * A point's bin along one dimension is found by binary search in the edges; the last bin contains its right edge.
+ * Points outside, and NaNs, go to one extra bin, which is cut off at the end. Edges that do not ascend make no proper
+ * bins; points count then where plain bisection finds them, between the first and the last edge.
  */
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -19,22 +19,27 @@ typedef struct search {
 } search;
 
 static shmt_status check_search(const shmt_tensor* bounds, const shmt_tensor* values, const search* s) {
-  SHMT_REQUIRE(bounds->n_dims > 0, SHMT_E_RUNTIME,
-               "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-               "boundaries tensor dim(0)");
+  SHMT_REQUIRE(
+      bounds->n_dims > 0, SHMT_E_RUNTIME,
+      "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+      "boundaries tensor dim(0)");
   bool fits = bounds->n_dims == 1 || bounds->n_dims == values->n_dims;
-  for (int d = 0; fits && bounds->n_dims > 1 && d < bounds->n_dims - 1; d++) fits = bounds->sizes[d] == values->sizes[d];
-  SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
-               "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
-               "tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
-               SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(values));
+  for (int d = 0; fits && bounds->n_dims > 1 && d < bounds->n_dims - 1; d++)
+    fits = bounds->sizes[d] == values->sizes[d];
+  SHMT_REQUIRE(
+      fits, SHMT_E_RUNTIME,
+      "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "
+      "tensor and input value tensor must match, but we got boundaries tensor %s and input value tensor %s",
+      SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(values));
   if (s->sorter) {
     SHMT_REQUIRE(s->sorter->dtype == SHMT_INT64, SHMT_E_RUNTIME,
                  "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype %s",
                  shmt__dtype_title(s->sorter->dtype));
-    SHMT_REQUIRE(shmt__same_sizes(s->sorter, bounds), SHMT_E_RUNTIME,
-                 "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got "
-                 "sorter tensor %s", SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(s->sorter));
+    SHMT_REQUIRE(
+        shmt__same_sizes(s->sorter, bounds), SHMT_E_RUNTIME,
+        "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor %s and got "
+        "sorter tensor %s",
+        SHMT_SHAPE_TEXT(bounds), SHMT_SHAPE_TEXT(s->sorter));
   }
   return SHMT_OK;
 }
@@ -58,7 +63,8 @@ static shmt_status own_order(shmt_tensor* sorter, int64_t n_bounds, shmt_tensor*
   const int64_t* at = shmt__tensor_data(own);
   for (int64_t i = 0; i < own->numel; i++)
     SHMT_REQUIRE(at[i] >= 0 && at[i] < n_bounds, SHMT_E_RUNTIME,
-                 "torch.searchsorted(): sorter index out of range: %" PRId64 " of %" PRId64 " boundaries", at[i], n_bounds);
+                 "torch.searchsorted(): sorter index out of range: %" PRId64 " of %" PRId64 " boundaries", at[i],
+                 n_bounds);
   *out = SHMT_TAKE(own);
   return SHMT_OK;
 }
@@ -115,8 +121,8 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
   if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;
   /* A number may be on the CPU beside a tensor on Meta. */
   const bool meta = shmt__tensor_is_meta(values) || shmt__tensor_is_meta(bounds);
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64, meta ? SHMT_META : SHMT_CPU,
-                              SHMT_CONTIGUOUS_FORMAT, &positions));
+  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(values), s->out_int32 ? SHMT_INT32 : SHMT_INT64,
+                              meta ? SHMT_META : SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &positions));
   if (!meta && values->numel > 0) {
     SHMT_TRY(dense_in(bounds, dtype, &b));
     SHMT_TRY(shmt__tensor_contiguous(values, SHMT_CONTIGUOUS_FORMAT, &v));
@@ -157,9 +163,11 @@ shmt_status shmt__searchsorted_scalar(shmt_tensor* sorted_sequence, shmt_scalar 
   SHMT_AUTO(shmt_tensor) value = NULL;
   search s;
 
-  SHMT_REQUIRE(sorted_sequence->n_dims == 1, SHMT_E_RUNTIME,
-               "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
-               "boundaries tensor dim(%d) and input value's dim(0) numel(1)", sorted_sequence->n_dims);
+  SHMT_REQUIRE(
+      sorted_sequence->n_dims == 1, SHMT_E_RUNTIME,
+      "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+      "boundaries tensor dim(%d) and input value's dim(0) numel(1)",
+      sorted_sequence->n_dims);
   SHMT_TRY(make_search(out_int32, right, side, sorter, &s));
   SHMT_TRY(shmt__tensor_from_scalar(self, shmt__scalar_dtype(self), false, &value));
   return run_search(sorted_sequence, value, &s, out);

@@ -25,8 +25,8 @@ struct shmt__slice_work {
   bool is_parallel; /* run itself uses all threads */
 };
 
-/* Runs work on the slices of self along dim. values (of self's dtype) and indices (int64) are dense, not empty, and have
- * self's sizes except along dim. Fails with SHMT_E_NOMEM. */
+/* Runs work on the slices of self along dim. values (of self's dtype) and indices (int64) are dense, not empty, and
+ * have self's sizes except along dim. Fails with SHMT_E_NOMEM. */
 shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__slice_work* work, shmt_tensor* values,
                                  shmt_tensor* indices);
 
@@ -35,8 +35,8 @@ shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__sli
 bool shmt__sort_slice(const shmt__slice_work* work, const char* x, int64_t step, char* values, int64_t* indices,
                      char* scratch);
 
-/* The most frequent element along a dim (the least of them) and its last index. values and indices: as above. Fails with
- * SHMT_E_NOMEM. */
+/* The most frequent element along a dim (the least of them) and its last index. values and indices: as above. Fails
+ * with SHMT_E_NOMEM. */
 shmt_status shmt__mode_along_dim(shmt_tensor* self, int64_t dim, shmt_tensor* values, shmt_tensor* indices);
 
 /* unique2 of a dense vector by counting in a table, if that pays. Otherwise *done is false and there are no results. */
@@ -46,8 +46,8 @@ shmt_status shmt__unique_by_table(shmt_tensor* flat, shmt_ints inverse_sizes, bo
 /* Slices from this length on are worth shmt__sort_long_slice. */
 enum { SHMT_LONG_SLICE = 4096 };
 
-/* Sorts the n elements at x, `step` bytes apart, into values and indices, stably, with all threads. The results are dense
- * and do not overlap. n < 2^32. Fails with SHMT_E_NOMEM. */
+/* Sorts the n elements at x, `step` bytes apart, into values and indices, stably, with all threads. The results are
+ * dense and do not overlap. n < 2^32. Fails with SHMT_E_NOMEM. */
 shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, const void* x, int64_t step,
                                   void* values, int64_t* indices);
 

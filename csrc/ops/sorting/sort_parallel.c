@@ -2,12 +2,12 @@
  *
  *   encode   makes keys of each chunk's elements (in the memory of the values), and finds their extent
  *   count    counts each chunk's keys by their highest digit
- *   deal     moves each chunk's keys to their buckets, behind those of the chunks before. Keys and indices are packed, in
- *            the memory of the indices. Keys that are too wide for that have memory of their own; their 32-bit indices
- *            take half the memory of the indices
- *   sort     sorts the buckets, each by the bits that are left, and decodes them in place
+ *   deal     moves each chunk's keys to their buckets, behind those of the chunks before. Keys and indices are packed,
+ * in the memory of the indices. Keys that are too wide for that have memory of their own; their 32-bit indices take
+ * half the memory of the indices sort     sorts the buckets, each by the bits that are left, and decodes them in place
  *
- * The result does not depend on the number of chunks and threads. x may be shared and change meanwhile: it is read once.
+ * The result does not depend on the number of chunks and threads. x may be shared and change meanwhile: it is read
+ * once.
  */
 #include "generated/loops.h"
 #include "iter/copy/move.h"
@@ -104,8 +104,8 @@ static void deal(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-/* Sorts buckets [first, last). `room` is large enough for the longest. Wide keys are sorted in the memory of the values,
- * with their indices. */
+/* Sorts buckets [first, last). `room` is large enough for the longest. Wide keys are sorted in the memory of the
+ * values, with their indices. */
 static void sort_buckets(const long_slice* l, int first, int last, char* room) {
   for (int d = first; d < last; d++) {
     const int64_t begin = d > 0 ? l->ends[d - 1] : 0, n = l->ends[d] - begin;
@@ -197,7 +197,8 @@ shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, 
   if (n_chunks > n / CHUNK) n_chunks = n / CHUNK;
   if (n_chunks > MAX_CHUNKS) n_chunks = MAX_CHUNKS;
   if (n_chunks < 1) n_chunks = 1;
-  const uint64_t count_bytes = (uint64_t)n_chunks * sizeof(uint32_t[N_BUCKETS]), nbytes = sizeof(long_slice) + count_bytes;
+  const uint64_t count_bytes = (uint64_t)n_chunks * sizeof(uint32_t[N_BUCKETS]),
+                 nbytes = sizeof(long_slice) + count_bytes;
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   long_slice* l = memory;
   *l = (long_slice){.dtype = dtype,

@@ -26,7 +26,8 @@ enum { RUN_BLOCK = 4096 };
 
 static int64_t block_length(int64_t begin, int64_t end) { return end - begin < RUN_BLOCK ? end - begin : RUN_BLOCK; }
 
-/* Flags the elements at which a run begins, of n elements of a dense vector from `begin` on. `room` has one flag more. */
+/* Flags the elements at which a run begins, of n elements of a dense vector from `begin` on. `room` has one flag
+ * more. */
 static const uint8_t* flag_runs(const shmt_tensor* flat, int64_t begin, int64_t n, uint8_t* room) {
   const int64_t before = begin > 0; /* the element that the first one is compared with */
   char* data[2] = {(char*)room, (char*)shmt__tensor_data(flat) + (begin - before) * shmt__tensor_item_bytes(flat)};
@@ -69,7 +70,8 @@ static void take_runs(runs* r, const uint8_t* flags, int64_t begin, int64_t n) {
   enum { RARE = 32 };
   const int64_t item = shmt__tensor_item_bytes(r->flat), own = shmt__count_set(flags, n), left = r->room - r->found;
   const int64_t strides[3] = {item, item, 1};
-  char* data[3] = {r->firsts + r->found * item, (char*)shmt__tensor_data(r->flat) + begin * item, (char*)(uintptr_t)flags};
+  char* data[3] = {r->firsts + r->found * item, (char*)shmt__tensor_data(r->flat) + begin * item,
+                   (char*)(uintptr_t)flags};
 
   if (own < n / RARE) {
     for (const uint8_t* f = flags; (f = memchr(f, 1, (size_t)(flags + n - f))); f++) take_run(r, begin + (f - flags));

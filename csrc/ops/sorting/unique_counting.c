@@ -1,7 +1,7 @@
 /* ops/sorting/unique_counting.c -- unique integers of a small range, counted in a table instead of sorted.
  *
- * Each chunk has a table of its own, so that all threads count; then the tables are added up. x may be shared and change
- * meanwhile: a number that has left the range is not counted.
+ * Each chunk has a table of its own, so that all threads count; then the tables are added up. x may be shared and
+ * change meanwhile: a number that has left the range is not counted.
  */
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
@@ -138,7 +138,8 @@ static shmt_status fill_results(table* t, shmt_ints inverse_sizes, bool wants_in
 shmt_status shmt__unique_by_table(shmt_tensor* flat, shmt_ints inverse_sizes, bool wants_inverse, bool wants_counts,
                                   bool* done, shmt_tensor** values, shmt_tensor** inverse, shmt_tensor** counts) {
   enum { LEAST = 1024 };
-  table t = {.dtype = flat->dtype, .x = shmt__tensor_data(flat), .n = flat->numel, .item = shmt__tensor_item_bytes(flat)};
+  table t = {
+      .dtype = flat->dtype, .x = shmt__tensor_data(flat), .n = flat->numel, .item = shmt__tensor_item_bytes(flat)};
   void* memory = NULL;
   int64_t low = INT64_MAX, high = INT64_MIN;
 

@@ -1,8 +1,8 @@
 /* ops/sparse/arithmetic.c -- sums, products and quotients with a sparse tensor.
  *
  * Sums of two sparse tensors merge their entries as torch does: both are read in order, entries that stand at the same
- * place at the same time become one. Of coalesced tensors the sum is coalesced; of others it may have several entries for
- * a place.
+ * place at the same time become one. Of coalesced tensors the sum is coalesced; of others it may have several entries
+ * for a place.
  */
 #include "base/promote.h"
 #include "base/scalar.h"
@@ -20,12 +20,13 @@
 /* --- sparse + sparse ------------------------------------------------------------------------------ */
 
 /* Adds alpha times row k of values, of n, to the row of sums that row_positions[k] names. */
-static void add_rows(shmt_tensor* sums, const shmt_tensor* values, int64_t* row_positions, int64_t n, int64_t width, shmt_scalar alpha) {
+static void add_rows(shmt_tensor* sums, const shmt_tensor* values, int64_t* row_positions, int64_t n, int64_t width,
+                     shmt_scalar alpha) {
   if (n == 0 || width == 0) return;
   for (int64_t k = 0; k < n; k++) row_positions[k] *= width;
   const shmt__sparse_args args = {.alpha = alpha, .rows = row_positions, .width = width, .step2 = width};
-  shmt__loops[SHMT_LOOP_sparse_add_rows][sums->dtype]((char* const[]){shmt__tensor_data(sums), shmt__tensor_data(values)}, NULL,
-                                                      n, &args);
+  shmt__loops[SHMT_LOOP_sparse_add_rows][sums->dtype](
+      (char* const[]){shmt__tensor_data(sums), shmt__tensor_data(values)}, NULL, n, &args);
 }
 
 /* Values in the dtype of the sum, contiguous. */
@@ -37,12 +38,14 @@ static shmt_status values_as(const shmt_tensor* t, shmt_dtype dtype, shmt_tensor
 }
 
 static shmt_status check_alike(const shmt_tensor* a, const shmt_tensor* b) {
-  SHMT_REQUIRE(shmt__same_sizes(a, b), SHMT_E_RUNTIME, "add: expected sizes of 'self' and 'other' to match, but %s != %s",
-               SHMT_SHAPE_TEXT(a), SHMT_SHAPE_TEXT(b));
-  SHMT_REQUIRE(a->sparse->sparse_dim == b->sparse->sparse_dim, SHMT_E_RUNTIME,
-               "add: expected 'self' and 'other' to have same density, but 'self' has %d sparse dimensions while 'other' has %d "
-               "sparse dimensions",
-               (int)a->sparse->sparse_dim, (int)b->sparse->sparse_dim);
+  SHMT_REQUIRE(shmt__same_sizes(a, b), SHMT_E_RUNTIME,
+               "add: expected sizes of 'self' and 'other' to match, but %s != %s", SHMT_SHAPE_TEXT(a),
+               SHMT_SHAPE_TEXT(b));
+  SHMT_REQUIRE(
+      a->sparse->sparse_dim == b->sparse->sparse_dim, SHMT_E_RUNTIME,
+      "add: expected 'self' and 'other' to have same density, but 'self' has %d sparse dimensions while 'other' has %d "
+      "sparse dimensions",
+      (int)a->sparse->sparse_dim, (int)b->sparse->sparse_dim);
   return SHMT_OK;
 }
 
@@ -91,15 +94,16 @@ static shmt_status add_coo(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, sh
 
 static shmt_status check_alpha(shmt_scalar alpha, shmt_dtype dtype) {
   const int kind = shmt__dtype_kind[dtype];
-  SHMT_REQUIRE(kind >= SHMT_KIND_FLOATING || (alpha.tag != SHMT_SCALAR_FLOAT && alpha.tag != SHMT_SCALAR_COMPLEX), SHMT_E_RUNTIME,
-               "For integral input tensors, argument alpha must not be a floating point number.");
+  SHMT_REQUIRE(kind >= SHMT_KIND_FLOATING || (alpha.tag != SHMT_SCALAR_FLOAT && alpha.tag != SHMT_SCALAR_COMPLEX),
+               SHMT_E_RUNTIME, "For integral input tensors, argument alpha must not be a floating point number.");
   SHMT_REQUIRE(kind == SHMT_KIND_COMPLEX || alpha.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "For non-complex input tensors, argument alpha must not be a complex number.");
   return SHMT_OK;
 }
 
 /* dense + alpha * sparse, of the dense one's layout. */
-static shmt_status add_to_dense(shmt_tensor* dense, shmt_tensor* t, shmt_scalar alpha, shmt_dtype dtype, shmt_tensor** out) {
+static shmt_status add_to_dense(shmt_tensor* dense, shmt_tensor* t, shmt_scalar alpha, shmt_dtype dtype,
+                                shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sum = NULL;
   SHMT_REQUIRE(shmt__same_sizes(dense, t), SHMT_E_RUNTIME,
                "add: expected 'self' and 'other' to have same size, but self has size %s while other has size %s (FYI: "
@@ -121,7 +125,8 @@ static shmt_status add_to_dense(shmt_tensor* dense, shmt_tensor* t, shmt_scalar 
   return shmt__sparse_finish("add", sum, out);
 }
 
-static shmt_status add_compressed(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, shmt_dtype dtype, shmt_tensor** out) {
+static shmt_status add_compressed(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, shmt_dtype dtype,
+                                  shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
@@ -144,7 +149,8 @@ shmt_status shmt__sparse_add(shmt_tensor* self, shmt_tensor* other, shmt_scalar 
       SHMT_TRY(add_compressed(self, other, alpha, dtype, &sum));
     return shmt__sparse_finish("add", sum, out);
   }
-  SHMT_REQUIRE(self->sparse || other->sparse, SHMT_E_RUNTIME, "add: the tensor to write to is sparse, but the sum is not");
+  SHMT_REQUIRE(self->sparse || other->sparse, SHMT_E_RUNTIME,
+               "add: the tensor to write to is sparse, but the sum is not");
   SHMT_REQUIRE(shmt__is_compressed(self) && other->n_dims > 0, SHMT_E_RUNTIME,
                "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   if (shmt__scalar_to_double(alpha) == 1) return add_to_dense(other, self, alpha, dtype, out);
@@ -300,8 +306,9 @@ static void find_partners(const shmt_tensor* a_positions, const shmt_tensor* b_p
 }
 
 static shmt_status check_factors(const shmt_tensor* a, const shmt_tensor* b) {
-  SHMT_REQUIRE(shmt__same_sizes(a, b), SHMT_E_RUNTIME, "mul: expected sizes of 'self' and 'other' to match, but %s != %s",
-               SHMT_SHAPE_TEXT(a), SHMT_SHAPE_TEXT(b));
+  SHMT_REQUIRE(shmt__same_sizes(a, b), SHMT_E_RUNTIME,
+               "mul: expected sizes of 'self' and 'other' to match, but %s != %s", SHMT_SHAPE_TEXT(a),
+               SHMT_SHAPE_TEXT(b));
   SHMT_REQUIRE(a->sparse->sparse_dim == b->sparse->sparse_dim, SHMT_E_RUNTIME,
                "mul: expected 'self' and 'other' to have same density, but they have %d and %d sparse dimensions",
                (int)a->sparse->sparse_dim, (int)b->sparse->sparse_dim);
@@ -384,7 +391,8 @@ static shmt_status mul_dense(shmt_tensor* t, shmt_tensor* dense, shmt_tensor** o
 
 shmt_status shmt__sparse_mul(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
-  SHMT_REQUIRE(self->sparse || other->sparse, SHMT_E_RUNTIME, "mul: the tensor to write to is sparse, but the product is not");
+  SHMT_REQUIRE(self->sparse || other->sparse, SHMT_E_RUNTIME,
+               "mul: the tensor to write to is sparse, but the product is not");
   if (!other->sparse)
     SHMT_TRY(mul_dense(self, other, &product));
   else if (!self->sparse)
@@ -398,7 +406,8 @@ shmt_status shmt__sparse_mul(shmt_tensor* self, shmt_tensor* other, shmt_tensor*
 
 /* --- the gradient of relu ---------------------------------------------------------------------------------- */
 
-shmt_status shmt__sparse_threshold_backward(shmt_tensor* grad, shmt_tensor* self, shmt_scalar threshold, shmt_tensor** out) {
+shmt_status shmt__sparse_threshold_backward(shmt_tensor* grad, shmt_tensor* self, shmt_scalar threshold,
+                                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) at = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;

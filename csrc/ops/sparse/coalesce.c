@@ -1,7 +1,7 @@
 /* ops/sparse/coalesce.c -- coalesce: sorts the entries by position and adds those of one position.
  *
- * The indices become positions (one int64 an entry), which a radix sort orders without moving values. Then each position
- * is a segment of the order, and its rows of values are summed into the result, over several threads.
+ * The indices become positions (one int64 an entry), which a radix sort orders without moving values. Then each
+ * position is a segment of the order, and its rows of values are summed into the result, over several threads.
  */
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -31,13 +31,15 @@ static void sum_segments(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Sums the rows of values that each of n segments of the order names. values is contiguous; out (n, ...) is new. */
-static shmt_status sum_rows(shmt_tensor* values, const int64_t* starts, const int64_t* order, int64_t n, shmt_tensor** out) {
+static shmt_status sum_rows(shmt_tensor* values, const int64_t* starts, const int64_t* order, int64_t n,
+                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) sums = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
   SHMT_REQUIRE_LOOP(SHMT_LOOP_sparse_segment_sum, values->dtype, "coalesce");
   sizes[0] = n;
   for (int d = 1; d < values->n_dims; d++) sizes[d] = values->sizes[d];
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, values->n_dims}, values->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
+  SHMT_TRY(
+      shmt__tensor_empty((shmt_ints){sizes, values->n_dims}, values->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &sums));
   const int64_t width = shmt__tensor_extent(values, 1, values->n_dims);
   if (width > 0 && n > 0) {
     sum_job job = {.loop = shmt__loops[SHMT_LOOP_sparse_segment_sum][values->dtype],
@@ -81,7 +83,8 @@ shmt_status shmt__sparse_coalesce(shmt_tensor* self, shmt_tensor** out) {
   SHMT_TRY(shmt__sort_positions(positions, &is_strict, &order));
   SHMT_TRY(shmt__new_int64s(nnz + 1, &starts));
   SHMT_TRY(shmt__new_int64s(nnz, &found));
-  const int64_t n = find_runs(shmt__int64s(positions), shmt__int64s(order), nnz, shmt__int64s(starts), shmt__int64s(found));
+  const int64_t n =
+      find_runs(shmt__int64s(positions), shmt__int64s(order), nnz, shmt__int64s(starts), shmt__int64s(found));
   SHMT_TRY(shmt__sparse_values_dense(self, &values));
   SHMT_TRY(sum_rows(values, shmt__int64s(starts), shmt__int64s(order), n, &sums));
   SHMT_TRY(shmt__unflatten_positions(shmt__int64s(found), n, (shmt_ints){self->sizes, p->sparse_dim}, &indices));

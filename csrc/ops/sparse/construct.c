@@ -77,7 +77,8 @@ shmt_status shmt__coo_of_checked_parts(shmt_tensor* indices, shmt_tensor* values
   SHMT_AUTO(shmt_tensor) rows = NULL;
   int64_t sizes[2 * SHMT_MAX_DIMS];
   SHMT_TRY(check_parts(indices, values, NULL));
-  SHMT_REQUIRE(!indices->sparse && !values->sparse, SHMT_E_RUNTIME, "expected indices and values to be strided tensors");
+  SHMT_REQUIRE(!indices->sparse && !values->sparse, SHMT_E_RUNTIME,
+               "expected indices and values to be strided tensors");
   SHMT_TRY(at_least_1d(values, &rows));
   SHMT_TRY(check_indices(indices, SHMT_MAX_DIMS, size, rows->n_dims - 1));
   const int64_t sparse_dim = indices->sizes[0], dense_dim = rows->n_dims - 1;
@@ -86,7 +87,8 @@ shmt_status shmt__coo_of_checked_parts(shmt_tensor* indices, shmt_tensor* values
     for (int64_t d = 0; d < dense_dim; d++) sizes[sparse_dim + d] = rows->sizes[1 + d];
     size = (shmt_ints){sizes, sparse_dim + dense_dim};
   }
-  SHMT_TRY(shmt_op__sparse_coo_tensor_with_dims_and_tensors(sparse_dim, dense_dim, size, indices, rows, is_coalesced, out));
+  SHMT_TRY(
+      shmt_op__sparse_coo_tensor_with_dims_and_tensors(sparse_dim, dense_dim, size, indices, rows, is_coalesced, out));
   return check ? shmt_op__validate_sparse(*out) : SHMT_OK;
 }
 
@@ -110,10 +112,11 @@ static shmt_status validate_compressed(const shmt_tensor* t) {
   const int64_t *by = shmt__int64s(is_csr ? rows : columns), *other = shmt__int64s(is_csr ? columns : rows);
   const char *compressed = is_csr ? "crow_indices" : "ccol_indices", *plain = is_csr ? "col_indices" : "row_indices";
   for (int64_t k = 1; k < rows->numel; k++)
-    SHMT_REQUIRE(by[k - 1] != by[k] || other[k - 1] < other[k], SHMT_E_RUNTIME,
-                 "`%s[..., %s[..., i - 1]:%s[..., i]] for all i = 1, ..., %s are sorted and distinct along the last dimension "
-                 "values` is not satisfied.",
-                 plain, compressed, compressed, is_csr ? "nrows" : "ncols");
+    SHMT_REQUIRE(
+        by[k - 1] != by[k] || other[k - 1] < other[k], SHMT_E_RUNTIME,
+        "`%s[..., %s[..., i - 1]:%s[..., i]] for all i = 1, ..., %s are sorted and distinct along the last dimension "
+        "values` is not satisfied.",
+        plain, compressed, compressed, is_csr ? "nrows" : "ncols");
   return SHMT_OK;
 }
 

@@ -1,4 +1,5 @@
-/* ops/sparse/convert.c -- between layouts: dense from entries, entries from dense, coordinates from and to compressed. */
+/* ops/sparse/convert.c -- between layouts: dense from entries, entries from dense, coordinates from and to
+ * compressed. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
@@ -101,8 +102,10 @@ static shmt_status nonzero_rows(shmt_tensor* dense, int sparse_dim, shmt_tensor*
   SHMT_AUTO(shmt_tensor) mask = NULL;
   SHMT_AUTO(shmt_tensor) any = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
-  const int64_t rows = shmt__tensor_extent(dense, 0, sparse_dim), width = shmt__tensor_extent(dense, sparse_dim, dense->n_dims);
-  SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(rows, width), SHMT_INTS(width > 0 ? width : 1, 1), dense->offset, &flat));
+  const int64_t rows = shmt__tensor_extent(dense, 0, sparse_dim),
+                width = shmt__tensor_extent(dense, sparse_dim, dense->n_dims);
+  SHMT_TRY(
+      shmt__tensor_alias(dense, SHMT_INTS(rows, width), SHMT_INTS(width > 0 ? width : 1, 1), dense->offset, &flat));
   SHMT_TRY(shmt_op_ne_Scalar_below(SHMT_KEYBIT_CPU, flat, shmt__scalar_int(0), &mask));
   SHMT_TRY(shmt_op_any_dim_below(SHMT_KEYBIT_CPU, mask, 1, false, &any));
   SHMT_TRY(shmt_op_nonzero_below(SHMT_KEYBIT_CPU, any, &found));
@@ -118,8 +121,8 @@ static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tens
   int64_t sizes[SHMT_MAX_DIMS];
 
   SHMT_REQUIRE(sparse_dim >= 0 && sparse_dim <= self->n_dims, SHMT_E_RUNTIME,
-               "dense_to_sparse: sparse_dim argument must be in [0,%d] range, but %" PRId64 " is given", (int)self->n_dims,
-               sparse_dim);
+               "dense_to_sparse: sparse_dim argument must be in [0,%d] range, but %" PRId64 " is given",
+               (int)self->n_dims, sparse_dim);
   SHMT_REQUIRE(sparse_dim > 0 || self->n_dims == 0, SHMT_E_RUNTIME,
                "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0");
   SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims", SHMT_MAX_DIMS - 1);
@@ -136,7 +139,8 @@ static shmt_status dense_to_coo(shmt_tensor* self, int64_t sparse_dim, shmt_tens
   const int64_t row_bytes = shmt__tensor_extent(self, (int)sparse_dim, self->n_dims) * shmt__tensor_item_bytes(self);
   char* to = shmt__tensor_data(values);
   const char* from = shmt__tensor_data(dense);
-  for (int64_t k = 0; k < n && row_bytes > 0; k++) memcpy(to + k * row_bytes, from + shmt__int64s(row_positions)[k] * row_bytes, (size_t)row_bytes);
+  for (int64_t k = 0; k < n && row_bytes > 0; k++)
+    memcpy(to + k * row_bytes, from + shmt__int64s(row_positions)[k] * row_bytes, (size_t)row_bytes);
   return shmt__make_coo(shmt__tensor_sizes(self), (int)sparse_dim, indices, values, true, out);
 }
 
@@ -187,8 +191,8 @@ static shmt_status coo_to_compressed(shmt_tensor* coo, shmt_layout layout, shmt_
   SHMT_REQUIRE(coo->sparse->dense_dim == 0, SHMT_E_RUNTIME,
                "tensors in compressed format are matrices without batches and dense dimensions");
   const bool is_csr = layout == SHMT_SPARSE_CSR;
-  SHMT_TRY(shmt__group_by_row(coo->sizes[is_csr ? 0 : 1], is_csr ? rows : columns, is_csr ? columns : rows, &starts, &order,
-                              &plain));
+  SHMT_TRY(shmt__group_by_row(coo->sizes[is_csr ? 0 : 1], is_csr ? rows : columns, is_csr ? columns : rows, &starts,
+                              &order, &plain));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(rows->numel), coo->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
   if (!order) {
     SHMT_TRY(shmt__tensor_copy(values, coo->sparse->values));
@@ -204,8 +208,9 @@ static shmt_status to_compressed(shmt_tensor* self, shmt_layout layout, shmt_ten
   SHMT_AUTO(shmt_tensor) coo = NULL;
   SHMT_REQUIRE(layout == SHMT_SPARSE_CSR || layout == SHMT_SPARSE_CSC, SHMT_E_NOT_IMPLEMENTED,
                "to_sparse: there are no tensors of layout %s", shmt__layout_name(layout));
-  SHMT_REQUIRE(self->n_dims == 2, SHMT_E_RUNTIME, "to_sparse: layout %s is for matrices, but the tensor has %d dimensions",
-               shmt__layout_name(layout), (int)self->n_dims);
+  SHMT_REQUIRE(self->n_dims == 2, SHMT_E_RUNTIME,
+               "to_sparse: layout %s is for matrices, but the tensor has %d dimensions", shmt__layout_name(layout),
+               (int)self->n_dims);
   if (self->sparse)
     SHMT_TRY(shmt__as_coalesced(self, &coo));
   else
@@ -232,9 +237,10 @@ static shmt_status in_layout(shmt_tensor* self, shmt_layout layout, int64_t spar
 
 shmt_status shmt__to_sparse_dim(shmt_tensor* self, int64_t sparse_dim, shmt_tensor** out) {
   if (self->sparse) {
-    SHMT_REQUIRE(self->sparse->sparse_dim == sparse_dim, SHMT_E_RUNTIME,
-                 "to_sparse: conversion from %s to Sparse with sparse_dim argument !=self.sparse_dim() is not supported",
-                 shmt__layout_name(self->sparse->layout));
+    SHMT_REQUIRE(
+        self->sparse->sparse_dim == sparse_dim, SHMT_E_RUNTIME,
+        "to_sparse: conversion from %s to Sparse with sparse_dim argument !=self.sparse_dim() is not supported",
+        shmt__layout_name(self->sparse->layout));
   }
   return in_layout(self, SHMT_SPARSE_COO, sparse_dim, out);
 }
@@ -242,7 +248,8 @@ shmt_status shmt__to_sparse_dim(shmt_tensor* self, int64_t sparse_dim, shmt_tens
 shmt_status shmt__to_sparse(shmt_tensor* self, shmt_layout layout, shmt_ints blocksize, shmt_opt_int dense_dim,
                             shmt_tensor** out) {
   if (layout == SHMT_LAYOUT_NONE) layout = SHMT_SPARSE_COO;
-  SHMT_REQUIRE(blocksize.len <= 0, SHMT_E_RUNTIME, "to_sparse: blocksize is for block layouts, of which there are no tensors");
+  SHMT_REQUIRE(blocksize.len <= 0, SHMT_E_RUNTIME,
+               "to_sparse: blocksize is for block layouts, of which there are no tensors");
   const int64_t n_dense = dense_dim.has ? dense_dim.value : 0;
   SHMT_REQUIRE(n_dense >= 0 && n_dense <= self->n_dims && (n_dense == 0 || layout == SHMT_SPARSE_COO), SHMT_E_RUNTIME,
                "to_sparse: %" PRId64 " dense dimensions of a tensor of %d with layout %s", n_dense, (int)self->n_dims,
@@ -306,7 +313,8 @@ static shmt_status elements_at(shmt_tensor* self, const shmt_tensor* mask, shmt_
     if (self->sparse) {
       SHMT_TRY(shmt__as_coalesced(self, &source));
       SHMT_REQUIRE(source->sparse->sparse_dim == mask->sparse->sparse_dim, SHMT_E_RUNTIME,
-                   "sparse_mask(): the number of sparse dimensions in `self` should match that of the `mask`. Got `self.sparse_dim() "
+                   "sparse_mask(): the number of sparse dimensions in `self` should match that of the `mask`. Got "
+                   "`self.sparse_dim() "
                    "== %d` != `mask.sparse_dim() == %d`.",
                    (int)source->sparse->sparse_dim, (int)mask->sparse->sparse_dim);
       memset(to, 0, (size_t)(wanted->numel * row_bytes));
@@ -325,8 +333,8 @@ static shmt_status elements_at(shmt_tensor* self, const shmt_tensor* mask, shmt_
 static shmt_status check_mask(const shmt_tensor* self, const shmt_tensor* mask) {
   SHMT_REQUIRE(mask->sparse, SHMT_E_RUNTIME, "sparse_mask(): the mask must be sparse, but it has layout Strided");
   SHMT_REQUIRE(shmt__same_sizes(self, mask), SHMT_E_RUNTIME,
-               "sparse_mask(): operands have incompatible sizes; self has size %s but mask has size %s", SHMT_SHAPE_TEXT(self),
-               SHMT_SHAPE_TEXT(mask));
+               "sparse_mask(): operands have incompatible sizes; self has size %s but mask has size %s",
+               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(mask));
   return SHMT_OK;
 }
 
@@ -343,7 +351,8 @@ shmt_status shmt__sparse_values_at(shmt_tensor* self, shmt_tensor* mask, shmt_te
   return elements_at(self, mask, out);
 }
 
-shmt_status shmt__sparse_values_at_backward(shmt_tensor* grad, shmt_tensor* mask, shmt_tensor* self, shmt_tensor** out) {
+shmt_status shmt__sparse_values_at_backward(shmt_tensor* grad, shmt_tensor* mask, shmt_tensor* self,
+                                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) entries = NULL;
   SHMT_TRY(shmt__sparse_values_backward(grad, mask, &entries));
   return shmt_op__as_layout_of(entries, self, out);

@@ -41,48 +41,53 @@ shmt_status shmt__sparse_new_zeros(shmt_tensor* self, shmt_ints size, shmt_dtype
 
 shmt_status shmt__sparse_zero_(shmt_tensor* self) {
   SHMT_AUTO(shmt_tensor) nothing = NULL;
-  SHMT_TRY(shmt__sparse_empty(self->sparse->layout, shmt__tensor_sizes(self), self->sparse->sparse_dim, self->dtype, &nothing));
+  SHMT_TRY(shmt__sparse_empty(self->sparse->layout, shmt__tensor_sizes(self), self->sparse->sparse_dim, self->dtype,
+                              &nothing));
   return shmt__tensor_set_sparse(self, nothing->sparse, (shmt_ints){NULL, -1});
 }
 
 /* --- copies ---------------------------------------------------------------------------------------- */
 
 shmt_status shmt__sparse_to_copy(shmt_tensor* self, shmt_dtype dtype, shmt_layout layout, shmt_device device,
-                                 shmt_opt_bool pin_memory, bool non_blocking, shmt_memory_format format, shmt_tensor** out) {
+                                 shmt_opt_bool pin_memory, bool non_blocking, shmt_memory_format format,
+                                 shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) values = NULL;
   (void)pin_memory;
   (void)non_blocking;
   SHMT_TRY(check_device(device));
   if (dtype == SHMT_DTYPE_NONE) dtype = self->dtype;
-  SHMT_REQUIRE(layout == SHMT_LAYOUT_NONE || layout == self->sparse->layout, SHMT_E_RUNTIME,
-               "to(options) doesn't support converting to a different layout, but got self.layout being %s and options.layout "
-               "set as %s",
-               shmt__layout_name(self->sparse->layout), shmt__layout_name(layout));
+  SHMT_REQUIRE(
+      layout == SHMT_LAYOUT_NONE || layout == self->sparse->layout, SHMT_E_RUNTIME,
+      "to(options) doesn't support converting to a different layout, but got self.layout being %s and options.layout "
+      "set as %s",
+      shmt__layout_name(self->sparse->layout), shmt__layout_name(layout));
   SHMT_REQUIRE(format != SHMT_CONTIGUOUS_FORMAT, SHMT_E_RUNTIME, "unsupported memory format option Contiguous");
   SHMT_REQUIRE(format == SHMT_MEMORY_FORMAT_NONE || format == SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME,
                "memory format option is only supported by strided tensors");
   SHMT_TRY(shmt__sparse_check_memory(self->sparse));
-  SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self->sparse->values), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
+  SHMT_TRY(
+      shmt__tensor_empty(shmt__tensor_sizes(self->sparse->values), dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &values));
   SHMT_TRY(shmt__tensor_copy(values, self->sparse->values));
   return shmt__sparse_with_new_values(self, values, out);
 }
 
 shmt_status shmt__sparse_clone(shmt_tensor* self, shmt_memory_format format, shmt_tensor** out) {
-  return shmt__sparse_to_copy(self, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, false, format,
-                              out);
+  return shmt__sparse_to_copy(self, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, false,
+                              format, out);
 }
 
 shmt_status shmt__sparse_copy_(shmt_tensor* self, shmt_tensor* src, bool non_blocking) {
   SHMT_AUTO(shmt_tensor) copy = NULL;
   if (self == src) return SHMT_OK;
-  SHMT_REQUIRE(self->sparse && src->sparse, SHMT_E_RUNTIME,
-               "copy_() between dense and sparse Tensors is not implemented! Found self layout = %s and src layout = %s",
-               shmt__layout_name(shmt__tensor_layout(self)), shmt__layout_name(shmt__tensor_layout(src)));
+  SHMT_REQUIRE(
+      self->sparse && src->sparse, SHMT_E_RUNTIME,
+      "copy_() between dense and sparse Tensors is not implemented! Found self layout = %s and src layout = %s",
+      shmt__layout_name(shmt__tensor_layout(self)), shmt__layout_name(shmt__tensor_layout(src)));
   SHMT_REQUIRE(self->sparse->layout == src->sparse->layout, SHMT_E_RUNTIME,
                "copy_(): the layouts differ, %s and %s", shmt__layout_name(self->sparse->layout),
                shmt__layout_name(src->sparse->layout));
-  SHMT_REQUIRE(shmt__same_sizes(self, src), SHMT_E_RUNTIME, "copy_(): the sizes differ, %s and %s", SHMT_SHAPE_TEXT(self),
-               SHMT_SHAPE_TEXT(src));
+  SHMT_REQUIRE(shmt__same_sizes(self, src), SHMT_E_RUNTIME, "copy_(): the sizes differ, %s and %s",
+               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(src));
   SHMT_TRY(shmt__sparse_to_copy(src, self->dtype, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, non_blocking,
                                 SHMT_MEMORY_FORMAT_NONE, &copy));
   return shmt__tensor_set_sparse(self, copy->sparse, (shmt_ints){NULL, -1});
@@ -99,9 +104,9 @@ static shmt_status check_dims(shmt_ints size, int64_t sparse_dim, int64_t dense_
   return SHMT_OK;
 }
 
-#define RESIZE_ADVICE \
-  "A tensor of this size without entries is made by `torch.sparse_coo_tensor(size)`; `sparse_resize_and_clear_` drops the " \
-  "entries."
+#define RESIZE_ADVICE                                                                                             \
+  "A tensor of this size without entries is made by `torch.sparse_coo_tensor(size)`; `sparse_resize_and_clear_` " \
+  "drops the entries."
 
 shmt_status shmt__sparse_resize_and_clear_(shmt_tensor* self, shmt_ints size, int64_t sparse_dim, int64_t dense_dim) {
   SHMT_AUTO(shmt_tensor) nothing = NULL;
@@ -145,8 +150,8 @@ shmt_status shmt__sparse_resize_(shmt_tensor* self, shmt_ints size, int64_t spar
     grows_dense = grows_dense || (d >= sparse_dim && size.data[d] > self->sizes[d]);
   }
   SHMT_REQUIRE(!shrinks, SHMT_E_RUNTIME,
-               "shrinking the size of sparse dimensions (from %s to %s) on a non-empty sparse tensor is not supported.\n"
-               RESIZE_ADVICE,
+               "shrinking the size of sparse dimensions (from %s to %s) on a non-empty sparse tensor is not "
+               "supported.\n" RESIZE_ADVICE,
                SHMT_SHAPE_TEXT(self), shmt__ints_text(size, (char[256]){0}, 256));
   SHMT_TRY(shmt__sparse_check_memory(p));
   shmt_sparse parts = *p;
@@ -162,7 +167,8 @@ shmt_status shmt__sparse_resize_(shmt_tensor* self, shmt_ints size, int64_t spar
 shmt_status shmt__resize_as_sparse_(shmt_tensor* self, shmt_tensor* the_template) {
   SHMT_TRY(shmt__require_coo("resize_as_sparse_", self));
   SHMT_TRY(shmt__require_coo("resize_as_sparse_", the_template));
-  if (shmt__same_sizes(self, the_template) && self->sparse->sparse_dim == the_template->sparse->sparse_dim) return SHMT_OK;
+  if (shmt__same_sizes(self, the_template) && self->sparse->sparse_dim == the_template->sparse->sparse_dim)
+    return SHMT_OK;
   return shmt__sparse_resize_(self, shmt__tensor_sizes(the_template), the_template->sparse->sparse_dim,
                               the_template->sparse->dense_dim);
 }

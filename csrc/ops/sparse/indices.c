@@ -13,8 +13,9 @@ shmt_status shmt__new_int64s(int64_t n, shmt_tensor** out) {
 
 static SHMT_COLD shmt_status fail_index(int64_t index, int64_t dim, int64_t size) {
   SHMT_REQUIRE(index >= 0, SHMT_E_RUNTIME, "found negative index %" PRId64 " for dim %" PRId64, index, dim);
-  SHMT_FAIL(SHMT_E_RUNTIME, "size is inconsistent with indices: for dim %" PRId64 ", size is %" PRId64 " but found index %" PRId64,
-            dim, size, index);
+  SHMT_FAIL(SHMT_E_RUNTIME,
+            "size is inconsistent with indices: for dim %" PRId64 ", size is %" PRId64 " but found index %" PRId64, dim,
+            size, index);
 }
 
 /* to[k] = to[k] * size + the index of entry k in one dim, or without the first term. */
@@ -73,8 +74,8 @@ static shmt_status copy_plain(const shmt_sparse* p, int64_t size, int64_t* to) {
   const bool is_csr = p->layout == SHMT_SPARSE_CSR;
   for (int64_t k = 0; k < nnz; k++) {
     const int64_t index = read_index(p->indices, k);
-    SHMT_REQUIRE((uint64_t)index < (uint64_t)size, SHMT_E_RUNTIME,
-                 "`0 <= %s < %s` is not satisfied.", is_csr ? "col_indices" : "row_indices", is_csr ? "ncols" : "nrows");
+    SHMT_REQUIRE((uint64_t)index < (uint64_t)size, SHMT_E_RUNTIME, "`0 <= %s < %s` is not satisfied.",
+                 is_csr ? "col_indices" : "row_indices", is_csr ? "ncols" : "nrows");
     to[k] = index;
   }
   return SHMT_OK;
@@ -85,8 +86,8 @@ shmt_status shmt__matrix_entries(const shmt_tensor* t, shmt_tensor** rows, shmt_
   SHMT_AUTO(shmt_tensor) second = NULL;
   const shmt_sparse* p = t->sparse;
   SHMT_REQUIRE(t->n_dims == 2 && p->sparse_dim == 2, SHMT_E_RUNTIME,
-               "expected a matrix with two sparse dimensions, but got %d sparse and %d dense dimensions", (int)p->sparse_dim,
-               (int)p->dense_dim);
+               "expected a matrix with two sparse dimensions, but got %d sparse and %d dense dimensions",
+               (int)p->sparse_dim, (int)p->dense_dim);
   SHMT_TRY(shmt__sparse_check_memory(p));
   SHMT_TRY(shmt__new_int64s(shmt__sparse_nnz(p), &first));
   SHMT_TRY(shmt__new_int64s(shmt__sparse_nnz(p), &second));
@@ -105,8 +106,8 @@ shmt_status shmt__matrix_entries(const shmt_tensor* t, shmt_tensor** rows, shmt_
   return SHMT_OK;
 }
 
-shmt_status shmt__group_by_row(int64_t n_rows, const shmt_tensor* rows, const shmt_tensor* columns, shmt_tensor** starts,
-                               shmt_tensor** order, shmt_tensor** columns_out) {
+shmt_status shmt__group_by_row(int64_t n_rows, const shmt_tensor* rows, const shmt_tensor* columns,
+                               shmt_tensor** starts, shmt_tensor** order, shmt_tensor** columns_out) {
   SHMT_AUTO(shmt_tensor) begin = NULL;
   SHMT_AUTO(shmt_tensor) moved = NULL;
   SHMT_AUTO(shmt_tensor) sorted = NULL;

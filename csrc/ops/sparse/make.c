@@ -31,8 +31,8 @@ static shmt_status make(shmt_sparse parts, shmt_ints sizes, shmt_tensor** out) {
   return shmt__tensor_sparse(&parts, sizes, values->dtype, out);
 }
 
-shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices, shmt_tensor* values, bool is_coalesced,
-                           shmt_tensor** out) {
+shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices, shmt_tensor* values,
+                           bool is_coalesced, shmt_tensor** out) {
   SHMT_REQUIRE(sparse_dim >= 0 && sparse_dim <= sizes.len && sizes.len <= SHMT_MAX_DIMS, SHMT_E_RUNTIME,
                "number of dimensions must be sparse_dim (%d) + dense_dim (%d), but got %" PRId64, sparse_dim,
                values->n_dims - 1, sizes.len);
@@ -47,12 +47,17 @@ shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices
 
 shmt_status shmt__make_compressed(shmt_layout layout, shmt_ints sizes, shmt_tensor* compressed, shmt_tensor* indices,
                                   shmt_tensor* values, shmt_tensor** out) {
-  const shmt_sparse parts = {
-      .layout = layout, .sparse_dim = 2, .dense_dim = 0, .compressed = compressed, .indices = indices, .values = values};
-  SHMT_REQUIRE(sizes.len == 2, SHMT_E_RUNTIME,
-               "tensors in compressed format are matrices without batches and dense dimensions, but the size is of %" PRId64
-               " dimensions",
-               sizes.len);
+  const shmt_sparse parts = {.layout = layout,
+                             .sparse_dim = 2,
+                             .dense_dim = 0,
+                             .compressed = compressed,
+                             .indices = indices,
+                             .values = values};
+  SHMT_REQUIRE(
+      sizes.len == 2, SHMT_E_RUNTIME,
+      "tensors in compressed format are matrices without batches and dense dimensions, but the size is of %" PRId64
+      " dimensions",
+      sizes.len);
   return make(parts, sizes, out);
 }
 
@@ -64,12 +69,13 @@ static shmt_status empty_coo(shmt_ints sizes, int sparse_dim, shmt_dtype dtype, 
                sizes.len);
   for (int64_t d = sparse_dim; d < sizes.len; d++) value_sizes[1 + d - sparse_dim] = sizes.data[d];
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(sparse_dim, 0), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &indices));
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){value_sizes, 1 + sizes.len - sparse_dim}, dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT,
-                              &values));
+  SHMT_TRY(shmt__tensor_empty((shmt_ints){value_sizes, 1 + sizes.len - sparse_dim}, dtype, SHMT_CPU,
+                              SHMT_CONTIGUOUS_FORMAT, &values));
   return shmt__make_coo(sizes, sparse_dim, indices, values, true, out);
 }
 
-shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_dim, shmt_dtype dtype, shmt_tensor** out) {
+shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_dim, shmt_dtype dtype,
+                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) compressed = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;

@@ -1,7 +1,8 @@
 /* ops/sparse/matmul.c -- mm, mv, addmm and matmul with a sparse factor: which product is meant, and its gradients.
  *
- * Calls with a sparse argument come here at the key AutogradSparse, before Autograd records them, and go on as one of the
- * products of products.c, which have derivatives of their own: that of a sparse factor has entries where the factor has.
+ * Calls with a sparse argument come here at the key AutogradSparse, before Autograd records them, and go on as one of
+ * the products of products.c, which have derivatives of their own: that of a sparse factor has entries where the factor
+ * has.
  */
 #include "base/scalar.h"
 #include "dispatch/operator.h"
@@ -13,8 +14,8 @@
 /* Kernels of the AutogradSparse key. The generated operator tables refer to them. */
 shmt_status shmt__mm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out);
 shmt_status shmt__mv_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* vec, shmt_tensor** out);
-shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2, shmt_scalar beta,
-                               shmt_scalar alpha, shmt_tensor** out);
+shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
+                               shmt_scalar beta, shmt_scalar alpha, shmt_tensor** out);
 
 static shmt_status adjoint(shmt_tensor* t, shmt_tensor** out) { return shmt_op__adjoint(t, out); }
 
@@ -71,8 +72,8 @@ static shmt_status scaled(shmt_tensor* t, shmt_scalar factor, shmt_tensor** out)
 }
 
 /* beta * self + alpha * product; with beta 0, what self has (NaN, too) does not count. */
-static shmt_status add_product(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2, shmt_scalar beta, shmt_scalar alpha,
-                               shmt_tensor** out) {
+static shmt_status add_product(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2, shmt_scalar beta,
+                               shmt_scalar alpha, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) term = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
@@ -91,8 +92,8 @@ static shmt_status add_product(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor
   return SHMT_OK;
 }
 
-shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2, shmt_scalar beta,
-                               shmt_scalar alpha, shmt_tensor** out) {
+shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat1, shmt_tensor* mat2,
+                               shmt_scalar beta, shmt_scalar alpha, shmt_tensor** out) {
   (void)ks;
   return add_product(self, mat1, mat2, beta, alpha, out);
 }

@@ -14,8 +14,8 @@ static shmt_status alias(shmt_tensor* part, shmt_tensor** out) {
 static shmt_status require_sparse(const char* name, const shmt_tensor* t, bool needs_coo) {
   const bool fits = needs_coo ? shmt__is_coo(t) : t->sparse != NULL;
   SHMT_REQUIRE(fits, SHMT_E_NOT_IMPLEMENTED,
-               "Could not run 'aten::%s' with arguments from the '%s' backend. The operator has no kernel for it.", name,
-               shmt__dispatch_key_name(shmt__highest_key(shmt__tensor_backend(t))));
+               "Could not run 'aten::%s' with arguments from the '%s' backend. The operator has no kernel for it.",
+               name, shmt__dispatch_key_name(shmt__highest_key(shmt__tensor_backend(t))));
   return SHMT_OK;
 }
 
@@ -77,9 +77,9 @@ shmt_status shmt__sparse_values(shmt_tensor* self, shmt_tensor** out) {
 
 static shmt_status compressed_part(const char* name, const shmt_tensor* t, shmt_layout layout, bool plain,
                                    shmt_tensor** out) {
-  SHMT_REQUIRE(t->sparse && t->sparse->layout == layout, SHMT_E_RUNTIME,
-               "%s expected sparse %s tensor layout but got %s", name, layout == SHMT_SPARSE_CSR ? "row compressed" : "column compressed",
-               shmt__layout_name(shmt__tensor_layout(t)));
+  SHMT_REQUIRE(
+      t->sparse && t->sparse->layout == layout, SHMT_E_RUNTIME, "%s expected sparse %s tensor layout but got %s", name,
+      layout == SHMT_SPARSE_CSR ? "row compressed" : "column compressed", shmt__layout_name(shmt__tensor_layout(t)));
   return alias(plain ? t->sparse->indices : t->sparse->compressed, out);
 }
 
@@ -102,8 +102,9 @@ shmt_status shmt__sparse_values_backward(shmt_tensor* grad, shmt_tensor* self, s
   const shmt_sparse* p = self->sparse;
   SHMT_REQUIRE(p, SHMT_E_RUNTIME, "values expected sparse tensor layout but got Strided");
   if (p->layout != SHMT_SPARSE_COO)
-    return shmt_op__sparse_compressed_tensor_unsafe(p->compressed, p->indices, grad, shmt__tensor_sizes(self), p->layout, out);
+    return shmt_op__sparse_compressed_tensor_unsafe(p->compressed, p->indices, grad, shmt__tensor_sizes(self),
+                                                    p->layout, out);
   SHMT_TRY(alias(p->indices, &indices));
-  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(self), indices,
-                                                          grad, (shmt_opt_bool){p->is_coalesced, true}, out);
+  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(self),
+                                                          indices, grad, (shmt_opt_bool){p->is_coalesced, true}, out);
 }

@@ -1,7 +1,8 @@
 /* ops/sparse/products.c -- products of sparse matrices: with dense ones, with each other, in batches, and sampled.
  *
- * The entries of the sparse factor are put in order of its rows (a counting sort that moves places, not values; nothing is
- * moved where they are in order). Then each row of the result is the sum of rows of the dense factor, over several threads.
+ * The entries of the sparse factor are put in order of its rows (a counting sort that moves places, not values; nothing
+ * is moved where they are in order). Then each row of the result is the sum of rows of the dense factor, over several
+ * threads.
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -83,8 +84,8 @@ static shmt_status multiply_entries(int64_t n_rows, shmt_tensor* rows, shmt_tens
 }
 
 static shmt_status check_factors(const char* name, const shmt_tensor* sparse, const shmt_tensor* dense) {
-  SHMT_REQUIRE(sparse->n_dims == 2 && sparse->sparse->sparse_dim == 2, SHMT_E_RUNTIME, "%s: matrices expected, got %dD tensor",
-               name, (int)sparse->sparse->sparse_dim);
+  SHMT_REQUIRE(sparse->n_dims == 2 && sparse->sparse->sparse_dim == 2, SHMT_E_RUNTIME,
+               "%s: matrices expected, got %dD tensor", name, (int)sparse->sparse->sparse_dim);
   SHMT_REQUIRE(dense->n_dims == 2, SHMT_E_RUNTIME, "%s: matrices expected, got %dD tensor", name, (int)dense->n_dims);
   SHMT_REQUIRE(dense->sizes[0] == sparse->sizes[1], SHMT_E_RUNTIME,
                "%s: Argument #3 (dense): Expected dim 0 size %" PRId64 ", got %" PRId64, name, sparse->sizes[1],
@@ -118,7 +119,8 @@ shmt_status shmt__sparse_sampled_mm(shmt_tensor* first, shmt_tensor* second, shm
   SHMT_REQUIRE(!first->sparse && !second->sparse && mask->sparse, SHMT_E_RUNTIME,
                "_sparse_sampled_mm: expected two dense matrices and a sparse one");
   SHMT_REQUIRE(first->n_dims == 2 && second->n_dims == 2 && mask->n_dims == 2 && first->sizes[1] == second->sizes[1] &&
-                   first->sizes[0] == mask->sizes[0] && second->sizes[0] == mask->sizes[1] && first->dtype == second->dtype,
+                   first->sizes[0] == mask->sizes[0] && second->sizes[0] == mask->sizes[1] &&
+                   first->dtype == second->dtype,
                SHMT_E_RUNTIME, "_sparse_sampled_mm: matrices of shape %s and %s, and a mask of shape %s",
                SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(second), SHMT_SHAPE_TEXT(mask));
   SHMT_REQUIRE(!shmt__tensor_is_meta(first) && !shmt__tensor_is_meta(second), SHMT_E_NOT_IMPLEMENTED,
@@ -204,8 +206,8 @@ shmt_status shmt__sparse_sparse_mm(shmt_tensor* mat1, shmt_tensor* mat2, shmt_te
   int64_t numel;
   SHMT_TRY(shmt__checked_numel(sizes, &numel));
   SHMT_TRY(shmt__group_by_row(mat2->sizes[0], b_rows, b_columns, &starts, &order, &sorted));
-  SHMT_TRY(pair_entries(a_rows, a_columns, shmt__int64s(starts), shmt__int64s(order), shmt__int64s(sorted), sizes.data[1],
-                        &from_a, &from_b, &positions));
+  SHMT_TRY(pair_entries(a_rows, a_columns, shmt__int64s(starts), shmt__int64s(order), shmt__int64s(sorted),
+                        sizes.data[1], &from_a, &from_b, &positions));
   SHMT_TRY(shmt_op_index_select_below(SHMT_KEYBIT_CPU, mat1->sparse->values, 0, from_a, &left));
   SHMT_TRY(shmt_op_index_select_below(SHMT_KEYBIT_CPU, mat2->sparse->values, 0, from_b, &right));
   SHMT_TRY(shmt_op_mul_Tensor_below(SHMT_KEYBIT_CPU, left, right, &values));
@@ -232,10 +234,11 @@ shmt_status shmt__sparse_bmm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor**
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_REQUIRE(!mat2->sparse, SHMT_E_RUNTIME, "bmm_sparse: Tensor 'mat2' must be dense");
   SHMT_REQUIRE(shmt__is_coo(self) && self->sparse->sparse_dim == 3 && self->n_dims == 3, SHMT_E_RUNTIME,
-               "bmm_sparse: Tensor 'self' must have 3 sparse dims, but has %d", (int)(self->sparse ? self->sparse->sparse_dim : 0));
-  SHMT_REQUIRE(mat2->n_dims == 3 && self->sizes[0] == mat2->sizes[0] && self->sizes[2] == mat2->sizes[1], SHMT_E_RUNTIME,
-               "bmm_sparse: batches of matrices of shape %s and %s cannot be multiplied", SHMT_SHAPE_TEXT(self),
-               SHMT_SHAPE_TEXT(mat2));
+               "bmm_sparse: Tensor 'self' must have 3 sparse dims, but has %d",
+               (int)(self->sparse ? self->sparse->sparse_dim : 0));
+  SHMT_REQUIRE(mat2->n_dims == 3 && self->sizes[0] == mat2->sizes[0] && self->sizes[2] == mat2->sizes[1],
+               SHMT_E_RUNTIME, "bmm_sparse: batches of matrices of shape %s and %s cannot be multiplied",
+               SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(mat2));
   SHMT_REQUIRE(self->dtype == mat2->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
                shmt__dtype_title(self->dtype), shmt__dtype_title(mat2->dtype));
   SHMT_REQUIRE(!shmt__tensor_is_meta(mat2), SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
@@ -254,6 +257,7 @@ shmt_status shmt__sparse_bmm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor**
   SHMT_TRY(shmt__tensor_contiguous(mat2, SHMT_CONTIGUOUS_FORMAT, &dense));
   SHMT_TRY(shmt__tensor_alias(dense, SHMT_INTS(n_columns, n), SHMT_INTS(n > 0 ? n : 1, 1), dense->offset, &flat));
   SHMT_TRY(multiply_entries(n_rows, positions, columns, values, flat, &product));
-  SHMT_TRY(shmt__tensor_alias(product, SHMT_INTS(batch, m, n), SHMT_INTS(m * n > 0 ? m * n : 1, n > 0 ? n : 1, 1), 0, &result));
+  SHMT_TRY(shmt__tensor_alias(product, SHMT_INTS(batch, m, n), SHMT_INTS(m * n > 0 ? m * n : 1, n > 0 ? n : 1, 1), 0,
+                              &result));
   return shmt__sparse_finish("bmm", result, out);
 }

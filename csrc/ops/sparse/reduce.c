@@ -101,8 +101,9 @@ shmt_status shmt__sparse_sum_dims(shmt_tensor* self, shmt_ints dim, bool keepdim
   }
   SHMT_TRY(kept_indices(coo, summed, keepdim, &indices));
   const int64_t sparse_dim = indices->sizes[0];
-  SHMT_TRY(shmt_op__sparse_coo_tensor_with_dims_and_tensors(sparse_dim, n_sizes - sparse_dim, (shmt_ints){sizes, n_sizes}, indices,
-                                                            sums, (shmt_opt_bool){false, true}, &terms));
+  SHMT_TRY(shmt_op__sparse_coo_tensor_with_dims_and_tensors(sparse_dim, n_sizes - sparse_dim,
+                                                            (shmt_ints){sizes, n_sizes}, indices, sums,
+                                                            (shmt_opt_bool){false, true}, &terms));
   return shmt_op_coalesce(terms, out);
 }
 
@@ -142,13 +143,15 @@ static shmt_status largest_of_group(shmt_tensor* values, shmt_tensor* groups, in
   SHMT_TRY(shmt_op_detach(values, &plain));
   memcpy(sizes, values->sizes, (size_t)values->n_dims * sizeof *sizes);
   sizes[0] = n_groups;
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, values->n_dims}, values->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &none));
+  SHMT_TRY(
+      shmt__tensor_empty((shmt_ints){sizes, values->n_dims}, values->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &none));
   SHMT_TRY(shmt_op_fill__Scalar_below(SHMT_KEYBIT_CPU, none, shmt__scalar_float(-__builtin_inf())));
   SHMT_TRY(shmt_op_index_reduce(none, 0, groups, plain, "amax", true, &largest));
   return shmt_op_index_select(largest, 0, groups, out);
 }
 
-static shmt_status softmax_of_groups(shmt_tensor* values, shmt_tensor* groups, int64_t n_groups, bool is_log, shmt_tensor** out) {
+static shmt_status softmax_of_groups(shmt_tensor* values, shmt_tensor* groups, int64_t n_groups, bool is_log,
+                                     shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) largest = NULL;
   SHMT_AUTO(shmt_tensor) shifted = NULL;
   SHMT_AUTO(shmt_tensor) powers = NULL;
@@ -194,13 +197,14 @@ shmt_status shmt__sparse_softmax(shmt_tensor* self, int64_t dim, bool is_log, sh
     SHMT_TRY(softmax_of_groups(values, groups, n_groups, is_log, &result));
   }
   SHMT_TRY(shmt_op_indices(coo, &indices));
-  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(self), indices, result,
-                                                          (shmt_opt_bool){true, true}, out);
+  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(self),
+                                                          indices, result, (shmt_opt_bool){true, true}, out);
 }
 
 /* --- sum and vector_norm, as programs call them ------------------------------------------------------------ */
 
-shmt_status shmt__sparse_sum_dim_list(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_dtype dtype, shmt_tensor** out) {
+shmt_status shmt__sparse_sum_dim_list(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_dtype dtype,
+                                      shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) coo = NULL;
   SHMT_AUTO(shmt_tensor) sum = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -228,9 +232,10 @@ shmt_status shmt__vector_norm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_sca
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &over));
   bool is_full = !keepdim && dtype == SHMT_DTYPE_NONE;
   for (int d = 0; d < self->n_dims; d++) is_full = is_full && (over >> d & 1);
-  SHMT_REQUIRE(is_full, SHMT_E_RUNTIME,
-               "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of "
-               "the input");
+  SHMT_REQUIRE(
+      is_full, SHMT_E_RUNTIME,
+      "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all dimensions of "
+      "the input");
   SHMT_REQUIRE(shmt__scalar_to_double(ord) > 0, SHMT_E_RUNTIME,
                "norm of a sparse tensor: the order must be positive, got %g", shmt__scalar_to_double(ord));
   return norm_of_values(self, ord, out);

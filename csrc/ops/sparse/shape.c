@@ -50,7 +50,8 @@ static shmt_status permute_coo(shmt_tensor* self, const int64_t* dims, shmt_tens
   }
   SHMT_TRY(shmt_op_permute_below(SHMT_KEYBIT_CPU, p->values, (shmt_ints){value_dims, 1 + p->dense_dim}, &permuted));
   SHMT_TRY(copy_of(permuted, &values));
-  return shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, is_same && p->is_coalesced, out);
+  return shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, is_same && p->is_coalesced,
+                        out);
 }
 
 /* The transposed matrix has the same parts in the other compressed layout. */
@@ -75,16 +76,18 @@ shmt_status shmt__sparse_transpose(shmt_tensor* self, int64_t dim0, int64_t dim1
   if (!shmt__is_coo(self)) return transpose_compressed(self, out);
   const int n = self->sparse->sparse_dim;
   SHMT_REQUIRE(dim0 < n && dim1 < n, SHMT_E_RUNTIME,
-               "sparse transpose: transposed dimensions must be sparse Got sparse_dim: %d, d0: %" PRId64 ", d1: %" PRId64, n,
-               dim0, dim1);
+               "sparse transpose: transposed dimensions must be sparse Got sparse_dim: %d, d0: %" PRId64
+               ", d1: %" PRId64,
+               n, dim0, dim1);
   for (int d = 0; d < self->n_dims; d++) dims[d] = d == dim0 ? dim1 : d == dim1 ? dim0 : d;
   return permute_coo(self, dims, out);
 }
 
 shmt_status shmt__sparse_t(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims <= 2 && self->sparse->dense_dim == 0, SHMT_E_RUNTIME,
-               "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got %d sparse and %d dense dimensions",
-               (int)self->sparse->sparse_dim, (int)self->sparse->dense_dim);
+  SHMT_REQUIRE(
+      self->n_dims <= 2 && self->sparse->dense_dim == 0, SHMT_E_RUNTIME,
+      "t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got %d sparse and %d dense dimensions",
+      (int)self->sparse->sparse_dim, (int)self->sparse->dense_dim);
   return shmt__sparse_transpose(self, 0, self->n_dims < 2 ? 0 : 1, out);
 }
 
@@ -155,8 +158,10 @@ static shmt_status select_rows(shmt_tensor* t, int64_t dim, shmt_tensor* index, 
   return shmt__make_coo((shmt_ints){sizes, t->n_dims}, p->sparse_dim, indices, values, p->is_coalesced, out);
 }
 
-/* The entries of t by their index in one sparse dim: those of index i are order[starts[i]] to order[starts[i + 1] - 1]. */
-static shmt_status entries_by(const shmt_tensor* t, int64_t dim, shmt_tensor** all, shmt_tensor** starts, shmt_tensor** order) {
+/* The entries of t by their index in one sparse dim: those of index i are order[starts[i]] to order[starts[i + 1] -
+ * 1]. */
+static shmt_status entries_by(const shmt_tensor* t, int64_t dim, shmt_tensor** all, shmt_tensor** starts,
+                              shmt_tensor** order) {
   SHMT_AUTO(shmt_tensor) positions = NULL;
   SHMT_AUTO(shmt_tensor) row = NULL;
   SHMT_AUTO(shmt_tensor) moved = NULL;
@@ -180,14 +185,15 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
   SHMT_TRY(shmt__require_coo("index_select", self));
   SHMT_REQUIRE(self->n_dims > 0, SHMT_E_INDEX, "index_select() cannot be applied to a 0-dim tensor.");
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  SHMT_REQUIRE(!index->sparse && index->n_dims == 1 && index->dtype == SHMT_INT64 && index->device == SHMT_CPU, SHMT_E_INDEX,
-               "index_select() argument index must be 1-D long-tensor.");
+  SHMT_REQUIRE(!index->sparse && index->n_dims == 1 && index->dtype == SHMT_INT64 && index->device == SHMT_CPU,
+               SHMT_E_INDEX, "index_select() argument index must be 1-D long-tensor.");
   SHMT_TRY(shmt__new_int64s(index->numel, &wanted)); /* a copy, so that it stays what was checked */
   SHMT_TRY(shmt__tensor_copy(wanted, index));
   for (int64_t k = 0; k < wanted->numel; k++) {
     int64_t* i = shmt__int64s(wanted) + k;
     SHMT_REQUIRE(*i >= -self->sizes[dim] && *i < self->sizes[dim], SHMT_E_INDEX,
-                 "index_select(): index contains %" PRId64 " that is out of range for tensor of size %s at dimension %" PRId64,
+                 "index_select(): index contains %" PRId64
+                 " that is out of range for tensor of size %s at dimension %" PRId64,
                  *i, SHMT_SHAPE_TEXT(self), dim);
     if (*i < 0) *i += self->sizes[dim];
   }
@@ -213,7 +219,8 @@ shmt_status shmt__sparse_index_select(shmt_tensor* self, int64_t dim, shmt_tenso
   SHMT_TRY(shmt_op_index_select_below(SHMT_KEYBIT_CPU, p->values, 0, entry_positions, &values));
   memcpy(sizes, self->sizes, (size_t)self->n_dims * sizeof *sizes);
   sizes[dim] = wanted->numel;
-  SHMT_TRY(shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, dim == 0 && p->is_coalesced, &result));
+  SHMT_TRY(shmt__make_coo((shmt_ints){sizes, self->n_dims}, p->sparse_dim, indices, values, dim == 0 && p->is_coalesced,
+                          &result));
   return shmt__sparse_finish("index_select", result, out);
 }
 
@@ -248,7 +255,8 @@ shmt_status shmt__sparse_select(shmt_tensor* self, int64_t dim, int64_t index, s
   if (p->sparse_dim == 1) /* dense dims are left: their sum over the entries of this index */
     return shmt_op_sum_dim_IntList_below(SHMT_KEYBIT_CPU, p->values, SHMT_INTS(0), false, self->dtype, out);
   const int64_t nnz = shmt__sparse_nnz(p);
-  SHMT_TRY(shmt__tensor_empty(SHMT_INTS(p->sparse_dim - 1, nnz), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &indices));
+  SHMT_TRY(
+      shmt__tensor_empty(SHMT_INTS(p->sparse_dim - 1, nnz), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &indices));
   for (int d = 0, to = 0; d < p->sparse_dim; d++)
     if (d != dim && nnz > 0)
       memcpy(shmt__int64s(indices) + nnz * to++, shmt__int64s(p->indices) + nnz * d, (size_t)nnz * sizeof(int64_t));
@@ -267,12 +275,14 @@ static shmt_status check_list(shmt_tensors list, int64_t dim, shmt_dtype* dtype)
                  t->sparse ? shmt__layout_name(t->sparse->layout) : "dense", i);
     bool fits = t->n_dims == first->n_dims;
     for (int d = 0; fits && d < t->n_dims; d++) fits = d == dim || t->sizes[d] == first->sizes[d];
-    SHMT_REQUIRE(fits, SHMT_E_RUNTIME,
-                 "All tensors must have the same shape: %s (except in the concatenating dimension), but found shape: %s at "
-                 "position %" PRId64 ".",
-                 SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
+    SHMT_REQUIRE(
+        fits, SHMT_E_RUNTIME,
+        "All tensors must have the same shape: %s (except in the concatenating dimension), but found shape: %s at "
+        "position %" PRId64 ".",
+        SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(t), i);
     SHMT_REQUIRE(t->sparse->sparse_dim == first->sparse->sparse_dim, SHMT_E_RUNTIME,
-                 "All tensors must have the same sparse_dim and dense_dim: %d, %d, but tensor at position %" PRId64 " has %d, %d.",
+                 "All tensors must have the same sparse_dim and dense_dim: %d, %d, but tensor at position %" PRId64
+                 " has %d, %d.",
                  (int)first->sparse->sparse_dim, (int)first->sparse->dense_dim, i, (int)t->sparse->sparse_dim,
                  (int)t->sparse->dense_dim);
     SHMT_TRY(shmt__promote_types(*dtype, t->dtype, dtype));
@@ -287,7 +297,8 @@ static shmt_status placed_values(const shmt_tensor* t, int64_t dim, shmt_ints si
   const shmt_sparse* p = t->sparse;
   (void)sizes, (void)dtype;
   const int64_t skipped = dim < p->sparse_dim ? 0 : offset * to->strides[1 + dim - p->sparse_dim];
-  SHMT_TRY(shmt__tensor_alias(to, shmt__tensor_sizes(p->values), shmt__tensor_strides(to), to->offset + skipped, &part));
+  SHMT_TRY(
+      shmt__tensor_alias(to, shmt__tensor_sizes(p->values), shmt__tensor_strides(to), to->offset + skipped, &part));
   return shmt__tensor_copy(part, p->values);
 }
 
@@ -308,10 +319,10 @@ static shmt_status cat_recorded(shmt_tensors list, int64_t dim, shmt_tensor* res
   shmt__dealloc(memory, nbytes);
   SHMT_TRY(status);
   const shmt_sparse* p = result->sparse;
-  SHMT_TRY(shmt__tensor_alias(p->indices, shmt__tensor_sizes(p->indices), shmt__tensor_strides(p->indices), p->indices->offset,
-                              &indices));
-  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(result), indices, values,
-                                                          (shmt_opt_bool){false, true}, out);
+  SHMT_TRY(shmt__tensor_alias(p->indices, shmt__tensor_sizes(p->indices), shmt__tensor_strides(p->indices),
+                              p->indices->offset, &indices));
+  return shmt_op__sparse_coo_tensor_with_dims_and_tensors(p->sparse_dim, p->dense_dim, shmt__tensor_sizes(result),
+                                                          indices, values, (shmt_opt_bool){false, true}, out);
 }
 
 static shmt_status cat_now(shmt_tensors list, int64_t dim, shmt_tensor** out);
@@ -322,7 +333,8 @@ shmt_status shmt__sparse_cat(shmt_tensors list, int64_t dim, shmt_tensor** out) 
   bool wants_grad = false;
   for (int64_t i = 0; i < list.len; i++)
     wants_grad = wants_grad || (list.data[i] && (shmt__tensor_keys(list.data[i]) & SHMT_KEYBIT_Autograd));
-  if (!wants_grad || !shmt__grad_enabled() || (shmt__tls_keys.excluded & SHMT_KEYBIT_Autograd)) return cat_now(list, dim, out);
+  if (!wants_grad || !shmt__grad_enabled() || (shmt__tls_keys.excluded & SHMT_KEYBIT_Autograd))
+    return cat_now(list, dim, out);
   const uint64_t nbytes = (uint64_t)list.len * sizeof(shmt_tensor*);
   SHMT_TRY(shmt__alloc_zeroed(nbytes, &memory));
   shmt_tensor** parts = memory;
@@ -387,13 +399,16 @@ shmt_status shmt__sparse_stack(shmt_tensors list, int64_t dim, shmt_tensor** out
   SHMT_AUTO(shmt_tensor) result = NULL;
   shmt_tensor* wider[64] = {0};
   shmt_status status = SHMT_OK;
-  SHMT_REQUIRE(list.len > 0 && list.len <= 64, SHMT_E_RUNTIME, "stack expects a non-empty TensorList of at most 64 sparse tensors");
+  SHMT_REQUIRE(list.len > 0 && list.len <= 64, SHMT_E_RUNTIME,
+               "stack expects a non-empty TensorList of at most 64 sparse tensors");
   SHMT_TRY(shmt__wrap_dim(dim, list.data[0]->n_dims + 1, &dim));
   for (int64_t i = 0; i < list.len && status == SHMT_OK; i++)
-    status = shmt__same_sizes(list.data[i], list.data[0])
-                 ? shmt__sparse_unsqueeze(list.data[i], dim, &wider[i])
-                 : shmt__fail(SHMT_E_RUNTIME, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
-                              SHMT_SHAPE_TEXT(list.data[0]), SHMT_SHAPE_TEXT(list.data[i]), i);
+    status =
+        shmt__same_sizes(list.data[i], list.data[0])
+            ? shmt__sparse_unsqueeze(list.data[i], dim, &wider[i])
+            : shmt__fail(SHMT_E_RUNTIME,
+                         "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
+                         SHMT_SHAPE_TEXT(list.data[0]), SHMT_SHAPE_TEXT(list.data[i]), i);
   if (status == SHMT_OK) status = cat_now((shmt_tensors){wider, list.len}, dim, &result);
   for (int64_t i = 0; i < list.len; i++) shmt__tensor_release(wider[i]);
   SHMT_TRY(status);
@@ -407,7 +422,8 @@ shmt_status shmt__sparse_unbind(shmt_tensor* self, int64_t dim, shmt_tensor_vec*
   const int64_t n = self->sizes[dim];
   if (n == 0) return SHMT_OK;
   uint64_t nbytes;
-  SHMT_REQUIRE(shmt__mul_u64((uint64_t)n, sizeof(shmt_tensor*), &nbytes), SHMT_E_NOMEM, "unbind: %" PRId64 " tensors", n);
+  SHMT_REQUIRE(shmt__mul_u64((uint64_t)n, sizeof(shmt_tensor*), &nbytes), SHMT_E_NOMEM, "unbind: %" PRId64 " tensors",
+               n);
   SHMT_TRY(shmt__alloc_zeroed(nbytes, &memory));
   *out = (shmt_tensor_vec){memory, n};
   for (int64_t i = 0; i < n; i++) SHMT_TRY(shmt__sparse_select(self, dim, i, &out->data[i]));

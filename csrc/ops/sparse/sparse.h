@@ -1,9 +1,9 @@
 /* ops/sparse/sparse.h -- what operators on sparse tensors share: checked indices, sorting, making results.
  *
  * Note [Checked indices]
- * Indices lie in memory that programs, threads and other processes can write to at any time. An operator therefore copies
- * them first, checks the copies (each element is read once), and works with these. What it makes of them stays inside its
- * sizes, whatever happens to the originals meanwhile.
+ * Indices lie in memory that programs, threads and other processes can write to at any time. An operator therefore
+ * copies them first, checks the copies (each element is read once), and works with these. What it makes of them stays
+ * inside its sizes, whatever happens to the originals meanwhile.
  */
 #ifndef SHMT_OPS_SPARSE_SPARSE_H
 #define SHMT_OPS_SPARSE_SPARSE_H
@@ -11,7 +11,9 @@
 #include "tensor/sparse.h"
 
 static inline bool shmt__is_coo(const shmt_tensor* t) { return t->sparse && t->sparse->layout == SHMT_SPARSE_COO; }
-static inline bool shmt__is_compressed(const shmt_tensor* t) { return t->sparse && t->sparse->layout != SHMT_SPARSE_COO; }
+static inline bool shmt__is_compressed(const shmt_tensor* t) {
+  return t->sparse && t->sparse->layout != SHMT_SPARSE_COO;
+}
 
 /* Checks for sparse_coo. Errors: SHMT_E_RUNTIME "name expected sparse coordinate tensor layout but got Strided". */
 shmt_status shmt__require_coo(const char* name, const shmt_tensor* t);
@@ -19,13 +21,14 @@ shmt_status shmt__require_coo(const char* name, const shmt_tensor* t);
 /* --- making ------------------------------------------------------------------------------------ */
 
 /* A tensor in coordinate format; indices and values are taken as they are. New reference. */
-shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices, shmt_tensor* values, bool is_coalesced,
-                           shmt_tensor** out);
+shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices, shmt_tensor* values,
+                           bool is_coalesced, shmt_tensor** out);
 /* A matrix in compressed format. New reference. */
 shmt_status shmt__make_compressed(shmt_layout layout, shmt_ints sizes, shmt_tensor* compressed, shmt_tensor* indices,
                                   shmt_tensor* values, shmt_tensor** out);
 /* A tensor without entries, of any sparse layout. New reference. Errors: SHMT_E_RUNTIME. */
-shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_dim, shmt_dtype dtype, shmt_tensor** out);
+shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_dim, shmt_dtype dtype,
+                               shmt_tensor** out);
 /* like with other values (and their dtype), the indices shared. New reference. */
 shmt_status shmt__sparse_with_values(shmt_tensor* like, shmt_tensor* values, shmt_tensor** out);
 /* The same with copies of the indices, so that the results share no memory with like. */
@@ -44,10 +47,10 @@ shmt_status shmt__coo_positions(const shmt_tensor* t, shmt_tensor** out);
 shmt_status shmt__matrix_entries(const shmt_tensor* t, shmt_tensor** rows, shmt_tensor** columns);
 /* The entries of a matrix by rows: row i has those from starts[i] to starts[i + 1] - 1, in their old order. Entry k was
  * at order[k]; order is NULL when nothing moved. columns is in the new order. All are new references. */
-shmt_status shmt__group_by_row(int64_t n_rows, const shmt_tensor* rows, const shmt_tensor* columns, shmt_tensor** starts,
-                               shmt_tensor** order, shmt_tensor** columns_out);
-/* An order that sorts keys (not negative), stable; NULL in *out when they are sorted. *is_strict: no key comes twice. New
- * reference. */
+shmt_status shmt__group_by_row(int64_t n_rows, const shmt_tensor* rows, const shmt_tensor* columns,
+                               shmt_tensor** starts, shmt_tensor** order, shmt_tensor** columns_out);
+/* An order that sorts keys (not negative), stable; NULL in *out when they are sorted. *is_strict: no key comes twice.
+ * New reference. */
 shmt_status shmt__sort_positions(const shmt_tensor* keys, bool* is_strict, shmt_tensor** out);
 /* The index of each position in each sparse dim of these sizes, (sizes.len, n) int64. New reference. */
 shmt_status shmt__unflatten_positions(const int64_t* positions, int64_t n, shmt_ints sizes, shmt_tensor** out);

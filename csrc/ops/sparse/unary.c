@@ -1,7 +1,7 @@
 /* ops/sparse/unary.c -- functions of one tensor that map 0 to 0, of the values of a sparse tensor.
  *
- * One boxed kernel serves all operators tagged sparse_unary, with their in-place and out= forms. Entries of one place are
- * added first, since f(a) + f(b) is not f(a + b).
+ * One boxed kernel serves all operators tagged sparse_unary, with their in-place and out= forms. Entries of one place
+ * are added first, since f(a) + f(b) is not f(a + b).
  */
 #include "dispatch/registry.h"
 #include "ops/sparse/sparse.h"
@@ -38,7 +38,8 @@ static const shmt_operator* functional_form(const shmt_operator* op) {
   return shmt__operator_lookup(name);
 }
 
-static shmt_status unary(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args, shmt_value* results) {
+static shmt_status unary(void* ctx, const shmt_operator* op, shmt_keyset ks, const shmt_value* args,
+                         shmt_value* results) {
   SHMT_AUTO(shmt_tensor) coalesced = NULL;
   SHMT_AUTO(shmt_tensor) made = NULL;
   const shmt_schema* s = op->schema;
@@ -50,9 +51,10 @@ static shmt_status unary(void* ctx, const shmt_operator* op, shmt_keyset ks, con
   SHMT_REQUIRE(plain, SHMT_E_RUNTIME, "%s has no functional form", s->name);
   for (int i = 0; i < s->n_args; i++)
     if (s->args[i].flags & SHMT_ARG_WRITE) to = args[i].v.tensor;
-  SHMT_REQUIRE(self->sparse, SHMT_E_RUNTIME, "%s: the result has layout Strided, but the tensor to write to is sparse", s->name);
-  SHMT_REQUIRE(to != self || !shmt__is_coo(self) || self->sparse->is_coalesced, SHMT_E_RUNTIME, "%s requires coalesced input",
+  SHMT_REQUIRE(self->sparse, SHMT_E_RUNTIME, "%s: the result has layout Strided, but the tensor to write to is sparse",
                s->name);
+  SHMT_REQUIRE(to != self || !shmt__is_coo(self) || self->sparse->is_coalesced, SHMT_E_RUNTIME,
+               "%s requires coalesced input", s->name);
   if (shmt__is_coo(self))
     SHMT_TRY(shmt__as_coalesced(self, &coalesced));
   else

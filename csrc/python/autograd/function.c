@@ -256,9 +256,10 @@ static PyObject* save_for_forward(PyObject* self, PyObject* args) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); i++) {
     PyObject* o = PyTuple_GET_ITEM(args, i);
     if (o == Py_None || shmt__py_is_tensor(o)) continue;
-    PyErr_SetString(PyExc_AssertionError,
-                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
-                    "ctx.");
+    PyErr_SetString(
+        PyExc_AssertionError,
+        "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on "
+        "ctx.");
     return NULL;
   }
   return keep_for_forward(self, args);
@@ -403,13 +404,12 @@ static PyGetSetDef context_getset[] = {
     {"saved_tensors", get_saved_tensors, NULL, "What save_for_backward kept.", NULL},
     {"_raw_saved_tensors", get_raw_saved_tensors, NULL, "The same, with hooks that can be set.", NULL},
     {"saved_variables", get_saved_tensors, NULL, "The old name of saved_tensors.", NULL},
-    {"needs_input_grad", get_needs_input_grad, set_needs_input_grad,
-     "One bool per argument of forward.", NULL},
-    {"saved_for_forward", get_field, NULL, "What save_for_forward kept.", (void*)offsetof(shmt__py_context, for_forward)},
+    {"needs_input_grad", get_needs_input_grad, set_needs_input_grad, "One bool per argument of forward.", NULL},
+    {"saved_for_forward", get_field, NULL, "What save_for_forward kept.",
+     (void*)offsetof(shmt__py_context, for_forward)},
     {"to_save", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, to_save)},
     {"dirty_tensors", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, dirty)},
-    {"non_differentiable", get_field, NULL, NULL,
-     (void*)offsetof(shmt__py_context, non_differentiable)},
+    {"non_differentiable", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, non_differentiable)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -38,8 +38,8 @@ static inline PyObject* shmt__py_function_context(const shmt_node* n) {
 
 const shmt__node_class* shmt__py_function_class(PyTypeObject* backward_cls);
 bool shmt__py_is_context(PyObject* o);
-/* When an input has a tangent: call cls.jvp, and give the outputs (a tuple) what it returns. -1 and an exception when it
- * raises or returns what does not fit. */
+/* When an input has a tangent: call cls.jvp, and give the outputs (a tuple) what it returns. -1 and an exception when
+ * it raises or returns what does not fit. */
 int shmt__py_function_jvp(PyObject* cls, shmt__py_context* ctx, PyObject* inputs, PyObject* outputs);
 
 #endif

@@ -70,8 +70,8 @@ static bool is_view_of_input(PyObject* inputs, const shmt_tensor* t) {
 }
 
 /* Errors: those that torch raises for a jvp that does not do in place, or as a view, what forward does. */
-static shmt_status give(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments, PyObject* output, PyObject* tangent,
-                        int level) {
+static shmt_status give(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments, PyObject* output,
+                        PyObject* tangent, int level) {
   shmt_tensor* y = shmt__py_tensor(output);
   shmt_tensor* t = shmt__py_tensor(tangent);
   if (contains(ctx->dirty, output)) {
@@ -84,8 +84,9 @@ static shmt_status give(shmt__py_context* ctx, PyObject* inputs, PyObject* argum
       PyObject* given = PyTuple_GET_ITEM(arguments, i);
       is_view |= shmt__py_is_tensor(given) && given != tangent && shmt__py_tensor(given)->storage == t->storage;
     }
-    SHMT_REQUIRE(is_view, SHMT_E_RUNTIME,
-                 "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view.");
+    SHMT_REQUIRE(
+        is_view, SHMT_E_RUNTIME,
+        "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view.");
     y->flags |= SHMT_TENSOR_VIEW_NO_TANGENT;
   }
   return shmt__tangent_set(y, level, t);
@@ -106,7 +107,8 @@ static int give_all(shmt__py_context* ctx, PyObject* inputs, PyObject* arguments
     PyObject* t = PyTuple_Check(tangents) ? PyTuple_GET_ITEM(tangents, i) : tangents;
     if (t == Py_None) continue;
     if (!shmt__py_is_tensor(t)) {
-      PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s) for grad output %zd.", Py_TYPE(t)->tp_name, i);
+      PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s) for grad output %zd.", Py_TYPE(t)->tp_name,
+                   i);
       return -1;
     }
     if (!shmt__py_is_tensor(o) || contains(ctx->non_differentiable, o)) continue;

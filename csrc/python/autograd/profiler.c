@@ -21,8 +21,8 @@ static char* stack_text(void) {
     const char* file = PyUnicode_AsUTF8(code->co_filename);
     const char* name = PyUnicode_AsUTF8(code->co_name);
     if (file && name) {
-      const int n = snprintf(text + at, MAX_TEXT - at, "%s%s(%d): %s", at ? "\n" : "", file, PyFrame_GetLineNumber(frame),
-                             name);
+      const int n =
+          snprintf(text + at, MAX_TEXT - at, "%s%s(%d): %s", at ? "\n" : "", file, PyFrame_GetLineNumber(frame), name);
       at += n > 0 ? (size_t)n : 0;
     } else {
       PyErr_Clear();
@@ -137,7 +137,8 @@ static PyObject* name_of(const shmt__profile_record* r) {
     case SHMT_PROFILE_NODE:
     case SHMT_PROFILE_ENGINE: {
       const bool own = strcmp(r->name, "AccumulateGrad") == 0 || strcmp(r->name, "CopySlices") == 0;
-      return PyUnicode_FromFormat("%s%s%s", r->kind == SHMT_PROFILE_ENGINE ? "autograd::engine::evaluate_function: " : "",
+      return PyUnicode_FromFormat("%s%s%s",
+                                  r->kind == SHMT_PROFILE_ENGINE ? "autograd::engine::evaluate_function: " : "",
                                   own ? "torch::autograd::" : "", r->name);
     }
     case SHMT_PROFILE_RANGE:
@@ -216,7 +217,8 @@ static PyObject* range_end(PyObject* module, PyObject* unused) {
 }
 
 PyMethodDef shmt__py_profiler_functions[] = {
-    {"_profiler_start", profiler_start, METH_O, "Begin a profile on all threads; flags: 1 arguments, 2 memory, 4 stacks."},
+    {"_profiler_start", profiler_start, METH_O,
+     "Begin a profile on all threads; flags: 1 arguments, 2 memory, 4 stacks."},
     {"_profiler_stop", profiler_stop, METH_NOARGS, "Record nothing more."},
     {"_profiler_clear", profiler_clear, METH_NOARGS, "Forget what was recorded."},
     {"_profiler_runs", profiler_runs, METH_NOARGS, "Whether a profile runs."},

@@ -4,8 +4,8 @@
  * raw form too, a SavedTensor, whose hooks can be set.
  *
  * Note [Saved integers are unsigned]
- * torch shows a saved dim -1 as 18446744073709551615, and tools that read graphs look for numbers above any dim. So whole
- * numbers are shown modulo 2**64 here, too.
+ * torch shows a saved dim -1 as 18446744073709551615, and tools that read graphs look for numbers above any dim. So
+ * whole numbers are shown modulo 2**64 here, too.
  */
 #include "python/autograd/saved_fields.h"
 
@@ -136,7 +136,8 @@ static PyObject* kept_tensor(PyObject* self, PyObject* unused) {
   (void)unused;
   const shmt_tensor* t = ((kept_result*)self)->s.tensor;
   shmt_tensor* alias = NULL;
-  shmt_status status = shmt__tensor_alias((shmt_tensor*)t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &alias);
+  shmt_status status =
+      shmt__tensor_alias((shmt_tensor*)t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, &alias);
   return status == SHMT_OK ? shmt__py_wrap(alias) : shmt__py_raise(status);
 }
 

@@ -1,4 +1,5 @@
-/* python/autograd/saved_fields.h -- what nodes saved, as _saved_<name> and _raw_saved_<name> of their Python objects. */
+/* python/autograd/saved_fields.h -- what nodes saved, as _saved_<name> and _raw_saved_<name> of their Python
+ * objects. */
 #ifndef SHMT_PYTHON_AUTOGRAD_SAVED_FIELDS_H
 #define SHMT_PYTHON_AUTOGRAD_SAVED_FIELDS_H
 

@@ -196,11 +196,12 @@ static PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_
                         "requires_grad_(): argument 'requires_grad'%s must be bool, not %s",
                         n ? " (position 1)" : "", Py_TYPE(args[0])->tp_name);
   if (SHMT_UNLIKELY(on && shmt__level_count() > 0))
-    return PyErr_Format(PyExc_RuntimeError,
-                        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* "
-                        "APIs) inside of a function being transformed by a functorch transform. This is unsupported, "
-                        "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
-                        "call requires_grad_() outside of a function being transformed instead.");
+    return PyErr_Format(
+        PyExc_RuntimeError,
+        "You are attempting to call Tensor.requires_grad_() (or perhaps using torch.autograd.functional.* "
+        "APIs) inside of a function being transformed by a functorch transform. This is unsupported, "
+        "please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or "
+        "call requires_grad_() outside of a function being transformed instead.");
   shmt_status status = shmt__tensor_set_requires_grad(shmt__py_tensor(self), on);
   return status == SHMT_OK ? Py_NewRef(self) : shmt__py_raise(status);
 }

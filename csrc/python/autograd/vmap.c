@@ -23,7 +23,8 @@ static PyObject* enter_vmap(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "Ls", &batch_size, &randomness)) return NULL;
   while (how < 3 && strcmp(words[how], randomness) != 0) how++;
   if (how == 3)
-    return PyErr_Format(PyExc_RuntimeError, "randomness argument must be error, different, or same; got %s", randomness);
+    return PyErr_Format(PyExc_RuntimeError, "randomness argument must be error, different, or same; got %s",
+                        randomness);
   shmt_status status = shmt__vmap_install();
   if (status == SHMT_OK) status = shmt__level_push(SHMT_LEVEL_VMAP, batch_size, (shmt__randomness)how, &level);
   return level_or_error(status, level);
@@ -253,10 +254,13 @@ PyMethodDef shmt__py_vmap_functions[] = {
     {"_add_batch_dim", add_batch_dim, METH_VARARGS, "The tensor as one example along a dimension, at a vmap level."},
     {"_lift", lift, METH_O, "The tensor as one of the innermost vmap, the same for all examples."},
     {"_remove_batch_dim", remove_batch_dim, METH_VARARGS, "All examples of a tensor, along a dimension."},
-    {"_graph_reaches_others", graph_reaches_others, METH_VARARGS, "Do outputs depend on leaves that are none of the inputs?"},
+    {"_graph_reaches_others", graph_reaches_others, METH_VARARGS,
+     "Do outputs depend on leaves that are none of the inputs?"},
     {"_end_transform_inputs", end_transform_inputs, METH_O, "The inputs are those of a transform that has ended."},
-    {"_call_below_level", call_below_level, METH_VARARGS, "Call a function with a vmap level, and those above, off the stack."},
-    {"_call_outside_levels", call_outside_levels, METH_O, "Call a function as if this thread were inside of no transform."},
+    {"_call_below_level", call_below_level, METH_VARARGS,
+     "Call a function with a vmap level, and those above, off the stack."},
+    {"_call_outside_levels", call_outside_levels, METH_O,
+     "Call a function as if this thread were inside of no transform."},
     {"_vmap_facts", vmap_facts, METH_O, "Batch size and randomness of a vmap level."},
     {"_without_history", without_history, METH_O, "The tensor without the history that was recorded on itself."},
     {"_batched_parts", batched_parts, METH_O, "Value, batch dimension and level of a batched tensor, or None."},

@@ -84,10 +84,10 @@ static SHMT_COLD PyObject* run_shared(const shmt__py_prepared_signature* sig, sh
                         "memory",
                         name);
   if (shmt__py_prepare_sharing() < 0) return NULL;
-  const shmt__place* before = shmt__tls_place;
-  shmt__tls_place = &shmt__place_shared;
+  const shmt__storage_source* before = shmt__tls_storage_source;
+  shmt__tls_storage_source = &shmt__place_shared;
   PyObject* o = run(sig, fr);
-  shmt__tls_place = before;
+  shmt__tls_storage_source = before;
   if (o == NULL || !shmt__py_is_tensor(o) || shmt__storage_is_shared(shmt__py_tensor(o)->storage))
     return o;
   Py_DECREF(o);

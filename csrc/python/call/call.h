@@ -1,8 +1,8 @@
 /* python/call/call.h -- the path of every generated function, from a Python call to an operator and back.
  *
  * For each Python name the generator emits a shmt__py_function and a METH_FASTCALL trampoline that calls shmt__py_call.
- * Parsing fills an array of shmt_value. The operator is called with boxed arguments, from the highest key on. Results are
- * wrapped as the schema says.
+ * Parsing fills an array of shmt_value. The operator is called with boxed arguments, from the highest key on. Results
+ * are wrapped as the schema says.
  */
 #ifndef SHMT_PYTHON_CALL_CALL_H
 #define SHMT_PYTHON_CALL_CALL_H

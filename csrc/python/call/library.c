@@ -382,7 +382,8 @@ static PyObject* map_operator(PyObject* module, PyObject* const* args, Py_ssize_
   const Py_ssize_t count = op ? PyLong_AsSsize_t(args[1]) : -1;
   const Py_ssize_t n_columns = n - 2 + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
   if (!op || count < 0 || n_columns > MAX_COLUMNS) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_map_operator expected an operator, a count and arguments");
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "_map_operator expected an operator, a count and arguments");
     return NULL;
   }
   const shmt__py_function* f = function_for(op);

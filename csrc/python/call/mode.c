@@ -1,8 +1,9 @@
-/* python/call/mode.c -- dispatch modes: Python objects that see every operator call of their thread (__torch_dispatch__).
+/* python/call/mode.c -- dispatch modes: Python objects that see every operator call of their thread
+ * (__torch_dispatch__).
  *
  * Modes are two stacks per thread. While one is not empty the thread's calls include its key, whose fallback calls the
- * innermost mode's __torch_dispatch__(func, types, args, kwargs). During that call the mode is off the stack, so what it
- * does itself reaches the next mode out.
+ * innermost mode's __torch_dispatch__(func, types, args, kwargs). During that call the mode is off the stack, so what
+ * it does itself reaches the next mode out.
  *
  *   Python               sees calls as the program makes them; what it calls is recorded by autograd
  *   PythonBelowAutograd  sees what is left when composites are taken apart and autograd has made its nodes, so that

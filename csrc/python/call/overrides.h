@@ -1,8 +1,9 @@
 /* python/call/overrides.h -- __torch_function__: arguments whose class overrides calls.
  *
  * For methods, properties and operators, shmtensor/overrides.py puts wrappers into subclasses of Tensor that override
- * __torch_function__, so that they cost plain tensors nothing. Functions are handled here: after parsing, when an operand
- * was of such a class, and when parsing failed, since any object, not only a tensor, may have a __torch_function__.
+ * __torch_function__, so that they cost plain tensors nothing. Functions are handled here: after parsing, when an
+ * operand was of such a class, and when parsing failed, since any object, not only a tensor, may have a
+ * __torch_function__.
  */
 #ifndef SHMT_PYTHON_CALL_OVERRIDES_H
 #define SHMT_PYTHON_CALL_OVERRIDES_H

@@ -216,7 +216,8 @@ static int set_reduction(shmt_value* v, PyObject* o) {
 
 /* Operators that can make a tensor of another layout than strided. */
 static bool takes_layouts(const char* name) {
-  static const char* const names[] = {"zeros", "empty", "zeros_like", "empty_like", "new_zeros", "new_empty", "to_sparse"};
+  static const char* const names[] = {"zeros",     "empty",     "zeros_like", "empty_like",
+                                      "new_zeros", "new_empty", "to_sparse"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(name, names[i]) == 0) return true;
   return strncmp(name, "_sparse", 7) == 0;

@@ -1,8 +1,8 @@
 /* python/ipc/dumps.h -- pickles messages of plain objects and tensors for the standard library's queues and pipes.
  *
- * The queues and connections of the standard library turn every message into a pickle. For a message of plain objects with
- * many tensors the pickler calls a reduction for each tensor. Here the whole message becomes the pickle of one call, whose
- * argument is these bytes:
+ * The queues and connections of the standard library turn every message into a pickle. For a message of plain objects
+ * with many tensors the pickler calls a reduction for each tensor. Here the whole message becomes the pickle of one
+ * call, whose argument is these bytes:
  *
  *   0       4            8                      8 + 48 * n_storages
  *   +-------+------------+----------------------+--------------------+

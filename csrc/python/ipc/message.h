@@ -8,10 +8,10 @@
  *   +----------------+----------+-------------+------------------+
  *
  * python/ipc/plain_objects.h writes plain objects; a pickler writes all others. Each tensor and storage is added to the
- * message's list: the storage becomes a block reference, the geometry becomes a record, and the pickle has the index of the
- * record. So all blocks of a message are shared, leased and opened together, whatever objects contain the tensors. What the
- * list cannot take (a storage of another session, more than SHMT_RING_MAX_BLOCKS) is pickled as in any other message, with
- * a lease of its own.
+ * message's list: the storage becomes a block reference, the geometry becomes a record, and the pickle has the index of
+ * the record. So all blocks of a message are shared, leased and opened together, whatever objects contain the tensors.
+ * What the list cannot take (a storage of another session, more than SHMT_RING_MAX_BLOCKS) is pickled as in any other
+ * message, with a lease of its own.
  */
 #ifndef SHMT_PYTHON_IPC_MESSAGE_H
 #define SHMT_PYTHON_IPC_MESSAGE_H
@@ -42,9 +42,9 @@ typedef struct shmt__py_packed_message {
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
 shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
-/* The same for a message that does not go through a ring, without the ring's limits. NULL without an exception: o has more
- * than plain objects and plain tensors of arenas. NULL with an exception: MemoryError, or what python/ipc/plain_objects.h
- * raises. */
+/* The same for a message that does not go through a ring, without the ring's limits. NULL without an exception: o has
+ * more than plain objects and plain tensors of arenas. NULL with an exception: MemoryError, or what
+ * python/ipc/plain_objects.h raises. */
 shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o);
 bool shmt__py_is_packed_message(PyObject* o);
 /* The message as shmt__ring_put takes it; valid as long as p. */
@@ -60,15 +60,16 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
-/* For share.c. If a message is being packed that can take this storage, add it: returns the index of its record, or -2 with
- * an exception. Else -1. */
+/* For share.c. If a message is being packed that can take this storage, add it: returns the index of its record, or -2
+ * with an exception. Else -1. */
 int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t);
 int64_t shmt__py_packed_message_add_storage(shmt_storage* s);
 /* The tensor or storage of this index in the message that this thread is unpickling. New references.
  * Errors: SHMT_E_HANDLE. */
 shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out);
 shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out);
-/* From now on nothing is added to the list, so that ForkingPickler's own table is used. Returns the state to restore. */
+/* From now on nothing is added to the list, so that ForkingPickler's own table is used. Returns the state to
+ * restore. */
 bool shmt__py_packed_message_suspend(void);
 void shmt__py_packed_message_resume(bool state);
 

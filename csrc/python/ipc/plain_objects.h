@@ -1,8 +1,8 @@
 /* python/ipc/plain_objects.h -- writes and reads messages of plain objects, without the pickler.
  *
- * Plain objects are None, booleans, integers of 64 bits, floats, text, bytes, tuples, lists, dicts and plain tensors, of
- * exactly these types, nested a few levels. If a message has anything else, all of it goes through the pickler. The results
- * are equal to the pickler's: order is kept, and a list, dict or tensor that occurs twice is one object again.
+ * Plain objects are None, booleans, integers of 64 bits, floats, text, bytes, tuples, lists, dicts and plain tensors,
+ * of exactly these types, nested a few levels. If a message has anything else, all of it goes through the pickler. The
+ * results are equal to the pickler's: order is kept, and a list, dict or tensor that occurs twice is one object again.
  *
  *   tag       payload                     tag       payload
  *   NONE TRUE FALSE                       TUPLE     count, then the items

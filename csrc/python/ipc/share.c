@@ -1,7 +1,7 @@
 /* python/ipc/share.c -- pickles tensors as handles and rebuilds them, and share_memory_().
  *
- * Most of the time of a queue is spent here, so this is C from the call to the bytes. Tensors that need Python (gradients,
- * hooks, subclasses) are handled in multiprocessing/reductions.py.
+ * Most of the time of a queue is spent here, so this is C from the call to the bytes. Tensors that need Python
+ * (gradients, hooks, subclasses) are handled in multiprocessing/reductions.py.
  */
 #include "python/ipc/share.h"
 
@@ -18,7 +18,8 @@
 static PyObject* rebuild_function; /* _C._rebuild_shared_tensor, owned */
 static PyObject* slow_reduce; /* what reduces tensors that need Python, owned; NULL until set */
 
-/* The tensor's index in the message that is being packed; without one, its handle as bytes, with a lease on its block. */
+/* The tensor's index in the message that is being packed; without one, its handle as bytes, with a lease on its
+ * block. */
 static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;

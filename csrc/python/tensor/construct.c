@@ -297,9 +297,9 @@ static int store(PyObject* o, const shape* sh, int dim, shmt_dtype dtype, char**
 }
 
 /* Have this thread's next storages made in shared memory, when `shared`; gives what was set. */
-static const shmt__place* enter_place(bool shared) {
-  const shmt__place* before = shmt__tls_place;
-  if (shared) shmt__tls_place = &shmt__place_shared;
+static const shmt__storage_source* enter_storage_source(bool shared) {
+  const shmt__storage_source* before = shmt__tls_storage_source;
+  if (shared) shmt__tls_storage_source = &shmt__place_shared;
   return before;
 }
 
@@ -313,10 +313,10 @@ static int from_sequence(PyObject* data, shmt_dtype dtype, bool shared, shmt_ten
     if (empty) dtype = shmt__default_dtype();
   }
   shmt_tensor* t = NULL;
-  const shmt__place* before = enter_place(shared);
+  const shmt__storage_source* before = enter_storage_source(shared);
   shmt_status s = shmt__tensor_empty((shmt_ints){sh.sizes, sh.n_dims}, dtype, SHMT_CPU,
                                      SHMT_CONTIGUOUS_FORMAT, &t);
-  shmt__tls_place = before;
+  shmt__tls_storage_source = before;
   if (s != SHMT_OK) {
     shmt__py_raise(s);
     return -1;
@@ -339,16 +339,16 @@ int shmt__py_copy_of(shmt_tensor* given, shmt_dtype dtype, bool shared, shmt_ten
     return -1;
   }
   if (dtype == SHMT_DTYPE_NONE) dtype = t->dtype;
-  const shmt__place* before = enter_place(shared);
+  const shmt__storage_source* before = enter_storage_source(shared);
   shmt_status s = SHMT_OK;
   if (SHMT_UNLIKELY(t->sparse != NULL)) {
-    s = shmt_op__to_copy_below(shmt__tensor_backend(t), t, dtype, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, false,
-                               SHMT_MEMORY_FORMAT_NONE, out);
-    shmt__tls_place = before;
+    s = shmt_op__to_copy_below(shmt__tensor_backend(t), t, dtype, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE,
+                               (shmt_opt_bool){0}, false, SHMT_MEMORY_FORMAT_NONE, out);
+    shmt__tls_storage_source = before;
     return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
   }
   s = shmt__tensor_empty_like(t, dtype, &copy);
-  shmt__tls_place = before;
+  shmt__tls_storage_source = before;
   if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copy, t));
   if (s == SHMT_OK) {
     *out = copy;

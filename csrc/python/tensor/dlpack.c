@@ -1,7 +1,7 @@
 /* python/tensor/dlpack.c -- tensors to other array libraries and back, over the same memory.
  *
- * An exported tensor holds its storage and pins its address. It has no Python objects, so that its deleter may run on any
- * thread, also after Python has ended. */
+ * An exported tensor holds its storage and pins its address. It has no Python objects, so that its deleter may run on
+ * any thread, also after Python has ended. */
 #include "python/tensor/dlpack.h"
 
 #include "api/storage.h"

@@ -47,12 +47,14 @@ static PyObject* wrapped(shmt_tensor_vec* list) {
   return all;
 }
 
-/* _foreach_flat(loop, in place, tensors, [others]) -> the results, an empty tuple in place, None when they do not suit */
+/* _foreach_flat(loop, in place, tensors, [others]) -> the results, an empty tuple in place, None when they do not
+ * suit */
 static PyObject* foreach_flat(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
   const long loop = n >= 3 && n <= 4 ? PyLong_AsLong(args[0]) : -1;
   if (loop < 0 || loop >= SHMT_N_LOOPS || !PyTuple_CheckExact(args[2])) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "_foreach_flat expected a loop, a bool and one or two tuples");
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "_foreach_flat expected a loop, a bool and one or two tuples");
     return NULL;
   }
   const bool in_place = args[1] == Py_True;
@@ -67,7 +69,8 @@ static PyObject* foreach_flat(PyObject* module, PyObject* const* args, Py_ssize_
             borrow_list(args[2 + k], room + k * len, &lists[k]);
   shmt_tensor_vec out = {0, 0};
   shmt_status status = SHMT_OK;
-  if (known && shmt__py_n_function_modes == 0) status = shmt__foreach_flat((int)loop, lists, n_lists, in_place, &out, &done);
+  if (known && shmt__py_n_function_modes == 0)
+    status = shmt__foreach_flat((int)loop, lists, n_lists, in_place, &out, &done);
   PyMem_Free(room);
   if (status != SHMT_OK) {
     shmt__tensor_vec_fini(&out);

@@ -41,10 +41,11 @@ static PyObject* g_nbytes(PyObject* self, void* c) {
   TENSOR;
   int64_t nbytes;
   if (t->sparse != NULL) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the "
-                    "nbytes of the indices and values.  If you want the size of the  equivalent dense tensor, multiply "
-                    "numel() by element_size()");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "nbytes is not defined for sparse tensors.  If you want the size of the constituent tensors, add the "
+        "nbytes of the indices and values.  If you want the size of the  equivalent dense tensor, multiply "
+        "numel() by element_size()");
     return NULL;
   }
   if (!shmt__mul_i64(t->numel, shmt__tensor_item_bytes(t), &nbytes)) {

@@ -256,9 +256,10 @@ static int slot_bool(PyObject* x) {
   }
   const shmt__batched* b = shmt__batched_of(t);
   if (SHMT_UNLIKELY(b != NULL && b->dim != SHMT_NOT_BATCHED)) {
-    PyErr_SetString(PyExc_RuntimeError,
-                    "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
-                    "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues .");
+    PyErr_SetString(
+        PyExc_RuntimeError,
+        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't "
+        "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues .");
     return -1;
   }
   shmt_scalar s;

@@ -1,5 +1,5 @@
-/* python/values/device.c -- the device type, a kind with an optional index, and the default device. Only cpu and meta have
- * tensors. */
+/* python/values/device.c -- the device type, a kind with an optional index, and the default device. Only cpu and meta
+ * have tensors. */
 #include "python/values/default_device.h"
 #include "python/values/types.h"
 

@@ -1,18 +1,18 @@
 /* python/values/tensor_object.h -- the Python object of a tensor, and how results are wrapped in one.
  *
- * A tensor has at most one Python object (its wrapper) at a time, shmt_tensor.py_object, so that C returns the same object
- * for the same tensor. A wrapper owns one reference of its tensor.
+ * A tensor has at most one Python object (its wrapper) at a time, shmt_tensor.py_object, so that C returns the same
+ * object for the same tensor. A wrapper owns one reference of its tensor.
  *
  * Note [Wrappers and the collector]
  * Wrappers are objects of the garbage collector, but start untracked, which makes them cheap. A wrapper is tracked from
  * the first attribute that is set on it, or the first access to its __dict__: only then can it be part of a cycle.
  *
  * Note [PyObject preservation]
- * A wrapper without references is freed, unless something would be lost with it (attributes, a weak reference, its class)
- * while C still holds its tensor: as the gradient of another tensor, in the graph, as the base of a view. Then ownership is
- * reversed: the tensor keeps the wrapper, and the wrapper gives up its reference of the tensor. The next wrap of the tensor
- * returns that wrapper and reverses ownership again. When C releases the tensor first, the wrapper takes the last
- * reference, and both end together.
+ * A wrapper without references is freed, unless something would be lost with it (attributes, a weak reference, its
+ * class) while C still holds its tensor: as the gradient of another tensor, in the graph, as the base of a view. Then
+ * ownership is reversed: the tensor keeps the wrapper, and the wrapper gives up its reference of the tensor. The next
+ * wrap of the tensor returns that wrapper and reverses ownership again. When C releases the tensor first, the wrapper
+ * takes the last reference, and both end together.
  *
  * The collector does not see what C holds, so the attributes of a tensor with other holders are not visited: they count
  * as reachable.
@@ -78,7 +78,8 @@ static inline PyObject* shmt__py_wrap_opt(shmt_tensor* t) {
   if (!t) Py_RETURN_NONE;
   return shmt__py_wrap(t);
 }
-/* Set requires_grad of o, a new leaf, when `on`. Returns o, or NULL with an exception. Consumes o, which may be NULL. */
+/* Set requires_grad of o, a new leaf, when `on`. Returns o, or NULL with an exception. Consumes o, which may be
+ * NULL. */
 PyObject* shmt__py_with_grad(PyObject* o, bool on);
 /* Releasing the interpreter lock pays when all operands together have more elements than this. */
 enum { SHMT_PY_GIL_THRESHOLD = 20000 };

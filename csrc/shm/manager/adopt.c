@@ -1,8 +1,8 @@
 /* shm/manager/adopt.c -- a new manager continues with the files of a session whose manager was killed.
  *
  * It reads the control file once, into its private tables (Note [Private tables] in shm/manager/arena_manager.h). The
- * tables must make sense as a whole. When slabs overlap, or a block is in use and no slab has it, a member wrote where it
- * should not. Continuing could then give away memory that others use, so the session is ended.
+ * tables must make sense as a whole. When slabs overlap, or a block is in use and no slab has it, a member wrote where
+ * it should not. Continuing could then give away memory that others use, so the session is ended.
  */
 #include "os/memfd.h"
 #include "shm/block.h"

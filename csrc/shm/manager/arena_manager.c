@@ -201,8 +201,8 @@ static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__
   }
   SHMT_FAILPOINT(slab_blocks_made);
   shmt__arena_manager_enter_slab(k, slab, &plan);
-  /* This comes after blocks_end was raised: a client that gets a high number meanwhile reads blocks_end after clients_end,
-   * so one of us gives the holds their pages. */
+  /* This comes after blocks_end was raised: a client that gets a high number meanwhile reads blocks_end after
+   * clients_end, so one of us gives the holds their pages. */
   status = shmt__client_populate_holds(&k->map, k->control_fd);
   if (status != SHMT_OK) {
     shmt__arena_manager_retire(k, slab);
@@ -290,8 +290,8 @@ void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, ui
     shmt__os_close(fd);
 }
 
-/* The manager before us was killed, and no member has sent the file yet. A process that holds the block, or made it, may
- * still have the file open. The pid of a child that had just been forked may be unknown. */
+/* The manager before us was killed, and no member has sent the file yet. A process that holds the block, or made it,
+ * may still have the file open. The pid of a child that had just been forked may be unknown. */
 static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
   int fd = -1;
   bool is_child_unknown = false;

@@ -1,15 +1,15 @@
-/* shm/manager/arena_manager.h -- the manager's side of a session's memory: it grants slabs, frees what dead clients held,
- * and returns idle pages to the kernel.
+/* shm/manager/arena_manager.h -- the manager's side of a session's memory: it grants slabs, frees what dead clients
+ * held, and returns idle pages to the kernel.
  *
  * There is one arena manager for each session. It lives in the manager process (ipc/manager/).
  *
  * Note [Private tables]
  * Every member can write anywhere in the control file. So the manager decides by tables of its own: which slabs exist,
- * where they lie, who owns them, and which clients exist. The tables in the control file are a copy, which members read.
- * A manager that takes over after a kill starts from that copy: it reads it once and checks that it makes sense
+ * where they lie, who owns them, and which clients exist. The tables in the control file are a copy, which members
+ * read. A manager that takes over after a kill starts from that copy: it reads it once and checks that it makes sense
  * (adopt.c). The manager rewrites the copy where it differs from the private tables (repair.c). Only the holds, the
- * leases and the states of blocks belong to the members. The manager reads them in place, and never uses a value that it
- * reads there as an index or an address.
+ * leases and the states of blocks belong to the members. The manager reads them in place, and never uses a value that
+ * it reads there as an index or an address.
  */
 #ifndef SHMT_SHM_MANAGER_ARENA_MANAGER_H
 #define SHMT_SHM_MANAGER_ARENA_MANAGER_H
@@ -97,8 +97,8 @@ int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t ge
 /* --- the sweep (sweep.c) --- */
 
 /* Sweep over all blocks: free the blocks that nobody holds and no message needs, return the pages of blocks that have
- * been free long enough, and retire empty orphan slabs. Costs next to nothing when nothing has changed. all: treat every
- * free block as old enough. */
+ * been free long enough, and retire empty orphan slabs. Costs next to nothing when nothing has changed. all: treat
+ * every free block as old enough. */
 void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all);
 /* A memory file is about to be added. Sweep the other files once for every so many additions, so that files nobody uses
  * do not use up the manager's descriptors. */

@@ -1,5 +1,5 @@
-/* shm/manager/repair.c -- rewrites the copy of the manager's tables that members read, where a member has overwritten it.
- * See Note [Private tables] in shm/manager/arena_manager.h. */
+/* shm/manager/repair.c -- rewrites the copy of the manager's tables that members read, where a member has overwritten
+ * it. See Note [Private tables] in shm/manager/arena_manager.h. */
 #include "shm/manager/arena_manager.h"
 
 #include <string.h>

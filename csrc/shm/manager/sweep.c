@@ -1,5 +1,5 @@
-/* shm/manager/sweep.c -- the manager's sweep over all blocks: it frees blocks that nobody holds, returns the pages of idle
- * ones, and retires empty slabs. */
+/* shm/manager/sweep.c -- the manager's sweep over all blocks: it frees blocks that nobody holds, returns the pages of
+ * idle ones, and retires empty slabs. */
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"

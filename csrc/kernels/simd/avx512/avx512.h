@@ -2,9 +2,9 @@
  *
  * UNARY_AVX512(name, fn) and BINARY_AVX512 define SHMT_LOOP(name) as UNARY_COSTLY and BINARY_COSTLY of
  * kernels/simd/costly_loops.h do, but call a function of vectors written with intrinsics. Some instructions that the
- * compiler never generates (table lookups in registers, exponents and mantissas apart, a minimum that lets NaN pass) save
- * half the work of an exponential. UNARY_AVX512_OR(name, expression) and BINARY_AVX512_OR use the vector function of that
- * name where there is AVX-512 (SHMT_HAS_AVX512), and the expression elsewhere. Functions of floats end in f.
+ * compiler never generates (table lookups in registers, exponents and mantissas apart, a minimum that lets NaN pass)
+ * save half the work of an exponential. UNARY_AVX512_OR(name, expression) and BINARY_AVX512_OR use the vector function
+ * of that name where there is AVX-512 (SHMT_HAS_AVX512), and the expression elsewhere. Functions of floats end in f.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_AVX512_H
 #define SHMT_KERNELS_SIMD_AVX512_AVX512_H
@@ -29,8 +29,12 @@ SHMT_VECTOR shmt__f512 shmt__nmaddf(shmt__f512 a, shmt__f512 b, shmt__f512 c) { 
 SHMT_VECTOR shmt__d512 shmt__nmadd(shmt__d512 a, shmt__d512 b, shmt__d512 c) { return _mm512_fnmadd_pd(a, b, c); }
 
 /* x limited to high, or to [low, high]. A NaN passes, because the instructions return their second operand for it. */
-SHMT_VECTOR shmt__f512 shmt__avx512_at_mostf(shmt__f512 x, float high) { return _mm512_min_ps(shmt__avx512_f(high), x); }
-SHMT_VECTOR shmt__d512 shmt__avx512_at_most(shmt__d512 x, double high) { return _mm512_min_pd(shmt__avx512_d(high), x); }
+SHMT_VECTOR shmt__f512 shmt__avx512_at_mostf(shmt__f512 x, float high) {
+  return _mm512_min_ps(shmt__avx512_f(high), x);
+}
+SHMT_VECTOR shmt__d512 shmt__avx512_at_most(shmt__d512 x, double high) {
+  return _mm512_min_pd(shmt__avx512_d(high), x);
+}
 SHMT_VECTOR shmt__f512 shmt__withinf(shmt__f512 x, float low, float high) {
   return _mm512_max_ps(shmt__avx512_f(low), shmt__avx512_at_mostf(x, high));
 }
@@ -66,8 +70,8 @@ SHMT_VECTOR shmt__d512 shmt__lookup(const double* row, __m512i at) {
 #define SHMT_ROUNDER(step)  ((step) * 6755399441055744.0)
 
 /* Masked loads and stores of elements T to and from vectors of C. A step is one vector of float or double. For
- * half-precision types it is 32 elements in two vectors, `some` and `others`: the first and last 16 of float16; the even
- * and odd elements of bfloat16, which is the upper half of a float. */
+ * half-precision types it is 32 elements in two vectors, `some` and `others`: the first and last 16 of float16; the
+ * even and odd elements of bfloat16, which is the upper half of a float. */
 #define SHMT_AVX512_TYPE              __typeof__(_Generic((C)0, float: (shmt__f512){0}, default: (shmt__d512){0}))
 #define SHMT_AVX512_STEP              ((int64_t)(SHMT_IS_HALF ? 32 : 64 / sizeof(C)))
 #define SHMT_AVX512_BY_TYPE(fn)                                                                                         \
@@ -100,8 +104,8 @@ SHMT_VECTOR void shmt__avx512_store_float16(void* p, uint32_t m, shmt__f512 some
   _mm256_mask_storeu_epi16(p, (__mmask16)m, _mm512_cvtps_ph(some, to_nearest));
   _mm256_mask_storeu_epi16((uint16_t*)p + 16, (__mmask16)(m >> 16), _mm512_cvtps_ph(others, to_nearest));
 }
-/* Rounds to nearest even: up where the lower half is above 2^15, or equal to it while the upper half is odd. The lower half
- * of a NaN is 0, because it comes from a bfloat16 or an instruction. */
+/* Rounds to nearest even: up where the lower half is above 2^15, or equal to it while the upper half is odd. The lower
+ * half of a NaN is 0, because it comes from a bfloat16 or an instruction. */
 SHMT_VECTOR void shmt__avx512_store_bfloat16(void* p, uint32_t m, shmt__f512 some, shmt__f512 others) {
   const __m512i evens = _mm512_castps_si512(some), odds = _mm512_castps_si512(others), one = _mm512_set1_epi16(1);
   const __m512i upper = _mm512_mask_mov_epi16(_mm512_srli_epi32(evens, 16), 0xaaaaaaaa, odds);

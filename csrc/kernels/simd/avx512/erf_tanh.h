@@ -1,4 +1,5 @@
-/* kernels/simd/avx512/erf_tanh.h -- error functions and tanh of 512-bit vectors, by polynomials with looked-up coefficients.
+/* kernels/simd/avx512/erf_tanh.h -- error functions and tanh of 512-bit vectors, by polynomials with looked-up
+ * coefficients.
  *
  * erf and tanh have a limit at infinity: |x| is rounded to a multiple of a step, which selects the polynomial, and the
  * polynomial is in the rest. Near 0 it is odd, so that small results are exact, too. erfc and erfinv are computed by
@@ -14,21 +15,23 @@
 
 #if SHMT_HAS_AVX512
 /* Evaluates polynomials of n coefficients: the first is given, the others are in the columns `at` of the table. */
-SHMT_VECTOR shmt__f512 shmt__avx512_polynomialsf(shmt__f512 first, const float (*table)[32], int n, __m512i at, shmt__f512 d) {
+SHMT_VECTOR shmt__f512 shmt__avx512_polynomialsf(shmt__f512 first, const float (*table)[32], int n, __m512i at,
+                                                 shmt__f512 d) {
   shmt__f512 p = shmt__lookupf(table[n - 1], at);
 #pragma GCC unroll 16
   for (int k = n - 2; k > 0; k--) p = shmt__maddf(p, d, shmt__lookupf(table[k], at));
   return shmt__maddf(p, d, first);
 }
-SHMT_VECTOR shmt__d512 shmt__avx512_polynomials(shmt__d512 first, const double (*table)[16], int n, __m512i at, shmt__d512 d) {
+SHMT_VECTOR shmt__d512 shmt__avx512_polynomials(shmt__d512 first, const double (*table)[16], int n, __m512i at,
+                                                shmt__d512 d) {
   shmt__d512 p = shmt__lookup(table[n - 1], at);
 #pragma GCC unroll 16
   for (int k = n - 2; k > 0; k--) p = shmt__madd(p, d, shmt__lookup(table[k], at));
   return shmt__madd(p, d, first);
 }
-/* An odd function of x that is 1 from `last` on. Its table has one column for each step. The first row is the point that the
- * polynomial is centred at: near the step, where the function's value is almost exactly a float. The polynomial at 0 is
- * without its factor x. */
+/* An odd function of x that is 1 from `last` on. Its table has one column for each step. The first row is the point
+ * that the polynomial is centred at: near the step, where the function's value is almost exactly a float. The
+ * polynomial at 0 is without its factor x. */
 SHMT_VECTOR shmt__f512 shmt__avx512_in_stepsf(shmt__f512 x, const float (*table)[32], int n, float step, float last) {
   const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), last), rounder = shmt__avx512_f(SHMT_ROUNDERF(1.0f));
   const __m512i at = _mm512_castps_si512(shmt__maddf(a, shmt__avx512_f(1.0f / step), rounder));
@@ -73,7 +76,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_in_octaves(const double (*table)[16], int n,
 SHMT_VECTOR shmt__f512 shmt__avx512_erfcf(shmt__f512 x) {
   const shmt__f512 c = shmt__avx512_at_mostf(shmt__avx512_absf(x), 10.1f), one = shmt__avx512_f(1.0f);
   const __m512i u = _mm512_castps_si512(c + one);
-  const shmt__f512 scaled = shmt__avx512_in_octavesf(shmt__avx512_erfcxf_octaves, 6, u, c - (shmt__avx512_middlef(u) - one));
+  const shmt__f512 scaled =
+      shmt__avx512_in_octavesf(shmt__avx512_erfcxf_octaves, 6, u, c - (shmt__avx512_middlef(u) - one));
   const shmt__avx512_scaledf e = shmt__avx512_exp_of_squaref(c);
   const shmt__f512 y = _mm512_scalef_ps(shmt__maddf(e.power, e.rest, e.power) * scaled, e.k);
   const __mmask16 is_left = _mm512_movepi32_mask(_mm512_castps_si512(x));
@@ -82,7 +86,8 @@ SHMT_VECTOR shmt__f512 shmt__avx512_erfcf(shmt__f512 x) {
 SHMT_VECTOR shmt__d512 shmt__avx512_erfc(shmt__d512 x) {
   const shmt__d512 c = shmt__avx512_at_most(shmt__avx512_abs(x), 27.3), two = shmt__avx512_d(2.0);
   const __m512i u = _mm512_castpd_si512(c + two);
-  const shmt__d512 scaled = shmt__avx512_in_octaves(shmt__avx512_erfcx_octaves, 14, u, c - (shmt__avx512_middle(u) - two));
+  const shmt__d512 scaled =
+      shmt__avx512_in_octaves(shmt__avx512_erfcx_octaves, 14, u, c - (shmt__avx512_middle(u) - two));
   const shmt__avx512_scaled e = shmt__avx512_exp_of_square(c);
   const shmt__d512 y = _mm512_scalef_pd(shmt__madd(e.power, e.rest, e.power) * scaled, e.k);
   const __mmask8 is_left = _mm512_movepi64_mask(_mm512_castpd_si512(x));

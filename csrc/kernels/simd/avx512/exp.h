@@ -1,7 +1,7 @@
 /* kernels/simd/avx512/exp.h -- exponentials of 512-bit vectors, and functions made of them: expm1, sigmoid, tanh, gelu.
  *
- * exp(x) = 2^k exp(r), with k a multiple of 1/16 (doubles) or 1/32 (floats). The power of the fraction of k is looked up,
- * so a short polynomial is enough for exp(r). The scaling instruction handles subnormal results, 0 and infinity.
+ * exp(x) = 2^k exp(r), with k a multiple of 1/16 (doubles) or 1/32 (floats). The power of the fraction of k is looked
+ * up, so a short polynomial is enough for exp(r). The scaling instruction handles subnormal results, 0 and infinity.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_EXP_H
 #define SHMT_KERNELS_SIMD_AVX512_EXP_H
@@ -10,7 +10,8 @@
 #include "kernels/simd/avx512/tables.h"
 
 #if SHMT_HAS_AVX512
-/* A number as power * (1 + rest) * 2^(k rounded down). The float version also says where the power stands in its table. */
+/* A number as power * (1 + rest) * 2^(k rounded down). The float version also says where the power stands in its
+ * table. */
 typedef struct shmt__avx512_scaledf {
   shmt__f512 power, rest, k;
   __m512i at;
@@ -42,7 +43,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_short_expm1(shmt__d512 r) {
 SHMT_VECTOR shmt__avx512_scaledf shmt__avx512_exp_partsf(shmt__f512 x) {
   const shmt__f512 rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   const shmt__f512 shifted = shmt__maddf(x, shmt__avx512_f(1.44269504f), rounder), k = shifted - rounder;
-  const shmt__f512 r = shmt__nmaddf(k, shmt__avx512_f(-1.90465430e-9f), shmt__nmaddf(k, shmt__avx512_f(0.693147182f), x));
+  const shmt__f512 r =
+      shmt__nmaddf(k, shmt__avx512_f(-1.90465430e-9f), shmt__nmaddf(k, shmt__avx512_f(0.693147182f), x));
   const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
   return (shmt__avx512_scaledf){power, shmt__avx512_short_expm1f(r), k, _mm512_castps_si512(shifted)};
 }
@@ -100,8 +102,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_exp2(shmt__d512 x) {
   return shmt__avx512_value((shmt__avx512_scaled){power, p * r, k});
 }
 
-/* 1 + exp(-x), rounded once. Both terms are divided by 2, because 2^128 is not a float. The rounding errors of the looked-up
- * power and of the sum are added to the term that is not a power. */
+/* 1 + exp(-x), rounded once. Both terms are divided by 2, because 2^128 is not a float. The rounding errors of the
+ * looked-up power and of the sum are added to the term that is not a power. */
 SHMT_VECTOR shmt__f512 shmt__avx512_one_plus_expf(shmt__f512 x) {
   const shmt__f512 c = shmt__withinf(x, -89.0f, 89.0f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   const shmt__f512 shifted = shmt__maddf(c, shmt__avx512_f(-1.44269504f), rounder), k = shifted - rounder;
@@ -114,14 +116,17 @@ SHMT_VECTOR shmt__f512 shmt__avx512_one_plus_expf(shmt__f512 x) {
   const shmt__f512 y = shmt__maddf(power, rest, low - (sum - high)) + sum;
   return y + y;
 }
-SHMT_VECTOR shmt__f512 shmt__avx512_sigmoidf(shmt__f512 x) { return shmt__avx512_f(1.0f) / shmt__avx512_one_plus_expf(x); }
+SHMT_VECTOR shmt__f512 shmt__avx512_sigmoidf(shmt__f512 x) {
+  return shmt__avx512_f(1.0f) / shmt__avx512_one_plus_expf(x);
+}
 SHMT_VECTOR shmt__d512 shmt__avx512_sigmoid(shmt__d512 x) {
   const shmt__d512 one = shmt__avx512_d(1.0);
   return one / (one + shmt__avx512_exp(shmt__avx512_minus(x)));
 }
 /* sigmoid with an error of about 2 ulp, for results that are rounded to a shorter type. */
 SHMT_VECTOR shmt__f512 shmt__avx512_sigmoid_coarsef(shmt__f512 x) {
-  const shmt__f512 one = shmt__avx512_f(1.0f), d = one + shmt__avx512_expf(shmt__avx512_minusf(x)), y = _mm512_rcp14_ps(d);
+  const shmt__f512 one = shmt__avx512_f(1.0f), d = one + shmt__avx512_expf(shmt__avx512_minusf(x)),
+                   y = _mm512_rcp14_ps(d);
   const shmt__f512 e = shmt__nmaddf(d, y, one); /* not a number where d is infinite */
   return _mm512_mask3_fmadd_ps(e, y, y, _mm512_cmp_ps_mask(e, e, _CMP_ORD_Q));
 }
@@ -158,7 +163,8 @@ SHMT_VECTOR shmt__f512 shmt__avx512_above_zerof(shmt__f512 x) {
   return _mm512_mask_mul_ps(x, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), x, _mm512_setzero_ps());
 }
 SHMT_VECTOR shmt__f512 shmt__avx512_geluf(shmt__f512 x) {
-  const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
+  const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f),
+                   rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   shmt__f512 p = shmt__avx512_f(-5.31343592e-9f), q = shmt__avx512_f(5.550435e-02f);
   p = shmt__maddf(p, a, shmt__avx512_f(2.56041695e-7f));
   p = shmt__maddf(p, a, shmt__avx512_f(-4.83455818e-6f));
@@ -179,7 +185,8 @@ SHMT_VECTOR shmt__f512 shmt__avx512_geluf(shmt__f512 x) {
   return shmt__avx512_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }
 SHMT_VECTOR shmt__f512 shmt__avx512_gelu_coarsef(shmt__f512 x) {
-  const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
+  const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f),
+                   rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   shmt__f512 p = shmt__avx512_f(2.32332026e-5f), q = shmt__avx512_f(2.4022827e-01f);
   p = shmt__maddf(p, a, shmt__avx512_f(-6.80928166e-4f));
   p = shmt__maddf(p, a, shmt__avx512_f(7.7946059e-3f));

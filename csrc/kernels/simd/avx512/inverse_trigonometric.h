@@ -85,8 +85,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_atan2(shmt__d512 y, shmt__d512 x) {
   return shmt__signed(_mm512_mask_sub_pd(near + rest, is_steep ^ is_back, near, rest), y);
 }
 
-/* asin(s) for s from 0 to 1/2, where s is |x| up to 1/2 and sqrt((1 - |x|) / 2) from there on, which is NaN beyond 1. Uses
- * the polynomials of vmath_tail.h and vmath_double.h. */
+/* asin(s) for s from 0 to 1/2, where s is |x| up to 1/2 and sqrt((1 - |x|) / 2) from there on, which is NaN beyond 1.
+ * Uses the polynomials of vmath_tail.h and vmath_double.h. */
 SHMT_VECTOR shmt__f512 shmt__avx512_asin_partf(shmt__f512 x, __mmask16* is_near) {
   const shmt__f512 a = shmt__avx512_absf(x), half = shmt__avx512_f(0.5f), rest = shmt__nmaddf(a, half, half);
   *is_near = _mm512_cmp_ps_mask(a, half, _CMP_LE_OQ);

@@ -2,8 +2,8 @@
  *
  * x = 2^k m with m from 3/4 to 3/2. m is near a multiple of 1/16 (doubles) or 1/32 (floats), whose reciprocal c and the
  * logarithm of 1/c are looked up: log(x) = k log(2) - log(c) + log1p(r), r = m c - 1. Near 1, c is 1 and k is 0. The
- * instructions that split x handle subnormal numbers; they give an infinite k for 0 and infinity, and a NaN m for negative
- * x. */
+ * instructions that split x handle subnormal numbers; they give an infinite k for 0 and infinity, and a NaN m for
+ * negative x. */
 #ifndef SHMT_KERNELS_SIMD_AVX512_LOG_H
 #define SHMT_KERNELS_SIMD_AVX512_LOG_H
 
@@ -44,27 +44,35 @@ SHMT_VECTOR shmt__d512 shmt__avx512_scaled_log1p(shmt__d512 r, double scale, shm
   p = shmt__madd(p, r, shmt__avx512_d(-0.5 * scale));
   return shmt__madd(r, shmt__avx512_d(scale), shmt__madd(r * r, p, rest));
 }
-SHMT_VECTOR shmt__f512 shmt__avx512_short_log1pf(shmt__f512 r) { return shmt__avx512_scaled_log1pf(r, 1.0f, _mm512_setzero_ps()); }
-SHMT_VECTOR shmt__d512 shmt__avx512_short_log1p(shmt__d512 r) { return shmt__avx512_scaled_log1p(r, 1.0, _mm512_setzero_pd()); }
-/* (k log(2) + at + log1p(r)) * scale. log(2) in the base is high + low; low is not negative, so that an infinite k gives no
- * infinity of the other sign. */
-SHMT_VECTOR shmt__f512 shmt__avx512_log_sumf(shmt__f512 k, shmt__f512 at, shmt__f512 r, float scale, float high, float low) {
+SHMT_VECTOR shmt__f512 shmt__avx512_short_log1pf(shmt__f512 r) {
+  return shmt__avx512_scaled_log1pf(r, 1.0f, _mm512_setzero_ps());
+}
+SHMT_VECTOR shmt__d512 shmt__avx512_short_log1p(shmt__d512 r) {
+  return shmt__avx512_scaled_log1p(r, 1.0, _mm512_setzero_pd());
+}
+/* (k log(2) + at + log1p(r)) * scale. log(2) in the base is high + low; low is not negative, so that an infinite k
+ * gives no infinity of the other sign. */
+SHMT_VECTOR shmt__f512 shmt__avx512_log_sumf(shmt__f512 k, shmt__f512 at, shmt__f512 r, float scale, float high,
+                                             float low) {
   shmt__f512 rest = _mm512_setzero_ps();
   if (low != 0) rest = k * shmt__avx512_f(low);
   return shmt__maddf(k, shmt__avx512_f(high), at) + shmt__avx512_scaled_log1pf(r, scale, rest);
 }
-SHMT_VECTOR shmt__d512 shmt__avx512_log_sum(shmt__d512 k, shmt__d512 at, shmt__d512 r, double scale, double high, double low) {
+SHMT_VECTOR shmt__d512 shmt__avx512_log_sum(shmt__d512 k, shmt__d512 at, shmt__d512 r, double scale, double high,
+                                            double low) {
   shmt__d512 rest = _mm512_setzero_pd();
   if (low != 0) rest = k * shmt__avx512_d(low);
   return shmt__madd(k, shmt__avx512_d(high), at) + shmt__avx512_scaled_log1p(r, scale, rest);
 }
-SHMT_VECTOR shmt__f512 shmt__avx512_log_in_basef(shmt__f512 x, const float (*table)[32], float scale, float high, float low) {
+SHMT_VECTOR shmt__f512 shmt__avx512_log_in_basef(shmt__f512 x, const float (*table)[32], float scale, float high,
+                                                 float low) {
   const shmt__f512 m = shmt__avx512_mantissaf(x), k = _mm512_getexp_ps(x) - _mm512_getexp_ps(m);
   const __m512i at = shmt__avx512_log_columnf(m);
   const shmt__f512 r = _mm512_fmsub_ps(m, shmt__lookupf(table[0], at), shmt__avx512_f(1.0f));
   return shmt__avx512_log_sumf(k, shmt__lookupf(table[1], at), r, scale, high, low);
 }
-SHMT_VECTOR shmt__d512 shmt__avx512_log_in_base(shmt__d512 x, const double (*table)[16], double scale, double high, double low) {
+SHMT_VECTOR shmt__d512 shmt__avx512_log_in_base(shmt__d512 x, const double (*table)[16], double scale, double high,
+                                                double low) {
   const shmt__d512 m = shmt__avx512_mantissa(x), k = _mm512_getexp_pd(x) - _mm512_getexp_pd(m);
   const __m512i at = shmt__avx512_log_column(m);
   const shmt__d512 r = _mm512_fmsub_pd(m, shmt__lookup(table[0], at), shmt__avx512_d(1.0));
@@ -86,7 +94,8 @@ SHMT_VECTOR shmt__f512 shmt__avx512_log10f(shmt__f512 x) {
   return shmt__avx512_log_in_basef(x, shmt__avx512_logs10f, 0.434294492f, 0.30102998f, 1.54813335e-08f);
 }
 SHMT_VECTOR shmt__d512 shmt__avx512_log10(shmt__d512 x) {
-  return shmt__avx512_log_in_base(x, shmt__avx512_logs10, 0.43429448190325182, 0.30102999566398114, 5.270742310347266e-17);
+  return shmt__avx512_log_in_base(x, shmt__avx512_logs10, 0.43429448190325182, 0.30102999566398114,
+                                  5.270742310347266e-17);
 }
 
 /* log(1 + x): the rounding error of 1 + x is added to r. */
@@ -98,7 +107,8 @@ SHMT_VECTOR shmt__f512 shmt__avx512_log1pf(shmt__f512 x) {
   /* Where k is infinite (1 + x is 0 or infinity), there is no rounding error to add. */
   const __mmask16 usual = _mm512_cmp_ps_mask(shmt__avx512_absf(k), shmt__avx512_f(INFINITY), _CMP_NEQ_UQ);
   const shmt__f512 r = shmt__maddf(_mm512_maskz_scalef_ps(usual, lost, less), c, _mm512_fmsub_ps(m, c, one));
-  const shmt__f512 y = shmt__avx512_log_sumf(k, shmt__lookupf(shmt__avx512_logsf[1], at), r, 1.0f, 0.693147123f, 5.76999888e-08f);
+  const shmt__f512 y =
+      shmt__avx512_log_sumf(k, shmt__lookupf(shmt__avx512_logsf[1], at), r, 1.0f, 0.693147123f, 5.76999888e-08f);
   return shmt__signedf(y, x);
 }
 SHMT_VECTOR shmt__d512 shmt__avx512_log1p(shmt__d512 x) {
@@ -108,8 +118,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_log1p(shmt__d512 x) {
   const shmt__d512 c = shmt__lookup(shmt__avx512_logs[0], at), less = shmt__avx512_minus(k);
   const __mmask8 usual = _mm512_cmp_pd_mask(shmt__avx512_abs(k), shmt__avx512_d(INFINITY), _CMP_NEQ_UQ);
   const shmt__d512 r = shmt__madd(_mm512_maskz_scalef_pd(usual, lost, less), c, _mm512_fmsub_pd(m, c, one));
-  const shmt__d512 y =
-      shmt__avx512_log_sum(k, shmt__lookup(shmt__avx512_logs[1], at), r, 1.0, 0.69314718055994531, 2.3190468138462996e-17);
+  const shmt__d512 y = shmt__avx512_log_sum(k, shmt__lookup(shmt__avx512_logs[1], at), r, 1.0, 0.69314718055994531,
+                                            2.3190468138462996e-17);
   return shmt__signed(y, x);
 }
 
@@ -126,15 +136,16 @@ SHMT_VECTOR shmt__d512 shmt__avx512_log1p_unit(shmt__d512 x) {
   const shmt__d512 r = shmt__madd(x, c, c - shmt__avx512_d(1.0));
   return shmt__lookup(shmt__avx512_unit_logs[1], at) + shmt__avx512_short_log1p(r);
 }
-/* log(1 + exp(-a)) for a >= 0. Just above a power of two, the float exponential is coarser than the logarithm: the rounding
- * error of its looked-up power is added. */
+/* log(1 + exp(-a)) for a >= 0. Just above a power of two, the float exponential is coarser than the logarithm: the
+ * rounding error of its looked-up power is added. */
 SHMT_VECTOR shmt__f512 shmt__avx512_log1p_expf(shmt__f512 a) {
   shmt__avx512_scaledf e = shmt__avx512_exp_partsf(shmt__avx512_minusf(shmt__avx512_at_mostf(a, 105.0f)));
   e.rest = e.rest + shmt__lookupf(shmt__avx512_half_powersf[1], e.at);
   return shmt__avx512_log1p_unitf(shmt__avx512_valuef(e));
 }
 SHMT_VECTOR shmt__d512 shmt__avx512_log1p_exp(shmt__d512 a) {
-  return shmt__avx512_log1p_unit(shmt__avx512_value(shmt__avx512_exp_parts(shmt__avx512_minus(shmt__avx512_at_most(a, 750.0)))));
+  return shmt__avx512_log1p_unit(
+      shmt__avx512_value(shmt__avx512_exp_parts(shmt__avx512_minus(shmt__avx512_at_most(a, 750.0)))));
 }
 SHMT_VECTOR shmt__f512 shmt__avx512_log_sigmoidf(shmt__f512 x) {
   return _mm512_min_ps(_mm512_setzero_ps(), x) - shmt__avx512_log1p_expf(shmt__avx512_absf(x));

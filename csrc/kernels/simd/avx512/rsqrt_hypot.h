@@ -11,8 +11,12 @@
 #if SHMT_HAS_AVX512
 
 /* For y near 1 / sqrt(x): how far x y^2 is from 1. */
-SHMT_VECTOR shmt__f512 shmt__avx512_missingf(shmt__f512 x, shmt__f512 y) { return shmt__nmaddf(x * y, y, shmt__avx512_f(1.0f)); }
-SHMT_VECTOR shmt__d512 shmt__avx512_missing(shmt__d512 x, shmt__d512 y) { return shmt__nmadd(x * y, y, shmt__avx512_d(1.0)); }
+SHMT_VECTOR shmt__f512 shmt__avx512_missingf(shmt__f512 x, shmt__f512 y) {
+  return shmt__nmaddf(x * y, y, shmt__avx512_f(1.0f));
+}
+SHMT_VECTOR shmt__d512 shmt__avx512_missing(shmt__d512 x, shmt__d512 y) {
+  return shmt__nmadd(x * y, y, shmt__avx512_d(1.0));
+}
 /* 1 / sqrt(x) with a relative error of about 2^-40. */
 SHMT_VECTOR shmt__d512 shmt__avx512_rsqrt_near(shmt__d512 x) {
   const shmt__d512 y = _mm512_rsqrt14_pd(x), e = shmt__avx512_missing(x, y);
@@ -50,9 +54,9 @@ SHMT_VECTOR shmt__d512 shmt__avx512_root_or_0(shmt__d512 x) {
   const __mmask8 is_some = _mm512_cmp_pd_mask(x, _mm512_setzero_pd(), _CMP_NEQ_UQ);
   return _mm512_maskz_fmadd_pd(is_some, shmt__nmadd(y, y, x), r * shmt__avx512_d(0.5), y);
 }
-/* sqrt(x), correctly rounded. The last Newton step, from an almost exact root and half its reciprocal, leaves a relative
- * error of about 2^-102 for doubles. Only few roots lie that near to the middle of two doubles; their rounding was checked,
- * and that of every float. Numbers whose remainder would be subnormal or undefined use the instruction. */
+/* sqrt(x), correctly rounded. The last Newton step, from an almost exact root and half its reciprocal, leaves a
+ * relative error of about 2^-102 for doubles. Only few roots lie that near to the middle of two doubles; their rounding
+ * was checked, and that of every float. Numbers whose remainder would be subnormal or undefined use the instruction. */
 SHMT_VECTOR shmt__f512 shmt__avx512_sqrtf(shmt__f512 x) {
   const shmt__f512 y = _mm512_rsqrt14_ps(x), half = shmt__avx512_f(0.5f), g = x * y, h = y * half;
   const shmt__f512 e = shmt__nmaddf(g, h, half), root = shmt__maddf(g, e, g), by = shmt__maddf(h, e, h);
@@ -71,15 +75,16 @@ SHMT_VECTOR shmt__d512 shmt__avx512_sqrt(shmt__d512 x) {
   return __builtin_expect(is_rare != 0, 0) ? _mm512_mask_sqrt_pd(z, is_rare, x) : z;
 }
 
-/* hypot. Scales by the larger one's exponent k, so that no square overflows or underflows. If either argument is NaN, high
- * or low is. */
+/* hypot. Scales by the larger one's exponent k, so that no square overflows or underflows. If either argument is NaN,
+ * high or low is. */
 SHMT_VECTOR shmt__f512 shmt__avx512_hypotf(shmt__f512 a, shmt__f512 b) {
   const shmt__f512 x = shmt__avx512_absf(a), y = shmt__avx512_absf(b), infinity = shmt__avx512_f(INFINITY);
   const shmt__f512 high = _mm512_max_ps(x, y), low = _mm512_min_ps(y, x);
   const shmt__f512 k = _mm512_max_ps(shmt__avx512_f(-150.0f), _mm512_getexp_ps(high)), less = shmt__avx512_minusf(k);
   const shmt__f512 u = _mm512_scalef_ps(high, less), v = _mm512_scalef_ps(low, less);
   const shmt__f512 root = shmt__avx512_sqrt_newtonf(shmt__maddf(u, u, v * v));
-  const __mmask16 is_infinite = _mm512_cmp_ps_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_ps_mask(y, infinity, _CMP_EQ_OQ);
+  const __mmask16 is_infinite =
+      _mm512_cmp_ps_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_ps_mask(y, infinity, _CMP_EQ_OQ);
   return _mm512_mask_mov_ps(_mm512_scalef_ps(root, k), is_infinite, infinity);
 }
 SHMT_VECTOR shmt__d512 shmt__avx512_hypot(shmt__d512 a, shmt__d512 b) {
@@ -88,7 +93,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_hypot(shmt__d512 a, shmt__d512 b) {
   const shmt__d512 k = _mm512_max_pd(shmt__avx512_d(-1080.0), _mm512_getexp_pd(high)), less = shmt__avx512_minus(k);
   const shmt__d512 u = _mm512_scalef_pd(high, less), v = _mm512_scalef_pd(low, less);
   const shmt__d512 root = shmt__avx512_sqrt_newton(shmt__madd(u, u, v * v));
-  const __mmask8 is_infinite = _mm512_cmp_pd_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_pd_mask(y, infinity, _CMP_EQ_OQ);
+  const __mmask8 is_infinite =
+      _mm512_cmp_pd_mask(x, infinity, _CMP_EQ_OQ) | _mm512_cmp_pd_mask(y, infinity, _CMP_EQ_OQ);
   return _mm512_mask_mov_pd(_mm512_scalef_pd(root, k), is_infinite, infinity);
 }
 

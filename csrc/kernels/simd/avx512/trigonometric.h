@@ -1,7 +1,7 @@
 /* kernels/simd/avx512/trigonometric.h -- sin, cos and tan of 512-bit vectors.
  *
- * x is rounded to a multiple of a 16th (doubles) or a 32nd (floats) of a turn. The multiple's sine and cosine (which is the
- * sine a quarter turn on) are looked up; two short polynomials are enough for the rest r. The rounding error of the
+ * x is rounded to a multiple of a 16th (doubles) or a 32nd (floats) of a turn. The multiple's sine and cosine (which is
+ * the sine a quarter turn on) are looked up; two short polynomials are enough for the rest r. The rounding error of the
  * looked-up sine is added, so that results smaller than it are as exact. Large angles are reduced by the C library.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_TRIGONOMETRIC_H
@@ -140,13 +140,15 @@ SHMT_VECTOR shmt__d512 shmt__avx512_cos(shmt__d512 x) {
   return shmt__avx512_unless_far(shmt__avx512_cosine(a), x, cos);
 }
 
-/* tan. It has the period pi, so the table covers half a turn. With t = tan(r) and the multiple's sine and cosine, the result
- * is (sine + cosine t) / (cosine - sine t). */
+/* tan. It has the period pi, so the table covers half a turn. With t = tan(r) and the multiple's sine and cosine, the
+ * result is (sine + cosine t) / (cosine - sine t). */
 SHMT_VECTOR shmt__f512 shmt__avx512_tanf(shmt__f512 x) {
   __m512i at;
   const shmt__f512 r = shmt__avx512_from_multiplef(shmt__avx512_absf(x), 16, &at), z = r * r;
-  const shmt__f512 p = shmt__maddf(z, shmt__avx512_f(1.3346349e-01f), shmt__avx512_f(3.3333328e-01f)), t = shmt__maddf(z * r, p, r);
-  const shmt__f512 sine = shmt__lookupf(shmt__avx512_half_anglef[0], at), cosine = shmt__lookupf(shmt__avx512_half_anglef[2], at);
+  const shmt__f512 p = shmt__maddf(z, shmt__avx512_f(1.3346349e-01f), shmt__avx512_f(3.3333328e-01f)),
+                   t = shmt__maddf(z * r, p, r);
+  const shmt__f512 sine = shmt__lookupf(shmt__avx512_half_anglef[0], at),
+                   cosine = shmt__lookupf(shmt__avx512_half_anglef[2], at);
   const shmt__f512 high = shmt__maddf(cosine, t, shmt__lookupf(shmt__avx512_half_anglef[1], at)) + sine;
   const shmt__f512 low = shmt__nmaddf(sine, t, shmt__lookupf(shmt__avx512_half_anglef[3], at)) + cosine;
   return shmt__avx512_unless_farf(shmt__avx512_sign_flippedf(high / low, x), x, tanf);
@@ -161,7 +163,8 @@ SHMT_VECTOR shmt__d512 shmt__avx512_tan(shmt__d512 x) {
   p = shmt__madd(p, z, shmt__avx512_d(0.13333333333333763));
   p = shmt__madd(p, z, shmt__avx512_d(0.3333333333333333));
   const shmt__d512 t = shmt__madd(z * r, p, r);
-  const shmt__d512 sine = shmt__lookup(shmt__avx512_half_angle[0], at), cosine = shmt__lookup(shmt__avx512_half_angle[2], at);
+  const shmt__d512 sine = shmt__lookup(shmt__avx512_half_angle[0], at),
+                   cosine = shmt__lookup(shmt__avx512_half_angle[2], at);
   const shmt__d512 high = shmt__madd(cosine, t, shmt__lookup(shmt__avx512_half_angle[1], at)) + sine;
   const shmt__d512 low = shmt__nmadd(sine, t, shmt__lookup(shmt__avx512_half_angle[3], at)) + cosine;
   return shmt__avx512_unless_far(shmt__avx512_sign_flipped(high / low, x), x, tan);

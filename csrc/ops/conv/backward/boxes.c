@@ -23,7 +23,8 @@ void shmt__conv_boxes_init(shmt__conv_boxes* j, const shmt__conv* c, const shmt_
   j->channels = c->channels / c->groups;
   j->filters = c->filters / c->groups;
   j->k = j->channels * j->size;
-  j->gemm_dtype = c->io_dtype == SHMT_BFLOAT16 && j->filters > FEW_FILTERS && shmt__gemm_has_amx() ? c->io_dtype : c->dtype;
+  j->gemm_dtype =
+      c->io_dtype == SHMT_BFLOAT16 && j->filters > FEW_FILTERS && shmt__gemm_has_amx() ? c->io_dtype : c->dtype;
   j->gemm_item = shmt__dtype_size[j->gemm_dtype];
   /* No output reads the output_padding of a transposed convolution. */
   j->is_pointwise = shmt__conv_is_pointwise(c) && memcmp(c->shape.in, c->shape.out, sizeof c->shape.in) == 0;
@@ -130,8 +131,8 @@ shmt_status shmt__conv_boxes_status(const shmt__conv_boxes* j) {
   return SHMT_OK;
 }
 
-/* Is what any box needs of planes of this size a matrix where it lies? used: what all boxes together need of an image. A box
- * that is cut along a dim is a matrix only where the dims before that dim have size 1. */
+/* Is what any box needs of planes of this size a matrix where it lies? used: what all boxes together need of an image.
+ * A box that is cut along a dim is a matrix only where the dims before that dim have size 1. */
 static bool in_place(const shmt__conv_boxes* j, const shmt__image_view* p, shmt_dtype dtype, const int64_t* size,
                      int64_t channels, const int64_t* used) {
   const int64_t n[5] = {j->step[0], channels, size[0], size[1], size[2]};
@@ -153,8 +154,8 @@ void shmt__conv_boxes_plan(shmt__conv_boxes* j, const int64_t* size, int64_t mos
 
   set_boxes(j, size, most);
   j->reads_outputs = in_place(j, &j->outputs, j->gemm_dtype, s->out, j->filters, outputs_box.n);
-  j->is_gemm = j->is_pointwise && in_place(j, &j->images, is_input_grad ? j->c->dtype : j->gemm_dtype, s->in, j->channels,
-                                           outputs_box.n);
+  j->is_gemm = j->is_pointwise &&
+               in_place(j, &j->images, is_input_grad ? j->c->dtype : j->gemm_dtype, s->in, j->channels, outputs_box.n);
 }
 
 void shmt__conv_boxes_set_block(shmt__conv_boxes* j, int64_t most, int64_t nbytes) {

@@ -1,12 +1,12 @@
 /* ops/conv/backward/boxes.h -- input and weight gradients by matrix products, one box of positions at a time.
  *
  * Note [Boxes]
- * The im2col matrix of whole images is many times as large as the images. Here only a box of positions (of several images,
- * where planes are small) and some channels are in memory at a time; what the box needs is gathered from where it lies, and
- * widened on the way.
- *   input gradient   A box of the input. The outputs that read from it are multiplied by the weight; col2im sums the product.
- *   weight gradient  A box of the output. im2col of what it reads is multiplied by it and added to the weight's gradient.
- * Boxes of the input have no element in common, so threads share them out. Of a weight, threads share out the channels.
+ * The im2col matrix of whole images is many times as large as the images. Here only a box of positions (of several
+ * images, where planes are small) and some channels are in memory at a time; what the box needs is gathered from where
+ * it lies, and widened on the way. input gradient   A box of the input. The outputs that read from it are multiplied by
+ * the weight; col2im sums the product. weight gradient  A box of the output. im2col of what it reads is multiplied by
+ * it and added to the weight's gradient. Boxes of the input have no element in common, so threads share them out. Of a
+ * weight, threads share out the channels.
  *
  * Where AMX multiplies bfloat16, the factors keep that dtype; the products and their sums have c->dtype, as everywhere.
  */
@@ -59,8 +59,8 @@ typedef struct shmt__conv_box_memory {
 
 void shmt__conv_boxes_init(shmt__conv_boxes* j, const shmt__conv* c, const shmt__image_view* images,
                            const shmt__image_view* outputs);
-/* Cut planes of this size (c->shape.in for the input gradient, c->shape.out for the weight gradient) into boxes of at most
- * `most` positions, and see what can be read and written where it lies. */
+/* Cut planes of this size (c->shape.in for the input gradient, c->shape.out for the weight gradient) into boxes of at
+ * most `most` positions, and see what can be read and written where it lies. */
 void shmt__conv_boxes_plan(shmt__conv_boxes* j, const int64_t* size, int64_t most);
 /* Set the channels at a time: as many as fit in `most` bytes, at least one, when one takes nbytes. */
 void shmt__conv_boxes_set_block(shmt__conv_boxes* j, int64_t most, int64_t nbytes);

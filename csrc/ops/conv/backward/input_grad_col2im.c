@@ -88,7 +88,8 @@ static void run_input_grad(void* ctx, int64_t begin, int64_t end) {
       outputs = shmt__image_view_as_matrix(&from, outputs_box.n, j->gemm_dtype, j->reads_outputs ? NULL : r.outputs);
       at_hand = u / j->n_blocks;
     }
-    input_grad(j, &r, shmt__conv_box_channels(b, group * j->channels + channel, smaller(j->block, j->channels - channel)),
+    input_grad(j, &r,
+               shmt__conv_box_channels(b, group * j->channels + channel, smaller(j->block, j->channels - channel)),
                &outputs_box, outputs);
   }
   shmt__dealloc(r.memory, r.nbytes);
@@ -113,7 +114,8 @@ static void plan_input_grad(shmt__conv_boxes* j) {
     j->width *= smaller(s->out[d], reach / s->stride[d] + 1);
     j->positions *= j->step[2 + d];
   }
-  const int64_t columns = j->is_gemm ? 0 : j->size * j->width * j->item, made = j->is_staged ? j->positions * j->item : 0;
+  const int64_t columns = j->is_gemm ? 0 : j->size * j->width * j->item,
+                made = j->is_staged ? j->positions * j->item : 0;
   const int64_t widened = j->c->io_dtype == j->gemm_dtype ? 0 : j->size * j->filters * j->gemm_item;
   shmt__conv_boxes_set_block(j, SHMT_CONV_BOX_BYTES, at_least(at_least(columns, made), widened));
 }

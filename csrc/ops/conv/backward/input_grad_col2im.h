@@ -5,8 +5,8 @@
 #include "ops/conv/image_view.h"
 #include "ops/conv/problem.h"
 
-/* images = the input gradient of `outputs`, or the transposed convolution of them; each element is rounded once. `outputs` and
- * `images` may have any strides, and any dtype that is cast from or to c->dtype.
+/* images = the input gradient of `outputs`, or the transposed convolution of them; each element is rounded once.
+ * `outputs` and `images` may have any strides, and any dtype that is cast from or to c->dtype.
  *
  * weight  dense, of c->io_dtype
  * bias    one for each channel of `images`, of c->dtype; NULL: none

@@ -1,4 +1,5 @@
-/* ops/conv/backward/input_grad_flipped.c -- input gradient with stride 1: the forward convolution to run, and its weight. */
+/* ops/conv/backward/input_grad_flipped.c -- input gradient with stride 1: the forward convolution to run, and its
+ * weight. */
 #include "ops/conv/backward/input_grad_flipped.h"
 
 #include "generated/loops.h"
@@ -45,8 +46,9 @@ static void run_flip(void* ctx, int64_t begin, int64_t end) {
     const int64_t group = at / f->channels, channel = at % f->channels;
     n = f->channels - channel < CHANNELS_TOGETHER ? f->channels - channel : CHANNELS_TOGETHER;
     n = end - at < n ? end - at : n;
-    char* data[2] = {f->to + at * s->filters * s->size * item,
-                     (char*)(uintptr_t)f->from + (group * s->filters * s->filter_step + channel * s->channel_step) * item};
+    char* data[2] = {
+        f->to + at * s->filters * s->size * item,
+        (char*)(uintptr_t)f->from + (group * s->filters * s->filter_step + channel * s->channel_step) * item};
     shmt__loops[SHMT_LOOP_conv_flip][f->dtype](data, NULL, n, s);
   }
 }
@@ -57,7 +59,8 @@ shmt_status shmt__conv_flip_weight(const shmt__conv* c, shmt_tensor* weight, shm
   shmt__image_view from = shmt__image_view_of(weight);
   shmt__matrix m; /* of a filter: (channels, positions) */
 
-  if (!shmt__image_view_is_matrix(&from, (int64_t[]){1, channels, kernel[0], kernel[1], kernel[2]}, weight->dtype, &m)) {
+  if (!shmt__image_view_is_matrix(&from, (int64_t[]){1, channels, kernel[0], kernel[1], kernel[2]}, weight->dtype,
+                                  &m)) {
     SHMT_TRY(shmt__tensor_contiguous(weight, SHMT_CONTIGUOUS_FORMAT, &dense));
     from = shmt__image_view_of(dense);
     m.row_stride = kernel[0] * kernel[1] * kernel[2];
@@ -65,7 +68,8 @@ shmt_status shmt__conv_flip_weight(const shmt__conv* c, shmt_tensor* weight, shm
   }
   int64_t sizes[5] = {c->channels, c->filters / c->groups};
   for (int d = 2; d < weight->n_dims; d++) sizes[d] = weight->sizes[d];
-  SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, weight->n_dims}, weight->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out));
+  SHMT_TRY(
+      shmt__tensor_empty((shmt_ints){sizes, weight->n_dims}, weight->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out));
   const int64_t size = kernel[0] * kernel[1] * kernel[2], filters = c->filters / c->groups;
   flip f = {.from = from.data, .to = shmt__tensor_data(*out), .dtype = weight->dtype, .channels = channels};
   f.shape = (shmt__conv_flip_args){filters, size, from.stride[0] / shmt__dtype_size[weight->dtype], m.row_stride,

@@ -1,10 +1,10 @@
 /* ops/conv/backward/input_grad_phases.c -- input gradient with strides: one convolution for each phase of the stride.
  *
  * Note [Phases]
- * A phase is the positions of the input that have one remainder modulo the stride s. Every output that reads such a position
- * reads it with the same elements of the kernel: every s-th one, or none. So the input gradient at these positions is a
- * convolution of the output's gradient with stride 1 and those elements of the kernel, flipped; its results lie s apart in
- * the image. No column matrix is made and summed.
+ * A phase is the positions of the input that have one remainder modulo the stride s. Every output that reads such a
+ * position reads it with the same elements of the kernel: every s-th one, or none. So the input gradient at these
+ * positions is a convolution of the output's gradient with stride 1 and those elements of the kernel, flipped; its
+ * results lie s apart in the image. No column matrix is made and summed.
  */
 #include "ops/conv/backward/input_grad_phases.h"
 
@@ -99,8 +99,8 @@ static shmt_status phase_weight(const shmt__conv* c, shmt_tensor* weight, const 
   return shmt__conv_flip_weight(&sub, part, out);
 }
 
-static shmt_status run_phase(const shmt__conv* c, const shmt__image_view* outputs, shmt_tensor* weight, const void* bias,
-                             const shmt__image_view* images, const int64_t* phase) {
+static shmt_status run_phase(const shmt__conv* c, const shmt__image_view* outputs, shmt_tensor* weight,
+                             const void* bias, const shmt__image_view* images, const int64_t* phase) {
   SHMT_AUTO(shmt_tensor) w = NULL;
   shmt__conv transposed = transposed_of(c);
   shmt__image_view to = shmt__image_view_at(images, (int64_t[]){0, 0, phase[0], phase[1], phase[2]});

@@ -1,7 +1,7 @@
 /* ops/conv/backward/weight_grad_depthwise.c -- weight gradient where every filter has one channel of its own.
  *
- * The kernel sums a plane of the input with a plane of the output's gradient, without a column matrix. Threads share out
- * blocks of filters.
+ * The kernel sums a plane of the input with a plane of the output's gradient, without a column matrix. Threads share
+ * out blocks of filters.
  */
 #include "ops/conv/backward/weight_grad_depthwise.h"
 
@@ -50,7 +50,8 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
     memset(r.columns, 0, (size_t)(n * j->k * j->item));
     for (int64_t i = 0; i < c->n_images; i++) {
       int64_t image_pitch, pitch;
-      const char* images = planes_at(j, &j->images, i, channel, c->shape.in, last + 1 - channel, r.images, &image_pitch);
+      const char* images =
+          planes_at(j, &j->images, i, channel, c->shape.in, last + 1 - channel, r.images, &image_pitch);
       const char* outputs = planes_at(j, &j->outputs, i, first, c->shape.out, n, r.outputs, &pitch);
       for (int64_t f = first; f < first + n; f++) {
         char* data[4] = {r.columns + (f - first) * j->k * j->item,

@@ -27,7 +27,8 @@ static shmt__matrix im2col(const shmt__conv_boxes* j, const shmt__conv_box_memor
   const shmt__image_view part = shmt__image_view_at(&j->images, images->begin);
   shmt__conv_shape shape = shmt__conv_box_shape(&j->c->shape, images, outputs_box);
 
-  if (j->is_pointwise) return shmt__image_view_as_matrix(&part, images->n, j->gemm_dtype, j->is_gemm ? NULL : r->columns);
+  if (j->is_pointwise)
+    return shmt__image_view_as_matrix(&part, images->n, j->gemm_dtype, j->is_gemm ? NULL : r->columns);
   for (int64_t i = 0; i < outputs_box->n[0]; i++) {
     shmt__image_view image = part;
     image.data += i * part.stride[0];
@@ -61,7 +62,8 @@ static void weight_grad(const shmt__conv_boxes* j, const shmt__conv_box_memory* 
     shmt__conv_box_multiply(j, outputs, shmt__matrix_transposed(columns), i > 0, sums);
   }
   for (int64_t f = 0; sums.data != to && f < j->filters; f++)
-    shmt__cast_loop(c->io_dtype, c->dtype)(to + f * j->k * io_item, io_item, sums.data + f * rows * j->item, j->item, rows);
+    shmt__cast_loop(c->io_dtype, c->dtype)(to + f * j->k * io_item, io_item, sums.data + f * rows * j->item, j->item,
+                                           rows);
 }
 
 /* Channels, counted through the groups. */
@@ -103,8 +105,9 @@ static void plan_weight_grad(shmt__conv_boxes* j) {
   j->positions = 1;
   for (int d = 0; d < 3; d++) j->positions *= smaller(s->in[d], shmt__conv_reach(s, d, j->step[2 + d]));
   const int64_t columns = j->is_gemm ? 0 : j->size * j->width * j->gemm_item;
-  const int64_t gathered =
-      j->is_pointwise || shmt__image_view_has_dense_rows(&j->images, j->gemm_dtype, step) ? 0 : j->positions * j->gemm_item;
+  const int64_t gathered = j->is_pointwise || shmt__image_view_has_dense_rows(&j->images, j->gemm_dtype, step)
+                               ? 0
+                               : j->positions * j->gemm_item;
   const int64_t sums = j->c->io_dtype == j->c->dtype ? 0 : j->size * j->filters * j->item;
   shmt__conv_boxes_set_block(j, bytes, at_least(at_least(columns, gathered), sums));
 }
@@ -121,7 +124,8 @@ shmt_status shmt__conv_weight_grad_im2col(const shmt__conv* c, const shmt__image
   if (c->channels < 2 * threads) /* then the threads share out each product */
     run_weight_grad(&j, 0, c->channels);
   else
-    shmt__parallel_for(c->channels, at_least(ceil_div(c->channels, threads), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1),
+    shmt__parallel_for(c->channels,
+                       at_least(ceil_div(c->channels, threads), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1),
                        run_weight_grad, &j);
   return shmt__conv_boxes_status(&j);
 }

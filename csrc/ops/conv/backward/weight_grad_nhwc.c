@@ -1,8 +1,8 @@
 /* ops/conv/backward/weight_grad_nhwc.c -- weight gradient in NHWC.
  *
- * All threads work on one tile of outputs at a time. The tile and its padded input are copied as NHWC, and widened on the
- * way. Threads share out the elements of filters. The sums of some channels are in memory at a time, those of a block of
- * filters beside each other; they are stored in the weight at the end.
+ * All threads work on one tile of outputs at a time. The tile and its padded input are copied as NHWC, and widened on
+ * the way. Threads share out the elements of filters. The sums of some channels are in memory at a time, those of a
+ * block of filters beside each other; they are stored in the weight at the end.
  */
 #include "ops/conv/backward/weight_grad_nhwc.h"
 
@@ -33,9 +33,10 @@ typedef struct job {
   bool is_nhwc, is_grouped;  /* is_grouped: a row of sums holds several groups, for one channel of each */
   int64_t item, size, k;     /* size: elements of a kernel; k: of a filter */
   int64_t channels, filters; /* of a group */
-  int64_t block, n_blocks;   /* filters of a row of sums, a multiple of SHMT_NHWC_LANES; blocks of a group, or of all filters */
+  int64_t block,
+      n_blocks; /* filters of a row of sums, a multiple of SHMT_NHWC_LANES; blocks of a group, or of all filters */
   int64_t channels_at_once;  /* at most */
-  int64_t tile[3], n_tiles, images_at_once;                   /* outputs of a tile; tiles of an image; images of a tile */
+  int64_t tile[3], n_tiles, images_at_once; /* outputs of a tile; tiles of an image; images of a tile */
   int64_t first_filter, n_filters, first_channel, n_channels; /* those whose sums are in memory */
   int64_t n, rows;           /* elements of their filters (is_grouped: of a kernel); rows of sums of a block */
   int64_t positions;         /* outputs of the tile */
@@ -118,7 +119,8 @@ static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t
 /* Copy the outputs of a tile, block after block of filters. */
 static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
   const int64_t *out = p->shape.out, *whole = j->c->shape.out;
-  const int64_t at[5] = {first, j->first_filter, p->at / (whole[1] * whole[2]), p->at / whole[2] % whole[1], p->at % whole[2]};
+  const int64_t at[5] = {first, j->first_filter, p->at / (whole[1] * whole[2]), p->at / whole[2] % whole[1],
+                         p->at % whole[2]};
   const shmt__image_view box = shmt__image_view_at(j->outputs, at);
 
   memcpy(j->shape.n, (int64_t[]){n, out[0], out[1], out[2]}, sizeof j->shape.n);
@@ -126,7 +128,8 @@ static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_
   for (int64_t b = 0; b < j->n_blocks; b++) {
     const int64_t filters = smaller(j->block, j->n_filters - b * j->block);
     char* const data = j->output + b * j->positions * j->block * j->item;
-    const shmt__image_view to = shmt__image_view_nhwc(data, j->c->dtype, (int64_t[]){n, j->block, out[0], out[1], out[2]});
+    const shmt__image_view to =
+        shmt__image_view_nhwc(data, j->c->dtype, (int64_t[]){n, j->block, out[0], out[1], out[2]});
     const shmt__image_view from = shmt__image_view_at(&box, (int64_t[]){0, b * j->block, 0, 0, 0});
     if (filters < j->block) memset(data, 0, (size_t)(j->positions * j->block * j->item));
     shmt__image_view_copy_parallel(&to, &from, (int64_t[]){n, filters, out[0], out[1], out[2]});
@@ -253,9 +256,10 @@ static void plan(job* j) {
   j->sum_bytes = j->rows * filters * j->item;
 }
 
-shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* outputs,
-                                        bool is_nhwc, void* weight) {
-  job j = {.c = c, .images = images, .outputs = outputs, .weight = weight, .is_nhwc = is_nhwc, .is_grouped = is_grouped(c)};
+shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images,
+                                        const shmt__image_view* outputs, bool is_nhwc, void* weight) {
+  job j = {
+      .c = c, .images = images, .outputs = outputs, .weight = weight, .is_nhwc = is_nhwc, .is_grouped = is_grouped(c)};
   void* memory = NULL;
 
   j.item = shmt__dtype_size[c->dtype];

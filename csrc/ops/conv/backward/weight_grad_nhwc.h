@@ -8,9 +8,9 @@
 
 /* Is there a kernel, and is it better than im2col? */
 bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images);
-/* weight (dense, of c->io_dtype) = its gradient, summed in c->dtype; is_nhwc: the weight is NHWC. `images` and `outputs` have
- * c->io_dtype and any strides: they are converted to NHWC a tile at a time. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images, const shmt__image_view* outputs,
-                                        bool is_nhwc, void* weight);
+/* weight (dense, of c->io_dtype) = its gradient, summed in c->dtype; is_nhwc: the weight is NHWC. `images` and
+ * `outputs` have c->io_dtype and any strides: they are converted to NHWC a tile at a time. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images,
+                                        const shmt__image_view* outputs, bool is_nhwc, void* weight);
 
 #endif

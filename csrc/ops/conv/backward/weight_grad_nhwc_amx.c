@@ -1,8 +1,8 @@
 /* ops/conv/backward/weight_grad_nhwc_amx.c -- weight gradient of bfloat16 NHWC images on AMX tiles.
  *
- * im2col copies the patches of some outputs (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter). The
- * matrix of (filters, outputs) is read where it lies. Their product is added to the sums of some filters in float32, whose
- * elements are in the order of a patch: that of an NHWC weight.
+ * im2col copies the patches of some outputs (ops/conv/nhwc/amx_im2col.h): a matrix of (outputs, elements of a filter).
+ * The matrix of (filters, outputs) is read where it lies. Their product is added to the sums of some filters in
+ * float32, whose elements are in the order of a patch: that of an NHWC weight.
  */
 #include "ops/conv/backward/weight_grad_nhwc_amx.h"
 
@@ -38,7 +38,8 @@ static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least
 
 bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                          const shmt__image_view* outputs) {
-  const int64_t *kernel = c->shape.kernel, *out = c->shape.out, n[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
+  const int64_t *kernel = c->shape.kernel, *out = c->shape.out,
+                n[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
   shmt__matrix m;
 
   return shmt__conv_has_nhwc_amx(c) && !shmt__conv_is_depthwise(c) && !shmt__conv_has_nhwc_grouped(c) &&
@@ -60,7 +61,8 @@ static void store_sums(const shmt__conv* c, float* sums, bool transposed, int64_
                        char* weight) {
   const int64_t* kernel = c->shape.kernel;
   const int64_t size[5] = {n, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
-  const int64_t row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane, filter = size[1] * channel;
+  const int64_t row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane,
+                filter = size[1] * channel;
   shmt__image_view from = shmt__image_view_nhwc(sums, SHMT_FLOAT32, size);
   shmt__image_view to = {weight + first * filter, c->io_dtype, {filter, channel, plane, row, ITEM}};
 
@@ -71,7 +73,8 @@ static void store_sums(const shmt__conv* c, float* sums, bool transposed, int64_
 
 shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                             const shmt__image_view* outputs, bool is_nhwc, void* weight) {
-  const int64_t *out = c->shape.out, n_outputs = c->n_images * out[0] * out[1] * out[2], filters = c->filters / c->groups;
+  const int64_t *out = c->shape.out, n_outputs = c->n_images * out[0] * out[1] * out[2],
+                filters = c->filters / c->groups;
   const int64_t size[5] = {c->n_images, c->filters, out[0], out[1], out[2]};
   shmt__conv strided = *c;
   shmt__matrix all;

@@ -8,7 +8,8 @@
 /* Is there AMX, are `images` and `outputs` NHWC as it reads them, and does it pay? */
 bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                          const shmt__image_view* outputs);
-/* weight (dense, of c->io_dtype) = its gradient, summed in float32; is_nhwc: the weight is NHWC. Errors: SHMT_E_NOMEM. */
+/* weight (dense, of c->io_dtype) = its gradient, summed in float32; is_nhwc: the weight is NHWC. Errors:
+ * SHMT_E_NOMEM. */
 shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                             const shmt__image_view* outputs, bool is_nhwc, void* weight);
 

@@ -125,7 +125,8 @@ static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char
     const char* weight = shmt__conv_cast_weight(c, j->weight, (first + f) * shape.k, n * shape.k, weights);
     char* data[4] = {is_narrow ? block : to, image, (char*)(uintptr_t)weight, scratch};
     shmt__loops[SHMT_LOOP_conv_direct][c->dtype](data, NULL, n, &shape);
-    if (is_narrow) shmt__conv_store_outputs(c, block, tile->length, entry, first + f, n, tile->at, tile->length, j->output);
+    if (is_narrow)
+      shmt__conv_store_outputs(c, block, tile->length, entry, first + f, n, tile->at, tile->length, j->output);
   }
   shmt__dealloc(scratch, nbytes);
   return true;
@@ -193,11 +194,12 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.channels = c->channels / c->groups;
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
   shmt__conv_padded_layout(c, v->out, &j.shape);
-  const bool is_panel =
-      shmt__conv_prefers_im2col_panels(c, &j.shape, v->out[0] * round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
+  const bool is_panel = shmt__conv_prefers_im2col_panels(
+      c, &j.shape, v->out[0] * round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
   if (!is_panel) {
     const bool is_narrow = c->io_dtype != c->dtype;
-    const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item, block = SHMT_DIRECT_FILTERS * j.item;
+    const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item,
+                  block = SHMT_DIRECT_FILTERS * j.item;
     /* Tiles are larger where weights fill the caches, and where weights are widened again for each tile. */
     const int64_t factor = block * j.shape.k > TILE_BYTES / 2 ? 4 : is_narrow ? 3 : 2;
     const int64_t most = factor * (shmt__conv_reads_in_place(c) ? TILE_BYTES_IN_PLACE : TILE_BYTES) / 2;

@@ -1,10 +1,10 @@
 /* ops/conv/nchw/im2col.c -- convolution as matrix products of the weight with im2col matrices.
  *
  * Note [im2col blocks]
- * A matrix product is fast when it is wide. Images with small outputs are therefore taken several at a time: their columns
- * stand side by side, and the rows of the product are copied to the images that they belong to. Images with large outputs
- * are taken one tile at a time, so that the columns take no more memory than a wide product needs.
- * The threads share out such blocks where there are enough of them; otherwise they share out each product.
+ * A matrix product is fast when it is wide. Images with small outputs are therefore taken several at a time: their
+ * columns stand side by side, and the rows of the product are copied to the images that they belong to. Images with
+ * large outputs are taken one tile at a time, so that the columns take no more memory than a wide product needs. The
+ * threads share out such blocks where there are enough of them; otherwise they share out each product.
  */
 #include "ops/conv/nchw/im2col.h"
 
@@ -47,7 +47,8 @@ bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
   const int64_t wide = s->out[2] < WIDE_ENOUGH_AMX ? s->out[2] : WIDE_ENOUGH_AMX;
 
   /* The columns of the shortest piece of a row should not be large. */
-  return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES && shmt__gemm_has_amx();
+  return c->groups == 1 && c->filters > FEW_FILTERS && (double)k * (double)wide * 2 <= COLUMN_BYTES &&
+         shmt__gemm_has_amx();
 }
 
 /* The channels of a group of one image as an im2col matrix, where positions are evenly apart. */
@@ -82,7 +83,8 @@ static void job_init(job* j, const shmt__conv* c) {
                    has_even_positions(c) && shmt__matrix_is_blas(image_matrix(j, 0, 0));
   const bool uses_amx = c->dtype == SHMT_BFLOAT16 && shmt__conv_prefers_im2col_amx(c);
   const int64_t column = j->k * item, enough = uses_amx ? WIDE_ENOUGH_AMX : WIDE_ENOUGH;
-  const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH, bytes = uses_amx ? COLUMN_BYTES_AMX : COLUMN_BYTES;
+  const int64_t wide = j->is_in_place ? WIDE_ENOUGH / 3 : WIDE_ENOUGH,
+                bytes = uses_amx ? COLUMN_BYTES_AMX : COLUMN_BYTES;
   if (j->out_plane < wide) {
     const int64_t fits = bytes / (column * j->out_plane), threads = shmt__num_threads();
     j->per_block = (WIDE_ENOUGH + j->out_plane - 1) / j->out_plane;
@@ -170,7 +172,8 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; b++) {
     const int64_t first = b / j->n_tiles * j->per_block, left = j->c->n_images - first;
     shmt__conv_tile p = shmt__conv_tile_at(j->c, j->size, b % j->n_tiles);
-    for (int64_t g = 0; g < j->c->groups; g++) run_block(j, first, left < j->per_block ? left : j->per_block, g, &p, room);
+    for (int64_t g = 0; g < j->c->groups; g++)
+      run_block(j, first, left < j->per_block ? left : j->per_block, g, &p, room);
   }
   if (room) shmt__dealloc(room, nbytes);
 }

@@ -1,12 +1,12 @@
 /* ops/conv/nchw/im2col_panels.c -- direct convolution on im2col panels.
  *
  * Note [im2col panels]
- * The outputs along padded rows (Note [Direct convolution] in kernels/conv/direct.tmpl.h) include those between the ends of
- * two rows: in small planes, a quarter of the work is wasted. There im2col copies the elements under each filter element
- * side by side for a block of outputs, which may belong to several images. This panel of (elements of a filter, outputs)
- * fits the second-level cache, where all filters read it. The kernel is the same; the panel is its image. Weights of another
- * dtype are widened for some filters at a time. Unless these are all filters, they are widened again for each panel, and
- * panels are wider.
+ * The outputs along padded rows (Note [Direct convolution] in kernels/conv/direct.tmpl.h) include those between the
+ * ends of two rows: in small planes, a quarter of the work is wasted. There im2col copies the elements under each
+ * filter element side by side for a block of outputs, which may belong to several images. This panel of (elements of a
+ * filter, outputs) fits the second-level cache, where all filters read it. The kernel is the same; the panel is its
+ * image. Weights of another dtype are widened for some filters at a time. Unless these are all filters, they are
+ * widened again for each panel, and panels are wider.
  */
 #include "ops/conv/nchw/im2col_panels.h"
 
@@ -134,7 +134,9 @@ static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64
   }
 }
 
-static uint64_t round_to_cache_line(int64_t elements, int64_t item) { return ((uint64_t)(elements * item) + 63) / 64 * 64; }
+static uint64_t round_to_cache_line(int64_t elements, int64_t item) {
+  return ((uint64_t)(elements * item) + 63) / 64 * 64;
+}
 
 /* Vectors of outputs [begin, end), counted through the groups. */
 static void run_vectors(void* ctx, int64_t begin, int64_t end) {

@@ -1,4 +1,5 @@
-/* ops/conv/nchw/padded_image.c -- the copy of an image that direct convolution reads: padded, and divided by stride phases. */
+/* ops/conv/nchw/padded_image.c -- the copy of an image that direct convolution reads: padded, and divided by stride
+ * phases. */
 #include "ops/conv/nchw/padded_image.h"
 
 #include "generated/loops.h"
@@ -33,8 +34,8 @@ void shmt__conv_padded_offsets(const shmt__conv* c, const shmt__conv_direct_args
   }
 }
 
-void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile, const char* images,
-                          int64_t at, char* padded, char* room) {
+void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile,
+                          const char* images, int64_t at, char* padded, char* room) {
   const int64_t channels = c->channels / c->groups, item = shmt__dtype_size[c->dtype];
   const int64_t n_together = shmt__conv_reads_in_place(c) ? channels : shmt__conv_gathered_channels(c);
   shmt__conv_direct_args shape = *s;

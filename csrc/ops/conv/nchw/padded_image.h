@@ -1,4 +1,5 @@
-/* ops/conv/nchw/padded_image.h -- the copy of an image that direct convolution reads: padded, and divided by stride phases.
+/* ops/conv/nchw/padded_image.h -- the copy of an image that direct convolution reads: padded, and divided by stride
+ * phases.
  *
  * Note [Direct convolution] in kernels/conv/direct.tmpl.h describes this layout.
  */
@@ -19,7 +20,7 @@ static inline int64_t shmt__conv_padded_run(const shmt__conv_direct_args* s, con
 
 /* Copy the input of a tile to `padded`, for image at / groups and the channels of group at % groups. room:
  * shmt__conv_tile_input_bytes() for shmt__conv_gathered_channels() channels. */
-void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile, const char* images,
-                          int64_t at, char* padded, char* room);
+void shmt__conv_pad_image(const shmt__conv* c, const shmt__conv_direct_args* s, shmt__conv_tile* tile,
+                          const char* images, int64_t at, char* padded, char* room);
 
 #endif

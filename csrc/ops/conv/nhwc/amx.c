@@ -1,11 +1,11 @@
 /* ops/conv/nhwc/amx.c -- NHWC convolution of bfloat16 images on AMX tiles.
  *
  * Note [im2col strips and weight panels]
- * Strips of im2col patches (ops/conv/nhwc/amx_im2col.h) stay in the near caches while all panels of weights pass by. The
- * bias is added to the sums, which are rounded and stored in the output.
+ * Strips of im2col patches (ops/conv/nhwc/amx_im2col.h) stay in the near caches while all panels of weights pass by.
+ * The bias is added to the sums, which are rounded and stored in the output.
  *
- * Threads share out strips and, where there are few strips, the panels as well. The panels are packed once, as many at a
- * time as fit the second-level cache.
+ * Threads share out strips and, where there are few strips, the panels as well. The panels are packed once, as many at
+ * a time as fit the second-level cache.
  */
 #include "ops/conv/nhwc/amx.h"
 
@@ -29,17 +29,17 @@ bool shmt__conv_is_nhwc_amx(const shmt__conv* c) {
 
 enum {
   ITEM = SHMT_VNNI_ITEM,
-  SIDE = SHMT_VNNI_WIDTH,   /* rows of a strip, columns of a panel, elements of a step along k */
+  SIDE = SHMT_VNNI_WIDTH, /* rows of a strip, columns of a panel, elements of a step along k */
   LANES = SHMT_VNNI_LANES,
   ROW = SIDE * ITEM,
-  STEP = SIDE * ROW,         /* bytes of a strip or panel along a step */
+  STEP = SIDE * ROW, /* bytes of a strip or panel along a step */
   SUMS = SIDE * SIDE,
-  DEPTH = 16,                /* steps of a strip and a panel that fit the first-level cache */
-  TOGETHER = 4,              /* strips that are copied before they are multiplied, so that stores are not read back at once */
-  MOST_STEPS = 256,          /* steps of a filter whose strips and panels fit the second-level cache */
-  PANEL_BYTES = 1 << 20,     /* of packed panels */
-  FEW_CHANNELS = 8,          /* whose copies take longer than their products */
-  WORTH_SHARING = 1 << 18,   /* multiplications that are worth a thread */
+  DEPTH = 16,       /* steps of a strip and a panel that fit the first-level cache */
+  TOGETHER = 4,     /* strips that are copied before they are multiplied, so that stores are not read back at once */
+  MOST_STEPS = 256, /* steps of a filter whose strips and panels fit the second-level cache */
+  PANEL_BYTES = 1 << 20,   /* of packed panels */
+  FEW_CHANNELS = 8,        /* whose copies take longer than their products */
+  WORTH_SHARING = 1 << 18, /* multiplications that are worth a thread */
 };
 
 typedef struct job {
@@ -119,8 +119,8 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* --- products ----------------------------------------------------------------------- */
 
-/* Store the sums of a strip with a panel in the outputs of n filters. The processor's own rounding takes subnormal numbers
- * for 0, as AMX does. */
+/* Store the sums of a strip with a panel in the outputs of n filters. The processor's own rounding takes subnormal
+ * numbers for 0, as AMX does. */
 static AVX512 void store_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
                                        int64_t n) {
   const __mmask32 mask = shmt__vnni_mask(n);

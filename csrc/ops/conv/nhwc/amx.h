@@ -9,9 +9,9 @@
 bool shmt__conv_has_nhwc_amx(const shmt__conv* c);
 /* The same, and are the images NHWC? */
 bool shmt__conv_is_nhwc_amx(const shmt__conv* c);
-/* output = images * weight + c->bias, with an NHWC input and a dense NHWC output, all of c->io_dtype but the bias, which has
- * c->dtype. The weight (filters, channels of a group, kernel) has any strides. Where c->flips_weight, it is (channels,
- * filters of a group, kernel), and the positions of its kernel are evenly apart. Errors: SHMT_E_NOMEM. */
+/* output = images * weight + c->bias, with an NHWC input and a dense NHWC output, all of c->io_dtype but the bias,
+ * which has c->dtype. The weight (filters, channels of a group, kernel) has any strides. Where c->flips_weight, it is
+ * (channels, filters of a group, kernel), and the positions of its kernel are evenly apart. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const shmt__image_view* weight, void* output);
 
 #endif

@@ -53,12 +53,14 @@ SHMT_VNNI_INLINE void clear_run(char* to, int64_t nbytes) {
   _mm512_mask_storeu_epi16(to, shmt__vnni_mask(nbytes / ITEM), _mm512_setzero_si512());
 }
 
-static bool is_inside(const shmt__conv_shape* s, int d, int64_t position) { return (uint64_t)position < (uint64_t)s->in[d]; }
+static bool is_inside(const shmt__conv_shape* s, int d, int64_t position) {
+  return (uint64_t)position < (uint64_t)s->in[d];
+}
 
 /* Copy the patches of n outputs of a row, none of which reaches into the padding along the row: run by run, each of all
  * patches. position: where the first patch begins. */
-static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position, int64_t n,
-                                          char* to) {
+static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char* image, const int64_t* position,
+                                          int64_t n, char* to) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t vectors = w->vectors, n_runs = w->row / w->run, apart = s->stride[2] * c->step[2], row = w->width;
@@ -82,7 +84,8 @@ static SHMT_VNNI_TARGET void copy_patches(const shmt__amx_im2col* w, const char*
 }
 
 /* Copy one patch, which may reach into the padding. */
-static SHMT_VNNI_TARGET void copy_patch(const shmt__amx_im2col* w, const char* image, const int64_t* position, char* to) {
+static SHMT_VNNI_TARGET void copy_patch(const shmt__amx_im2col* w, const char* image, const int64_t* position,
+                                        char* to) {
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t pixel = w->pixel, wide = s->kernel[2], dilation = s->dilation[2];

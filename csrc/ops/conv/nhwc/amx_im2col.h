@@ -1,9 +1,10 @@
 /* ops/conv/nhwc/amx_im2col.h -- im2col of bfloat16 NHWC images, into the strips that AMX products read.
  *
  * Note [im2col strips]
- * The patch of an output is the part of the input under the kernel. In NHWC it is a few runs of memory: one for each row of
- * the kernel, or one for each position of a dilated kernel. The patches of some outputs are copied below each other, which
- * makes strips of them (Note [AMX tiles] in ops/matmul/gemm_amx.c). The patches of a 1 x 1 kernel are read where they lie.
+ * The patch of an output is the part of the input under the kernel. In NHWC it is a few runs of memory: one for each
+ * row of the kernel, or one for each position of a dilated kernel. The patches of some outputs are copied below each
+ * other, which makes strips of them (Note [AMX tiles] in ops/matmul/gemm_amx.c). The patches of a 1 x 1 kernel are read
+ * where they lie.
  */
 #ifndef SHMT_OPS_CONV_NHWC_AMX_IM2COL_H
 #define SHMT_OPS_CONV_NHWC_AMX_IM2COL_H
@@ -28,8 +29,8 @@ typedef struct shmt__amx_im2col {
 
 /* For the convolution c, which is borrowed. */
 void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c);
-/* The patches of `rows` outputs (at most 32) from the first on, counted through the images: where they lie, or copied to
- * room. images: the first element of a group. room is 0 behind each patch, and stays so. */
+/* The patches of `rows` outputs (at most 32) from the first on, counted through the images: where they lie, or copied
+ * to room. images: the first element of a group. room is 0 behind each patch, and stays so. */
 shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* w, const char* images, int64_t first, int64_t rows,
                                        char* room);
 

@@ -33,7 +33,9 @@ bool shmt__conv_groups_fill_vectors(const shmt__conv* c) {
          divides_vector(each, c->dtype) && shmt__conv_can_pad(c);
 }
 
-bool shmt__conv_has_nhwc_grouped(const shmt__conv* c) { return shmt__conv_groups_fill_vectors(c) && !shmt__conv_has_nhwc(c); }
+bool shmt__conv_has_nhwc_grouped(const shmt__conv* c) {
+  return shmt__conv_groups_fill_vectors(c) && !shmt__conv_has_nhwc(c);
+}
 
 bool shmt__conv_is_nhwc_grouped(const shmt__conv* c) {
   return shmt__conv_has_nhwc_grouped(c) && c->io_dtype == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
@@ -57,7 +59,8 @@ static void run_outputs(void* ctx, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__conv_nhwc_grouped(const shmt__conv* c, const void* images, const void* weight, void* output) {
-  const int64_t positions = c->shape.kernel[1] * c->shape.kernel[2], filters = c->filters, each = c->channels / c->groups;
+  const int64_t positions = c->shape.kernel[1] * c->shape.kernel[2], filters = c->filters,
+                each = c->channels / c->groups;
   const int64_t k = positions * each, item = shmt__dtype_size[c->dtype], io_item = shmt__dtype_size[c->io_dtype];
   const bool is_narrow = c->io_dtype != c->dtype;
   const uint64_t nbytes = (uint64_t)(filters * k * (item + (is_narrow ? io_item : 0)));

@@ -1,8 +1,8 @@
 /* ops/conv/nhwc/nhwc.c -- NHWC convolution: packs weights into rows, and shares out the work.
  *
- * Threads share out outputs, counted through the images, of blocks of filters. A block packs rows of its weights (Note [NHWC
- * convolution] in kernels/conv/nhwc.tmpl.h) that fit a near cache. Longer filters are taken in pieces, whose products are
- * added to the outputs.
+ * Threads share out outputs, counted through the images, of blocks of filters. A block packs rows of its weights (Note
+ * [NHWC convolution] in kernels/conv/nhwc.tmpl.h) that fit a near cache. Longer filters are taken in pieces, whose
+ * products are added to the outputs.
  */
 #include "ops/conv/nhwc/nhwc.h"
 
@@ -40,7 +40,7 @@ typedef struct job {
   int64_t vectors, n_blocks;         /* of the filters of a group, in SHMT_NHWC_LANES; blocks of those */
   int64_t block;                     /* the filters of such a block, at most */
   int64_t rows_at_once, channels_at_once;  /* of a kernel, at a time */
-  bool by_positions;                 /* rows of weights are ordered by (position, channel), else by (channel, position) */
+  bool by_positions; /* rows of weights are ordered by (position, channel), else by (channel, position) */
   shmt__conv_nhwc_args shape;
   const char* zeros;                 /* the channels of a position in the padding */
   char* rooms;                       /* packed weights of all blocks; only for chunks */
@@ -80,8 +80,8 @@ static void merge_even_positions(job* j) {
   j->shape.conv = &j->even;
 }
 
-/* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for the
- * rows before they are widened. */
+/* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for
+ * the rows before they are widened. */
 static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
                  char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
@@ -95,12 +95,12 @@ static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t
     shmt__move_transposed(to, row, from + channel * j->kernel * item, k, channels * positions, n, item);
   else if (j->c->weight_is_nhwc || j->kernel == 1)
     for (int64_t p = 0; p < positions; p++)
-      shmt__move_transposed(to + p * channels * row, row, from + ((first + p) * j->channels + channel) * item, k, channels,
-                            n, item);
+      shmt__move_transposed(to + p * channels * row, row, from + ((first + p) * j->channels + channel) * item, k,
+                            channels, n, item);
   else
     for (int64_t i = 0; i < channels; i++)
-      shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k, positions, n,
-                            item);
+      shmt__move_transposed(to + i * row, channels * row, from + ((channel + i) * j->kernel + first) * item, k,
+                            positions, n, item);
   if (to != made) shmt__cast_loop(dtype, io_dtype)(made, j->item, to, item, positions * channels * row / item);
 }
 
@@ -131,12 +131,14 @@ static int64_t first_filter(const job* j, int64_t block) {
 static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = filters_of(j, block), at = first_filter(j, block);
-  const int64_t row = round_up(filters, SHMT_NHWC_LANES) * j->item, end = smaller(r + j->rows_at_once, j->kernel / j->wide);
+  const int64_t row = round_up(filters, SHMT_NHWC_LANES) * j->item,
+                end = smaller(r + j->rows_at_once, j->kernel / j->wide);
   char* const weights = room + row;
 
   memset(room, 0, (size_t)row);
   if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
-  pack(j, at, filters, r, end, i, smaller(j->channels_at_once, j->channels - i), weights, weights + rows_of_weights(j) * row);
+  pack(j, at, filters, r, end, i, smaller(j->channels_at_once, j->channels - i), weights,
+       weights + rows_of_weights(j) * row);
 }
 
 /* n outputs from the first on, with the weights that were packed. */
@@ -193,7 +195,8 @@ static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; b++) pack_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
 }
 
-/* Chunks of outputs [begin, end), each of all blocks of filters: the input of the next group is then still in a near cache. */
+/* Chunks of outputs [begin, end), each of all blocks of filters: the input of the next group is then still in a near
+ * cache. */
 static void run_chunks(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
