@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor import _C
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["PrintOptions", "get_printoptions", "set_printoptions", "tensor_text"]
 
 
-@dataclass(frozen=True)
-class PrintOptions:
+class PrintOptions(NamedTuple):
     """How tensors are printed; see `set_printoptions`."""
 
     precision: int = 4
@@ -77,7 +75,7 @@ def set_printoptions(
         "linewidth": linewidth,
     }
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    _options = replace(base, sci_mode=sci_mode, **changes)
+    _options = base._replace(sci_mode=sci_mode, **changes)
 
 
 def get_printoptions() -> dict[str, Any]:

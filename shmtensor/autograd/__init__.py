@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shmtensor.autograd import forward_ad as forward_ad
-from shmtensor.autograd import functional as functional
 from shmtensor.autograd import graph as graph
 from shmtensor.autograd._run import backward, grad
 from shmtensor.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -21,6 +20,7 @@ from shmtensor.autograd.gradcheck import gradcheck, gradgradcheck
 from shmtensor.autograd.variable import Variable
 
 if TYPE_CHECKING:
+    from shmtensor.autograd import functional as functional
     from shmtensor.autograd import profiler as profiler
     from shmtensor.autograd import profiler_legacy as profiler_legacy
     from shmtensor.autograd import profiler_util as profiler_util
@@ -46,6 +46,7 @@ __all__ = [
 _LATER = {
     "DeviceType": "profiler_util",
     "ProfilerActivity": "shmtensor.profiler",
+    "functional": "",
     "kineto_available": "profiler",
     "profiler": "",
     "profiler_legacy": "",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -169,6 +168,8 @@ class Function(metaclass=FunctionMeta):
         """
         if cls._user_setup_context is not None:
             if kwargs or len(args) != _n_arguments(cls.forward):
+                import inspect  # only for what is rarely asked for
+
                 bound = inspect.signature(cls.forward).bind(*args, **kwargs)
                 bound.apply_defaults()
                 args = bound.args

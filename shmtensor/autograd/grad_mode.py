@@ -6,7 +6,6 @@ Each is a context manager and a decorator; the switch is the calling thread's ow
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast
 
@@ -25,7 +24,16 @@ __all__ = [
 is_grad_enabled = _C.is_grad_enabled
 is_inference_mode_enabled = _C.is_inference_mode_enabled
 
+_CO_GENERATOR = 0x20  # inspect.CO_GENERATOR
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _is_generator_function(function: Callable[..., Any]) -> bool:
+    """Whether a call makes a generator; `inspect` says so too, and takes long to import."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(function, "__code__", None)  # a bound method has it too
+    return code is not None and bool(code.co_flags & _CO_GENERATOR)
 
 
 class _Switch:
@@ -42,7 +50,7 @@ class _Switch:
         return type(self)()
 
     def __call__(self, function: _F) -> _F:
-        if inspect.isgeneratorfunction(function):
+        if _is_generator_function(function):
             return cast(_F, self._wrap_generator(function))
 
         @functools.wraps(function)

@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 import shmtensor
+from shmtensor._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
 from shmtensor.multiprocessing._parent import end_with_parent
@@ -87,7 +86,7 @@ class Worker:
 
     def _seed_generators(self) -> None:
         random.seed(self.seed)
-        np.random.seed(self.seed % 2**32)
+        seed_numpy(lambda: self.seed % 2**32)
         shmtensor.manual_seed(self.seed)
 
     def _hook_optimizer(self) -> None:

@@ -36,8 +36,6 @@ from multiprocessing.util import Finalize, debug, info, is_exiting, register_aft
 from queue import Empty, Full
 from typing import Any
 
-import numpy as np
-
 from shmtensor import _C
 from shmtensor.multiprocessing import reductions
 
@@ -65,7 +63,7 @@ _C._set_messages(
         {reductions.reduce_storage, reductions.reduce_typed_storage, reductions.reduce_array}
     ),
 )
-_C._set_array_reduce(np.ndarray, reductions.reduce_array)
+_C._set_array_reduce(reductions.reduce_array)
 
 
 class _End:

@@ -15,15 +15,16 @@ from __future__ import annotations
 import os
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal
 
 from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._pickling import rebuild_sparse, sparse_parts, with_conj_neg_bits
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "SharedCache",
@@ -229,6 +230,8 @@ def share_numpy(enabled: bool = True) -> None:
     Args:
         enabled: Whether to do so.
     """
+    import numpy as np  # loaded by who uses it
+
     if enabled:
         ForkingPickler.register(np.ndarray, reduce_array)
     else:
@@ -237,11 +240,13 @@ def share_numpy(enabled: bool = True) -> None:
 
 def shares_numpy() -> bool:
     """Return whether arrays are sent through shared memory, see `share_numpy`."""
-    return _reducers.get(np.ndarray) is reduce_array
+    return reduce_array in _reducers.values()
 
 
 def _shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
     """Return the bytes of the shared storage below *array*, and the offset of the array."""
+    import numpy as np
+
     owner: Any = array
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -266,6 +271,8 @@ def reduce_array(array: np.ndarray[Any, Any]) -> Any:
         memory, begin = below
         strides = array.strides
     else:
+        import numpy as np
+
         # Fortran order is kept, everything else becomes C order.
         order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
         storage = _storage.UntypedStorage._new_shared(array.nbytes)
@@ -286,6 +293,8 @@ def rebuild_array(
     writeable: bool,
 ) -> np.ndarray[Any, Any]:
     """Return the array of a message, over the shared memory."""
+    import numpy as np
+
     memory: Any = _C._rebuild_shared_tensor(packed)
     array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, memory.numpy(), begin, strides)
     array.flags.writeable = writeable

@@ -5,6 +5,7 @@
 #include "ipc/handle/share.h"
 #include "python/ipc/plain_objects.h"
 #include "python/ipc/share.h"
+#include "python/tensor/construct.h"
 #include "python/tensor/tensor_type.h"
 
 #include <inttypes.h>
@@ -44,7 +45,7 @@ typedef struct idle_pickler {
 static PyTypeObject *packed_message_type, *sink_type; /* owned */
 static struct {
   PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers; /* owned */
-  PyObject *array_class, *reduce_array;                                     /* owned; may be NULL */
+  PyObject* reduce_array;                                                   /* owned; may be NULL */
 } registered;
 static idle_pickler idle[IDLE_PICKLERS]; /* guarded by the interpreter's lock */
 static unsigned n_idle;
@@ -225,6 +226,11 @@ static PyObject* call_reducer(PyObject* reducer, PyObject* o) {
   return result;
 }
 
+/* An array, and of no subclass. */
+static bool is_plain_array(PyObject* o) {
+  return strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") == 0 && shmt__py_is_numpy_array(o);
+}
+
 /* The pickler's hook, which it calls for everything but the plain built-in types. */
 static PyObject* py_reduce_for_message(PyObject* module, PyObject* o) {
   shmt__py_packed_message* p = outgoing;
@@ -236,8 +242,7 @@ static PyObject* py_reduce_for_message(PyObject* module, PyObject* o) {
     p->is_reducing = false;
     return result;
   }
-  if (p->shares_arrays && registered.array_class != NULL &&
-      (PyObject*)Py_TYPE(o) == registered.array_class)
+  if (p->shares_arrays && registered.reduce_array != NULL && is_plain_array(o))
     return call_reducer(registered.reduce_array, o);
   PyObject* reducer = PyDict_GetItemWithError(registered.reducers, (PyObject*)Py_TYPE(o));
   if (reducer == NULL) {
@@ -483,13 +488,9 @@ static PyObject* py_set_messages(PyObject* module, PyObject* const* args, Py_ssi
   Py_RETURN_NONE;
 }
 
-/* _set_array_reduce(array_class, function) */
-static PyObject* py_set_array_reduce(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+static PyObject* py_set_array_reduce(PyObject* module, PyObject* function) {
   (void)module;
-  if (n != 2)
-    return PyErr_Format(PyExc_TypeError, "_set_array_reduce(): expected 2 arguments, got %zd", n);
-  Py_XSETREF(registered.array_class, Py_NewRef(args[0]));
-  Py_XSETREF(registered.reduce_array, Py_NewRef(args[1]));
+  Py_XSETREF(registered.reduce_array, Py_NewRef(function));
   Py_RETURN_NONE;
 }
 
@@ -498,8 +499,8 @@ PyMethodDef shmt__py_message_functions[] = {
      "The reducer_override of the pickler for rings."},
     {"_set_messages", (PyCFunction)(void (*)(void))py_set_messages, METH_FASTCALL,
      "Name the pickler class and what goes with it."},
-    {"_set_array_reduce", (PyCFunction)(void (*)(void))py_set_array_reduce, METH_FASTCALL,
-     "Name the class of arrays and the function that reduces one to shared memory."},
+    {"_set_array_reduce", py_set_array_reduce, METH_O,
+     "Name the function that reduces a NumPy array to shared memory."},
     {NULL, NULL, 0, NULL},
 };
 

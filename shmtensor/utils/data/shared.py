@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from shmtensor import _C, memory
 from shmtensor._tensor import Tensor
 from shmtensor.utils.data._utils.collate import default_convert
-from shmtensor.utils.data._utils.interop import from_torch, is_torch_tensor
+from shmtensor.utils.data._utils.interop import from_torch, is_array, is_torch_tensor
 from shmtensor.utils.data.dataset import TensorDataset
 
 __all__ = ["SharedTensorDataset"]
@@ -18,7 +16,7 @@ __all__ = ["SharedTensorDataset"]
 def _shared(data: Any) -> Any:
     if isinstance(data, Tensor):
         return data.share_memory_()
-    if isinstance(data, np.ndarray):
+    if is_array(data):
         return _C.from_numpy(data, shared=True)
     if is_torch_tensor(data):
         source = from_torch(data.detach())

@@ -7,14 +7,13 @@ nothing.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
-from shmtensor.utils.data._utils.interop import from_torch, is_torch_tensor
+from shmtensor.utils.data._utils.interop import from_torch, is_array, is_torch_tensor
 from shmtensor.utils.data._utils.tree import (
     is_namedtuple,
     is_sequence,
@@ -22,6 +21,9 @@ from shmtensor.utils.data._utils.tree import (
     like_sequence,
 )
 from shmtensor.utils.data._utils.worker import get_worker_info
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = [
     "collate",
@@ -72,12 +74,10 @@ def default_convert(data: Any) -> Any:
     """
     if isinstance(data, Tensor):
         return data
-    if isinstance(data, (np.ndarray, np.generic)):
-        if isinstance(data, np.ndarray) and _is_of_text_or_objects(data.dtype):
-            return data
-        if isinstance(data, (np.str_, np.bytes_)):
-            return data
-        return _C.as_tensor(data)
+    if is_array(data):
+        return data if _is_of_text_or_objects(data.dtype) else _C.as_tensor(data)
+    if "numpy" in sys.modules and isinstance(data, sys.modules["numpy"].generic):
+        return data if isinstance(data, (str, bytes)) else _C.as_tensor(data)
     if is_torch_tensor(data):
         return from_torch(data)
     if isinstance(data, Mapping):
@@ -110,6 +110,8 @@ def collate(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
     Source:
         torch.utils.data._utils.collate.collate.
     """
+    if not _knows_numpy and "numpy" in sys.modules:
+        _add_numpy()
     first = batch[0]
     kind = type(first)
     if collate_fn_map is not None:
@@ -173,11 +175,13 @@ def collate_numpy_array_fn(batch: Any, *, collate_fn_map: _Functions | None = No
     if _is_of_text_or_objects(first.dtype):
         raise TypeError(default_collate_err_msg_format.format(first.dtype))
     is_regular = all(
-        isinstance(array, np.ndarray) and array.dtype == first.dtype and array.shape == first.shape
+        is_array(array) and array.dtype == first.dtype and array.shape == first.shape
         for array in batch
     )
     if not is_regular:
         return collate([_C.as_tensor(array) for array in batch], collate_fn_map=collate_fn_map)
+    import numpy as np  # it is loaded already
+
     dtype = _C.as_tensor(np.empty(0, first.dtype)).dtype
     out = new_batch((len(batch), *first.shape), dtype)
     if out.numel():
@@ -214,13 +218,31 @@ def collate_str_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> A
 #: For each type, the function that merges values of it; programs add theirs.
 default_collate_fn_map: _Functions = {
     Tensor: collate_tensor_fn,
-    np.ndarray: collate_numpy_array_fn,
-    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
     float: collate_float_fn,
     int: collate_int_fn,
     str: collate_str_fn,
     bytes: collate_str_fn,
 }
+
+_knows_numpy = False
+
+
+def _add_numpy() -> None:
+    """Add NumPy's types to the map, before `float`, which is a base class of one."""
+    import numpy as np
+
+    global _knows_numpy
+    _knows_numpy = True
+    others = dict(default_collate_fn_map)
+    default_collate_fn_map.clear()
+    default_collate_fn_map[Tensor] = others.pop(Tensor, collate_tensor_fn)
+    default_collate_fn_map[np.ndarray] = collate_numpy_array_fn
+    default_collate_fn_map[(np.bool_, np.number, np.object_)] = collate_numpy_scalar_fn
+    default_collate_fn_map.update(others)
+
+
+if "numpy" in sys.modules:
+    _add_numpy()
 
 
 def default_collate(batch: Any) -> Any:

@@ -19,6 +19,7 @@ __all__ = [
     "OUTPUTS",
     "converter",
     "from_torch",
+    "is_array",
     "is_torch_stream",
     "is_torch_tensor",
     "loaded_torch",
@@ -44,6 +45,12 @@ def is_torch_tensor(value: object) -> bool:
     """Whether *value* is a tensor of torch."""
     torch = loaded_torch()
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_array(value: object) -> bool:
+    """Whether *value* is an array of NumPy, which is not loaded for the question."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
 
 
 def is_torch_stream(dataset: object) -> bool:

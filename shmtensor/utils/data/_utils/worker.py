@@ -6,8 +6,6 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 __all__ = [
     "WorkerInfo",
     "_IterableDatasetStopIteration",
@@ -65,8 +63,10 @@ def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     Source:
         torch's loaders; the numbers are those of `numpy.random.SeedSequence`.
     """
+    from numpy.random import SeedSequence  # also while that module is being loaded
+
     entropy = [worker_id, base_seed & _MASK_32, base_seed >> 32 & _MASK_32, 0]
-    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
+    return [int(word) for word in SeedSequence(entropy).generate_state(4)]
 
 
 #: Of this process; programs that test what they run in workers set it.

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from queue import Empty
 from typing import Any
 
-import numpy as np
-
 from shmtensor import _C
 from shmtensor._boundary.process import set_thread_name
+from shmtensor._numpy_seed import seed_numpy
 from shmtensor._utils import ExceptionWrapper
 from shmtensor.utils.data._utils.fetch import _DatasetKind
 from shmtensor.utils.data._utils.interop import prepare_torch
@@ -74,7 +73,7 @@ def _seed(base_seed: int, worker_id: int) -> int:
     seed = base_seed + worker_id
     random.seed(seed)
     _C.default_generator.manual_seed(seed)
-    np.random.seed(_generate_state(base_seed, worker_id))
+    seed_numpy(lambda: _generate_state(base_seed, worker_id))
     return seed
 
 
