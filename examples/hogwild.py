@@ -19,6 +19,7 @@ gradient descent", 2011.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import sys
 from pathlib import Path
@@ -26,21 +27,20 @@ from typing import Any
 
 from common import with_torch
 from common.data import Dataset, load
-from common.models import build
+from common.models import build, library
 from common.program import (
     above_zero,
     add_run_options,
     draw,
-    is_installed,
     meet,
     positive,
     results_folder,
     run,
-    view_of,
+    run_arguments,
+    wants_torch,
 )
 
-import shmtensor
-from shmtensor import hogwild, nn, optim
+from shmtensor import hogwild
 from shmtensor.utils.safetensors import save_file
 
 EPOCHS = {"mlp": 100, "cnn": 15}
@@ -71,44 +71,37 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def loss_of_batch(worker: hogwild.Worker, batch: Any) -> Any:
+def loss_of_batch(library_name: str, worker: Any, batch: Any) -> Any:
     """What a worker minimises."""
     images, labels = batch
-    return nn.functional.cross_entropy(worker.model(images), labels)
+    return library(library_name).nn.functional.cross_entropy(worker.model(images), labels)
 
 
-def measured(images: Any, labels: Any, model: Any) -> dict[str, float]:
+def measured(library_name: str, images: Any, labels: Any, model: Any) -> dict[str, float]:
     """Accuracy and loss on held-out data."""
     scores = model(images)
-    loss = nn.functional.cross_entropy(scores, labels).item()
+    loss = library(library_name).nn.functional.cross_entropy(scores, labels).item()
     accuracy = (scores.argmax(1) == labels).sum().item() / len(labels)
     return {"accuracy": accuracy, "held-out loss": loss}
 
 
-def train(options: argparse.Namespace, data: Dataset, folder: Path) -> hogwild.Result:
-    """Train with shmtensor."""
-    shmtensor.manual_seed(options.seed)
-    make_model = functools.partial(
-        build, "shmtensor", options.model, data.image_shape, data.n_classes
-    )
-    held_out = shmtensor.from_numpy(data.test_x), shmtensor.from_numpy(data.test_y)
-    return hogwild.run(
-        make_model,
-        loss_of_batch,
-        (shmtensor.from_numpy(data.train_x), shmtensor.from_numpy(data.train_y)),
+def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path) -> Any:
+    """Train with a library: shmtensor, or torch to compare with."""
+    lib = library(name)
+    lib.core.manual_seed(options.seed)
+    train_x, train_y, test_x, test_y = map(lib.core.from_numpy, dataclasses.astuple(data)[1:])
+    trainer: Any = with_torch.run if name == "torch" else hogwild.run
+    return trainer(
+        functools.partial(build, name, options.model, data.image_shape, data.n_classes),
+        functools.partial(loss_of_batch, name),
+        (train_x, train_y),
         options.workers,
-        make_optimizer=functools.partial(optim.SGD, lr=options.lr, momentum=options.momentum),
+        make_optimizer=functools.partial(lib.optim.SGD, lr=options.lr, momentum=options.momentum),
         batch_size=options.batch,
         epochs=options.epochs,
-        seconds=options.seconds,
-        evaluate=functools.partial(measured, *held_out),
-        folder=folder,
-        checkpoint_every=options.checkpoint_every,
-        resume=options.resume is not None,
-        seed=options.seed,
-        start_method=options.start_method,
-        view=view_of(options),
+        evaluate=functools.partial(measured, name, test_x, test_y),
         title=f"shmtensor {options.model}",
+        **run_arguments(options, folder),
     )
 
 
@@ -147,20 +140,16 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         f"{data.n_classes} classes; {options.model} with {options.workers} workers "
         f"({options.start_method})"
     )
-    result = train(options, data, folder)
-    theirs = None
-    if options.compare and not is_installed("torch"):
-        print("torch is not installed; nothing to compare with")
-    elif options.compare:
-        theirs = with_torch.train(options, data)
+    result = train("shmtensor", options, data, folder)
+    theirs = train("torch", options, data, folder) if wants_torch(options) else None
     written = write_files(options, folder, result, theirs)
     print_summary("shmtensor", result.metrics["accuracy"], result.steps, result.seconds)
     n_lost = len(result.lost_workers)
     if n_lost:
         print(f"  {options.workers - n_lost} of {options.workers} workers finished")
     if theirs is not None:
-        print_summary("torch", theirs.points[-1].metrics["accuracy"], theirs.steps, theirs.seconds)
-        ratio = result.steps_per_second / (theirs.steps / theirs.seconds)
+        print_summary("torch", theirs.metrics["accuracy"], theirs.steps, theirs.seconds)
+        ratio = result.steps_per_second / theirs.steps_per_second
         print(f"shmtensor made {ratio:.1f} times as many steps per second")
     print("wrote " + ", ".join(str(path) for path in written))
     if options.data is None:

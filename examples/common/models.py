@@ -6,6 +6,7 @@ The same lines run on shmtensor and on torch; ``Library`` holds the modules that
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 from typing import Any
 
@@ -21,10 +22,10 @@ class Library:
     multiprocessing: Any
 
 
+@functools.cache
 def library(name: str) -> Library:
-    """``shmtensor`` or ``torch``, with one thread: the processes share the cores."""
+    """``shmtensor`` or ``torch``."""
     core = importlib.import_module(name)
-    core.set_num_threads(1)
     parts = [importlib.import_module(f"{name}.{p}") for p in ("nn", "optim", "multiprocessing")]
     return Library(name, core, *parts)
 

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from shmtensor import hogwild
 
@@ -27,7 +28,8 @@ __all__ = [
     "positive",
     "results_folder",
     "run",
-    "view_of",
+    "run_arguments",
+    "wants_torch",
 ]
 
 START_METHODS = ("fork", "spawn", "forkserver")
@@ -90,9 +92,27 @@ def results_folder(options: argparse.Namespace, name: str) -> Path:
     return given or Path("runs") / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def view_of(options: argparse.Namespace) -> str:
-    """What `hogwild.run` takes as its view."""
-    return "plain" if options.plain else "auto"
+def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
+    """What the options say to `hogwild.run` of how to run; without a folder nothing is saved."""
+    return {
+        "seconds": options.seconds,
+        "folder": folder,
+        "checkpoint_every": options.checkpoint_every,
+        "resume": options.resume is not None,
+        "seed": options.seed,
+        "start_method": options.start_method,
+        "view": "plain" if options.plain else "auto",
+    }
+
+
+def wants_torch(options: argparse.Namespace) -> bool:
+    """Whether the same is to be done with torch; says so if that is not installed."""
+    if options.compare != "torch":
+        return False
+    if not is_installed("torch"):
+        print("torch is not installed; nothing to compare with")
+        return False
+    return True
 
 
 def is_installed(module: str) -> bool:

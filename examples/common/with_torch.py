@@ -1,18 +1,53 @@
-"""The same training with torch: its shared memory, its processes, the same steps."""
+"""The same training with torch: `run` does with torch's shared memory and processes what
+`shmtensor.hogwild.run` does, and takes the same model, step, data and measure.
+"""
 
 from __future__ import annotations
 
-import argparse
+import contextlib
+import math
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from common.data import Dataset
-from common.models import build, library
+from common.models import library
 from shmtensor.hogwild import Point
 
 # Columns of the board, on which each worker has a row.
 STEPS, LOSS, READY, N_COLUMNS = 0, 1, 2, 3
+# The parent looks so often; between two evaluations it waits as many times as long as one took.
+LOOK_S, PAUSE = 0.02, 4.0
+
+
+@dataclass
+class Worker:
+    """What a step sees of its process, as `shmtensor.hogwild.Worker`."""
+
+    rank: int
+    n_workers: int
+    model: Any
+    optimizer: Any
+    step: int = 0
+
+    def update(self) -> contextlib.AbstractContextManager[None]:
+        """A change of shared parameters; here nobody waits for it."""
+        return contextlib.nullcontext()
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all workers are told."""
+
+    train_step: Callable[[Any, Any], Any]
+    model: Any
+    make_optimizer: Callable[[Iterator[Any]], Any]
+    data: tuple[Any, ...]
+    board: Any
+    batch_size: int
+    n_steps: int
+    seconds: float
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -23,82 +58,129 @@ class Result:
     steps: int
     seconds: float
 
+    @property
+    def steps_per_second(self) -> float:
+        """Of all workers together."""
+        return self.steps / self.seconds if self.seconds > 0 else 0.0
 
-def _work(
-    rank: int, options: argparse.Namespace, n_steps: int, model: Any, data: Any, board: Any
-) -> None:
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What ``evaluate`` said of the final model."""
+        return self.points[-1].metrics
+
+
+def _batches(job: Job, rank: int) -> Iterator[Any]:
+    """A worker's share of every epoch, shuffled by the seed and the epoch."""
+    lib, n_samples, epoch = library("torch"), len(job.data[0]), 0
+    while True:
+        generator = lib.core.Generator().manual_seed(job.seed * 1_000_003 + epoch)
+        order = lib.core.randperm(n_samples, generator=generator)[rank :: len(job.board)]
+        for chosen in order.split(job.batch_size):
+            rows = tuple(tensor.index_select(0, chosen) for tensor in job.data)
+            yield rows if len(rows) > 1 else rows[0]
+        epoch += 1
+
+
+def _work(rank: int, job: Job) -> None:
     lib = library("torch")
-    images, labels = data
-    generator = lib.core.Generator()
-    optimizer = lib.optim.SGD(model.parameters(), lr=options.lr, momentum=options.momentum)
-    at, order, average = len(labels), None, 0.0
+    lib.core.set_num_threads(1)  # the processes share the cores
+    lib.core.manual_seed(job.seed * 1_000_003 + rank)
+    board = job.board.numpy()
+    optimizer = job.make_optimizer(job.model.parameters())
+    worker = Worker(rank, len(board), job.model, optimizer)
+    average = 0.0
     board[rank, READY] = 1
-    while board[:, READY].sum() < options.workers:
+    while board[:, READY].sum() < len(board):
         time.sleep(1e-4)
-    for step in range(1, n_steps + 1):
-        if at >= len(labels):
-            generator.manual_seed(options.seed * 1_000_003 + step)
-            order = lib.core.randperm(len(labels), generator=generator)[rank :: options.workers]
-            at = 0
-        chosen = order[at : at + options.batch]
-        at += options.batch
-        optimizer.zero_grad()
-        loss = lib.nn.functional.cross_entropy(model(images[chosen]), labels[chosen])
-        loss.backward()
-        optimizer.step()
-        average += (0.05 if step > 1 else 1.0) * (loss.item() - average)
+    ends_at = time.monotonic() + job.seconds
+    for batch in _batches(job, rank):
+        if worker.step >= job.n_steps or time.monotonic() >= ends_at:
+            break
+        loss = job.train_step(worker, batch)
+        if isinstance(loss, lib.core.Tensor) and loss.requires_grad:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            loss = loss.item()
+        average += (0.05 if worker.step else 1.0) * (float(loss) - average)
+        worker.step += 1
         board[rank, LOSS] = average
-        board[rank, STEPS] = step
+        board[rank, STEPS] = worker.step
 
 
-def _measured(lib: Any, model: Any, images: Any, labels: Any) -> dict[str, float]:
-    with lib.core.no_grad():
-        scores = model(images)
-        loss = lib.nn.functional.cross_entropy(scores, labels).item()
-    return {
-        "accuracy": (scores.argmax(1) == labels).sum().item() / len(labels),
-        "held-out loss": loss,
-    }
+def run(
+    make_model: Callable[[], Any],
+    train_step: Callable[[Any, Any], Any],
+    data: tuple[Any, ...],
+    workers: int,
+    *,
+    make_optimizer: Callable[[Iterator[Any]], Any],
+    batch_size: int,
+    epochs: float,
+    evaluate: Callable[[Any], dict[str, float]],
+    seconds: float | None = None,
+    seed: int = 0,
+    start_method: str = "fork",
+    **_others: Any,
+) -> Result:
+    """Train with torch; the arguments are those of `shmtensor.hogwild.run`, with torch's tensors.
 
-
-def train(options: argparse.Namespace, data: Dataset) -> Result:
-    """Train for as many steps as shmtensor's workers take."""
+    Each worker has an optimizer of its own. The calling process evaluates. Nothing is saved or
+    shown, so arguments about that are not used.
+    """
     lib = library("torch")
-    lib.core.manual_seed(options.seed)
-    model = build(lib.name, options.model, data.image_shape, data.n_classes).share_memory()
-    tensors = [lib.core.from_numpy(a).share_memory_() for a in (data.train_x, data.train_y)]
-    held_out = lib.core.from_numpy(data.test_x), lib.core.from_numpy(data.test_y)
-    board = lib.core.zeros(options.workers, N_COLUMNS, dtype=lib.core.float64).share_memory_()
-    per_worker = -(-len(data.train_y) // options.workers)
-    n_steps = max(1, round(-(-per_worker // options.batch) * options.epochs))
-    context = lib.multiprocessing.get_context(options.start_method)
+    lib.core.set_num_threads(1)
+    lib.core.manual_seed(seed)
+    model = make_model().share_memory()
+    steps_per_epoch = math.ceil(math.ceil(len(data[0]) / workers) / batch_size)
+    job = Job(
+        train_step=train_step,
+        model=model,
+        make_optimizer=make_optimizer,
+        data=tuple(tensor.share_memory_() for tensor in data),
+        board=lib.core.zeros(workers, N_COLUMNS, dtype=lib.core.float64).share_memory_(),
+        batch_size=batch_size,
+        n_steps=max(1, round(steps_per_epoch * epochs)),
+        seconds=math.inf if seconds is None else seconds,
+        seed=seed,
+    )
+    context = lib.multiprocessing.get_context(start_method)
     processes = [
-        context.Process(
-            target=_work, args=(rank, options, n_steps, model, tensors, board), daemon=True
-        )
-        for rank in range(options.workers)
+        context.Process(target=_work, args=(rank, job), daemon=True) for rank in range(workers)
     ]
     for process in processes:
         process.start()
-    points: list[Point] = []
-    while board[:, READY].sum() < options.workers and all(p.is_alive() for p in processes):
+    try:
+        points, seconds_spent = _watch(processes, model, job.board, evaluate)
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+    return Result(points, int(job.board[:, STEPS].sum()), seconds_spent)
+
+
+def _watch(
+    processes: list[Any], model: Any, board: Any, evaluate: Callable[[Any], dict[str, float]]
+) -> tuple[list[Point], float]:
+    """Measure the model until the workers have ended; returns the curve and how long it took."""
+    lib = library("torch")
+    while board[:, READY].sum() < len(processes) and all(p.is_alive() for p in processes):
         time.sleep(1e-4)
     began = ended = time.monotonic()
+
+    def measured() -> Point:
+        seconds = time.monotonic() - began
+        with lib.core.no_grad():
+            metrics = evaluate(model)
+        return Point(seconds, int(board[:, STEPS].sum()), board[:, LOSS].mean().item(), metrics)
+
+    points: list[Point] = []
     while any(process.is_alive() for process in processes):
-        if options.seconds is not None and time.monotonic() - began > options.seconds:
-            break
-        points.append(_point(lib, model, held_out, board, began))
-        processes[0].join(max(0.02, points[-1].seconds / 100))
+        points.append(measured())
+        took = time.monotonic() - began - points[-1].seconds
+        until = time.monotonic() + max(LOOK_S, PAUSE * took, points[-1].seconds / 100)
+        while any(p.is_alive() for p in processes) and time.monotonic() < until:
+            next(p for p in processes if p.is_alive()).join(LOOK_S)
         ended = time.monotonic()
-    for process in processes:
-        process.kill()
-        process.join()
-    points.append(_point(lib, model, held_out, board, began))
-    return Result(points, int(board[:, STEPS].sum()), ended - began)
-
-
-def _point(lib: Any, model: Any, held_out: Any, board: Any, began: float) -> Point:
-    metrics = _measured(lib, model, *held_out)
-    return Point(
-        time.monotonic() - began, int(board[:, STEPS].sum()), board[:, LOSS].mean().item(), metrics
-    )
+    points.append(measured())
+    return points, ended - began
