@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import os
 import sys
 import time
@@ -129,15 +130,23 @@ def draw(curves: dict[str, list[hogwild.Point]], picture: Path, title: str) -> l
     return [picture]
 
 
-def meet(options: argparse.Namespace, name: str, value: float, *, at_least: float) -> None:
+def meet(
+    options: argparse.Namespace,
+    name: str,
+    value: float,
+    *,
+    at_least: float = -math.inf,
+    at_most: float = math.inf,
+) -> None:
     """Compare a figure with the stated one.
 
     Raises:
-        BelowGoalError: It is lower, and ``--check`` was given.
+        BelowGoalError: It is worse, or not a number, and ``--check`` was given.
     """
-    if value >= at_least:
+    if at_least <= value <= at_most:
         return
-    text = f"{name} is {value:.4g}, and {at_least:g} was to be reached"
+    goal = f"at least {at_least:g}" if at_least > -math.inf else f"at most {at_most:g}"
+    text = f"{name} is {value:.4g}, and {goal} was to be reached"
     if options.check:
         raise BelowGoalError(text)
     print(text)

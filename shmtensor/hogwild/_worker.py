@@ -6,7 +6,7 @@ import contextlib
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,7 @@ class Worker:
     def __init__(self, job: Job, rank: int) -> None:
         self._board = job.board
         self._depth = 0  # of updates
+        self._update = _Update(self)
         self.rank = rank
         self.n_workers = job.board.n_workers
         self.model = job.model
@@ -61,17 +62,12 @@ class Worker:
         self.step = int(job.board.columns["steps"][rank])
         self.seed = job.seed * 1_000_003 + rank + self.step * 7_919
 
-    @contextlib.contextmanager
-    def update(self) -> Iterator[None]:
+    def update(self) -> contextlib.AbstractContextManager[None]:
         """A change of shared parameters that `Worker.optimizer` does not make.
 
         A snapshot of the model has all of it, or nothing.
         """
-        self._begin_update()
-        try:
-            yield
-        finally:
-            self._end_update()
+        return self._update
 
     def _begin_update(self, *_: Any) -> None:
         """Begin a change; one inside another belongs to it."""
@@ -105,6 +101,19 @@ class Worker:
         return float(loss.detach())
 
 
+class _Update(contextlib.AbstractContextManager[None]):
+    """Inside ``with``, a worker changes parameters. It may stand inside itself."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def __enter__(self) -> None:
+        self._worker._begin_update()
+
+    def __exit__(self, *_: object) -> None:
+        self._worker._end_update()
+
+
 def work(job: Job, rank: int) -> None:
     """Train until the steps or the seconds are over, or the parent says so."""
     end_with_parent()
@@ -130,6 +139,5 @@ def work(job: Job, rank: int) -> None:
             board.add_staleness(rank, board.n_steps() - before)
         average = loss if worker.step == 0 else average + _NEW_LOSS * (loss - average)
         worker.step += 1
-        columns["loss"][rank] = average
-        columns["steps"][rank] = worker.step
+        board.add_step(rank, worker.step, average)
     columns["finished_s"][rank] = time.monotonic()
