@@ -7,7 +7,7 @@ from typing import Any
 import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.optim._sparse_step import Rows
-from shmtensor.optim._tools import _to_scalar
+from shmtensor.optim._tools import _new_scalar, _to_scalar
 from shmtensor.optim.optimizer import Optimizer
 
 __all__ = ["SparseAdam", "sparse_adam"]
@@ -58,9 +58,24 @@ class SparseAdam(Optimizer):
 
     def _init_state(self, group: dict[str, Any], param: Tensor) -> None:
         state = self.state[param]
+        if state:
+            return
         state["step"] = 0
         state["exp_avg"] = shmtensor.zeros_like(param.detach())
         state["exp_avg_sq"] = shmtensor.zeros_like(param.detach())
+
+    def share_memory(self, *, exact: bool = False) -> None:
+        """Make the state now and move all of it to shared memory; see ``Optimizer.share_memory``.
+
+        The counters of steps, which are numbers until then, become tensors.
+        """
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._init_state(group, param)
+                state = self.state[param]
+                if not isinstance(state["step"], Tensor):
+                    state["step"] = _new_scalar(state["step"])
+        super().share_memory(exact=exact)
 
     def step(self, closure: Any = None) -> Any:
         """Change every parameter that has a gradient; see ``Optimizer.step``.
@@ -82,8 +97,7 @@ class SparseAdam(Optimizer):
                     "SparseAdam does not support dense gradients, please consider Adam instead"
                 )
         for param in params:
-            if not self.state[param]:
-                self._init_state(group, param)
+            self._init_state(group, param)
             self.state[param]["step"] += 1
         states = [self.state[param] for param in params]
         beta1, beta2 = group["betas"]
@@ -92,7 +106,7 @@ class SparseAdam(Optimizer):
             [param.grad for param in params],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
-            [state["step"] for state in states],
+            [int(state["step"]) for state in states],
             eps=group["eps"],
             beta1=beta1,
             beta2=beta2,

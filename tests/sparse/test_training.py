@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from collections.abc import Callable
 from typing import Any
 
@@ -241,3 +243,22 @@ def test_optimizers_say_what_they_do_not_take() -> None:
     sparse = st.eye(2).to_sparse().requires_grad_()
     with pytest.raises(ValueError, match=r"Sparse params at indices \[\[0, 0\]\]"):
         st.optim.SparseAdam([sparse])
+
+
+def test_a_shared_sparse_adam_counts_and_keeps_its_state() -> None:
+    table = _table(st)
+    optimizer = st.optim.SparseAdam(table.parameters(), lr=0.1)
+    table(st.tensor([1, 4])).sum().backward()
+    optimizer.step()
+    optimizer.share_memory()
+    state = optimizer.state[table.weight]
+    assert all(tensor.is_shared() for tensor in state.values())
+    assert state["step"] == 1 and state["exp_avg"][1].ne(0).all()
+    again = st.optim.SparseAdam(table.parameters(), lr=0.1)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again.share_memory()
+    again.step()
+    optimizer.step()
+    for name, value in again.state[table.weight].items():
+        assert st.equal(value, state[name]), name
+    assert again.state[table.weight]["step"] == 2
