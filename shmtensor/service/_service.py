@@ -40,6 +40,11 @@ class Service:
             needs it. It ends when it has no process and no persistent name.
         socket: Path of the socket, as given to ``shmtensor serve --socket``.
         owner: Id of the user who runs the service; None: this process's user.
+        start: Start the service when it does not run, like the default one. The same holds for its
+            end. Not with *socket*, or with another *owner*.
+
+    Raises:
+        ValueError: *start* was given with *socket* or another *owner*.
 
     The first method that needs the service joins it. It raises `ManagerError` when the service does
     not run.
@@ -51,11 +56,15 @@ class Service:
         *,
         socket: str | os.PathLike[str] | None = None,
         owner: int | None = None,
+        start: bool = False,
     ) -> None:
         self._name = name
         path = None if socket is None else os.path.abspath(os.fspath(socket))
         uid = os.geteuid() if owner is None else owner
-        may_start = name == DEFAULT_NAME and path is None and uid == os.geteuid()
+        is_own = path is None and uid == os.geteuid()
+        if start and not is_own:
+            raise ValueError("Service(): start=True goes without socket, for one's own service")
+        may_start = is_own and (start or name == DEFAULT_NAME)
         self._handle = Handle(name, path, uid, may_start)
 
     def __repr__(self) -> str:

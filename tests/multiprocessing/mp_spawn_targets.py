@@ -9,6 +9,8 @@ import sys
 import time
 from typing import Any
 
+import shmtensor.multiprocessing as mp
+
 
 def write_index(index: int, shared: Any, base: float) -> None:
     shared[index] = base + index
@@ -61,5 +63,11 @@ def raise_or_ignore(index: int, ready: Any) -> None:
 
 
 def announce_and_sleep(index: int) -> None:
+    print(os.getpid(), flush=True)
+    time.sleep(1000)
+
+
+def end_with_parent_and_sleep() -> None:
+    mp.end_with_parent()
     print(os.getpid(), flush=True)
     time.sleep(1000)

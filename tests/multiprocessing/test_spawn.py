@@ -229,3 +229,24 @@ def test_interrupt_of_the_terminal_ends_all(scripts: Any) -> None:
         assert mp.connection.wait([pidfd], timeout=WAIT_S) == [pidfd]
     finally:
         os.close(pidfd)
+
+
+_ENDS_WITH_ITS_PARENT = """
+import sys
+import mp_spawn_targets as targets
+import shmtensor.multiprocessing as mp
+if __name__ == "__main__":
+    mp.get_context(sys.argv[1]).Process(target=targets.end_with_parent_and_sleep).start()
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_process_that_ends_with_its_parent(scripts: Any, method: str) -> None:
+    script = scripts(_ENDS_WITH_ITS_PARENT, method)
+    pidfd = os.pidfd_open(int(script.line()))
+    try:
+        script.process.kill()
+        script.process.wait()
+        assert mp.connection.wait([pidfd], timeout=WAIT_S) == [pidfd]
+    finally:
+        os.close(pidfd)

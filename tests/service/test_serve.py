@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import programs
 import pytest
@@ -376,3 +378,33 @@ def test_many_readers_of_one_name(service: Service) -> None:
     for thread in threads:
         thread.join(programs.WAIT_S)
     assert sums == [4950.0] * 200
+
+
+_STARTER = """
+import os, sys; import shmtensor as T; from shmtensor.service import Service
+service = Service(sys.argv[1], start=True)
+service.publish("x", T.ones(2))
+print(service.status().manager_pid, flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_program_starts_a_service_of_a_name_of_its_own(run: type[programs.Program]) -> None:
+    name = f"own-{os.getpid()}"
+    first = run(_STARTER, name)
+    manager = os.pidfd_open(int(first.line()))
+    try:
+        member = run(_MEMBER, name, "-")
+        assert member.line() == "ready"
+        member.kill()
+        first.say()
+        first.finish()
+        assert select.select([manager], [], [], programs.WAIT_S)[0]  # it ends with its last process
+    finally:
+        os.close(manager)
+
+
+@pytest.mark.parametrize("other", [{"socket": "/nowhere/socket"}, {"owner": os.geteuid() + 1}])
+def test_only_ones_own_service_can_be_started(other: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="start=True"):
+        Service("any", start=True, **other)
