@@ -1,0 +1,60 @@
+"""The state of a run in a file, which is replaced as a whole."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import shmtensor
+
+__all__ = ["NAME", "read", "write"]
+
+NAME = "checkpoint.pt"
+
+
+def write(folder: Path, program: str, settings: dict[str, Any], state: dict[str, Any]) -> Path:
+    """Replace the checkpoint in *folder*: a reader finds the old one or this one, whole.
+
+    Args:
+        folder: Made if it is not there.
+        program: Who wrote it.
+        settings: What a run that goes on must have in common with this one.
+        state: Numbers, texts, tensors, and lists and dictionaries of them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / NAME, folder / f"{NAME}.{os.getpid()}.new"
+    try:
+        with open(new, "wb") as file:
+            shmtensor.save({"program": program, "settings": settings, "state": state}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
+    return path
+
+
+def read(folder: Path, program: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Read the state of the run in *folder*.
+
+    Raises:
+        ValueError: There is none, or it is of another program or has other settings.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        raise ValueError(f"{folder}: there is no run to go on with, {NAME} is missing")
+    try:
+        found = shmtensor.load(path)
+        theirs, state = found["settings"], found["state"]
+    except Exception as error:  # whatever the file is, it is nothing to go on with
+        first_line = str(error).partition("\n")[0]
+        raise ValueError(f"{path} is not a checkpoint: {first_line}") from None
+    if found.get("program") != program:
+        raise ValueError(f"{path} is of {found.get('program')}, not of {program}")
+    for name, ours in settings.items():
+        if theirs.get(name) != ours:
+            raise ValueError(
+                f"{path} is of a run with {name} {theirs.get(name)}, this one has {ours}"
+            )
+    return dict(state)
