@@ -44,11 +44,11 @@ from common.models import library
 from common.program import (
     above_zero,
     add_run_options,
-    is_installed,
     meet,
     positive,
     results_folder,
     run,
+    wants_torch,
 )
 from common.serving import Server, traffic_of
 from common.torch_serving import serve_with_torch
@@ -155,6 +155,7 @@ def gather(traffic: Traffic) -> list[Any]:
 def serve(traffic: Traffic, open_model: Callable[[], Any], library_name: str) -> None:
     """Be a worker: answer requests until there are orders to stop."""
     core = library(library_name).core
+    core.set_num_threads(1)  # the processes share the cores
     followed = open_model()
     orders = traffic.orders.numpy()
     while not orders[STOP_SERVING]:
@@ -266,9 +267,7 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     log, publisher, versions, arrays = measure(options, folder, data)
     last = len(versions) - 1
     logs = {"shmtensor": log}
-    if options.compare and not is_installed("torch"):
-        print("torch is not installed; nothing to compare with")
-    elif options.compare:
+    if wants_torch(options):
         model = of_torch(options, versions[last])
         logs["torch"] = serve_with_torch(options, serve, model, last, arrays)
     if not all(measured.windows for measured in logs.values()):

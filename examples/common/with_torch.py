@@ -42,7 +42,8 @@ class Job:
     train_step: Callable[[Any, Any], Any]
     model: Any
     make_optimizer: Callable[[Iterator[Any]], Any]
-    data: tuple[Any, ...]
+    optimizer: Any  # the one of all workers, or None
+    data: Any
     board: Any
     batch_size: int
     n_steps: int
@@ -69,8 +70,12 @@ class Result:
         return self.points[-1].metrics
 
 
-def _batches(job: Job, rank: int) -> Iterator[Any]:
+def _batches(job: Job, worker: Worker) -> Iterator[Any]:
     """A worker's share of every epoch, shuffled by the seed and the epoch."""
+    if callable(job.data):
+        yield from job.data(worker)
+        return
+    rank = worker.rank
     lib, n_samples, epoch = library("torch"), len(job.data[0]), 0
     while True:
         generator = lib.core.Generator().manual_seed(job.seed * 1_000_003 + epoch)
@@ -81,19 +86,33 @@ def _batches(job: Job, rank: int) -> Iterator[Any]:
         epoch += 1
 
 
+def _shared(optimizer: Any) -> Any:
+    """An optimizer whose state is made now, by a step of zeros, and lies in shared memory."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for parameter in parameters:
+        parameter.grad = parameter.detach() * 0
+    optimizer.step()
+    optimizer.zero_grad()
+    for state in optimizer.state.values():
+        for value in state.values():
+            if hasattr(value, "share_memory_"):
+                value.share_memory_()
+    return optimizer
+
+
 def _work(rank: int, job: Job) -> None:
     lib = library("torch")
     lib.core.set_num_threads(1)  # the processes share the cores
     lib.core.manual_seed(job.seed * 1_000_003 + rank)
     board = job.board.numpy()
-    optimizer = job.make_optimizer(job.model.parameters())
+    optimizer = job.optimizer or job.make_optimizer(job.model.parameters())
     worker = Worker(rank, len(board), job.model, optimizer)
     average = 0.0
     board[rank, READY] = 1
     while board[:, READY].sum() < len(board):
         time.sleep(1e-4)
     ends_at = time.monotonic() + job.seconds
-    for batch in _batches(job, rank):
+    for batch in _batches(job, worker):
         if worker.step >= job.n_steps or time.monotonic() >= ends_at:
             break
         loss = job.train_step(worker, batch)
@@ -111,13 +130,15 @@ def _work(rank: int, job: Job) -> None:
 def run(
     make_model: Callable[[], Any],
     train_step: Callable[[Any, Any], Any],
-    data: tuple[Any, ...],
+    data: Any,
     workers: int,
     *,
     make_optimizer: Callable[[Iterator[Any]], Any],
-    batch_size: int,
-    epochs: float,
     evaluate: Callable[[Any], dict[str, float]],
+    batch_size: int = 32,
+    epochs: float | None = None,
+    steps: int | None = None,
+    shared_optimizer: bool = False,
     seconds: float | None = None,
     seed: int = 0,
     start_method: str = "fork",
@@ -125,22 +146,27 @@ def run(
 ) -> Result:
     """Train with torch; the arguments are those of `shmtensor.hogwild.run`, with torch's tensors.
 
-    Each worker has an optimizer of its own. The calling process evaluates. Nothing is saved or
+    The calling process evaluates. Nothing is saved or
     shown, so arguments about that are not used.
     """
     lib = library("torch")
     lib.core.set_num_threads(1)
     lib.core.manual_seed(seed)
     model = make_model().share_memory()
-    steps_per_epoch = math.ceil(math.ceil(len(data[0]) / workers) / batch_size)
+    if epochs is not None:
+        steps_per_epoch = math.ceil(math.ceil(len(data[0]) / workers) / batch_size)
+        steps = max(1, round(steps_per_epoch * epochs))
+    if not callable(data):
+        data = tuple(tensor.share_memory_() for tensor in data)
     job = Job(
         train_step=train_step,
         model=model,
         make_optimizer=make_optimizer,
-        data=tuple(tensor.share_memory_() for tensor in data),
+        optimizer=_shared(make_optimizer(model.parameters())) if shared_optimizer else None,
+        data=data,
         board=lib.core.zeros(workers, N_COLUMNS, dtype=lib.core.float64).share_memory_(),
         batch_size=batch_size,
-        n_steps=max(1, round(steps_per_epoch * epochs)),
+        n_steps=steps or 2**62,
         seconds=math.inf if seconds is None else seconds,
         seed=seed,
     )
