@@ -9,12 +9,13 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
+.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
 	@echo "make check   a few tests of every file, in under three minutes"
 	@echo "make test    the test suite"
+	@echo "make examples  every program of examples/, shortly, with what it reached"
 	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
 	@echo "make types   mypy --strict"
 	@echo "make asan    the suite under AddressSanitizer and UBSan (make tsan: tests with threads)"
@@ -69,6 +70,9 @@ test: $(STAMP)/built $(STAMP)/test-extra
 
 check: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q --quick $(PYTEST_ARGS)
+
+examples: $(STAMP)/built $(STAMP)/test-extra
+	$(BIN)/python tools/run_examples.py
 
 lint: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python tools/lint.py

@@ -138,14 +138,15 @@ def meet(
     at_least: float = -math.inf,
     at_most: float = math.inf,
 ) -> None:
-    """Compare a figure with the stated one.
+    """Compare a figure with the stated one, and say what was reached.
 
     Raises:
         BelowGoalError: It is worse, or not a number, and ``--check`` was given.
     """
-    if at_least <= value <= at_most:
-        return
     goal = f"at least {at_least:g}" if at_least > -math.inf else f"at most {at_most:g}"
+    if at_least <= value <= at_most:
+        print(f"reached: {name} {value:.4g} ({goal})")
+        return
     text = f"{name} is {value:.4g}, and {goal} was to be reached"
     if options.check:
         raise BelowGoalError(text)
