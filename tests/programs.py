@@ -14,6 +14,8 @@ from pathlib import Path
 
 import psutil
 
+from shmtensor import inspect
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -23,10 +25,12 @@ class Run:
     def __init__(self, program: str, out: Path, *arguments: str, folder: str = "--out") -> None:
         self.mark = uuid.uuid4().hex
         self.lines: list[str] = []
+        # Without the session of the tests: a user's program starts one of its own.
+        environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
         self.process = subprocess.Popen(
             [sys.executable, str(EXAMPLES / program), "--plain", folder, str(out), *arguments],
             cwd=out.parent,
-            env={**os.environ, "SHMT_TEST_MARK": self.mark},
+            env={**environment, "SHMT_TEST_MARK": self.mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -51,6 +55,12 @@ class Run:
         """Read from the line that names them."""
         return [int(p) for p in self.wait_for(r"worker pids: ([\d ]+)").group(1).split()]
 
+    def training_pids(self, metric: str) -> list[int]:
+        """The two workers, once both train and the model was measured."""
+        pids = self.worker_pids()
+        self.wait_for(rf"training [1-9].*training [1-9].*{metric}")
+        return pids
+
     def marked(self) -> list[int]:
         """Processes with the mark that still run, whoever their parent is."""
         found = []
@@ -62,14 +72,24 @@ class Run:
                     found.append(process.pid)
         return found
 
+    def sessions(self) -> set[str]:
+        """Addresses of the sessions whose manager is one of these processes."""
+        marked, found = self.marked(), set()
+        for session in inspect.open_sessions():
+            with contextlib.closing(session), contextlib.suppress(OSError, RuntimeError):
+                if session.manager_pid() in marked:
+                    found.add(session.address)
+        return found
+
     def nothing_is_left(self, within_s: float = 60.0) -> bool:
-        """Whether every marked process ends by itself."""
+        """Whether every marked process ends by itself, and with it its sessions."""
+        sessions = self.sessions()
         deadline = time.monotonic() + within_s
         while self.marked():
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.1)
-        return True
+        return not sessions & {session.address for session in inspect.open_sessions()}
 
     def kill_all(self) -> None:
         """Kill every marked process."""

@@ -52,8 +52,9 @@ def _power_law(n: int, power: float, shift: float = 0.0) -> Array:
 def documents(seed: int, n: int = 200_000, n_features: int = 50_000, n_words: int = 50) -> Samples:
     """Generate documents of *n_words* words, with a power law of words, in two classes.
 
-    The commonest word is in a quarter of them, as where stop words are left out. A word's value is larger where the word is rare, and a document's values have the norm 1, as
-    in the Reuters collection RCV1. A hidden weight of each word decides the class.
+    The commonest word is in a quarter of them, as where stop words are left out. A word's value is
+    larger where the word is rare, and a document's values have the norm 1, as in the Reuters
+    collection RCV1. A hidden weight of each word decides the class.
 
     Returns:
         Columns: words ``(N, n_words)`` int32, values ``(N, n_words)`` float32, classes ``(N,)``
@@ -123,6 +124,8 @@ def read_ratings(path: Path, seed: int) -> Samples:
     if not np.isfinite(values).all():
         raise DataError(f"{path}: ratings contain values that are not finite")
     order = np.random.default_rng(seed).permutation(len(values))
-    names, numbers = zip(*(np.unique(ids, return_inverse=True) for ids in (users, items)))
-    columns = tuple(c[order] for c in (*numbers, values - values.mean()))
-    return _split(path.name, columns, tuple(len(n) for n in names))
+    (user_names, user), (item_names, item) = (
+        np.unique(ids, return_inverse=True) for ids in (users, items)
+    )
+    columns = tuple(c[order] for c in (user, item, values - values.mean()))
+    return _split(path.name, columns, (len(user_names), len(item_names)))

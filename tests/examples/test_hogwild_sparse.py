@@ -1,0 +1,174 @@
+"""examples/hogwild_sparse.py as a user runs it: both tasks, with locks and without, processes that
+die, bad data.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import EXAMPLES, Run
+
+PROGRAM = EXAMPLES / "hogwild_sparse.py"
+FOREVER = ("--epochs", "100000")
+RATINGS = ("--task", "factorisation")
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def start(*arguments: str, folder: str = "--out") -> Run:
+        runs.append(Run(PROGRAM.name, tmp_path / "run", *arguments, folder=folder))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+
+
+def finished(run: Run) -> str:
+    text = run.finish()
+    assert run.process.returncode == 0, text
+    assert run.nothing_is_left()
+    return text
+
+
+def quality(text: str, metric: str) -> float:
+    found = re.search(rf"processes.* {metric} ([\d.]+) ", text)
+    assert found, text
+    return float(found.group(1))
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), (*RATINGS, "--start-method", "spawn")], ids=["logistic", "factorisation"]
+)
+def test_the_stated_quality_is_reached(start, tmp_path, arguments):
+    text = finished(start(*arguments, "--quick", "--check"))
+    metric = "error" if arguments else "accuracy"
+    with open(tmp_path / "run" / "curve.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1][metric]) == pytest.approx(quality(text, metric), abs=1e-3)
+    if importlib.util.find_spec("matplotlib"):
+        assert (tmp_path / "run" / "curve.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_speed_up_has_the_same_quality_three_times(start):
+    text = finished(start(*RATINGS, "--speed-up", "--quick", "--check"))
+    found = re.findall(r"error ([\d.]+) +\d+ steps/s  ([\d.]+) of 1 process", text)
+    assert len(found) == 3, text
+    assert all(float(error) <= 0.55 for error, _ in found)
+
+
+def test_compared_with_torch(start):
+    pytest.importorskip("torch")
+    text = finished(start("--compare", "torch", "--epochs", "2"))
+    assert re.search(r"torch +accuracy 0\.[89]\d* ", text), text
+
+
+@pytest.mark.parametrize("mode", [(), ("--locked",)], ids=["free", "locked"])
+def test_a_killed_worker_holds_nobody_up(start, mode):
+    run = start(*FOREVER, *mode, "--seconds", "4", "--decay", "1")
+    os.kill(run.training_pids("accuracy")[0], signal.SIGKILL)
+    text = finished(run)
+    assert "worker 0 killed by SIGKILL after" in text
+    assert "1 of 2 workers finished" in text
+    assert quality(text, "accuracy") >= 0.85
+
+
+def test_a_run_goes_on_after_everything_was_killed(start, tmp_path):
+    first = start(*RATINGS, *FOREVER, "--decay", "0.999", "--checkpoint-every", "0.2")
+    first.training_pids("error")
+    first.wait_for(r"^ +[2-9]\.\d s ")
+    first.kill_all()
+    assert first.nothing_is_left()
+    again = start(*RATINGS, *FOREVER, "--decay", "0.999", "--seconds", "3", folder="--resume")
+    assert quality(finished(again), "error") <= 0.75
+    with open(tmp_path / "run" / "curve.csv") as file:
+        seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+    assert seconds == sorted(seconds)
+    assert seconds[0] < 1 and seconds[-1] > 3
+
+
+def test_a_killed_parent_leaves_nothing(start):
+    run = start(*FOREVER)
+    run.training_pids("accuracy")
+    assert len(run.sessions()) == 1
+    run.process.kill()
+    run.process.wait()
+    assert run.nothing_is_left()
+
+
+# --- data of the user's own, and what is refused ------------------------------------------------
+
+
+def refused(*arguments: str) -> str:
+    result = subprocess.run(
+        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_ratings_are_read_from_csv(start, tmp_path):
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 40, 4000), rng.integers(0, 30, 4000)
+    likes = rng.standard_normal((2, 40))
+    lines = [
+        f"u{u},i{i},{3 + likes[0, u] + (i % 5 - 2) * likes[1, u]:.3f},2020"
+        for u, i in zip(users, items, strict=True)
+    ]
+    path = tmp_path / "ratings.csv"
+    path.write_text("userId,movieId,rating,timestamp\n" + "\n".join(lines))
+    text = finished(start(*RATINGS, "--data", str(path), "--epochs", "60", "--decay", "0.97"))
+    assert "ratings.csv: 3600 to train on, 400 held out" in text
+    assert quality(text, "error") < 0.3
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (None, "No such file"),
+        ("1,2\n3,4\n", "row 2 is not user,item,rating: ['3', '4']"),
+        ("user,item,rating\n1,2,3\n", "at least 10 ratings are needed, got 1"),
+        ("1,2,nan\n" * 20, "not finite"),
+    ],
+)
+def test_bad_data_is_one_line(tmp_path, content, text):
+    path = tmp_path / "ratings.csv"
+    if content is not None:
+        path.write_text(content)
+    out = tmp_path / "run"
+    errors = refused(*RATINGS, "--data", str(path), "--out", str(out))
+    assert text in errors and errors.startswith("hogwild_sparse: ") and errors.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_checkpoint_of_another_run_is_refused(start, tmp_path):
+    finished(start("--epochs", "1"))
+    for arguments in ((*RATINGS,), ("--batch", "7"), ("--workers", "1")):
+        errors = refused(*arguments, "--resume", str(tmp_path / "run"))
+        assert "is of a" in errors and errors.count("\n") == 1
+
+
+def test_bad_options_are_refused():
+    for arguments, text in (
+        (["--workers", "0"], "--workers"),
+        (["--lr", "-1"], "--lr"),
+        (["--data", "x.csv"], "--data is for --task factorisation"),
+        (["--locked", "--speed-up"], "not allowed with"),
+        (["--speed-up", "--resume", "x"], "--speed-up makes three"),
+    ):
+        assert text in refused(*arguments)
