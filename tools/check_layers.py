@@ -57,6 +57,7 @@ PYTHON_RANKS: dict[str, int] = {
     "func": 8,
     "optim": 8,
     "hogwild": 9,
+    "as_torch": 9,
     "testing": 9,
     "_later": 9,
     "service": 9,
