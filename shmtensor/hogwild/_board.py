@@ -53,9 +53,9 @@ class Board:
             **{name: self._numbers[:, i] for i, name in enumerate(_NUMBERS)},
         }
         # The same memory; single numbers are read and written in a third of the time.
-        self._fast = {name: memoryview(column) for name, column in self.columns.items()}
+        self._fast: Any = {name: memoryview(column) for name, column in self.columns.items()}
         self._turn = self._fast["turn"]
-        self._order = memoryview(self._orders)
+        self._order: Any = memoryview(self._orders)
 
     def __getstate__(self) -> Any:
         return self.n_workers, self._shared

@@ -114,6 +114,17 @@ class Result:
         draw({"": self.points}, Path(path), title)
 
 
+def _measurements(points: list[Point], name: str) -> list[Point]:
+    """The points at which a metric was measured: those between have the same as the one before."""
+    before: dict[str, float] = {}
+    found = []
+    for point in points:
+        if name in point.metrics and point.metrics != before:
+            found.append(point)
+            before = point.metrics
+    return found
+
+
 def draw(curves: dict[str, list[Point]], path: Path, title: str = "") -> None:
     """Draw several curves over each other, each with its label; see `Result.write_plot`."""
     import matplotlib  # optional, and slow to import
@@ -128,7 +139,7 @@ def draw(curves: dict[str, list[Point]], path: Path, title: str = "") -> None:
     for label, points in curves.items():
         axes[0][0].plot([p.seconds for p in points], [p.loss for p in points], label=label or None)
         for axis, name in zip(axes[0][1:], names, strict=True):
-            seen = [p for p in points if name in p.metrics]
+            seen = _measurements(points, name)
             axis.plot(
                 [p.seconds for p in seen],
                 [p.metrics[name] for p in seen],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
+import operator
 import os
 import signal
 import sys
@@ -234,6 +237,7 @@ class _Run:
         self.is_resumed = False
         self._evaluated_at = self._evaluation_began = self._evaluation_s = 0.0
         self._asked: Point | None = None
+        self._metrics: dict[str, float] = {}  # the latest
         self._saved_at = time.monotonic()
 
     # --- beginning ------------------------------------------------------------------------------
@@ -294,6 +298,7 @@ class _Run:
         self.board.columns["steps"][:] = found.steps
         self.seconds_before = found.seconds
         self.points = [Point(*fields) for fields in found.points]
+        self._metrics = self.points[-1].metrics if self.points else {}
         self.is_resumed = True
 
     def start(self) -> None:
@@ -320,7 +325,7 @@ class _Run:
                 self._look_after_evaluation(point)
                 if self.folder is not None and self._is_time_to_save():
                     self.save()
-                view.show(self.summaries(), self.points[-1])
+                view.show(self.summaries(), dataclasses.replace(point, metrics=self._metrics))
                 self._pause()
         except KeyboardInterrupt:
             self.board.stop()
@@ -349,8 +354,7 @@ class _Run:
         columns = self.board.columns
         has_begun = columns["steps"] > 0
         loss = float(columns["loss"][has_begun].mean()) if has_begun.any() else float("nan")
-        metrics = self.points[-1].metrics if self.points else {}
-        point = Point(self.seconds(), self.board.n_steps(), loss, metrics)
+        point = Point(self.seconds(), self.board.n_steps(), loss, self._metrics)
         step = max(_LOOK_S, point.seconds / _POINTS_PER_RUN)
         if not self.points or point.seconds >= self.points[-1].seconds + step:
             self.points.append(point)
@@ -407,8 +411,12 @@ class _Run:
             return
         self._evaluated_at = time.monotonic()
         self._evaluation_s = self._evaluated_at - self._evaluation_began
-        asked = self._asked
-        self.points.append(Point(self.seconds(), asked.steps, asked.loss, metrics))
+        self._metrics = metrics
+        point = dataclasses.replace(self._asked, metrics=metrics)
+        # The curve went on while the snapshot was measured: what was added since had older metrics.
+        at = bisect.bisect_right(self.points, point.seconds, key=operator.attrgetter("seconds"))
+        since = [dataclasses.replace(p, metrics=metrics) for p in self.points[at:]]
+        self.points[at:] = [point, *since]
 
     # --- snapshots ------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ __all__ = ["VIEWS", "View", "make_view"]
 
 VIEWS = ("auto", "table", "plain", "none")
 _LINE_EVERY_S = 1.0
+_TABLE_EVERY_S = 0.1
 
 
 class View(Protocol):
@@ -63,32 +64,41 @@ class _PlainView:
 
 
 class _TableView:
-    """A table with a row for each worker."""
+    """A table with a row for each worker; it is as wide as 80 columns allow."""
 
     def __init__(self, title: str, n_steps: int | None) -> None:
         from rich.live import Live
 
         self._title = title
         self._n_steps = n_steps
+        self._shown_at = 0.0
+        self._states: list[str] = []
         self._live: Any = Live(auto_refresh=False)
         self._live.start()
 
     def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+        # To draw a table takes milliseconds, which the workers have use for.
+        states = [worker.state for worker in workers]
+        now = time.monotonic()
+        if now - self._shown_at < _TABLE_EVERY_S and states == self._states:
+            return
+        self._shown_at, self._states = now, states
+        self._live.update(self._table(workers, point), refresh=True)
+
+    def _table(self, workers: Sequence[WorkerSummary], point: Point) -> Any:
         from rich.table import Table
 
-        caption = f"{point.seconds:.1f} s, {point.steps} steps  {_metrics_text(point)}"
+        of = f" of {self._n_steps * len(workers)}" if self._n_steps else ""
+        caption = f"{point.seconds:.1f} s, {point.steps}{of} steps  {_metrics_text(point)}"
         table = Table(title=self._title, caption=caption)
-        for name in ("worker", "process", "state", "steps", "loss", "steps/s", "staleness"):
-            table.add_column(name, justify="left" if name == "state" else "right")
+        for name in ("worker", "pid", "state", "steps", "loss", "steps/s", "staleness", "max"):
+            table.add_column(name, justify="left" if name == "state" else "right", no_wrap=True)
         for w in workers:
-            of = f" / {self._n_steps}" if self._n_steps else ""
-            staleness = f"{w.staleness:.1f} (max {w.max_staleness})"
-            rate = f"{w.steps_per_second:.0f}"
             table.add_row(
-                *(str(w.rank), str(w.pid), w.state, f"{w.steps}{of}"),
-                *(f"{w.loss:.4g}", rate, staleness),
+                *(str(w.rank), str(w.pid), w.state, str(w.steps), f"{w.loss:.4g}"),
+                *(f"{w.steps_per_second:.0f}", f"{w.staleness:.1f}", str(w.max_staleness)),
             )
-        self._live.update(table, refresh=True)
+        return table
 
     def end(self) -> None:
         self._live.stop()

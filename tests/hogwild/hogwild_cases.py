@@ -128,3 +128,9 @@ def batches(worker: Any) -> Any:
 def adam(parameters: Any) -> Any:
     """An optimizer with more state."""
     return optim.Adam(parameters, lr=0.05)
+
+
+def norm_after_a_while(model: Any) -> dict[str, float]:
+    """A figure that changes with the model, and takes longer than some points of the curve."""
+    time.sleep(0.05)
+    return {"norm": model.weight.norm().item()}

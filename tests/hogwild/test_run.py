@@ -6,6 +6,7 @@ Not covered: programs that are killed (test_resume).
 from __future__ import annotations
 
 import csv
+import itertools
 import multiprocessing
 import os
 from pathlib import Path
@@ -218,3 +219,15 @@ def test_more_workers_than_processors_are_told() -> None:
     n = len(os.sched_getaffinity(0)) + 1
     with pytest.warns(UserWarning, match=f"{n} workers for {n - 1} processors"):
         run(workers=n, steps=3)
+
+
+def test_metrics_belong_to_the_moment_of_the_snapshot() -> None:
+    result = run(cases.slow, evaluate=cases.norm_after_a_while, seconds=1.5)
+    points = result.points
+    assert [p.seconds for p in points] == sorted(p.seconds for p in points)
+    assert [p.steps for p in points] == sorted(p.steps for p in points)
+    seen = [p.metrics["norm"] for p in points if p.metrics]
+    # The metrics of one snapshot are those of all points until the next one.
+    changes = sum(a != b for a, b in itertools.pairwise(seen))
+    assert len(set(seen)) == changes + 1 > 2
+    assert points[-1].metrics == {"norm": result.model.weight.norm().item()}
