@@ -207,6 +207,9 @@ def train(
     columns, held_out = (tuple(map(lib.core.from_numpy, c)) for c in (data.train, data.test))
     per_epoch = -(-len(columns[0]) // (n_workers * options.batch))
     rate = Rate(options.lr, options.decay, per_epoch)
+    make_model: Any
+    step: Any
+    measure: Any
     if options.task == "logistic":
         make_model = functools.partial(make_scorer, name, data.sizes)
         step, measure = functools.partial(logistic_step, rate), accuracy
@@ -245,7 +248,7 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     lock = FileLock(folder / "lock")
     n = options.workers
     free, locked = f"{n} processes, no locks", f"{n} processes, a lock"
-    ways = {free: (n, None)}
+    ways: dict[str, tuple[int, FileLock | None]] = {free: (n, None)}
     if options.locked:
         ways = {locked: (n, lock)}
     elif options.speed_up:

@@ -45,8 +45,9 @@ def _split(name: str, columns: tuple[Array, ...], sizes: tuple[int, ...]) -> Sam
 
 def _power_law(n: int, power: float, shift: float = 0.0) -> Array:
     """Cumulated probabilities of *n* things; the k-th one's falls as (k + shift)**-power."""
-    total = np.cumsum(1.0 / (np.arange(1, n + 1) + shift) ** power)
-    return total / total[-1]
+    total: Array = np.cumsum(1.0 / (np.arange(1, n + 1) + shift) ** power)
+    total /= total[-1]
+    return total
 
 
 def documents(seed: int, n: int = 200_000, n_features: int = 50_000, n_words: int = 50) -> Samples:

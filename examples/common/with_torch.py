@@ -140,14 +140,14 @@ def run(
     steps: int | None = None,
     shared_optimizer: bool = False,
     seconds: float | None = None,
+    evaluate_every: float = 0.0,
     seed: int = 0,
     start_method: str = "fork",
     **_others: Any,
 ) -> Result:
     """Train with torch; the arguments are those of `shmtensor.hogwild.run`, with torch's tensors.
 
-    The calling process evaluates. Nothing is saved or
-    shown, so arguments about that are not used.
+    The calling process evaluates. Nothing is saved or shown, so arguments about that are not used.
     """
     lib = library("torch")
     lib.core.set_num_threads(1)
@@ -177,7 +177,7 @@ def run(
     for process in processes:
         process.start()
     try:
-        points, seconds_spent = _watch(processes, model, job.board, evaluate)
+        points, seconds_spent = _watch(processes, model, job.board, evaluate, evaluate_every)
     finally:
         for process in processes:
             process.kill()
@@ -186,7 +186,11 @@ def run(
 
 
 def _watch(
-    processes: list[Any], model: Any, board: Any, evaluate: Callable[[Any], dict[str, float]]
+    processes: list[Any],
+    model: Any,
+    board: Any,
+    evaluate: Callable[[Any], dict[str, float]],
+    evaluate_every: float,
 ) -> tuple[list[Point], float]:
     """Measure the model until the workers have ended; returns the curve and how long it took."""
     lib = library("torch")
@@ -201,12 +205,14 @@ def _watch(
         return Point(seconds, int(board[:, STEPS].sum()), board[:, LOSS].mean().item(), metrics)
 
     points: list[Point] = []
+    next_at = began + (evaluate_every if math.isinf(evaluate_every) else 0.0)
     while any(process.is_alive() for process in processes):
-        points.append(measured())
-        took = time.monotonic() - began - points[-1].seconds
-        until = time.monotonic() + max(LOOK_S, PAUSE * took, points[-1].seconds / 100)
-        while any(p.is_alive() for p in processes) and time.monotonic() < until:
-            next(p for p in processes if p.is_alive()).join(LOOK_S)
+        if time.monotonic() >= next_at:
+            points.append(measured())
+            now = time.monotonic()
+            took = now - began - points[-1].seconds
+            next_at = now + max(evaluate_every, PAUSE * took, points[-1].seconds / 100)
+        next((p for p in processes if p.is_alive()), processes[0]).join(LOOK_S)
         ended = time.monotonic()
     points.append(measured())
     return points, ended - began

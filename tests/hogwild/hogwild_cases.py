@@ -132,5 +132,5 @@ def adam(parameters: Any) -> Any:
 
 def norm_after_a_while(model: Any) -> dict[str, float]:
     """A figure that changes with the model, and takes longer than some points of the curve."""
-    time.sleep(0.05)
+    time.sleep(0.03)
     return {"norm": model.weight.norm().item()}

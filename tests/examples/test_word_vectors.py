@@ -1,0 +1,164 @@
+"""examples/word_vectors.py as a user runs it: quality, neighbours, processes that die, bad data."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from programs import EXAMPLES, Run
+
+PROGRAM = EXAMPLES / "word_vectors.py"
+FOREVER = ("--epochs", "100000")
+METRIC = "pairs above random"
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    runs: list[Run] = []
+
+    def start(*arguments: str, folder: str = "--out") -> Run:
+        runs.append(Run(PROGRAM.name, tmp_path / "run", *arguments, folder=folder))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        run.close()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Texts of two subjects, whose words are never near each other.
+
+    Half of the random words are of the same subject, so no more than 0.75 can be reached.
+    """
+    rng = np.random.default_rng(0)
+    subjects = [
+        [f"{a}{b}" for a in letters for b in "abcdefghij"] for letters in ("klmno", "pqrst")
+    ]
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for i in range(200):
+        (folder / f"{i:03}.txt").write_text(" ".join(rng.choice(subjects[(i + i // 20) % 2], 100)))
+    return folder
+
+
+def finished(run: Run) -> str:
+    text = run.finish()
+    assert run.process.returncode == 0, text
+    assert run.nothing_is_left()
+    return text
+
+
+def quality(text: str) -> float:
+    found = re.search(rf"shmtensor +{METRIC} ([\d.]+)", text)
+    assert found, text
+    return float(found.group(1))
+
+
+def test_the_stated_quality_is_reached_on_the_standard_library(start, tmp_path):
+    text = finished(start("--quick", "--check", "--near", "file,notaword"))
+    assert re.search(r"^  file: .*(files|open|directory|path)", text, re.MULTILINE), text
+    assert "  notaword: ?" in text
+    with open(tmp_path / "run" / "curve.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert float(rows[-1][METRIC]) == pytest.approx(quality(text), abs=1e-3)
+    saved = np.load(tmp_path / "run" / "vectors.npz")
+    assert saved["vectors"].shape == (len(saved["words"]), 48)
+    assert np.isfinite(saved["vectors"]).all()
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_words_of_one_subject_are_near_each_other(start, notes, method):
+    options = ("--data", str(notes), "--near", "ka,pa", "--start-method", method)
+    text = finished(start(*options, "--batch", "64"))
+    near = dict(re.findall(r"^  (\w+): (.*)$", text, re.MULTILINE))
+    assert all(word[0] in "klmno" for word in near["ka"].split(", "))
+    assert all(word[0] in "pqrst" for word in near["pa"].split(", "))
+    assert quality(text) > 0.66
+
+
+def test_compared_with_torch(start, notes):
+    pytest.importorskip("torch")
+    text = finished(start("--data", str(notes), "--batch", "64", "--compare", "torch"))
+    found = re.search(rf"torch +{METRIC} ([\d.]+)", text)
+    assert found and float(found.group(1)) == pytest.approx(quality(text), abs=0.05), text
+
+
+def test_a_killed_worker_holds_nobody_up(start, notes):
+    run = start("--data", str(notes), *FOREVER, "--seconds", "4")
+    os.kill(run.training_pids(METRIC)[0], signal.SIGKILL)
+    text = finished(run)
+    assert "worker 0 killed by SIGKILL after" in text
+    assert "1 of 2 workers finished" in text
+    assert quality(text) > 0.66
+
+
+def test_a_run_goes_on_after_everything_was_killed(start, notes, tmp_path):
+    options = ("--data", str(notes), *FOREVER)
+    first = start(*options, "--checkpoint-every", "0.2")
+    first.training_pids(METRIC)
+    first.wait_for(r"^ +[2-9]\.\d s ")
+    first.kill_all()
+    assert first.nothing_is_left()
+    text = finished(start(*options, "--seconds", "1", folder="--resume"))
+    assert quality(text) > 0.66
+    with open(tmp_path / "run" / "curve.csv") as file:
+        seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+    assert seconds == sorted(seconds)
+    assert seconds[0] < 1 and seconds[-1] > 2
+    errors = refused(*options, "--size", "7", "--resume", str(tmp_path / "run"))
+    assert "is of another model" in errors
+
+
+def test_a_killed_parent_leaves_nothing(start, notes):
+    run = start("--data", str(notes), *FOREVER)
+    run.training_pids(METRIC)
+    assert len(run.sessions()) == 1
+    run.process.kill()
+    run.process.wait()
+    assert run.nothing_is_left()
+
+
+def refused(*arguments: str) -> str:
+    result = subprocess.run(
+        [sys.executable, str(PROGRAM), "--plain", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("absent", None, "no such file or folder"),
+        ("picture.png", "", "no .txt, .md, .rst or .py files there"),
+        ("short.txt", "a few words", "only 0 words are in the texts 5 times"),
+        ("broken.py", "def (", "only 0 words"),
+    ],
+)
+def test_bad_data_is_one_line(tmp_path, name, content, text):
+    path = tmp_path / name
+    if content is not None:
+        path.write_text(content)
+    errors = refused("--data", str(path), "--out", str(tmp_path / "run"))
+    assert text in errors and errors.startswith("word_vectors: ") and errors.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_bad_options_are_refused():
+    for arguments in (["--size", "0"], ["--lr", "nan"], ["--data", "x", "--packages"]):
+        assert arguments[0] in refused(*arguments)
