@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import shmtensor
 
-__all__ = ["NAME", "read", "write"]
+__all__ = ["NAME", "as_shmtensor", "of_library", "read", "write"]
 
 NAME = "checkpoint.pt"
 
@@ -58,3 +59,23 @@ def read(folder: Path, program: str, settings: dict[str, Any]) -> dict[str, Any]
                 f"{path} is of a run with {name} {theirs.get(name)}, this one has {ours}"
             )
     return dict(state)
+
+
+def as_shmtensor(state: Any) -> Any:
+    """A state whose tensors, of whatever library, are replaced by those of shmtensor."""
+    return _replaced(state, lambda tensor: shmtensor.from_numpy(tensor.numpy()))
+
+
+def of_library(state: Any, core: Any) -> Any:
+    """A state whose tensors are replaced by those of a library."""
+    return _replaced(state, lambda tensor: core.from_numpy(tensor.numpy()))
+
+
+def _replaced(state: Any, of: Callable[[Any], Any]) -> Any:
+    if hasattr(state, "numpy"):
+        return of(state.detach())
+    if isinstance(state, dict):
+        return {name: _replaced(value, of) for name, value in state.items()}
+    if isinstance(state, list):
+        return [_replaced(value, of) for value in state]
+    return state

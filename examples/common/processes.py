@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import multiprocessing
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import shmtensor
 from shmtensor.multiprocessing import end_with_parent
 
-__all__ = ["Member", "Team"]
+__all__ = ["Member", "Team", "child_pids"]
 
 
 def _work(target: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -102,3 +103,8 @@ class Team:
                 member.process.kill()
         for member in self.members:
             member.process.join()
+
+
+def child_pids() -> list[int]:
+    """The processes that this one has started, whoever looks after them."""
+    return sorted(child.pid or 0 for child in multiprocessing.active_children())

@@ -28,6 +28,7 @@ class Progress:
     def __init__(self, options: argparse.Namespace, title: str, columns: Sequence[str]) -> None:
         self._title, self._columns = title, columns
         self._shown_at = 0.0
+        self._named: list[int] = []
         self._live: Any = None
         if not options.plain and is_installed("rich") and sys.stdout.isatty():
             from rich.live import Live
@@ -36,8 +37,9 @@ class Progress:
             self._live.start()
 
     def name_workers(self, pids: Sequence[int]) -> None:
-        """Print their process ids, unless the table has them."""
-        if self._live is None:
+        """Print their process ids if they are new, unless the table has them."""
+        if self._live is None and [*pids] != self._named:
+            self._named = [*pids]
             print("worker pids:", *pids, flush=True)
 
     def say(self, text: str) -> None:
