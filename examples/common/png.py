@@ -122,7 +122,7 @@ def _predicted(row: list[int], above: list[int], n: int, *, is_average: bool) ->
         left, up = out[i - n] if i >= n else 0, above[i]
         if is_average:
             guess = (left + up) // 2
-        else:  # Paeth: the one of three neighbours that is nearest to their plane
+        else:  # the one of three neighbours that is nearest to their plane
             corner = above[i - n] if i >= n else 0
             plane = left + up - corner
             guess = min((left, up, corner), key=lambda near: abs(plane - near))
