@@ -59,9 +59,8 @@ class FisherSnedecor(Distribution):
     @property
     def variance(self) -> Tensor:
         """NaN where *df2* is 4 or less."""
-        n, m = self.df1, self.df2
-        variance = 2 * m.pow(2) * (n + m - 2) / (n * (m - 2).pow(2) * (m - 4))
-        return variance.masked_fill(m <= 4, math.nan)
+        n, m = self.df1, self.df2.masked_fill(self.df2 <= 4, math.nan)
+        return 2 * m.pow(2) * (n + m - 2) / (n * (m - 2).pow(2) * (m - 4))
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
