@@ -86,7 +86,7 @@ def texts(options: argparse.Namespace) -> Iterator[str]:
     if options.data:
         yield from text.read_texts(options.data)
         return
-    yield from text.prose(text.python_files(text.standard_library()))
+    yield from text.prose(text.standard_library_files())
     yield from text.help_topics()
     if options.packages:
         yield from text.prose(text.python_files(text.installed_packages()))

@@ -19,9 +19,11 @@ __all__ = [
     "read_texts",
     "source",
     "standard_library",
+    "standard_library_files",
+    "text_files",
 ]
 
-_PROSE = {".txt", ".md", ".rst"}
+_TEXT = {".md", ".py", ".rst", ".txt"}
 
 _NOT_OURS = {"test", "tests", "idle_test", "lib2to3", "site-packages", "dist-packages"}
 _COMMENT = re.compile(r"^[ \t]*#[ \t]?(.*)$", re.MULTILINE)
@@ -91,18 +93,33 @@ def help_topics() -> Iterator[str]:
     yield from topics.values()
 
 
-def read_texts(path: Path) -> Iterator[str]:
-    """The texts of a file or a folder: of Python files their prose, and plain text as it is.
+def standard_library_files() -> list[Path]:
+    """Python's own modules."""
+    return python_files(standard_library())
+
+
+def text_files(path: Path) -> list[Path]:
+    """A file, or the plain text and Python files of a folder.
 
     Raises:
         DataError: There are none.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
-    plain = [file for file in files if file.suffix in _PROSE]
-    python = [file for file in files if file.suffix == ".py"]
-    if not plain and not python:
-        raise DataError(f"{path}: no .txt, .md, .rst or .py files there")
-    yield from source(plain)
-    yield from prose(python)
+    if path.is_file():
+        return [path]
+    files = sorted(p for p in path.rglob("*") if p.suffix in _TEXT and p.is_file())
+    if not files:
+        raise DataError(f"{path}: no {', '.join(sorted(_TEXT))} files there")
+    return files
+
+
+def read_texts(path: Path) -> Iterator[str]:
+    """The texts of a file or a folder: of Python files their prose, and plain text as it is.
+
+    Raises:
+        DataError: There are none.
+    """
+    files = text_files(path)
+    yield from source(file for file in files if file.suffix != ".py")
+    yield from prose(file for file in files if file.suffix == ".py")

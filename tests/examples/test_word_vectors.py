@@ -145,14 +145,16 @@ def refused(*arguments: str) -> str:
     ("name", "content", "text"),
     [
         ("absent", None, "no such file or folder"),
-        ("picture.png", "", "no .txt, .md, .rst or .py files there"),
+        ("empty", "", "no .md, .py, .rst, .txt files there"),
         ("short.txt", "a few words", "only 0 words are in the texts 5 times"),
         ("broken.py", "def (", "only 0 words"),
     ],
 )
 def test_bad_data_is_one_line(tmp_path, name, content, text):
     path = tmp_path / name
-    if content is not None:
+    if content == "":
+        path.mkdir()
+    elif content is not None:
         path.write_text(content)
     errors = refused("--data", str(path), "--out", str(tmp_path / "run"))
     assert text in errors and errors.startswith("word_vectors: ") and errors.count("\n") == 1
