@@ -65,7 +65,7 @@ def quality(text: str) -> float:
 def test_an_easy_text_is_learned_and_said(start, counting, tmp_path, model, method):
     options = ("--model", model, "--start-method", method, "--temperature", "0.2")
     text = finished(
-        start("--data", str(counting), *SMALL, *options, "--steps", "500", "--prompt", "one, ")
+        start("--data", str(counting), *SMALL, *options, "--steps", "1200", "--prompt", "one, ")
     )
     assert quality(text) < 0.8
     assert "two, three and four.\none, two" in text
@@ -78,9 +78,8 @@ def test_an_easy_text_is_learned_and_said(start, counting, tmp_path, model, meth
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["transformer", "lstm"])
-def test_the_stated_quality_is_reached_on_the_standard_library(start, model):
-    assert "reached: " in finished(start("--quick", "--check", "--model", model))
+def test_the_stated_quality_is_reached_on_the_standard_library(start):
+    assert "reached: " in finished(start("--quick", "--check", "--model", "lstm"))
 
 
 def test_compared_with_torch(start, counting):
