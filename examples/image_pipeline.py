@@ -188,10 +188,10 @@ class Training:
                     saved_s = state.seconds
                 if is_over:
                     break
-            if folder:
-                self.save(folder)
             self._show(now=True)
         finally:
+            if folder and state.batches:
+                self.save(folder)
             self.progress.end()
             self.loader = None  # its workers end
 

@@ -233,12 +233,14 @@ def measure(
     arrays = data.test_x, data.test_y, answers_of(versions, options, data.test_x)
     saved_at = float("-inf")
 
+    def save() -> None:
+        state = {"versions": versions, **log.state()}
+        checkpoints.write(folder, "inference_server", settings, state)
+
     def tick(seconds: float) -> str:
         nonlocal saved_at
         if seconds - saved_at > options.checkpoint_every:
-            checkpoints.write(
-                folder, "inference_server", settings, {"versions": versions, **log.state()}
-            )
+            save()
             saved_at = seconds
         return publisher.publish_due(seconds)
 
@@ -247,9 +249,11 @@ def measure(
     context = multiprocessing.get_context(options.start_method)
     traffic = traffic_of(options, "shmtensor", context.Queue, *arrays)
     open_model = functools.partial(Follower, options.service, options.width)
-    Server(options, "shmtensor", traffic, serve, open_model, context).run(log, tick)
+    try:
+        Server(options, "shmtensor", traffic, serve, open_model, context).run(log, tick)
+    finally:
+        save()
     publisher.close()
-    checkpoints.write(folder, "inference_server", settings, {"versions": versions, **log.state()})
     return log, publisher, versions, arrays
 
 

@@ -110,9 +110,13 @@ class Versions:
         """Publish the parameters of *model* as the newest version."""
         self._service.publish(NAME, {"number": number, "parameters": model.state_dict()})
 
-    def pull(self, model: Any) -> int:
-        """Have *model* use the newest version where it lies; returns its number."""
-        found = self._service.wait_newer(NAME, 0, timeout=10)
+    def pull(self, model: Any, timeout: float) -> int:
+        """Have *model* use the newest version where it lies; returns its number.
+
+        Raises:
+            TimeoutError: There is none.
+        """
+        found = self._service.wait_newer(NAME, 0, timeout)
         model.load_state_dict(found.value["parameters"], assign=True)
         return int(found.value["number"])
 
@@ -182,7 +186,10 @@ def work(rank: int, exchange: Exchange, open_versions: Callable[[], Any]) -> Non
     while not board.is_stopped:
         while board.lead(rank) > options.staleness and not board.is_stopped:
             board.wait(rank)
-        version = versions.pull(model)
+        try:
+            version = versions.pull(model, timeout=0.2)
+        except TimeoutError:  # the server begins, or has ended
+            continue
         chosen = lib.core.randint(0, len(labels), (options.batch,))
         scores = model(images.index_select(0, chosen))
         loss = lib.nn.functional.cross_entropy(scores, labels.index_select(0, chosen))

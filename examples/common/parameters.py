@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import dataclasses
 import time
@@ -23,6 +24,7 @@ _LOST = 2**62  # the clock of a worker that nobody waits for
 _LOOK_S, _MEASURE_EVERY_S = 0.02, 0.2
 _APPLIED, _STOP = range(2)
 _LOSS, _STALENESS_SUM = range(2)
+_LAST_SAVE_S = 10.0  # that the server may take for a last checkpoint
 _NEW_LOSS = 0.05  # the weight of a loss in the average that is shown
 
 
@@ -208,6 +210,8 @@ def watch(
         seconds = state["seconds"] + time.monotonic() - began
         points.append(Point(seconds, board.applied, float(board.sums[_LOSS]), metrics))
 
+    if exchange.folder is not None:
+        exchange.folder.mkdir(parents=True, exist_ok=True)
     try:
         team.start("server", 0, serve, exchange, open_versions)
         for rank in range(options.workers):
@@ -232,17 +236,23 @@ def watch(
             if options.seconds is not None and now - began >= options.seconds:
                 board.stop()
             if board.applied and now - measured_at >= _MEASURE_EVERY_S:
-                versions.pull(model)
-                measure()
                 measured_at = now
-                if exchange.folder is not None:
-                    exchange.points.put([*dataclasses.astuple(points[-1])])
+                with contextlib.suppress(TimeoutError):  # the server has just ended
+                    versions.pull(model, timeout=0.1)
+                    measure()
+                    if exchange.folder is not None:
+                        exchange.points.put([*dataclasses.astuple(points[-1])])
             _show(progress, team, board, points)
         seconds = state["seconds"] + time.monotonic() - began
         from_numpy = library(exchange.library).core.from_numpy
         model.load_state_dict({n: from_numpy(a) for n, a in parameters.items()}, assign=True)
         measure()
         _show(progress, team, board, points, now=True)
+    except KeyboardInterrupt:
+        board.stop()
+        for server in team.of("server"):
+            server.process.join(_LAST_SAVE_S)  # it writes a checkpoint
+        raise
     finally:
         progress.end()
         team.end()

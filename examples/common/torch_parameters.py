@@ -35,9 +35,12 @@ class Versions:
                 shared.copy_(parameter.detach())
             self._number[0] = number
 
-    def pull(self, model: Any) -> int:
+    def pull(self, model: Any, timeout: float) -> int:
         """Copy the newest version into *model*; returns its number."""
+        ends_at = time.monotonic() + timeout
         while self._number[0] < 0:
+            if time.monotonic() > ends_at:
+                raise TimeoutError(f"there is no version after {timeout} s")
             time.sleep(1e-3)
         with self._lock:
             for shared, parameter in zip(self._shared, model.parameters(), strict=True):

@@ -108,6 +108,19 @@ def test_all_ends_with_a_killed_parent(started, tmp_path):
     assert run.nothing_is_left()
 
 
+def test_an_interrupted_run_goes_on(started, tmp_path):
+    out = tmp_path / "run"
+    first = start(started, out)
+    first.worker_pids()
+    first.wait_for("version 2 is published")
+    first.process.send_signal(signal.SIGINT)
+    assert "interrupted" in first.finish()
+    assert first.process.returncode == 130
+    assert first.nothing_is_left()
+    text = finished(start(started, out, folder="--resume"))
+    assert NOTHING_LOST.search(text), text
+
+
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, "--checkpoint-every", "0.2")
