@@ -8,7 +8,10 @@ __all__ = ["ReduceOp"]
 
 
 class ReduceOp(enum.IntEnum):
-    """How the tensors of a group are combined.
+    """How the tensors of a group are combined, element by element.
+
+    AVG is the sum divided by the number of ranks; for integers the quotient is truncated. BAND, BOR
+    and BXOR take integers and bool. PREMUL_SUM is refused.
 
     Source:
         torch.distributed.ReduceOp.
@@ -23,3 +26,6 @@ class ReduceOp(enum.IntEnum):
     BOR = 6
     BXOR = 7
     PREMUL_SUM = 8
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"

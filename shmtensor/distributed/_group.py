@@ -1,0 +1,615 @@
+"""Groups of processes: the default one, sub-groups, and questions about them.
+
+Source:
+    torch.distributed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
+from shmtensor.distributed._stores import PrefixStore, Store
+from shmtensor.distributed._work import Lane, Work
+from shmtensor.distributed.rendezvous import rendezvous
+
+__all__ = [
+    "GroupMember",
+    "ProcessGroup",
+    "destroy_process_group",
+    "get_backend",
+    "get_backend_config",
+    "get_global_rank",
+    "get_group_rank",
+    "get_pg_count",
+    "get_process_group_ranks",
+    "get_rank",
+    "get_world_size",
+    "group",
+    "init_process_group",
+    "is_available",
+    "is_backend_available",
+    "is_gloo_available",
+    "is_initialized",
+    "is_mpi_available",
+    "is_nccl_available",
+    "is_torchelastic_launched",
+    "is_ucc_available",
+    "is_xccl_available",
+    "new_group",
+    "new_subgroups",
+    "new_subgroups_by_enumeration",
+]
+
+
+class ProcessGroup:
+    """Processes that call collectives together. `init_process_group` and `new_group` make them.
+
+    Source:
+        torch.distributed.ProcessGroup.
+    """
+
+    def __init__(
+        self,
+        collectives: Collectives,
+        backend: Backend,
+        ranks: list[int],
+        name: str,
+        description: str,
+    ) -> None:
+        self._collectives = collectives
+        self._backend = backend
+        self._ranks = ranks
+        self.group_name = name
+        self.group_desc = description
+        self._lane = Lane()
+        self._message_lanes: dict[tuple[str, int], Lane] = {}
+        self._lock = threading.Lock()
+
+    def rank(self) -> int:
+        """Return this process's number in the group."""
+        return self._collectives.rank
+
+    def size(self) -> int:
+        """Return the number of processes."""
+        return self._collectives.size
+
+    def name(self) -> str:
+        """Return the backend's name."""
+        return str(self._backend)
+
+    def abort(self) -> None:
+        """Make all calls of the group fail, on all ranks."""
+        self._collectives.abort()
+
+    def shutdown(self) -> None:
+        """End the group in this process."""
+        destroy_process_group(self)
+
+    def _lane_of(self, direction: str, peer: int) -> Lane:
+        """Return what runs the messages to (``"send"``) or from (``"recv"``) a peer, in order."""
+        with self._lock:
+            return self._message_lanes.setdefault((direction, peer), Lane())
+
+    def _close(self) -> None:
+        for lane in (self._lane, *self._message_lanes.values()):
+            lane.join()
+        self._collectives.close()
+
+
+class _WorldMeta(type):
+    """Makes ``group.WORLD`` the default group of the moment."""
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        return _world.default
+
+    @WORLD.setter
+    def WORLD(cls, value: ProcessGroup | None) -> None:
+        _world.default = value
+
+
+class group(metaclass=_WorldMeta):
+    """``group.WORLD`` is the default group; None: there is none."""
+
+
+class GroupMember(metaclass=_WorldMeta):
+    """``GroupMember.WORLD`` is the default group; what a process gets that is not in a group."""
+
+    NON_GROUP_MEMBER: ClassVar[int] = -100
+
+
+class _World:
+    """The groups of this process."""
+
+    def __init__(self) -> None:
+        self.default: ProcessGroup | None = None
+        self.groups: list[ProcessGroup] = []
+        self.store: Store | None = None
+        self.timeout = default_pg_timeout
+        self.n_groups_made = 0
+        self.n_made_of: dict[str, int] = {}
+
+
+_world = _World()
+
+
+def _forget_in_child() -> None:
+    """A forked child is no member of its parent's groups."""
+    global _world
+    # The child must not close what its parent uses: the objects stay, unreachable by calls.
+    _forgotten.append(_world)
+    _world = _World()
+
+
+_forgotten: list[_World] = []
+os.register_at_fork(after_in_child=_forget_in_child)
+
+# --- the default group ---------------------------------------------------------------------------
+
+
+def _check_timeout(timeout: Any) -> None:
+    if not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
+        )
+
+
+def _cpu_backend(backend: str | None) -> Backend:
+    """Return the backend of the CPU from ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``."""
+    if not backend:
+        return Backend("shm")
+    if not isinstance(backend, str) or ":" not in backend:
+        return Backend(backend)
+    parts = dict(part.split(":", 1) for part in backend.lower().split(",") if ":" in part)
+    if "cpu" not in parts:
+        raise ValueError(f"backend {backend!r} names no backend of the CPU")
+    return Backend(parts["cpu"])
+
+
+def init_process_group(
+    backend: str | None = None,
+    init_method: str | None = None,
+    timeout: timedelta | None = None,
+    world_size: int = -1,
+    rank: int = -1,
+    store: Store | None = None,
+    group_name: str = "",
+    pg_options: Any = None,
+    device_id: Any = None,
+) -> None:
+    """Make the group of all processes. Returns when all of them have called it.
+
+    Args:
+        backend: ``"shm"`` (the default): collectives in shared memory, for processes of one
+            machine; ``"gloo"``: another name of it; ``"mpi"``; or a registered name. Also
+            ``"cpu:gloo,cuda:nccl"``, of which the part of the CPU is used.
+        init_method: How the processes find each other: ``env://`` (the default: MASTER_ADDR,
+            MASTER_PORT, RANK, WORLD_SIZE), ``tcp://host:port`` or ``file:///path``.
+        timeout: How long calls wait for other ranks; 30 minutes unless given.
+        world_size: Number of processes.
+        rank: The number of this one.
+        store: Where the processes find each other, instead of *init_method*.
+        group_name: Accepted.
+        pg_options: Accepted.
+        device_id: Accepted; there is the CPU only.
+
+    Raises:
+        ValueError: There is a default group already; something is missing.
+        AssertionError: *store* together with *init_method*, or without rank and size; there is no
+            such backend.
+        DistNetworkError: The port is in use, or nobody answers.
+        DistStoreError: Some process has not come in time.
+
+    Source:
+        torch.distributed.init_process_group.
+    """
+    if _world.default is not None:
+        raise ValueError("trying to initialize the default process group twice!")
+    if store is not None and init_method is not None:
+        raise AssertionError("Cannot specify both init_method and store.")
+    if store is not None:
+        if world_size <= 0:
+            raise AssertionError("world_size must be positive if using store")
+        if rank < 0:
+            raise AssertionError("rank must be non-negative if using store")
+    timeout = default_pg_timeout if timeout is None else timeout
+    _check_timeout(timeout)
+    name = _cpu_backend(backend)
+    if not Backend.is_registered(name):
+        Backend.create(name)  # says that there is none
+    creator_of_ranks = getattr(Backend._creators[name], "find_ranks", None)
+    if store is None and init_method is None and rank < 0 and creator_of_ranks is not None:
+        found = creator_of_ranks(timeout)  # a launcher of the backend's own has numbered us
+        if found is not None:
+            store, rank, world_size = found
+    if store is None:
+        handler = rendezvous(init_method or "env://", rank, world_size, timeout=timeout)
+        store, rank, world_size = next(iter(handler))
+        store.set_timeout(timeout)
+    _world.store = store
+    _world.timeout = timeout
+    try:
+        _world.default = _make_group(name, list(range(world_size)), rank, "0", "default_pg", timeout)
+    except BaseException:
+        _world.store = None
+        raise
+
+
+def _make_group(
+    backend: Backend,
+    ranks: list[int],
+    rank: int,
+    name: str,
+    description: str,
+    timeout: timedelta,
+) -> ProcessGroup:
+    assert _world.store is not None
+    keys = PrefixStore(f"group/{name}", _world.store)
+    collectives = Backend.create(backend, keys, rank, len(ranks), timeout)
+    made = ProcessGroup(collectives, backend, ranks, name, description or "undefined")
+    _world.groups.append(made)
+    _world.n_groups_made += 1
+    return made
+
+
+def destroy_process_group(group: ProcessGroup | None = None) -> None:
+    """Leave a group, after its work has ended; None: the default group and all others.
+
+    Raises:
+        AssertionError: There is none.
+        ValueError: It is not a group of this process, or was left before.
+
+    Source:
+        torch.distributed.destroy_process_group.
+    """
+    if _is_no_member(group):
+        return
+    if group is None:
+        group = _world.default
+    if group is None:
+        raise AssertionError("Process group cannot be None")
+    if group not in _world.groups:
+        raise ValueError("Invalid process group specified")
+    if group is not _world.default:
+        _world.groups.remove(group)
+        group._close()
+        return
+    groups = list(reversed(_world.groups))
+    _world.default = None
+    _world.groups = []
+    _world.store = None
+    _world.n_groups_made = 0
+    _world.n_made_of = {}
+    for each in groups:
+        each._close()
+
+
+# --- sub-groups ----------------------------------------------------------------------------------
+
+
+def new_group(
+    ranks: Iterable[int] | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    use_local_synchronization: bool = False,
+    group_desc: str | None = None,
+    device_id: Any = None,
+    sort_ranks: bool = True,
+) -> ProcessGroup | int:
+    """Make a group of some of the processes. All processes call it, in the same order.
+
+    Args:
+        ranks: Members, by their numbers in the default group; None: all.
+        timeout: How long calls wait for other ranks; the default group's unless given.
+        backend: As in `init_process_group`; the default group's unless given.
+        pg_options: Accepted.
+        use_local_synchronization: Only the members call it.
+        group_desc: A description.
+        device_id: Accepted.
+        sort_ranks: Number the members by their ranks; otherwise in the order of *ranks*.
+
+    Returns:
+        The group; ``GroupMember.NON_GROUP_MEMBER`` when this process is not in it.
+
+    Raises:
+        ValueError: There is no default group; ranks are out of range or occur twice.
+
+    Source:
+        torch.distributed.new_group.
+    """
+    world = _default_group()
+    name = world._backend if backend is None else _cpu_backend(backend)
+    if not Backend.is_registered(name):
+        Backend.create(name)
+    timeout = _world.timeout if timeout is None else timeout
+    _check_timeout(timeout)
+    members = _checked_ranks(world, ranks, sort_ranks)
+    if use_local_synchronization:
+        own = world.rank() in members
+        label = hashlib.sha1(repr(members).encode()).hexdigest()[:16]
+        number = _world.n_made_of.get(label, 0)
+        if own:
+            _world.n_made_of[label] = number + 1
+        key = f"{label}/{number}"
+    else:
+        number = _world.n_made_of.get("", 0) + 1
+        _world.n_made_of[""] = number
+        key = str(number)
+    if world.rank() not in members:
+        return GroupMember.NON_GROUP_MEMBER
+    return _make_group(
+        name, members, members.index(world.rank()), key, group_desc or "", timeout
+    )
+
+
+def _checked_ranks(world: ProcessGroup, ranks: Iterable[int] | None, sort: bool) -> list[int]:
+    size = world.size()
+    if ranks is None:
+        return list(range(size))
+    members = sorted(ranks) if sort else list(ranks)
+    if len(members) > size:
+        raise ValueError(
+            "the new group's world size should be less or equal to the world size set by "
+            "init_process_group"
+        )
+    if not members:
+        raise ValueError("the new group has no ranks")
+    for rank in members:
+        if rank < 0 or rank >= size:
+            raise ValueError(
+                f"Rank {rank} is out of range. Valid ranks are 0 to {size - 1} (world_size={size})"
+            )
+    if len(set(members)) != len(members):
+        raise ValueError(f"ranks list must not contain duplicate entries, got {members}")
+    return members
+
+
+def new_subgroups_by_enumeration(
+    ranks_per_subgroup_list: list[list[int]],
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[ProcessGroup | None, list[ProcessGroup | int]]:
+    """Make a group of each list of ranks.
+
+    Returns:
+        The group that this process is in (None: it is in none), and all groups.
+
+    Raises:
+        ValueError: There are no lists, or a rank is in two of them.
+
+    Source:
+        torch.distributed.new_subgroups_by_enumeration.
+    """
+    if not ranks_per_subgroup_list:
+        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
+    seen: dict[int, int] = {}
+    for i, ranks in enumerate(ranks_per_subgroup_list):
+        for rank in ranks:
+            if rank in seen:
+                raise ValueError(f"Rank {rank} has appeared in both subgroup {seen[rank]} and {i}")
+            seen[rank] = i
+    mine: ProcessGroup | None = None
+    made: list[ProcessGroup | int] = []
+    for ranks in ranks_per_subgroup_list:
+        one = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
+        made.append(one)
+        if isinstance(one, ProcessGroup):
+            mine = one
+    return mine, made
+
+
+def new_subgroups(
+    group_size: int | None = None,
+    group: ProcessGroup | None = None,
+    timeout: timedelta | None = None,
+    backend: str | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+) -> tuple[ProcessGroup | None, list[ProcessGroup | int]]:
+    """Make groups of *group_size* successive ranks each.
+
+    Returns:
+        The group that this process is in, and all groups.
+
+    Raises:
+        ValueError: The size of the whole group is not a multiple of *group_size*.
+
+    Source:
+        torch.distributed.new_subgroups.
+    """
+    size = get_world_size(group)
+    if group_size is None:
+        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
+    if group_size <= 0:
+        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
+    if size < group_size:
+        raise ValueError(
+            f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})"
+        )
+    if size % group_size != 0:
+        raise ValueError(
+            f"The world size ({size}) must be divisible by 'group_size' ({group_size})"
+        )
+    ranks = get_process_group_ranks(group)
+    lists = [ranks[i : i + group_size] for i in range(0, size, group_size)]
+    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
+
+
+# --- questions -----------------------------------------------------------------------------------
+
+
+def _is_no_member(group: Any) -> bool:
+    return group is not None and group == GroupMember.NON_GROUP_MEMBER
+
+
+def _default_group() -> ProcessGroup:
+    if _world.default is None:
+        raise ValueError(
+            "Default process group has not been initialized, please make sure to call "
+            "init_process_group."
+        )
+    return _world.default
+
+
+def _member_group(group: Any, what: str) -> ProcessGroup | None:
+    """Return the group of a call, or None after a warning: this process is not in it."""
+    if _is_no_member(group):
+        warnings.warn(
+            f"Running {what} on global rank {get_rank()} which does not belong to the given group.",
+            stacklevel=3,
+        )
+        return None
+    if group is None:
+        return _default_group()
+    return _known(group)
+
+
+def _known(group: Any) -> ProcessGroup:
+    if not isinstance(group, ProcessGroup):
+        raise TypeError(f"group must be a ProcessGroup, got {type(group).__name__}")
+    if group not in _world.groups:
+        raise ValueError("Invalid process group specified")
+    return group
+
+
+def is_available() -> bool:
+    """Return whether there are process groups: True."""
+    return True
+
+
+def is_initialized() -> bool:
+    """Return whether `init_process_group` has made a group that was not destroyed."""
+    return _world.default is not None
+
+
+def is_backend_available(backend: str) -> bool:
+    """Return whether something can carry a group's data under this name."""
+    return Backend.is_registered(backend)
+
+
+def is_gloo_available() -> bool:
+    """Return whether ``"gloo"`` is a backend: True; it is another name of ``"shm"``."""
+    return Backend.is_registered("gloo")
+
+
+def is_mpi_available() -> bool:
+    """Return whether ``"mpi"`` is a backend, which needs the package mpi4py."""
+    creator: Callable[..., Any] | None = Backend._creators.get("mpi")
+    return creator is not None and bool(getattr(creator, "is_available", lambda: True)())
+
+
+def is_nccl_available() -> bool:
+    """Return whether NCCL is here: False."""
+    return False
+
+
+def is_ucc_available() -> bool:
+    """Return whether UCC is here: False."""
+    return False
+
+
+def is_xccl_available() -> bool:
+    """Return whether XCCL is here: False."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    """Return whether a launcher has started this process, as its variable says."""
+    return os.getenv("TORCHELASTIC_RUN_ID") is not None
+
+
+def get_rank(group: Any = None) -> int:
+    """Return this process's number in the group; -1: it is not in it.
+
+    Raises:
+        ValueError: There is no default group.
+    """
+    if _is_no_member(group):
+        return -1
+    world = _default_group()
+    return world.rank() if group is None else _known(group).rank()
+
+
+def get_world_size(group: Any = None) -> int:
+    """Return the number of processes in the group; -1: this process is not in it.
+
+    Raises:
+        ValueError: There is no default group.
+    """
+    if _is_no_member(group):
+        return -1
+    world = _default_group()
+    return world.size() if group is None else _known(group).size()
+
+
+def get_backend(group: Any = None) -> Backend:
+    """Return the name of the group's backend.
+
+    Raises:
+        ValueError: There is no default group, or this process is not in the given one.
+    """
+    world = _default_group()
+    if _is_no_member(group):
+        raise ValueError("Invalid process group specified")
+    return world._backend if group is None else _known(group)._backend
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Return which backend serves which device, as ``"cpu:shm"``."""
+    return f"cpu:{get_backend(group)}"
+
+
+def get_process_group_ranks(group: Any = None) -> list[int]:
+    """Return the members' numbers in the default group."""
+    return list((_default_group() if group is None else _known(group))._ranks)
+
+
+def get_group_rank(group: Any, global_rank: int) -> int:
+    """Return the number in *group* of a process of the default group.
+
+    Raises:
+        ValueError: It is not in the group.
+    """
+    members = _known(group)
+    if members is _world.default:
+        return global_rank
+    if global_rank not in members._ranks:
+        raise ValueError(f"Global rank {global_rank} is not part of group {group}")
+    return members._ranks.index(global_rank)
+
+
+def get_global_rank(group: Any, group_rank: int) -> int:
+    """Return the number in the default group of a member of *group*.
+
+    Raises:
+        ValueError: There is no such member.
+    """
+    members = _known(group)
+    if members is _world.default:
+        return group_rank
+    if not 0 <= group_rank < members.size():
+        raise ValueError(f"Group rank {group_rank} is not part of group {group}")
+    return members._ranks[group_rank]
+
+
+def get_pg_count() -> int:
+    """Return how many groups this process has made since `init_process_group`."""
+    return _world.n_groups_made
+
+
+def _start(group: ProcessGroup, call: Any, results: list[Any], async_op: bool) -> Work | None:
+    """Run a collective, or queue it."""
+    if async_op:
+        return group._lane.start(call, results)
+    group._lane.run(call)
+    return None
