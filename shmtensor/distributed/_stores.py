@@ -1,0 +1,229 @@
+"""Stores: where the processes of a group find each other. Those inside one process are here.
+
+Source:
+    torch.distributed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from datetime import timedelta
+
+from shmtensor.distributed._table import Op, Table, WaitForKeys, number_field, number_of, timed_out
+
+__all__ = ["HashStore", "PrefixStore", "Store"]
+
+_DEFAULT_TIMEOUT = timedelta(seconds=300)
+
+
+def _bytes(value: str | bytes, what: str) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    raise TypeError(f"{what} of a store is text or bytes, got {type(value).__name__}")
+
+
+class Store(ABC):
+    """Keys with values, which several processes share.
+
+    Values are bytes; text is stored as UTF-8. `get` and `wait` wait for keys that are missing, for
+    at most `timeout`.
+
+    Source:
+        torch.distributed.Store.
+    """
+
+    def __init__(self) -> None:
+        self._timeout = _DEFAULT_TIMEOUT
+
+    @abstractmethod
+    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
+        """Do one request of `Table`, waiting at most so long for keys."""
+
+    @property
+    def timeout(self) -> timedelta:
+        """How long `get` and `wait` wait; 300 seconds unless set."""
+        return self._timeout
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set how long `get` and `wait` wait."""
+        self._timeout = timeout
+
+    def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
+        seconds = (self._timeout if timeout is None else timeout).total_seconds()
+        return self._ask(op, list(fields), seconds)
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Set a key."""
+        self._request(Op.SET, _bytes(key, "a key"), _bytes(value, "a value"))
+
+    def get(self, key: str) -> bytes:
+        """Return a key's value, when it is set.
+
+        Raises:
+            DistStoreError: It was not set in time.
+        """
+        return self._request(Op.GET, _bytes(key, "a key"))[0]
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to the number that a key has (0: none) and return the sum.
+
+        Raises:
+            ValueError: The value is no number, or the sum does not fit 64 bits.
+        """
+        return number_of(self._request(Op.ADD, _bytes(key, "a key"), number_field(amount))[0])
+
+    def compare_set(self, key: str, expected: str | bytes, desired: str | bytes) -> bytes:
+        """Set a key if its value is *expected*, or if it is missing and *expected* is empty.
+
+        Returns:
+            The value that the key has now; *expected* when the key is missing.
+        """
+        fields = [_bytes(key, "a key"), _bytes(expected, "a value"), _bytes(desired, "a value")]
+        return self._request(Op.COMPARE_SET, *fields)[0]
+
+    def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
+        """Wait until all keys are set.
+
+        Raises:
+            DistStoreError: They were not set in time.
+        """
+        self._request(Op.WAIT, *(_bytes(key, "a key") for key in keys), timeout=timeout)
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Return whether all keys are set."""
+        return bool(number_of(self._request(Op.CHECK, *(_bytes(k, "a key") for k in keys))[0]))
+
+    def delete_key(self, key: str) -> bool:
+        """Remove a key; return whether it was there."""
+        return bool(number_of(self._request(Op.DELETE, _bytes(key, "a key"))[0]))
+
+    def num_keys(self) -> int:
+        """Return how many keys there are, including those of the store itself."""
+        return number_of(self._request(Op.COUNT)[0])
+
+    def list_keys(self) -> list[str]:
+        """Return the keys."""
+        return [key.decode("utf-8", "replace") for key in self._request(Op.LIST)]
+
+    def append(self, key: str, value: str | bytes) -> None:
+        """Append to a key's value."""
+        self._request(Op.APPEND, _bytes(key, "a key"), _bytes(value, "a value"))
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """Return the values of several keys, when they are set."""
+        return [self.get(key) for key in keys]
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
+        """Set several keys.
+
+        Raises:
+            ValueError: There are not as many values as keys.
+        """
+        if len(keys) != len(values):
+            raise ValueError(f"multi_set(): {len(keys)} keys and {len(values)} values")
+        for key, value in zip(keys, values, strict=True):
+            self.set(key, value)
+
+    def queue_push(self, key: str, value: str | bytes) -> None:
+        """Append a value to a queue."""
+        self._request(Op.QUEUE_PUSH, _bytes(key, "a key"), _bytes(value, "a value"))
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of a queue.
+
+        Raises:
+            QueueEmptyError: It is empty, and *block* is false.
+            DistStoreError: It stayed empty.
+        """
+        return self._request(Op.QUEUE_POP, _bytes(key, "a key"), number_field(int(block)))[0]
+
+    def queue_len(self, key: str) -> int:
+        """Return how many values a queue has."""
+        return number_of(self._request(Op.QUEUE_LEN, _bytes(key, "a key"))[0])
+
+    def has_extended_api(self) -> bool:
+        """Return whether there are `append`, `multi_get` and `multi_set`: True."""
+        return True
+
+    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
+        """Return when so many processes have called it with this key.
+
+        Raises:
+            DistStoreError: They have not come in time.
+        """
+        if self.add(f"{key}/count", 1) >= world_size:
+            self.set(f"{key}/all", b"1")
+        self.wait([f"{key}/all"], timeout)
+
+
+class HashStore(Store):
+    """A store for the threads of one process.
+
+    Source:
+        torch.distributed.HashStore.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._table = Table()
+        self._changed = threading.Condition()
+
+    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while True:
+                try:
+                    reply = self._table.apply(op, fields)
+                except WaitForKeys:
+                    left = deadline - time.monotonic()
+                    if left <= 0:
+                        raise timed_out(op, fields, seconds) from None
+                    self._changed.wait(left)
+                else:
+                    self._changed.notify_all()
+                    return reply
+
+
+class PrefixStore(Store):
+    """A part of another store: all keys begin with a prefix there.
+
+    Args:
+        prefix: It; a ``/`` follows.
+        store: The other store.
+
+    Source:
+        torch.distributed.PrefixStore.
+    """
+
+    def __init__(self, prefix: str, store: Store) -> None:
+        super().__init__()
+        self._prefix = _bytes(prefix, "a prefix") + b"/"
+        self._store = store
+
+    @property
+    def underlying_store(self) -> Store:
+        """The other store."""
+        return self._store
+
+    @property
+    def timeout(self) -> timedelta:
+        """The other store's."""
+        return self._store.timeout
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set the other store's."""
+        self._store.set_timeout(timeout)
+
+    def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
+        seconds = (self.timeout if timeout is None else timeout).total_seconds()
+        return self._ask(op, list(fields), seconds)
+
+    def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
+        n_keys = len(fields) if op in (Op.WAIT, Op.CHECK) else min(len(fields), 1)
+        fields = [self._prefix + key for key in fields[:n_keys]] + fields[n_keys:]
+        return self._store._ask(op, fields, seconds)
