@@ -70,6 +70,7 @@ class ProcessGroup:
         self.group_desc = description
         self._lane = Lane()
         self._message_lanes: dict[tuple[str, int], Lane] = {}
+        self._n_barriers = 0
         self._lock = threading.Lock()
 
     def rank(self) -> int:

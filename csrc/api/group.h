@@ -1,0 +1,103 @@
+/* api/group.h -- the memory in which the ranks of a group of processes work together, for the Python package.
+ *
+ * Functions that return int return a status (api/status.h). Waiting functions wait for a slice of SHMT_GROUP_SLICE_MS at most;
+ * the caller waits in slices, so that it can handle signals.
+ */
+#ifndef SHMT_API_GROUP_H
+#define SHMT_API_GROUP_H
+
+#include <stdint.h>
+
+enum {
+  SHMT_GROUP_SLICE_MS = 50,
+  SHMT_GROUP_N_SLOTS = 4, /* slots of a rank, and so the number of steps that may be in progress */
+  SHMT_GROUP_MAX_RANKS = 256,
+};
+
+/* What every rank counts. */
+enum {
+  SHMT_GROUP_FILLED,  /* steps that it has filled its slot for */
+  SHMT_GROUP_REDUCED, /* steps whose part of the result is in its slot */
+  SHMT_GROUP_READ,    /* steps that it has read */
+  SHMT_GROUP_N_COUNTERS,
+};
+
+/* How a wait ended. */
+enum {
+  SHMT_GROUP_DONE,
+  SHMT_GROUP_NOT_YET,  /* the slice is over, or a signal came */
+  SHMT_GROUP_BROKEN,   /* shmt_group_broken tells why */
+  SHMT_GROUP_MISMATCH, /* an awaited rank does another thing in this step */
+};
+
+/* Why a group is broken; 0: it is not. */
+enum {
+  SHMT_GROUP_DIED = 1, /* a rank's process has ended */
+  SHMT_GROUP_LEFT,     /* a rank that is waited for has closed the group */
+  SHMT_GROUP_ABORTED,  /* a rank has called abort */
+  SHMT_GROUP_FORKED,   /* this process is a child of the one that is in the group */
+};
+
+typedef struct shmt_group shmt_group;
+
+/* Make the memory of a group of n_ranks. slot_bytes: of each slot; a multiple of the page size.
+ * Errors: SHMT_E_VALUE, SHMT_E_NOMEM, SHMT_E_OS. Ownership: the caller closes *out_fd. */
+int shmt_group_create(uint32_t n_ranks, uint64_t slot_bytes, int* out_fd);
+/* Be the rank of the group whose memory fd is. fd is borrowed for the call.
+ * Errors: SHMT_E_VALUE (fd is no such memory, or the rank is taken), SHMT_E_NOMEM, SHMT_E_OS.
+ * Ownership: *out is the caller's; shmt_group_free. */
+int shmt_group_open(int fd, uint32_t rank, shmt_group** out);
+/* Leave the group, which tells the others, and unmap its memory. NULL is fine. */
+void shmt_group_free(shmt_group* g);
+
+/* Where a slot of a rank begins, in this process; the group's as long as it is not freed. */
+void* shmt_group_slot(const shmt_group* g, uint32_t rank, uint32_t slot);
+uint64_t shmt_group_slot_bytes(const shmt_group* g);
+/* Give pages to the first nbytes of every slot of this rank, so that no store there can fail.
+ * Errors: SHMT_E_NOMEM. */
+int shmt_group_reserve(shmt_group* g, uint64_t nbytes);
+
+/* --- steps --- */
+
+/* Copy nbytes into this rank's slot, or out of the slot of a rank. The caller keeps within the slot. */
+void shmt_group_put(shmt_group* g, uint32_t slot, uint64_t offset, const void* bytes,
+                    uint64_t nbytes);
+void shmt_group_get(const shmt_group* g, uint32_t rank, uint32_t slot, uint64_t offset, void* out,
+                    uint64_t nbytes);
+/* Count a step, and wake who waits for it. what: a description of what this rank does in the step, which others compare with
+ * theirs; 0: none, or it was given before. */
+void shmt_group_post(shmt_group* g, uint32_t counter, uint32_t step, uint64_t what);
+/* Wait until the rank has counted the step. rank < 0: until all others have. what: if it is not 0, the awaited ranks must have
+ * given the same description. Returns SHMT_GROUP_*. */
+int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step, uint64_t what);
+/* Has the rank counted the step? */
+int shmt_group_has_counted(const shmt_group* g, uint32_t counter, uint32_t rank, uint32_t step);
+/* The description that the rank has given for a step, as long as that is in progress. */
+uint64_t shmt_group_what(const shmt_group* g, uint32_t rank, uint32_t step);
+
+/* --- messages --- */
+
+/* Send some of the nbytes of a message, of which `done` have been sent, until it is done or the slice is over. *out_done: how
+ * many have been sent. One thread at a time for each receiver. Errors: SHMT_E_NOMEM. *out_result: SHMT_GROUP_*. */
+int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, uint64_t nbytes,
+                    uint64_t done, uint64_t* out_done, int* out_result);
+/* Wait for the next message of a rank. *out_tag, *out_nbytes: what it is. One thread at a time for each sender, as below.
+ * Returns SHMT_GROUP_*. */
+int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag,
+                    uint64_t* out_nbytes);
+/* Receive some of the nbytes of the message that was peeked, of which `done` have been received. Returns SHMT_GROUP_*. */
+int shmt_group_receive(shmt_group* g, uint32_t from, void* bytes, uint64_t nbytes, uint64_t done,
+                       uint64_t* out_done);
+
+/* --- the end --- */
+
+/* Make the waits of all ranks end with SHMT_GROUP_BROKEN. */
+void shmt_group_abort(shmt_group* g);
+/* How many ranks have opened the group. */
+uint32_t shmt_group_n_opened(const shmt_group* g);
+/* Break the group if a rank has died. Returns why it is broken, as below. */
+int shmt_group_look(shmt_group* g, uint32_t* out_rank);
+/* Why the group is broken; 0: it is not. *out_rank: because of whom. */
+int shmt_group_broken(const shmt_group* g, uint32_t* out_rank);
+
+#endif

@@ -1,0 +1,119 @@
+"""How the ranks of a group come to map the same memory.
+
+Rank 0 makes the memory and listens on an abstract Unix socket, whose name is in the store. The
+others connect, and get the descriptor when they belong to the same user. Neither the socket nor the
+memory has a name that could stay behind.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import struct
+import time
+from datetime import timedelta
+
+from shmtensor._boundary import group as memory
+from shmtensor.distributed._errors import DistBackendError, DistStoreError
+from shmtensor.distributed._stores import Store
+
+__all__ = ["meet"]
+
+_KEY = "memory"
+_CREDENTIALS = struct.Struct("3i")
+
+
+def meet(
+    store: Store, rank: int, size: int, slot_bytes: int, timeout: timedelta
+) -> memory.GroupMemory:
+    """Open the memory of a group, together with all other ranks.
+
+    Raises:
+        DistBackendError: Rank 0 is not on this machine, or has ended, or is another user's.
+        DistStoreError: Ranks have not come in time.
+    """
+    if rank == 0:
+        return _host(store, size, slot_bytes, timeout)
+    return _visit(store, rank, size, timeout)
+
+
+def _same_user(connection: socket.socket) -> bool:
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    uid: int = _CREDENTIALS.unpack(raw)[1]
+    return uid == os.geteuid()
+
+
+def _host(store: Store, size: int, slot_bytes: int, timeout: timedelta) -> memory.GroupMemory:
+    fd = memory.create(size, slot_bytes)
+    try:
+        opened = memory.GroupMemory(fd, 0, size)
+        try:
+            if size > 1:
+                _serve(store, fd, opened, size, timeout)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+    finally:
+        os.close(fd)
+
+
+def _serve(
+    store: Store, fd: int, opened: memory.GroupMemory, size: int, timeout: timedelta
+) -> None:
+    """Hand the descriptor out until all ranks have opened it."""
+    deadline = time.monotonic() + timeout.total_seconds()
+    name = f"shmtensor-group-{secrets.token_hex(16)}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind("\0" + name)
+        listener.listen(size + 16)
+        listener.settimeout(0.02)
+        store.set(_KEY, name)
+        while opened.n_opened() < size:
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                try:
+                    opened.look()
+                except memory.Broken as broken:
+                    raise DistBackendError(
+                        f"rank {broken.rank} of the group has ended while the others were coming"
+                    ) from None
+                if time.monotonic() > deadline:
+                    raise DistStoreError(
+                        f"after {timeout.total_seconds():g} s {opened.n_opened()} of {size} ranks "
+                        "have come to the group"
+                    ) from None
+                continue
+            with connection:
+                if _same_user(connection):
+                    try:
+                        connection.settimeout(1.0)
+                        socket.send_fds(connection, [b"m"], [fd])
+                    except OSError:
+                        pass  # it has gone
+
+
+def _visit(store: Store, rank: int, size: int, timeout: timedelta) -> memory.GroupMemory:
+    store.wait([_KEY], timeout)
+    name = store.get(_KEY).decode("utf-8", "replace")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(max(timeout.total_seconds(), 0.001))
+        try:
+            connection.connect("\0" + name)
+        except OSError as error:
+            raise DistBackendError(
+                f"rank {rank} cannot reach the memory of rank 0 ({error.strerror}): the backend "
+                "shm connects processes of one machine and one network namespace"
+            ) from None
+        if not _same_user(connection):
+            raise DistBackendError("rank 0 of the group belongs to another user")
+        _, fds, _, _ = socket.recv_fds(connection, 1, 1)
+    if not fds:
+        raise DistBackendError("rank 0 of the group does not accept this process, or has ended")
+    try:
+        return memory.GroupMemory(fds[0], rank, size)
+    finally:
+        for fd in fds:
+            os.close(fd)
