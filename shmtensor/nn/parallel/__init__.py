@@ -1,4 +1,5 @@
-"""Modules on several accelerators: there are none, and `DataParallel` calls its module.
+"""`DistributedDataParallel` for groups of processes; without accelerators, `DataParallel` calls its
+module.
 
 Source:
     torch.nn.parallel.

@@ -20,15 +20,15 @@ class DistributedSampler(Sampler[Any]):
 
     Args:
         dataset: A dataset with a length.
-        num_replicas: Number of processes. Required, because there are no process groups here.
-        rank: The number of this process, from 0 on. Required as well.
+        num_replicas: Number of processes; that of the default process group unless given.
+        rank: The number of this process, from 0 on; that in the default group unless given.
         shuffle: Whether to shuffle, by *seed* and the epoch.
         seed: Must be the same in all processes.
         drop_last: Leave out the samples that cannot be divided evenly; otherwise some indices occur
             twice.
 
     Raises:
-        ValueError: *num_replicas* or *rank* is missing, or *rank* is out of range.
+        ValueError: One of them is missing and there is no default group, or *rank* is out of range.
 
     Source:
         torch.utils.data.distributed.DistributedSampler; the same seed gives torch's shares.
@@ -44,11 +44,12 @@ class DistributedSampler(Sampler[Any]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise ValueError(
-                "Default process group has not been initialized, please make sure to call "
-                "init_process_group. (There are no process groups here: pass num_replicas and "
-                "rank.)"
-            )
+            from shmtensor import distributed
+
+            if num_replicas is None:
+                num_replicas = distributed.get_world_size()
+            if rank is None:
+                rank = distributed.get_rank()
         if rank >= num_replicas or rank < 0:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

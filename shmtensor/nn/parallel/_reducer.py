@@ -1,0 +1,285 @@
+"""Gradients in buckets: what `DistributedDataParallel` reduces while backward goes on.
+
+The parameters are taken in reverse order, which is about the order in which backward reaches them,
+and put into flat buffers. When all gradients of a bucket are there, its all-reduce begins; buckets
+begin in one order on all ranks. The gradient that completes the last bucket waits for all of them
+and writes the results into the parameters' gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+from shmtensor.nn.parameter import Parameter
+
+__all__ = ["GradBucket", "Reducer", "used_parameters"]
+
+_FIRST_BUCKET_BYTES = 1 << 20
+
+
+def used_parameters(outputs: Any) -> set[int]:
+    """Return the addresses (`id`) of the leaves that the tensors in *outputs* depend on."""
+    pending = [t.grad_fn for t in _tensors_of(outputs) if t.grad_fn is not None]
+    found = {id(t) for t in _tensors_of(outputs) if t.is_leaf and t.requires_grad}
+    seen = set()
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        leaf = getattr(node, "variable", None)
+        if leaf is not None:
+            found.add(id(leaf))
+        pending += [each for each, _ in node.next_functions if each is not None]
+    return found
+
+
+def _tensors_of(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    elif hasattr(value, "__dataclass_fields__"):
+        value = [getattr(value, name) for name in value.__dataclass_fields__]
+    if isinstance(value, list | tuple):
+        return [t for each in value for t in _tensors_of(each)]
+    return []
+
+
+class GradBucket:
+    """Gradients that are reduced together, as a communication hook sees them.
+
+    Source:
+        torch.distributed.GradBucket.
+    """
+
+    def __init__(self, index: int, parameters: list[Parameter]) -> None:
+        self._index = index
+        self._parameters = parameters
+        self._is_last = False
+        first = parameters[0]
+        n = sum(p.numel() for p in parameters)
+        self._flat: Tensor = _C.zeros([n], dtype=first.dtype)
+        sizes = [p.numel() for p in parameters]
+        self._views: list[Tensor] = list(self._flat.split(sizes))
+        self._missing = 0
+        self._work: Any = None
+
+    def index(self) -> int:
+        """Return the number of the bucket."""
+        return self._index
+
+    def buffer(self) -> Tensor:
+        """Return the gradients, flat, one after the other."""
+        return self._flat
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Replace the gradients."""
+        self._flat.copy_(buffer.view(-1))
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradients in the shapes of the parameters; they are views of `buffer`."""
+        return [v.view(p.shape) for v, p in zip(self._views, self._parameters, strict=True)]
+
+    def parameters(self) -> list[Parameter]:
+        """Return the parameters."""
+        return list(self._parameters)
+
+    def is_last(self) -> bool:
+        """Whether no other bucket follows in this backward."""
+        return self._is_last
+
+
+class Reducer:
+    """The buckets of a module's parameters.
+
+    Args:
+        parameters: Those that require gradients.
+        group: The group whose ranks average their gradients.
+        bucket_bytes: A bucket is full with so many.
+        finds_unused: Some parameters may have no gradient on some ranks.
+        is_on: Asked at each gradient: whether gradients are reduced now.
+    """
+
+    def __init__(
+        self,
+        parameters: list[Parameter],
+        group: Any,
+        bucket_bytes: int,
+        finds_unused: bool,
+        is_on: Callable[[], bool],
+    ) -> None:
+        self._group = group
+        self._finds_unused = finds_unused
+        self._is_on = is_on
+        self._hook: tuple[Callable[..., Any], Any] | None = None
+        self.buckets = _in_buckets(parameters, bucket_bytes)
+        self.buckets[-1]._is_last = True
+        self._place: dict[int, tuple[int, int]] = {}
+        self._handles = []
+        for b, bucket in enumerate(self.buckets):
+            for i, parameter in enumerate(bucket._parameters):
+                self._place[id(parameter)] = (b, i)
+                hook = parameter.register_post_accumulate_grad_hook
+                self._handles.append(hook(self._on_gradient))
+        self._used: set[int] = set()
+        self._ready: set[int] = set()
+        self._next_bucket = 0
+        self._was_begun = False
+        self.reset()
+
+    def reset(self) -> None:
+        """Expect the gradients of all parameters."""
+        self._used = set(self._place)
+        self._ready = set()
+        self._next_bucket = 0
+        self._was_begun = False
+        for bucket in self.buckets:
+            bucket._missing = len(bucket._parameters)
+            bucket._work = None
+
+    def expect(self, used: set[int] | None) -> None:
+        """Before a backward: expect the gradients of these parameters; None: of all.
+
+        Raises:
+            RuntimeError: The backward before did not reach some parameters.
+        """
+        if self._was_begun and self._ready:
+            self._raise_unfinished()
+        self.reset()
+        if used is not None:
+            self._used &= used
+
+    def _raise_unfinished(self) -> None:
+        missing = [
+            str(tuple(p.shape))
+            for bucket in self.buckets
+            for p in bucket._parameters
+            if id(p) not in self._ready
+        ]
+        raise RuntimeError(
+            "Expected to have finished reduction in the prior iteration before starting a new one. "
+            "This error indicates that your module has parameters that were not used in producing "
+            "loss. You can enable unused parameter detection by passing the keyword argument "
+            "`find_unused_parameters=True` to `torch.nn.parallel.DistributedDataParallel`. "
+            f"{len(missing)} parameters had no gradient, of the shapes {', '.join(missing[:8])}"
+        )
+
+    def set_hook(self, state: Any, hook: Callable[..., Any]) -> None:
+        """Let ``hook(state, bucket)`` reduce buckets; it returns a future of the buffer."""
+        if self._hook is not None:
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
+        self._hook = (hook, state)
+
+    # --- in backward --------------------------------------------------------------------------
+
+    def _on_gradient(self, parameter: Tensor) -> None:
+        """A parameter has its gradient."""
+        if not self._is_on():
+            return
+        if not self._was_begun:
+            self._was_begun = True
+            for key in set(self._place) - self._used:
+                self._mark_ready(key)
+        key = id(parameter)
+        self._used.add(key)
+        self._mark_ready(key)
+        while self._next_bucket < len(self.buckets):
+            bucket = self.buckets[self._next_bucket]
+            if bucket._missing > 0:
+                return
+            self._begin(bucket)
+            self._next_bucket += 1
+        self._finish()
+
+    def _mark_ready(self, key: int) -> None:
+        if key in self._ready:
+            return
+        self._ready.add(key)
+        b, i = self._place[key]
+        bucket = self.buckets[b]
+        grad = bucket._parameters[i].grad
+        view = bucket._views[i]
+        if grad is None:
+            view.zero_()
+        elif grad.layout != _C.strided:
+            raise RuntimeError(
+                "DistributedDataParallel: sparse gradients are not offered; make embeddings with "
+                "sparse=False"
+            )
+        elif self._hook is not None:
+            view.copy_(grad.detach().reshape(-1))
+        else:
+            _C.mul(grad.detach().reshape(-1), 1.0 / self._group.size(), out=view)
+        bucket._missing -= 1
+
+    def _begin(self, bucket: GradBucket) -> None:
+        from shmtensor import distributed
+
+        if self._hook is None:
+            bucket._work = distributed.all_reduce(bucket._flat, group=self._group, async_op=True)
+        else:
+            hook, state = self._hook
+            bucket._work = hook(state, bucket)
+
+    def _finish(self) -> None:
+        unused = self._unused_everywhere() if self._finds_unused else set()
+        for bucket in self.buckets:
+            if self._hook is None:
+                bucket._work.wait()
+            else:
+                result = bucket._work.wait()
+                result = result[0] if isinstance(result, list | tuple) else result
+                if result.data_ptr() != bucket._flat.data_ptr():
+                    bucket.set_buffer(result)
+            for parameter, view in zip(bucket._parameters, bucket._views, strict=True):
+                if id(parameter) in unused:
+                    continue
+                reduced = view.view(parameter.shape)
+                if parameter.grad is None:
+                    parameter.grad = reduced.clone()
+                else:
+                    parameter.grad.detach().copy_(reduced)
+        self.reset()
+
+    def _unused_everywhere(self) -> set[int]:
+        """Return the parameters that no rank has used; their gradients stay as they are."""
+        from shmtensor import distributed
+
+        keys = list(self._place)
+        mask: Tensor = _C.tensor([int(key in self._used) for key in keys], dtype=_C.int32)
+        distributed.all_reduce(mask, distributed.ReduceOp.MAX, group=self._group)
+        return {key for key, used in zip(keys, mask.tolist(), strict=True) if not used}
+
+    def remove(self) -> None:
+        """Remove the hooks."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+def _in_buckets(parameters: list[Parameter], bucket_bytes: int) -> list[GradBucket]:
+    buckets: list[GradBucket] = []
+    current: list[Parameter] = []
+    nbytes = 0
+
+    def close() -> None:
+        nonlocal current, nbytes
+        if current:
+            buckets.append(GradBucket(len(buckets), current))
+        current, nbytes = [], 0
+
+    for parameter in reversed(parameters):
+        size = parameter.numel() * parameter.element_size()
+        limit = min(bucket_bytes, _FIRST_BUCKET_BYTES) if not buckets else bucket_bytes
+        if current and (nbytes + size > limit or current[0].dtype != parameter.dtype):
+            close()
+        current.append(parameter)
+        nbytes += size
+    close()
+    return buckets
