@@ -47,6 +47,8 @@ int shmt_group_create(uint32_t n_ranks, uint64_t slot_bytes, int* out_fd);
  * Errors: SHMT_E_VALUE (fd is no such memory, or the rank is taken), SHMT_E_NOMEM, SHMT_E_OS.
  * Ownership: *out is the caller's; shmt_group_free. */
 int shmt_group_open(int fd, uint32_t rank, shmt_group** out);
+/* Tell the others that this process is going to end in order. */
+void shmt_group_leave(shmt_group* g);
 /* Leave the group, which tells the others, and unmap its memory. NULL is fine. */
 void shmt_group_free(shmt_group* g);
 

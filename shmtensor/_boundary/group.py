@@ -67,6 +67,11 @@ class GroupMemory:
         self.n_ranks = n_ranks
         self.slot_bytes = int(lib.shmt_group_slot_bytes(self._group))
 
+    def leave(self) -> None:
+        """Tell the others that this process is going to end in order."""
+        if self._group != ffi.NULL:
+            lib.shmt_group_leave(self._group)
+
     def close(self) -> None:
         """Leave the group and unmap its memory. Nothing else may be called afterwards."""
         group, self._group = self._group, ffi.NULL

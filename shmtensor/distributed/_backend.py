@@ -135,6 +135,10 @@ class Collectives(ABC):
         Any thread may call it, several times.
         """
 
+    def leave(self) -> None:
+        """The program ends without `close`, and calls may be running: tell the other ranks."""
+        return
+
     @abstractmethod
     def close(self) -> None:
         """Leave the group and give up what it uses. Called once, when no other call runs."""

@@ -6,6 +6,7 @@ Source:
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import threading
@@ -151,6 +152,13 @@ def _forget_in_child() -> None:
 
 _forgotten: list[_World] = []
 os.register_at_fork(after_in_child=_forget_in_child)
+
+
+@atexit.register
+def _leave_at_exit() -> None:
+    for each in _world.groups:
+        each._collectives.leave()
+
 
 # --- the default group ---------------------------------------------------------------------------
 

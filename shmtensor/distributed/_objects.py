@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from shmtensor import _C, _functions
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.distributed import _collectives as collectives
 from shmtensor.distributed import _messages as messages
@@ -28,7 +28,7 @@ __all__ = [
 
 def _to_tensor(obj: Any) -> Tensor:
     data = bytearray(pickle.dumps(obj))
-    tensor: Tensor = _functions.frombuffer(data, dtype=_C.uint8)
+    tensor: Tensor = _C.frombuffer(data, dtype=_C.uint8)
     return tensor
 
 
@@ -37,17 +37,17 @@ def _to_object(tensor: Tensor) -> Any:
 
 
 def _length(tensor: Tensor) -> Tensor:
-    made: Tensor = _functions.tensor([tensor.numel()], dtype=_C.int64)
+    made: Tensor = _C.tensor([tensor.numel()], dtype=_C.int64)
     return made
 
 
 def _empty(n: int) -> Tensor:
-    made: Tensor = _functions.empty(n, dtype=_C.uint8)
+    made: Tensor = _C.empty(n, dtype=_C.uint8)
     return made
 
 
 def _padded(tensor: Tensor, n: int) -> Tensor:
-    whole: Tensor = _functions.zeros(n, dtype=_C.uint8)
+    whole: Tensor = _C.zeros(n, dtype=_C.uint8)
     whole[: tensor.numel()] = tensor
     return whole
 
@@ -68,7 +68,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
         return
     size = members.size()
     own = _to_tensor(obj)
-    lengths = _functions.zeros(size, dtype=_C.int64)
+    lengths = _C.zeros(size, dtype=_C.int64)
     collectives.all_gather_into_tensor(lengths, _length(own), members)
     longest = int(lengths.max())
     everything = _empty(size * longest)
@@ -111,7 +111,7 @@ def gather_object(
         )
     size = members.size()
     own = _to_tensor(obj)
-    lengths = _functions.zeros(size, dtype=_C.int64)
+    lengths = _C.zeros(size, dtype=_C.int64)
     collectives.all_gather_into_tensor(lengths, _length(own), members)
     longest = int(lengths.max())
     outputs = [_empty(longest) for _ in range(size)] if is_root else None
@@ -148,12 +148,12 @@ def broadcast_object_list(
     is_root = members.rank() == root
     n = len(object_list)
     pieces = [_to_tensor(obj) for obj in object_list] if is_root else []
-    lengths = _functions.zeros(n, dtype=_C.int64)
+    lengths = _C.zeros(n, dtype=_C.int64)
     for i, piece in enumerate(pieces):
         lengths[i] = piece.numel()
     collectives.broadcast(lengths, group=members, group_src=root)
     sizes: list[int] = lengths.tolist()
-    everything = _functions.cat(pieces) if is_root and pieces else _empty(sum(sizes))
+    everything = _C.cat(pieces) if is_root and pieces else _empty(sum(sizes))
     collectives.broadcast(everything, group=members, group_src=root)
     if not is_root:
         for i, piece in enumerate(everything.split(sizes)):
@@ -199,7 +199,7 @@ def scatter_object_list(
                 f"scatter_object_list(): {len(scatter_object_input_list)} objects for {size} ranks"
             )
         pieces = [_to_tensor(obj) for obj in scatter_object_input_list]
-    lengths = _functions.zeros(size, dtype=_C.int64)
+    lengths = _C.zeros(size, dtype=_C.int64)
     for i, piece in enumerate(pieces):
         lengths[i] = piece.numel()
     collectives.broadcast(lengths, group=members, group_src=root)
@@ -232,9 +232,9 @@ def send_object_list(
         torch.distributed.send_object_list.
     """
     pieces = [_to_tensor(obj) for obj in object_list]
-    lengths = _functions.tensor([piece.numel() for piece in pieces], dtype=_C.int64)
+    lengths = _C.tensor([piece.numel() for piece in pieces], dtype=_C.int64)
     messages.send(lengths, dst, group, group_dst=group_dst)
-    messages.send(_functions.cat(pieces), dst, group, group_dst=group_dst)
+    messages.send(_C.cat(pieces), dst, group, group_dst=group_dst)
 
 
 def recv_object_list(
@@ -261,7 +261,7 @@ def recv_object_list(
     Source:
         torch.distributed.recv_object_list.
     """
-    lengths = _functions.zeros(len(object_list), dtype=_C.int64)
+    lengths = _C.zeros(len(object_list), dtype=_C.int64)
     source = messages.recv(lengths, src, group, group_src=group_src)
     if source < 0:
         return source

@@ -632,6 +632,10 @@ class ShmCollectives(Collectives):
         """See `Collectives.abort`."""
         self._memory.abort()
 
+    def leave(self) -> None:
+        """See `Collectives.leave`."""
+        self._memory.leave()
+
     def close(self) -> None:
         """See `Collectives.close`."""
         self._views.clear()

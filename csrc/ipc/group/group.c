@@ -157,11 +157,15 @@ int shmt_group_open(int fd, uint32_t rank, shmt_group** out) {
   return SHMT_OK;
 }
 
-void shmt_group_free(shmt_group* g) {
-  if (g == NULL) return;
+void shmt_group_leave(shmt_group* g) {
   if (g->fd >= 0)
     atomic_store_explicit(&shmt__group_rank_at(g, g->rank)->state, SHMT_GROUP_GONE,
                           memory_order_release);
+}
+
+void shmt_group_free(shmt_group* g) {
+  if (g == NULL) return;
+  shmt_group_leave(g);
   remove_from_list(g);
   discard(g);
 }
