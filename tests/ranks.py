@@ -1,0 +1,110 @@
+"""Run a function as the ranks of a group, each in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from shmtensor import distributed
+
+LIMIT_S = 60.0
+
+
+def _main(
+    rank: int,
+    size: int,
+    port: int,
+    timeout_s: float,
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    answer: Connection,
+) -> None:
+    try:
+        limit = timedelta(seconds=timeout_s)
+        store = distributed.TCPStore("127.0.0.1", port, None, False, limit)
+        distributed.init_process_group(
+            "shm", store=store, rank=rank, world_size=size, timeout=limit
+        )
+        answer.send((True, function(rank, size, *arguments)))
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+    except BaseException:
+        answer.send((False, traceback.format_exc()))
+
+
+class Ranks:
+    """The processes of a group; a context manager that leaves none behind."""
+
+    def __init__(
+        self,
+        size: int,
+        function: Callable[..., Any],
+        *arguments: Any,
+        timeout_s: float = 30.0,
+        method: str = "fork",
+    ) -> None:
+        self._store = distributed.TCPStore(
+            "127.0.0.1", 0, None, True, timedelta(seconds=30), wait_for_workers=False
+        )
+        context = multiprocessing.get_context(method)
+        self.processes: list[BaseProcess] = []
+        self._answers: list[Connection] = []
+        for rank in range(size):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(  # type: ignore[attr-defined]
+                target=_main,
+                args=(rank, size, self._store.port, timeout_s, function, arguments, theirs),
+            )
+            process.start()
+            theirs.close()
+            self.processes.append(process)
+            self._answers.append(ours)
+
+    def answer(self, rank: int) -> Any:
+        """What the function has returned on a rank.
+
+        Raises:
+            AssertionError: It has raised, or its process has ended.
+        """
+        assert self._answers[rank].poll(LIMIT_S), f"rank {rank} does not answer"
+        went_well, value = self._answers[rank].recv()
+        assert went_well, f"rank {rank}:\n{value}"
+        return value
+
+    def answers(self) -> list[Any]:
+        """What the function has returned, by rank."""
+        return [self.answer(rank) for rank in range(len(self.processes))]
+
+    def kill(self, rank: int) -> None:
+        """End a rank with SIGKILL."""
+        self.processes[rank].kill()
+        self.processes[rank].join(LIMIT_S)
+
+    def __enter__(self) -> Ranks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.join(5.0)
+            if process.is_alive():
+                process.kill()
+                process.join(LIMIT_S)
+            process.close()
+        for answer in self._answers:
+            answer.close()
+        del self._store
+
+
+def run(size: int, function: Callable[..., Any], *arguments: Any, **options: Any) -> list[Any]:
+    """Run a function on all ranks and return what it returns on each."""
+    with Ranks(size, function, *arguments, **options) as ranks:
+        return ranks.answers()
+
+
+STOP = signal.SIGSTOP
