@@ -63,6 +63,7 @@ class GroupMemory:
         out = ffi.new("shmt_group **")
         check(lib.shmt_group_open(fd, rank, out))
         self._group: Any = out[0]
+        self._rank_out = ffi.new("uint32_t *")
         self.rank = rank
         self.n_ranks = n_ranks
         self.slot_bytes = int(lib.shmt_group_slot_bytes(self._group))
@@ -195,6 +196,11 @@ class GroupMemory:
         reason = lib.shmt_group_look(self._group, rank)
         if reason != 0:
             raise Broken(int(rank[0]), _REASONS.get(reason, "aborted"))
+
+    def check(self) -> None:
+        """Raise Broken if the group is broken."""
+        if lib.shmt_group_broken(self._group, self._rank_out) != 0:
+            self.raise_broken()
 
     def raise_broken(self) -> None:
         """Raise Broken."""

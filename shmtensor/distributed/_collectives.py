@@ -21,7 +21,7 @@ from shmtensor.distributed._arguments import (
     member_of,
     root_of,
 )
-from shmtensor.distributed._group import _check_timeout, _start, _world
+from shmtensor.distributed._group import _check_timeout, _default_store, _start
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._stores import PrefixStore
 from shmtensor.distributed._work import Work
@@ -606,9 +606,8 @@ def monitored_barrier(
         return
     limit = members._collectives.timeout if timeout is None else timeout
     _check_timeout(limit)
-    assert _world.store is not None
     members._n_barriers += 1
-    keys = PrefixStore(f"barrier/{members.group_name}/{members._n_barriers}", _world.store)
+    keys = PrefixStore(f"barrier/{members.group_name}/{members._n_barriers}", _default_store())
     rank = members.rank()
     keys.set(str(rank), b"1")
     seconds = limit.total_seconds()

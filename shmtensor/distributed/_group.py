@@ -470,6 +470,13 @@ def _default_group() -> ProcessGroup:
     return _world.default
 
 
+def _default_store() -> Store:
+    """Return the store by which the processes have found each other."""
+    _default_group()
+    assert _world.store is not None
+    return _world.store
+
+
 def _member_group(group: Any, what: str) -> ProcessGroup | None:
     """Return the group of a call, or None after a warning: this process is not in it."""
     if _is_no_member(group):

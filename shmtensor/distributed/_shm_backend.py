@@ -143,6 +143,7 @@ class ShmCollectives(Collectives):
             self._what = what
             self._deadline = time.monotonic() + self.timeout.total_seconds()
             try:
+                self._memory.check()
                 yield
             except memory.Broken as broken:
                 raise self._broken(broken, _said(what)) from None
@@ -545,6 +546,7 @@ class ShmCollectives(Collectives):
         nbytes = tensor.numel() * tensor.element_size()
         deadline = time.monotonic() + self.timeout.total_seconds()
         try:
+            self._memory.check()
             if self._memory.send(to, tag, tensor.data_ptr(), nbytes, deadline):
                 return
         except memory.Broken as broken:
@@ -563,6 +565,7 @@ class ShmCollectives(Collectives):
         deadline = time.monotonic() + self.timeout.total_seconds()
         sources = self._others if source is None else [source]
         try:
+            self._memory.check()
             while True:
                 for each in sources:
                     with self._receiving[each]:

@@ -1,0 +1,238 @@
+"""Ranks that die, stop, leave, come too late or call another thing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ranks import Ranks, run
+
+import shmtensor as T
+from shmtensor import distributed as dist
+
+
+def _reduce_for_ever(rank: int, size: int, n: int) -> str:
+    x = T.ones(n)
+    try:
+        while True:
+            dist.all_reduce(x, dist.ReduceOp.MAX)
+    except dist.DistBackendError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("n", [1, 2_000_000])
+def test_a_rank_is_killed(n: int) -> None:
+    with Ranks(3, _reduce_for_ever, n) as ranks:
+        time.sleep(0.5)
+        ranks.kill(1)
+        for rank in (0, 2):
+            text = ranks.answer(rank)
+            assert f"rank {rank}: rank 1 is lost, its process has ended" in text
+
+
+def _each_way(rank: int, size: int, how: str) -> str:
+    x = T.ones(100_000)
+    calls: dict[str, Any] = {
+        "broadcast": lambda: dist.broadcast(x, 1),
+        "reduce": lambda: dist.reduce(x, 0),
+        "all_gather": lambda: dist.all_gather([x.clone(), x.clone()], x),
+        "barrier": dist.barrier,
+        "recv": lambda: dist.recv(x, 1),
+        "recv any": lambda: dist.recv(x),
+        "send": lambda: [dist.send(x, 1) for _ in range(100)],
+        "async": lambda: dist.all_reduce(x, async_op=True).wait(),  # type: ignore[union-attr]
+    }
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    try:
+        while True:
+            calls[how]()
+    except dist.DistBackendError as error:
+        text = str(error)
+    with pytest.raises(dist.DistBackendError, match="rank 1 is lost"):
+        dist.barrier()  # the group stays broken
+    return text
+
+
+@pytest.mark.parametrize(
+    "how", ["broadcast", "reduce", "all_gather", "barrier", "recv", "recv any", "send", "async"]
+)
+def test_whoever_waits_for_a_killed_rank_is_told(how: str) -> None:
+    with Ranks(2, _each_way, how) as ranks:
+        assert "rank 1 is lost" in ranks.answer(0)
+
+
+def _with_children(rank: int, size: int, told: Path) -> None:
+    if rank == 1:
+        if os.fork() == 0:  # lives on, with copies of what its parent had open
+            for _ in range(600):
+                if told.exists():
+                    break
+                time.sleep(0.05)
+            os._exit(0)
+        dist.barrier()
+        os.kill(os.getpid(), signal.SIGKILL)
+    dist.barrier()
+    try:
+        with pytest.raises(dist.DistBackendError, match="rank 1 is lost, its process has ended"):
+            dist.barrier()
+    finally:
+        told.touch()
+
+
+def test_a_killed_rank_has_children(tmp_path: Path) -> None:
+    with Ranks(2, _with_children, tmp_path / "told") as ranks:
+        ranks.answer(0)
+
+
+def _leaves(rank: int, size: int) -> str:
+    x = T.ones(10)
+    dist.all_reduce(x)
+    if rank == 1:
+        dist.destroy_process_group()
+        return "left"
+    if rank == 0:
+        dist.send(x, 2)  # does not need rank 1
+    else:
+        dist.recv(x, 0)
+    with pytest.raises(dist.DistBackendError, match="rank 1 is lost, it has left the group"):
+        dist.all_reduce(x)
+    return "told"
+
+
+def test_a_rank_leaves() -> None:
+    assert run(3, _leaves) == ["told", "left", "told"]
+
+
+def _too_late(rank: int, size: int) -> str:
+    if rank == 1:
+        time.sleep(3)
+    try:
+        dist.barrier()
+    except dist.DistBackendError as error:
+        return str(error)
+    return "came"
+
+
+def test_a_rank_comes_too_late() -> None:
+    answers = run(2, _too_late, timeout_s=1.0)
+    assert "barrier timed out on rank 0 after 1 s: rank 1 did not come" in answers[0]
+    assert "rank 0 is lost, it has aborted" in answers[1]
+
+
+def _barrier_time(rank: int, size: int) -> str:
+    if rank == 1:
+        dist.monitored_barrier(timeout=timedelta(seconds=20))
+        time.sleep(2)
+        return ""
+    dist.monitored_barrier()
+    with pytest.raises(RuntimeError, match="Ranks 1 have not come"):
+        dist.monitored_barrier(timeout=timedelta(milliseconds=300), wait_all_ranks=True)
+    with pytest.raises(dist.DistBackendError, match=r"after 0\.2 s"):
+        dist.barrier(timeout=timedelta(milliseconds=200))
+    return ""
+
+
+def test_a_call_has_a_timeout_of_its_own() -> None:
+    run(2, _barrier_time)
+
+
+def _another_thing(rank: int, size: int) -> str:
+    x = T.ones(100)
+    try:
+        if rank == 0:
+            dist.all_reduce(x)
+        else:
+            dist.all_reduce(x[:50], dist.ReduceOp.MAX)
+    except dist.DistBackendError as error:
+        return str(error)
+    return "did not see"
+
+
+def test_ranks_that_call_different_things() -> None:
+    answers = run(2, _another_thing)
+    said = "all_reduce of 400 bytes of torch.float32 with SUM"
+    theirs = "all_reduce of 200 bytes of torch.float32 with MAX"
+    assert any(f"calls {said}, rank 1 calls {theirs}" in a for a in answers) or any(
+        f"calls {theirs}, rank 0 calls {said}" in a for a in answers
+    ), answers
+    assert "did not see" not in answers
+
+
+def _wrong_length(rank: int, size: int) -> str:
+    if rank == 0:
+        dist.send(T.ones(3), 1)
+        return ""
+    with pytest.raises(dist.DistBackendError, match="has sent 12 bytes, rank 1 wants to receive 16"):
+        dist.recv(T.ones(4), 0)
+    return ""
+
+
+def test_a_message_of_another_length() -> None:
+    run(2, _wrong_length)
+
+
+def _aborts(rank: int, size: int) -> str:
+    if rank == 1:
+        time.sleep(0.3)
+        assert dist.group.WORLD is not None
+        dist.group.WORLD.abort()
+        return ""
+    with pytest.raises(dist.DistBackendError, match="rank 1 is lost, it has aborted"):
+        dist.barrier()
+    return ""
+
+
+def test_a_rank_aborts() -> None:
+    run(2, _aborts)
+
+
+def _interrupted(rank: int, size: int) -> str:
+    if rank == 1:
+        with pytest.raises(dist.DistBackendError, match="rank 0 is lost, it has aborted"):
+            time.sleep(1)
+            dist.barrier()
+        return "told"
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        dist.barrier()
+    return "interrupted"
+
+
+def test_a_wait_is_interrupted() -> None:
+    assert run(2, _interrupted) == ["interrupted", "told"]
+
+
+def _stops(rank: int, size: int) -> str:
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    x = T.ones(1000)
+    dist.all_reduce(x)
+    return str(x[0].item())
+
+
+def test_a_stopped_rank_is_waited_for() -> None:
+    with Ranks(2, _stops) as ranks:
+        time.sleep(0.7)
+        pid = ranks.processes[1].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGCONT)
+        assert ranks.answers() == ["2.0", "2.0"]
+
+
+def test_nothing_is_left_of_killed_ranks() -> None:
+    before = set(os.listdir("/dev/shm"))
+    with Ranks(3, _reduce_for_ever, 1000) as ranks:
+        time.sleep(0.3)
+        for rank in range(3):
+            ranks.kill(rank)
+    assert set(os.listdir("/dev/shm")) <= before
+    with open("/proc/net/unix") as sockets:
+        assert "@shmtensor-group-" not in sockets.read()
