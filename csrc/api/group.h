@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#include "api/tensor.h"
+
 enum {
   SHMT_GROUP_SLICE_MS = 50,
   SHMT_GROUP_N_SLOTS = 4, /* slots of a rank, and so the number of steps that may be in progress */
@@ -54,6 +56,8 @@ void shmt_group_free(shmt_group* g);
 
 /* Where a slot of a rank begins, in this process; the group's as long as it is not freed. */
 void* shmt_group_slot(const shmt_group* g, uint32_t rank, uint32_t slot);
+uint32_t shmt_group_n_ranks(const shmt_group* g);
+uint32_t shmt_group_rank(const shmt_group* g);
 uint64_t shmt_group_slot_bytes(const shmt_group* g);
 /* Give pages to the first nbytes of every slot of this rank, so that no store there can fail.
  * Errors: SHMT_E_NOMEM. */
@@ -76,6 +80,36 @@ int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step
 int shmt_group_has_counted(const shmt_group* g, uint32_t counter, uint32_t rank, uint32_t step);
 /* The description that the rank has given for a step, as long as that is in progress. */
 uint64_t shmt_group_what(const shmt_group* g, uint32_t rank, uint32_t step);
+
+/* --- reductions --- */
+
+/* How elements are combined. */
+enum {
+  SHMT_GROUP_SUM,
+  SHMT_GROUP_PRODUCT,
+  SHMT_GROUP_MIN,
+  SHMT_GROUP_MAX,
+  SHMT_GROUP_BAND,
+  SHMT_GROUP_BOR,
+  SHMT_GROUP_BXOR,
+  SHMT_GROUP_N_OPS,
+};
+
+/* How far an all-reduce is. The caller sets op, first_step and what, and zero for the rest. */
+typedef struct shmt_group_progress {
+  int op;              /* SHMT_GROUP_SUM, ... */
+  uint32_t first_step; /* the number of its first step */
+  uint64_t what;       /* what all ranks must say that they do */
+  uint32_t n_steps;    /* out: how many steps it has */
+  uint32_t filled, used, half, next_rank;
+  uint32_t waits_counter, waits_step; /* out: what the last wait was for */
+} shmt_group_progress;
+
+/* Replace the elements of t, which is contiguous, by the combination of all ranks' tensors, bitwise equal on all ranks. Goes on
+ * where the last call with this progress has stopped. *out_result: SHMT_GROUP_*. NOT_YET: call again.
+ * Errors: SHMT_E_NOT_IMPLEMENTED (the dtype cannot be combined so), SHMT_E_NOMEM. */
+int shmt_group_all_reduce(shmt_group* g, const shmt_tensor* t, shmt_group_progress* p,
+                          int* out_result);
 
 /* --- messages --- */
 

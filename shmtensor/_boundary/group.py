@@ -23,6 +23,10 @@ _DONE: int = lib.SHMT_GROUP_DONE
 _BROKEN: int = lib.SHMT_GROUP_BROKEN
 _MISMATCH: int = lib.SHMT_GROUP_MISMATCH
 _MASK = 0xFFFFFFFF
+_OPS: dict[str, int] = {
+    name: getattr(lib, f"SHMT_GROUP_{name}")
+    for name in ("SUM", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
+}
 _REASONS = {
     lib.SHMT_GROUP_DIED: "died",
     lib.SHMT_GROUP_LEFT: "left",
@@ -136,6 +140,40 @@ class GroupMemory:
     def what(self, rank: int, step: int) -> int:
         """Return what a rank has said that it does in a step."""
         return int(lib.shmt_group_what(self._group, rank, step & _MASK))
+
+    def all_reduce(
+        self, op: str, tensor: int, step: int, deadline: float, what: int
+    ) -> tuple[int, tuple[int, int] | None]:
+        """Do all steps of an all-reduce of a contiguous tensor.
+
+        Args:
+            op: ``"SUM"``, ``"PRODUCT"``, ``"MIN"``, ``"MAX"``, ``"BAND"``, ``"BOR"``, ``"BXOR"``.
+            tensor: Its address.
+            step: The number of the first step.
+            deadline: As in `wait`.
+            what: As in `wait`.
+
+        Returns:
+            The number of the next step; and, when the deadline is over, counter and step of the
+            wait that was in vain.
+        """
+        progress = ffi.new("shmt_group_progress *")
+        progress.op = _OPS[op]
+        progress.first_step = step & _MASK
+        progress.what = what
+        result = ffi.new("int *")
+        pointer = ffi.cast("shmt_tensor *", tensor)
+        while True:
+            check(lib.shmt_group_all_reduce(self._group, pointer, progress, result))
+            done = step + progress.n_steps
+            if result[0] == _DONE:
+                return done, None
+            if result[0] == _BROKEN:
+                self.raise_broken()
+            if result[0] == _MISMATCH:
+                raise Mismatch
+            if time.monotonic() > deadline:
+                return done, (progress.waits_counter, progress.waits_step)
 
     # --- messages -----------------------------------------------------------------------------
 

@@ -11,17 +11,16 @@ rank that did. So the results are bitwise equal.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from shmtensor import _C
 from shmtensor._boundary import group as memory
-from shmtensor._boundary.group import FILLED, N_SLOTS, READ, REDUCED
+from shmtensor._boundary.group import FILLED, N_SLOTS, READ
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError
 from shmtensor.distributed._names import ReduceOp
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["ShmCollectives"]
 
 _SLOT_BYTES = 1 << 20
-# Up to here every rank reduces everything itself: one meeting instead of two.
-_ONE_MEETING_BYTES = 16 << 10
 _KINDS = (
     "nothing",
     "all_reduce",
@@ -182,7 +179,9 @@ class ShmCollectives(Collectives):
         what = self._what if compare else 0
         if self._memory.wait(counter, rank, step, self._deadline, what):
             return
-        awaited = self._others if rank < 0 else [rank]
+        self._raise_timeout(counter, self._others if rank < 0 else [rank], step)
+
+    def _raise_timeout(self, counter: int, awaited: list[int], step: int) -> NoReturn:
         missing = [r for r in awaited if not self._memory.has_counted(counter, r, step)]
         self._memory.abort()
         raise DistBackendError(
@@ -281,67 +280,21 @@ class ShmCollectives(Collectives):
 
     def all_reduce(self, tensor: Tensor, op: ReduceOp) -> None:
         """See `Collectives.all_reduce`."""
-        flat = tensor.view(-1)
-        what = _what("all_reduce", flat, op)
-        with self._collective(what):
-            nbytes = flat.numel() * flat.element_size()
-            if self.size == 1:
-                return
-            if nbytes <= _ONE_MEETING_BYTES:
-                self._reserve(nbytes)
-                self._all_reduce_small(flat, op)
-            else:
-                self._reserve(_SLOT_BYTES)
-                self._all_reduce_large(flat, op)
+        if self.size == 1:
+            return
+        with self._collective(_what("all_reduce", tensor, op)):
+            self._all_reduce(tensor, ReduceOp.SUM if op == ReduceOp.AVG else op)
+        if op == ReduceOp.AVG:
+            self._divide(tensor)
 
-    def _all_reduce_small(self, flat: Tensor, op: ReduceOp) -> None:
-        """Every rank reads all slots."""
-        n = flat.numel()
-        step = self._step
-        self._open(step)
-        self._fill(step, flat, 0, n)
-        self._memory.post(FILLED, step, self._what)
-        self._wait(FILLED, -1, step, compare=True)
-        if n > 0:
-            parts = [self._slot(flat.dtype, r, step)[:n] for r in range(self.size)]
-            parts[self.rank] = flat
-            self._combine(parts, flat, op)
-        self._memory.post(READ, step)
-        self._step = step + 1
-
-    def _all_reduce_large(self, flat: Tensor, op: ReduceOp) -> None:
-        """Each rank reduces a part of each chunk; then all read the others' parts."""
-        dtype, size = flat.dtype, flat.element_size()
-
-        def bounds(start: int, stop: int) -> list[int]:
-            each = math.ceil((stop - start) / self.size / 64) * 64
-            return [min(start + r * each, stop) for r in range(self.size)] + [stop]
-
-        def fill(step: int, start: int, stop: int) -> None:
-            b = bounds(start, stop)
-            own, end = b[self.rank], b[self.rank + 1]
-            self._fill(step, flat, start, own)
-            self._fill(step, flat, end, stop, (end - start) * size)
-
-        def use(step: int, start: int, stop: int) -> None:
-            self._wait(FILLED, -1, step, compare=True)
-            b = bounds(start, stop)
-            own, end = b[self.rank], b[self.rank + 1]
-            if end > own:
-                parts = [
-                    self._slot(dtype, r, step)[own - start : end - start] for r in range(self.size)
-                ]
-                result = parts[self.rank]
-                parts[self.rank] = flat[own:end]
-                self._combine(parts, result, op)
-            self._memory.post(REDUCED, step)
-            if end > own:
-                flat[own:end].copy_(result)
-            for r in self._others:
-                self._wait(REDUCED, r, step)
-                self._copy(r, step, (b[r] - start) * size, flat, b[r], b[r + 1])
-
-        self._pipeline(flat.numel(), _SLOT_BYTES // size, fill, use)
+    def _all_reduce(self, tensor: Tensor, op: ReduceOp) -> None:
+        """Do all steps. They are a loop in C (``csrc/ops/group_reduce.c``)."""
+        step, missed = self._memory.all_reduce(
+            op.name, tensor._cdata, self._step, self._deadline, self._what
+        )
+        if missed is not None:
+            self._raise_timeout(missed[0], self._others, missed[1])
+        self._step = step
 
     def reduce(self, tensor: Tensor, root: int, op: ReduceOp) -> None:
         """See `Collectives.reduce`."""
@@ -526,8 +479,7 @@ class ShmCollectives(Collectives):
     def _largest(self, value: int) -> int:
         """Return the largest of the ranks' numbers. A step."""
         number = _C.tensor([value], dtype=_C.int64)
-        self._reserve(8)
-        self._all_reduce_small(number, ReduceOp.MAX)
+        self._all_reduce(number, ReduceOp.MAX)
         return int(number.item())
 
     def barrier(self) -> None:

@@ -136,7 +136,7 @@ static shmt_status open_group(shmt_group* g, int fd) {
   SHMT_REQUIRE(g->fd >= 0, SHMT_E_OS, "the memory of the group cannot be opened again");
   SHMT_REQUIRE(shmt__os_lock_byte(g->fd, SHMT_GROUP_LOCKS + g->rank), SHMT_E_VALUE,
                "rank %" PRIu32 " of the group is taken", g->rank);
-  g->may_spin = shmt__os_cpu_count() >= 2;
+  g->may_spin = (uint32_t)shmt__os_cpu_count() >= g->n_ranks;
   return add_to_list(g);
 }
 
@@ -177,6 +177,8 @@ void* shmt_group_slot(const shmt_group* g, uint32_t rank, uint32_t slot) {
          ((uint64_t)rank * SHMT_GROUP_N_SLOTS + slot) * g->slot_bytes;
 }
 
+uint32_t shmt_group_n_ranks(const shmt_group* g) { return g->n_ranks; }
+uint32_t shmt_group_rank(const shmt_group* g) { return g->rank; }
 uint64_t shmt_group_slot_bytes(const shmt_group* g) { return g->slot_bytes; }
 
 int shmt_group_reserve(shmt_group* g, uint64_t nbytes) {

@@ -88,7 +88,8 @@ struct shmt_group {
   shmt__group_layout layout;
   char* base;
   int fd;                   /* our description, which has the lock; -1: a child of fork() */
-  bool may_spin;
+  bool may_spin;            /* every rank may have a processor of its own */
+  atomic_int spin_credit;   /* grows while short waits pay */
   uint64_t reserved;        /* bytes of each of our slots that have pages */
   uint8_t* channel_has_pages; /* by receiver */
   struct shmt_group *next, *previous; /* in the list of this process's groups */
