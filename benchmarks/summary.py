@@ -31,6 +31,7 @@ PROGRAMS = (
     ("bench_optim.py",),
     ("bench_hogwild.py",),
     ("bench_data.py",),
+    ("bench_collectives.py",),
     ("bench_import.py",),
 )
 _INTRODUCTION = """# Measured

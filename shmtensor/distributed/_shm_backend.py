@@ -486,6 +486,7 @@ class ShmCollectives(Collectives):
         """See `Collectives.barrier`."""
         with self._collective(_what("barrier", None)):
             step = self._step
+            self._open(step)  # what is said about a step stays until all have read it
             self._memory.post(FILLED, step, self._what)
             self._wait(FILLED, -1, step, compare=True)
             self._memory.post(READ, step)

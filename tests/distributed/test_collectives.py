@@ -210,3 +210,18 @@ def _many_steps(rank: int, size: int) -> int:
 
 def test_thousands_of_steps() -> None:
     assert len(set(run(3, _many_steps))) == 1
+
+
+def _root_runs_ahead(rank: int, size: int) -> None:
+    for i in range(200):
+        x = T.full((1_200_000 if i % 10 == 0 else 10,), float(i))
+        dist.broadcast(x, 0)
+        dist.barrier()
+        dist.broadcast(x, 0)
+        assert x[-1] == i
+        dist.reduce(x, 1)
+        dist.barrier()
+
+
+def test_a_root_that_runs_ahead_is_understood() -> None:
+    run(3, _root_runs_ahead)
