@@ -1,27 +1,29 @@
 """Run all programs of examples/ with --quick --check, and say what each reached.
 
 A program passes when it reaches the quality that its help states, within five minutes, and leaves
-no session behind. One that needs a package that is not installed is skipped. The files of each run
+no process behind. One that needs a package that is not installed is skipped. The files of each run
 are in build/examples/<program>.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
 import time
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
 from tree import ROOT
 
-from shmtensor import inspect
-
 FOLDER = ROOT / "build" / "examples"
 LONGEST_S = 300.0
-#: A session ends soon after its last process.
-_SESSION_ENDS_S = 10.0
+#: A manager of shared memory ends soon after its last client.
+_MANAGER_ENDS_S = 10.0
+_MARK = "SHMTENSOR_EXAMPLE"
 
 
 @dataclass(frozen=True)
@@ -39,24 +41,29 @@ class Outcome:
         return self.how not in ("ok", "skipped")
 
 
-def _sessions() -> set[str]:
-    return {str(session.address) for session in inspect.open_sessions()}
+def _marked(mark: str) -> list[int]:
+    """Processes with the mark in their environment, managers of shared memory among them."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # of another user, or gone
+            if f"{_MARK}={mark}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found
 
 
-def _leaves_nothing(before: set[str]) -> bool:
-    deadline = time.monotonic() + _SESSION_ENDS_S
-    while _sessions() - before:
-        if time.monotonic() > deadline:
-            return False
+def _left_by(mark: str) -> list[int]:
+    """Processes of the program that do not end by themselves."""
+    deadline = time.monotonic() + _MANAGER_ENDS_S
+    while (left := _marked(mark)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    return True
+    return left
 
 
 def run(program: Path) -> Outcome:
     """Run one program, with its output in a file."""
     folder = FOLDER / program.stem
     folder.mkdir(parents=True, exist_ok=True)
-    before = _sessions()
+    mark = uuid.uuid4().hex
     began = time.monotonic()
     options = ["--quick", "--check", "--plain", "--out", str(folder)]
     output = folder / "output.txt"
@@ -68,6 +75,7 @@ def run(program: Path) -> Outcome:
                 stderr=subprocess.STDOUT,
                 timeout=LONGEST_S,
                 check=False,
+                env={**os.environ, _MARK: mark},
             ).returncode
         except subprocess.TimeoutExpired:
             return Outcome(program.stem, "too long", LONGEST_S, f"see {output}")
@@ -78,8 +86,8 @@ def run(program: Path) -> Outcome:
     if status != 0:
         last = (text.strip().splitlines() or [""])[-1]
         return Outcome(program.stem, f"status {status}", seconds, f"{last}; see {output}")
-    if not _leaves_nothing(before):
-        return Outcome(program.stem, "left a session", seconds, "; ".join(_sessions() - before))
+    if left := _left_by(mark):
+        return Outcome(program.stem, "left some", seconds, f"processes {left} have not ended")
     reached = re.findall(r"^reached: (.*)$", text, re.M)
     return Outcome(program.stem, "ok", seconds, ", ".join(reached))
 
