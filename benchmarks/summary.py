@@ -22,6 +22,8 @@ PAGE = HERE / "README.md"
 PROGRAMS = (
     ("bench_sends.py",),
     ("bench_queue.py",),
+    ("bench_adopt.py",),
+    ("bench_collectives.py",),
     ("bench_share.py",),
     ("bench_memory.py",),
     ("bench_manager.py",),

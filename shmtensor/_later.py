@@ -73,6 +73,10 @@ from shmtensor._spectrogram import istft as istft, stft as stft
 from shmtensor._streams import *  # noqa: F403
 from shmtensor._symbols import *  # noqa: F403
 from shmtensor.compiler import compile as compile
+from shmtensor.multiprocessing.adoption import (
+    numpy_empty as numpy_empty,
+    torch_empty as torch_empty,
+)
 from shmtensor.nn._functions import *  # noqa: F403
 from shmtensor.nn.functional import (
     alpha_dropout as alpha_dropout,

@@ -245,5 +245,3 @@ class GroupMemory:
         rank = ffi.new("uint32_t *")
         reason = lib.shmt_group_broken(self._group, rank)
         raise Broken(int(rank[0]), _REASONS.get(reason, "aborted"))
-
-

@@ -6,10 +6,11 @@ A module or name that is missing here is missing there: ``ModuleNotFoundError`` 
 is ``2.13.0+shmtensor.<version>`` from then on, so that programs which compare versions of torch
 find one.
 
-Processes that are started by `multiprocessing` find ``torch`` as well. Other programs that this one
-starts do when it was itself started by ``shmtensor run --as-torch``, which needs no change of the
-program. How it works: the folder ``site`` is put before the others in ``sys.path``. It has a package
-``torch`` that consists of an import of this module, and the facts that `importlib.metadata` reads.
+Processes that are started by `multiprocessing` find ``torch`` as well. Other programs that this
+one starts do when it was itself started by ``shmtensor run --as-torch``, which needs no change of
+the program. How it works: the folder ``site`` is put before the others in ``sys.path``. It has a
+package ``torch`` that consists of an import of this module, and the facts that `importlib.metadata`
+reads.
 """
 
 from __future__ import annotations

@@ -300,9 +300,7 @@ def gather(
         check_shape("gather", gather_list, tensor, members.size())
         outputs = [buffers.output(each) for each in gather_list]
     elif gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     own = buffers.input(tensor)
 
     def call() -> None:

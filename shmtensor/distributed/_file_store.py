@@ -118,7 +118,9 @@ class _Log:
             head = os.pread(fd, 4, self._at)
             size = int.from_bytes(head, "little")
             if size > MAX_MESSAGE:
-                raise DistStoreError(f"{self.path} is no file of a store: a message of {size} bytes")
+                raise DistStoreError(
+                    f"{self.path} is no file of a store: a message of {size} bytes"
+                )
             body = os.pread(fd, size, self._at + 4)
             if len(head) < 4 or len(body) < size:
                 os.ftruncate(fd, self._at)  # its writer was killed

@@ -245,7 +245,9 @@ def init_process_group(
     _world.store = store
     _world.timeout = timeout
     try:
-        _world.default = _make_group(name, list(range(world_size)), rank, "0", "default_pg", timeout)
+        _world.default = _make_group(
+            name, list(range(world_size)), rank, "0", "default_pg", timeout
+        )
     except BaseException:
         _world.store = None
         raise
@@ -354,9 +356,7 @@ def new_group(
         key = str(number)
     if world.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
-    return _make_group(
-        name, members, members.index(world.rank()), key, group_desc or "", timeout
-    )
+    return _make_group(name, members, members.index(world.rank()), key, group_desc or "", timeout)
 
 
 def _checked_ranks(world: ProcessGroup, ranks: Iterable[int] | None, sort: bool) -> list[int]:

@@ -106,9 +106,7 @@ def gather_object(
     if is_root and not object_gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
     if not is_root and object_gather_list:
-        raise ValueError(
-            "Argument ``gather_list`` must NOT be specified on non-destination ranks."
-        )
+        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
     size = members.size()
     own = _to_tensor(obj)
     lengths = _C.zeros(size, dtype=_C.int64)
@@ -271,5 +269,3 @@ def recv_object_list(
     for i, piece in enumerate(everything.split(sizes)):
         object_list[i] = _to_object(piece)
     return source
-
-

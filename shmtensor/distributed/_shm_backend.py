@@ -537,9 +537,7 @@ class ShmCollectives(Collectives):
             f"out on rank {self.rank} after {self.timeout.total_seconds():g} s"
         )
 
-    def _take(
-        self, tensor: Tensor, source: int, tag: int, may_wait: bool, deadline: float
-    ) -> bool:
+    def _take(self, tensor: Tensor, source: int, tag: int, may_wait: bool, deadline: float) -> bool:
         """Receive a rank's next message with the tag, if there is one now or soon."""
         stashed = self._stash.get((source, tag))
         if stashed:

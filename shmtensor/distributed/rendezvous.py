@@ -95,7 +95,9 @@ def _asked(url: str, scheme: str) -> tuple[int, int]:
         raise _error(scheme, "rank parameter missing")
     if "world_size" not in query:
         raise _error(scheme, "world size parameter missing")
-    return _number(query["rank"], scheme, "rank"), _number(query["world_size"], scheme, "world size")
+    return _number(query["rank"], scheme, "rank"), _number(
+        query["world_size"], scheme, "world size"
+    )
 
 
 def _tcp(url: str, timeout: timedelta = default_pg_timeout) -> Iterator[_Found]:

@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     add("nnodes", type=int, default=1, metavar="N", help="machines; the backend shm has one")
     add("node-rank", type=int, default=0, metavar="N", help="the number of this machine")
     add("master-addr", default=None, metavar="HOST", help="machine 0 (127.0.0.1)")
-    add("master-port", type=int, default=None, metavar="PORT", help="of machine 0; any if not given")
+    add(
+        "master-port", type=int, default=None, metavar="PORT", help="of machine 0; any if not given"
+    )
     add("standalone", action="store_true", help="one machine, any free port: the default")
     add("rdzv-backend", default="static", help="static, c10d: accepted")
     add("rdzv-endpoint", default="", metavar="HOST:PORT", help="instead of address and port")
@@ -121,7 +123,9 @@ class _Run:
         environment.pop("TORCHELASTIC_USE_AGENT_STORE", None)
         if port is None:
             # This process keeps the store: no other program can take the port in between.
-            self.store = TCPStore(host, 0, None, True, timedelta(seconds=30), wait_for_workers=False)
+            self.store = TCPStore(
+                host, 0, None, True, timedelta(seconds=30), wait_for_workers=False
+            )
             port = self.store.port
             environment["TORCHELASTIC_USE_AGENT_STORE"] = "True"
         n = o.nproc_per_node

@@ -19,23 +19,23 @@ __all__: tuple[str, ...] = ()
 class BaseContext(_standard.BaseContext):
     """What the contexts of all start methods share."""
 
-    def Queue(self, maxsize: int = 0, *, share_arrays: bool = False) -> Any:
+    def Queue(self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None) -> Any:
         """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
         from shmtensor.multiprocessing.queues import Queue  # only programs that make one need it
 
-        return Queue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
+        return Queue(maxsize, ctx=self.get_context(), adopt=adopt)
 
-    def JoinableQueue(self, maxsize: int = 0, *, share_arrays: bool = False) -> Any:
+    def JoinableQueue(self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None) -> Any:
         """Return a queue whose items can be declared done."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
-        return JoinableQueue(maxsize, ctx=self.get_context(), share_arrays=share_arrays)
+        return JoinableQueue(maxsize, ctx=self.get_context(), adopt=adopt)
 
-    def SimpleQueue(self) -> Any:
+    def SimpleQueue(self, *, adopt: str | Iterable[str] | None = None) -> Any:
         """Return a queue without a bound, a feeder thread or timeouts."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
-        return SimpleQueue(ctx=self.get_context())
+        return SimpleQueue(ctx=self.get_context(), adopt=adopt)
 
     def Pool(
         self,

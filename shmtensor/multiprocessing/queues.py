@@ -38,6 +38,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor.multiprocessing import reductions
+from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -158,17 +159,31 @@ def _check_may_travel(queue: Any) -> None:
         )
 
 
+def _adopting(ring: Any, adopts: int) -> Any:
+    """Return *ring*, which takes arrays and tensors of other libraries from now on."""
+    if adopts & TORCH:
+        prepare_torch()
+    ring.adopts = adopts
+    return ring
+
+
 class SimpleQueue:
-    """A queue without a bound of its own: ``put`` waits while the ring is full."""
+    """A queue without a bound of its own: ``put`` waits while the ring is full.
+
+    Args:
+        ctx: The context whose processes share it.
+        adopt: As for `Queue`.
+    """
 
     _is_of_fork = False  # in processes that got it as an argument
 
-    def __init__(self, *, ctx: Any) -> None:
+    def __init__(self, *, ctx: Any, adopt: str | Iterable[str] | None = None) -> None:
+        bits = adopted(adopt)
         self._is_of_fork = _is_of_fork(ctx)
-        self._open(_C._new_ring(0))
+        self._open(_C._new_ring(0), bits)
 
-    def _open(self, ring: Any) -> None:
-        self._ring = ring
+    def _open(self, ring: Any, adopts: int) -> None:
+        self._ring = _adopting(ring, adopts)
         self._reader = _Reader(ring, _NO_GET)
         self._writer = _Writer(ring, _NO_PUT)
         # Nothing here needs it, but programs that read from `_reader` themselves acquire it.
@@ -176,10 +191,11 @@ class SimpleQueue:
 
     def __getstate__(self) -> Any:
         _check_may_travel(self)
-        return self._ring.handle()
+        return self._ring.handle(), self._ring.adopts
 
     def __setstate__(self, state: Any) -> None:
-        self._open(_C._open_ring(state))
+        handle, adopts = state
+        self._open(_C._open_ring(handle), adopts)
 
     def put(self, obj: Any) -> None:
         """Put an object; wait while there is no room.
@@ -310,21 +326,28 @@ class Queue:
     Args:
         maxsize: ``put`` waits while so many messages have not been taken; 0 or less: no bound.
         ctx: The context whose processes share it.
-        share_arrays: NumPy arrays are moved into shared memory and arrive there, instead of
-            being copied into the message.
+        adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries are
+            moved into shared memory and arrive there, instead of being copied into the message or
+            sent by torch; see `shmtensor.multiprocessing.adoption`.
+
+    Raises:
+        ValueError: *adopt* names another library.
+        ModuleNotFoundError: It names torch, which is not installed.
     """
 
     _is_of_fork = False  # in processes that got it as an argument
 
-    def __init__(self, maxsize: int = 0, *, ctx: Any, share_arrays: bool = False) -> None:
+    def __init__(
+        self, maxsize: int = 0, *, ctx: Any, adopt: str | Iterable[str] | None = None
+    ) -> None:
+        bits = adopted(adopt)
         self._maxsize = maxsize if maxsize > 0 else SEM_VALUE_MAX
         self._ignore_epipe = False
         self._is_of_fork = _is_of_fork(ctx)
-        self._open(_C._new_ring(max(maxsize, 0)), share_arrays)
+        self._open(_C._new_ring(max(maxsize, 0)), bits)
 
-    def _open(self, ring: Any, share_arrays: bool) -> None:
-        self._ring = ring
-        ring.shares_arrays = share_arrays
+    def _open(self, ring: Any, adopts: int) -> None:
+        self._ring = _adopting(ring, adopts)
         self._reader = _Reader(ring, _NO_GET)
         self._writer = _Writer(ring, _NO_PUT)
         self._reset()
@@ -337,11 +360,11 @@ class Queue:
 
     def __getstate__(self) -> Any:
         _check_may_travel(self)
-        return self._ignore_epipe, self._maxsize, self._ring.handle(), self._ring.shares_arrays
+        return self._ignore_epipe, self._maxsize, self._ring.handle(), self._ring.adopts
 
     def __setstate__(self, state: Any) -> None:
-        self._ignore_epipe, self._maxsize, handle, share_arrays = state
-        self._open(_C._open_ring(handle), share_arrays)
+        self._ignore_epipe, self._maxsize, handle, adopts = state
+        self._open(_C._open_ring(handle), adopts)
 
     def _check(self) -> None:
         if self._closed:

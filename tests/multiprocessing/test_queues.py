@@ -86,7 +86,7 @@ def test_tensors_share_memory_with_the_senders(queue: Any) -> None:
 @pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
 @pytest.mark.parametrize("shares", [True, False])
 def test_arrays_arrive_as_shared_memory_where_the_queue_says_so(kind: str, shares: bool) -> None:
-    queue = getattr(mp, kind)(share_arrays=shares)
+    queue = getattr(mp, kind)(adopt="numpy" if shares else None)
     tensor = st.zeros(3, shared=True)
     queue.put(tensor.numpy())
     received = queue.get()

@@ -45,7 +45,7 @@ typedef struct idle_pickler {
 static PyTypeObject *packed_message_type, *sink_type; /* owned */
 static struct {
   PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers; /* owned */
-  PyObject* reduce_array;                                                   /* owned; may be NULL */
+  PyObject *reduce_array, *torch_tensor, *reduce_torch;                     /* owned; may be NULL */
 } registered;
 static idle_pickler idle[IDLE_PICKLERS]; /* guarded by the interpreter's lock */
 static unsigned n_idle;
@@ -242,8 +242,10 @@ static PyObject* py_reduce_for_message(PyObject* module, PyObject* o) {
     p->is_reducing = false;
     return result;
   }
-  if (p->shares_arrays && registered.reduce_array != NULL && is_plain_array(o))
+  if ((p->adopts & SHMT_PY_ADOPTS_NUMPY) && registered.reduce_array != NULL && is_plain_array(o))
     return call_reducer(registered.reduce_array, o);
+  if ((p->adopts & SHMT_PY_ADOPTS_TORCH) && (PyObject*)Py_TYPE(o) == registered.torch_tensor)
+    return call_reducer(registered.reduce_torch, o);
   PyObject* reducer = PyDict_GetItemWithError(registered.reducers, (PyObject*)Py_TYPE(o));
   if (reducer == NULL) {
     if (PyErr_Occurred()) return NULL;
@@ -353,10 +355,10 @@ static void set_head(shmt__py_packed_message* p, bool is_quick) {
   memcpy(p->records.at, &head, sizeof head);
 }
 
-shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays) {
+shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, uint32_t adopts) {
   shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
-  p->shares_arrays = shares_arrays;
+  p->adopts = adopts;
   shmt__py_quick quick = shmt__py_quick_write(p, o);
   if (quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o))) {
     set_head(p, quick == SHMT_PY_QUICK_DONE);
@@ -494,6 +496,15 @@ static PyObject* py_set_array_reduce(PyObject* module, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+/* _set_torch_reduce(class, function) */
+static PyObject* py_set_torch_reduce(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_set_torch_reduce(): expected 2 arguments, got %zd", n);
+  Py_XSETREF(registered.torch_tensor, Py_NewRef(args[0]));
+  Py_XSETREF(registered.reduce_torch, Py_NewRef(args[1]));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef shmt__py_message_functions[] = {
     {"_reduce_for_message", py_reduce_for_message, METH_O,
      "The reducer_override of the pickler for rings."},
@@ -501,6 +512,8 @@ PyMethodDef shmt__py_message_functions[] = {
      "Name the pickler class and what goes with it."},
     {"_set_array_reduce", py_set_array_reduce, METH_O,
      "Name the function that reduces a NumPy array to shared memory."},
+    {"_set_torch_reduce", (PyCFunction)(void (*)(void))py_set_torch_reduce, METH_FASTCALL,
+     "Name torch's class of tensors and the function that reduces one to shared memory."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -28,6 +28,9 @@ typedef struct shmt__py_bytes {
   size_t len, cap;
 } shmt__py_bytes;
 
+/* Whose arrays a ring moves into shared memory. */
+enum { SHMT_PY_ADOPTS_NUMPY = 1, SHMT_PY_ADOPTS_TORCH = 2 };
+
 /* A message that is ready to be put. It is a Python object, so that a queue can keep it until there is room. */
 typedef struct shmt__py_packed_message {
   PyObject_HEAD
@@ -36,12 +39,12 @@ typedef struct shmt__py_packed_message {
   uint32_t n_storages, storages_cap;
   shmt__py_bytes records, pickle;
   uint32_t flags;     /* SHMT_RING_SPILLED: the last storage is all the data */
-  bool shares_arrays; /* NumPy arrays travel as shared memory */
+  uint32_t adopts;    /* SHMT_PY_ADOPTS_* */
   bool is_reducing;   /* one of our reductions runs: packing goes to the list */
 } shmt__py_packed_message;
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
-shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, bool shares_arrays);
+shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, uint32_t adopts);
 /* The same for a message that does not go through a ring, without the ring's limits. NULL without an exception: o has
  * more than plain objects and plain tensors of arenas. NULL with an exception: MemoryError, or what
  * python/ipc/plain_objects.h raises. */

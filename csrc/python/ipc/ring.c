@@ -15,7 +15,7 @@
 typedef struct ring_object {
   PyObject_HEAD
   shmt__ring* ring; /* owned; NULL only while being made */
-  bool shares_arrays;
+  uint32_t adopts; /* SHMT_PY_ADOPTS_* */
 } ring_object;
 
 static PyTypeObject* ring_type; /* owned */
@@ -138,7 +138,7 @@ static PyObject* wrap(shmt__ring* ring) {
     return NULL;
   }
   o->ring = ring;
-  o->shares_arrays = false;
+  o->adopts = 0;
   return (PyObject*)o;
 }
 
@@ -219,7 +219,7 @@ static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   ring_object* o = (ring_object*)self;
   uint64_t deadline_ns;
   if (!arguments("put", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
-  shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->ring, o->shares_arrays);
+  shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->ring, o->adopts);
   if (p == NULL) return NULL;
   return put_packed(o->ring, p, args[2] == Py_True ? SHMT_RING_KEEP : 0, deadline_ns);
 }
@@ -227,7 +227,7 @@ static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 /* pack(obj) */
 static PyObject* ring_pack(PyObject* self, PyObject* obj) {
   ring_object* o = (ring_object*)self;
-  return (PyObject*)shmt__py_packed_message_of(obj, o->ring, o->shares_arrays);
+  return (PyObject*)shmt__py_packed_message_of(obj, o->ring, o->adopts);
 }
 
 /* put_packed(message, timeout, mode): mode: KEEP, PENDING, BEHIND */
@@ -380,16 +380,17 @@ static PyObject* ring_fileno(PyObject* self, PyObject* data) {
   return status == SHMT_OK ? PyLong_FromLong(fd) : shmt__py_raise(status);
 }
 
-static PyObject* get_shares_arrays(PyObject* self, void* unused) {
+static PyObject* get_adopts(PyObject* self, void* unused) {
   (void)unused;
-  return PyBool_FromLong(((ring_object*)self)->shares_arrays);
+  return PyLong_FromUnsignedLong(((ring_object*)self)->adopts);
 }
 
-static int set_shares_arrays(PyObject* self, PyObject* value, void* unused) {
+static int set_adopts(PyObject* self, PyObject* value, void* unused) {
   (void)unused;
-  int on = value != NULL ? PyObject_IsTrue(value) : 0;
-  if (on >= 0) ((ring_object*)self)->shares_arrays = on != 0;
-  return on < 0 ? -1 : 0;
+  unsigned long bits = value != NULL ? PyLong_AsUnsignedLong(value) : 0;
+  if (bits == (unsigned long)-1 && PyErr_Occurred()) return -1;
+  ((ring_object*)self)->adopts = (uint32_t)bits;
+  return 0;
 }
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
@@ -416,8 +417,7 @@ static PyMethodDef ring_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef ring_getset[] = {
-    {"shares_arrays", get_shares_arrays, set_shares_arrays, "NumPy arrays travel as shared memory.",
-     NULL},
+    {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot ring_slots[] = {

@@ -44,7 +44,7 @@ class WorkerGroup:
         self._pid = os.getpid()
         self._control: Any = _C.zeros(1 + n_workers, dtype=_C.int64, shared=True)
         self.tasks = [Queue(ctx=context) for _ in range(n_workers)]
-        self.results = [Queue(ctx=context, share_arrays=True) for _ in range(n_workers)]
+        self.results = [Queue(ctx=context, adopt="numpy") for _ in range(n_workers)]
         self.processes: list[Any] = []
         self.hung: set[int] = set()
         self._reports: list[Report] = []

@@ -1,0 +1,170 @@
+"""Arrays of NumPy and tensors of torch in messages: they travel by handle, and stay what they are.
+
+A queue made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these libraries. What
+lies in shared memory of this package already is sent as a handle: what `torch_empty` and
+`numpy_empty` have made, and what came out of such a queue, with all views of it. Anything else is
+copied once, into shared memory, and the receiver's value shows that copy. Arrival copies nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+from shmtensor.utils.hooks import warn_if_has_hooks
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "NUMPY",
+    "TORCH",
+    "adopted",
+    "numpy_empty",
+    "rebuild_torch",
+    "reduce_torch",
+    "torch_empty",
+]
+
+#: What a ring adopts, in bits.
+NUMPY, TORCH = 1, 2
+_LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
+#: On torch's storages over memory of ours: a tensor that holds it.
+_HOLDER = "_shmtensor_holder"
+
+
+def adopted(adopt: str | Iterable[str] | None) -> int:
+    """Return what a queue's argument *adopt* means to a ring, and load torch where it is named.
+
+    Raises:
+        ValueError: It names another library.
+        ModuleNotFoundError: torch is not installed.
+    """
+    names = (adopt,) if isinstance(adopt, str) else tuple(adopt or ())
+    bits = 0
+    for name in names:
+        if name not in _LIBRARIES:
+            raise ValueError(
+                f"adopt should name some of {sorted(_LIBRARIES)}, but got adopt={adopt!r}"
+            )
+        bits |= _LIBRARIES[name]
+    if bits & TORCH:
+        prepare_torch()
+    return bits
+
+
+def prepare_torch() -> None:
+    """Load torch, and tell the rings of its tensors."""
+    _C._set_torch_reduce(_torch().Tensor, reduce_torch)
+
+
+def _torch() -> Any:
+    return importlib.import_module("torch")
+
+
+def _shown(memory: Tensor) -> Any:
+    """Return a torch tensor over *memory*, which it keeps alive."""
+    tensor = _torch().from_dlpack(memory)
+    setattr(tensor.untyped_storage(), _HOLDER, memory)
+    return tensor
+
+
+def _held_memory(tensor: Any, like: Tensor) -> Tensor | None:
+    """Return the tensor of ours below a torch tensor, with its shape; None: its memory is not ours.
+
+    Args:
+        tensor: The torch tensor.
+        like: A tensor of ours over the same memory, as DLPack gives it.
+    """
+    holder = getattr(tensor.untyped_storage(), _HOLDER, None)
+    if holder is None:
+        return None
+    storage = holder.untyped_storage()
+    begin = (tensor.data_ptr() - storage.data_ptr()) // like.element_size()
+    whole: Tensor = _C.empty(0, dtype=like.dtype)
+    return whole.set_(storage, begin, like.size(), like.stride())
+
+
+def _goes_by_torch(tensor: Any) -> bool:
+    """Whether torch's own reduction is to send it, or to refuse it."""
+    torch = _torch()
+    return bool(
+        tensor.layout != torch.strided
+        or tensor.device.type != "cpu"
+        or tensor.is_quantized
+        or tensor.numel() == 0
+        or (tensor.requires_grad and not tensor.is_leaf)
+    )
+
+
+def reduce_torch(tensor: Any) -> Any:
+    """Return what pickle writes for a torch tensor; its bytes are in shared memory afterwards.
+
+    Raises:
+        RuntimeError: It requires grad and is no leaf.
+        MemoryError: There is not enough shared memory.
+    """
+    if _goes_by_torch(tensor):
+        return importlib.import_module("torch.multiprocessing.reductions").reduce_tensor(tensor)
+    warn_if_has_hooks(tensor)
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    ours: Tensor = _C.from_dlpack(plain)
+    memory = _held_memory(plain, ours)
+    if memory is None:
+        memory = _C.empty_like(ours, shared=True).copy_(ours)
+    return rebuild_torch, (memory, tensor.requires_grad)
+
+
+def rebuild_torch(memory: Tensor, requires_grad: bool) -> Any:
+    """Return the torch tensor of a message, over the shared memory."""
+    tensor = _shown(memory)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def torch_empty(*size: Any, dtype: Any = None) -> Any:
+    """Return a torch tensor in shared memory, with values of no meaning.
+
+    Queues made with ``adopt="torch"`` send it, and views of it, as handles.
+
+    Args:
+        *size: Its shape: numbers, or one sequence of them.
+        dtype: Of torch; None: torch's default dtype.
+
+    Raises:
+        ModuleNotFoundError: torch is not installed.
+        MemoryError: There is not enough shared memory.
+    """
+    torch = _torch()
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    ours = _C.from_dlpack(torch.empty(1, dtype=dtype)).dtype
+    return _shown(_C.empty(*size, dtype=ours, shared=True))
+
+
+def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
+    """Return an array in shared memory, with values of no meaning.
+
+    Queues made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of it as
+    handles.
+
+    Args:
+        shape: A number or a sequence of numbers.
+        dtype: What ``numpy.dtype`` takes, but not objects.
+
+    Raises:
+        TypeError: The dtype has objects.
+        MemoryError: There is not enough shared memory.
+    """
+    import numpy as np
+
+    wanted = np.dtype(dtype)
+    if wanted.hasobject:
+        raise TypeError(f"numpy_empty(): objects cannot be in shared memory, got {wanted}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    n_bytes = wanted.itemsize
+    for size in sizes:
+        n_bytes *= size
+    memory = _C.empty(n_bytes, dtype=_C.uint8, shared=True)
+    return np.ndarray(sizes, wanted, memory.numpy())

@@ -1,0 +1,26 @@
+"""Processes for test_adoption.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+def echo(source: Any, target: Any) -> None:
+    """Put what comes, until None comes."""
+    while (value := source.get()) is not None:
+        target.put(value)
+
+
+@contextmanager
+def echoing(context: Any, kind: str, adopt: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield a queue to a process that sends everything back, and the queue from it."""
+    out, back = (getattr(context, kind)(adopt=adopt) for _ in range(2))
+    process = context.Process(target=echo, args=(out, back), daemon=True)
+    process.start()
+    try:
+        yield out, back
+    finally:
+        out.put(None)
+        process.join()
