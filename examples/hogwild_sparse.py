@@ -199,7 +199,7 @@ def train(
     data: sparse_data.Samples,
     n_workers: int,
     lock: FileLock | None,
-    folder: Path | None,
+    arguments: dict[str, Any],
 ) -> Any:
     """Train with a library: shmtensor, or torch to compare with."""
     lib = library(name)
@@ -231,7 +231,7 @@ def train(
         # Where rates are compared, the evaluation is to take no time of the workers.
         evaluate_every=float("inf") if options.speed_up else 0.0,
         title=f"{options.task}, {name}",
-        **run_arguments(options, folder),
+        **arguments,
     )
 
 
@@ -244,6 +244,7 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     else:
         data = sparse_data.ratings(options.seed, NOISE)
     print(f"{data.name}: {len(data.train[0])} to train on, {len(data.test[0])} held out")
+    arguments = run_arguments(options, None if options.speed_up else folder)
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
     n = options.workers
@@ -255,11 +256,10 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         ways = {"1 process": (1, None), free: (n, None), locked: (n, lock)}
     results: dict[str, Any] = {}
     for way, (n_workers, its_lock) in ways.items():
-        its_folder = None if options.speed_up else folder
-        results[way] = train("shmtensor", options, data, n_workers, its_lock, its_folder)
+        results[way] = train("shmtensor", options, data, n_workers, its_lock, arguments)
     if wants_torch(options):
         its_lock = lock if options.locked else None
-        results["torch"] = train("torch", options, data, n, its_lock, None)
+        results["torch"] = train("torch", options, data, n, its_lock, arguments)
     main = locked if options.locked else free
     metric, goal = GOALS[options.task]
     first = next(iter(results.values())).steps_per_second

@@ -94,7 +94,13 @@ def results_folder(options: argparse.Namespace, name: str) -> Path:
 
 
 def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str, Any]:
-    """What the options say to `hogwild.run` of how to run; without a folder nothing is saved."""
+    """What the options say to `hogwild.run` of how to run; without a folder nothing is saved.
+
+    Raises:
+        FileNotFoundError: The run that is to go on has no checkpoint.
+    """
+    if options.resume and not (options.resume / "checkpoint.pt").is_file():
+        raise FileNotFoundError(f"{options.resume} has no checkpoint.pt to go on from")
     return {
         "seconds": options.seconds,
         "folder": folder,
@@ -163,6 +169,7 @@ def run(name: str, options: argparse.Namespace, folder: Path, program: Callable[
     """Call *program*; returns the exit status, after one line about what went wrong."""
     warnings.showwarning = lambda message, *_: print(f"{name}: {message}", file=sys.stderr)
     _warn_of_cores(name, options.workers)
+    warnings.filterwarnings("ignore", r"hogwild\.run.* will wait for each other")  # told just now
     try:
         program()
     except (OSError, ValueError) as error:

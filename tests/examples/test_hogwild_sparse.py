@@ -163,6 +163,12 @@ def test_a_checkpoint_of_another_run_is_refused(start, tmp_path):
         assert "is of a" in errors and errors.count("\n") == 1
 
 
+def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path):
+    errors = refused("--resume", str(tmp_path / "none"))
+    assert "none has no checkpoint.pt to go on from" in errors and errors.count("\n") == 1
+    assert not (tmp_path / "none" / "curve.csv").exists()
+
+
 def test_bad_options_are_refused():
     for arguments, text in (
         (["--workers", "0"], "--workers"),
