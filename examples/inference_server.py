@@ -244,8 +244,9 @@ def measure(
             saved_at = seconds
         return publisher.publish_due(seconds)
 
-    if text := tick(log.seconds):
-        print(text)
+    print(tick(log.seconds))
+    nbytes = Service(options.service).info(NAME).nbytes
+    print(f"the model's {nbytes / 1e3:.0f} KB lie in shared memory once for all workers")
     context = multiprocessing.get_context(options.start_method)
     traffic = traffic_of(options, "shmtensor", context.Queue, *arrays)
     open_model = functools.partial(Follower, options.service, options.width)
@@ -257,14 +258,6 @@ def measure(
     return log, publisher, versions, arrays
 
 
-def of_torch(options: argparse.Namespace, state: dict[str, Any]) -> Any:
-    """The model with torch."""
-    model = make_model(options.width, "torch")
-    from_numpy = library("torch").core.from_numpy
-    model.load_state_dict({name: from_numpy(tensor.numpy()) for name, tensor in state.items()})
-    return model
-
-
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train, serve, compare, write, and say what came out."""
     data = load(None, options.seed)
@@ -272,8 +265,8 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     last = len(versions) - 1
     logs = {"shmtensor": log}
     if wants_torch(options):
-        model = of_torch(options, versions[last])
-        logs["torch"] = serve_with_torch(options, serve, model, last, arrays)
+        model = make_model(options.width, "torch")
+        logs["torch"] = serve_with_torch(options, serve, model, versions, arrays)
     if not all(measured.windows for measured in logs.values()):
         raise RuntimeError("no request was answered")
     written = write_files(folder, logs, publisher.swaps)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
+from common import checkpoints
 from common.load import Log
 from common.models import library
 from common.serving import Server, traffic_of
@@ -60,7 +61,7 @@ def serve_with_torch(
     options: argparse.Namespace,
     serve: Callable[..., None],
     model: Any,
-    version: int,
+    versions: list[dict[str, Any]],
     arrays: tuple[Any, ...],
 ) -> Log:
     """Do the same on torch, with one version of the model.
@@ -69,12 +70,14 @@ def serve_with_torch(
         options: Of the command line.
         serve: What a worker does.
         model: The model, of torch.
-        version: Its number.
+        versions: Parameters of all versions; the last ones are taken.
         arrays: Images, labels and the versions' answers.
     """
+    state = checkpoints.of_library(versions[-1], library("torch").core)
+    model.load_state_dict(state)
     context = library("torch").multiprocessing.get_context(options.start_method)
     traffic = traffic_of(options, "torch", functools.partial(_Queue, context), *arrays)
     log = Log()
-    shared = _SharedModel(model, version)
+    shared = _SharedModel(model, len(versions) - 1)
     Server(options, "torch", traffic, serve, shared.open, context).run(log, lambda _: "")
     return log
