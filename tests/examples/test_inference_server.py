@@ -96,7 +96,10 @@ def test_killed_client_takes_only_its_own_requests_with_it(started, tmp_path):
 
 
 def parent_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:  # it has just ended
+        return 0
 
 
 def test_all_ends_with_a_killed_parent(started, tmp_path):
