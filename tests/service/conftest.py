@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import programs as _programs
+import service_programs as _programs
 
 from shmtensor.service import Service
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import programs
 import pytest
+import service_programs as programs
 
 from shmtensor.service import Service
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import programs
+import service_programs as programs
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
 

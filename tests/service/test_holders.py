@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor import _cli, inspect

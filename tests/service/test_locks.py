@@ -6,8 +6,8 @@ import os
 import threading
 import time
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor.service import Service

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor.service import Service

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor import nn

@@ -11,8 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor import inspect

@@ -6,8 +6,8 @@ import math
 from collections import OrderedDict
 from typing import Any
 
-import programs
 import pytest
+import service_programs as programs
 
 import shmtensor as T
 from shmtensor.service import Service
