@@ -1,7 +1,7 @@
 """Collectives between processes of one machine: the backend shm against torch's gloo.
 
-Run ``python benchmarks/bench_collectives.py`` where torch is installed. Every rank is a process that
-is in a group of each library. Samples of both sides alternate; a sample is the mean wall time of
+Run ``python benchmarks/bench_collectives.py`` where torch is installed. Every rank is a process
+in a group of each library. Samples of both sides alternate; a sample is the mean wall time of
 some calls on rank 0, each after a barrier. Sizes are bytes of float32 on each rank.
 """
 

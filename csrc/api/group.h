@@ -1,7 +1,7 @@
 /* api/group.h -- the memory in which the ranks of a group of processes work together, for the Python package.
  *
- * Functions that return int return a status (api/status.h). Waiting functions wait for a slice of SHMT_GROUP_SLICE_MS at most;
- * the caller waits in slices, so that it can handle signals.
+ * Functions that return int return a status (api/status.h). Waiting functions wait for a slice of SHMT_GROUP_SLICE_MS
+ * at most; the caller waits in slices, so that it can handle signals.
  */
 #ifndef SHMT_API_GROUP_H
 #define SHMT_API_GROUP_H
@@ -70,11 +70,11 @@ void shmt_group_put(shmt_group* g, uint32_t slot, uint64_t offset, const void* b
                     uint64_t nbytes);
 void shmt_group_get(const shmt_group* g, uint32_t rank, uint32_t slot, uint64_t offset, void* out,
                     uint64_t nbytes);
-/* Count a step, and wake who waits for it. what: a description of what this rank does in the step, which others compare with
- * theirs; 0: none, or it was given before. */
+/* Count a step, and wake who waits for it. what: a description of what this rank does in the step, which others
+ * compare with theirs; 0: none, or it was given before. */
 void shmt_group_post(shmt_group* g, uint32_t counter, uint32_t step, uint64_t what);
-/* Wait until the rank has counted the step. rank < 0: until all others have. what: if it is not 0, the awaited ranks must have
- * given the same description. Returns SHMT_GROUP_*. */
+/* Wait until the rank has counted the step. rank < 0: until all others have. what: if it is not 0, the awaited ranks
+ * must have given the same description. Returns SHMT_GROUP_*. */
 int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step, uint64_t what);
 /* Has the rank counted the step? */
 int shmt_group_has_counted(const shmt_group* g, uint32_t counter, uint32_t rank, uint32_t step);
@@ -105,23 +105,25 @@ typedef struct shmt_group_progress {
   uint32_t waits_counter, waits_step; /* out: what the last wait was for */
 } shmt_group_progress;
 
-/* Replace the elements of t, which is contiguous, by the combination of all ranks' tensors, bitwise equal on all ranks. Goes on
- * where the last call with this progress has stopped. *out_result: SHMT_GROUP_*. NOT_YET: call again.
+/* Replace the elements of t, which is contiguous, by the combination of all ranks' tensors, bitwise equal on all
+ * ranks. Goes on where the last call with this progress has stopped. *out_result: SHMT_GROUP_*. NOT_YET: call again.
  * Errors: SHMT_E_NOT_IMPLEMENTED (the dtype cannot be combined so), SHMT_E_NOMEM. */
 int shmt_group_all_reduce(shmt_group* g, const shmt_tensor* t, shmt_group_progress* p,
                           int* out_result);
 
 /* --- messages --- */
 
-/* Send some of the nbytes of a message, of which `done` have been sent, until it is done or the slice is over. *out_done: how
- * many have been sent. One thread at a time for each receiver. Errors: SHMT_E_NOMEM. *out_result: SHMT_GROUP_*. */
+/* Send some of the nbytes of a message, of which `done` have been sent, until it is done or the slice is over.
+ * *out_done: how many have been sent. One thread at a time for each receiver. Errors: SHMT_E_NOMEM. *out_result:
+ * SHMT_GROUP_*. */
 int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, uint64_t nbytes,
                     uint64_t done, uint64_t* out_done, int* out_result);
-/* Wait for the next message of a rank. *out_tag, *out_nbytes: what it is. One thread at a time for each sender, as below.
- * Returns SHMT_GROUP_*. */
+/* Wait for the next message of a rank. *out_tag, *out_nbytes: what it is. One thread at a time for each sender, as
+ * below. Returns SHMT_GROUP_*. */
 int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag,
                     uint64_t* out_nbytes);
-/* Receive some of the nbytes of the message that was peeked, of which `done` have been received. Returns SHMT_GROUP_*. */
+/* Receive some of the nbytes of the message that was peeked, of which `done` have been received. Returns
+ * SHMT_GROUP_*. */
 int shmt_group_receive(shmt_group* g, uint32_t from, void* bytes, uint64_t nbytes, uint64_t done,
                        uint64_t* out_done);
 

@@ -1,11 +1,13 @@
 /* ops/group_reduce.c -- all-reduce among the ranks of a group, chunk by chunk in shared memory.
  *
- * Steps and slots are those of Note [Steps] in ipc/group/group.h. A small tensor is one step: every rank reads all slots. A
- * large tensor is a step for each chunk, in two halves: each rank combines a part of the chunk, and then all read the parts
- * of the others. A rank fills its slots up to DEPTH steps ahead. A chunk fills a slot: smaller ones stay in faster caches, but
- * ranks that wait for each other more often lose more on a machine that does other things as well.
+ * Steps and slots are those of Note [Steps] in ipc/group/group.h. A small tensor is one step: every rank reads all
+ * slots. A large tensor is a step for each chunk, in two halves: each rank combines a part of the chunk, and then all
+ * read the parts of the others. A rank fills its slots up to DEPTH steps ahead. A chunk fills a slot: smaller ones
+ * stay in faster caches, but ranks that wait for each other more often lose more on a machine that does other things
+ * as well.
  *
- * Each element is combined in the order of the ranks, by one rank or by all in the same way, so results are bitwise equal.
+ * Each element is combined in the order of the ranks, by one rank or by all in the same way, so results are bitwise
+ * equal.
  */
 #include "api/group.h"
 
@@ -55,8 +57,8 @@ static char* slot(const reduction* r, uint32_t rank, uint32_t i) {
   return shmt_group_slot(r->g, rank, (r->p->first_step + i) % SHMT_GROUP_N_SLOTS);
 }
 
-/* Combine bytes [from, to) of a chunk of all ranks into out. `own`: where ours are, not at out; the others' are in their
- * slots. */
+/* Combine bytes [from, to) of a chunk of all ranks into out. `own`: where ours are, not at out; the others' are in
+ * their slots. */
 static void combine(const reduction* r, uint32_t i, char* out, char* own, uint64_t from, uint64_t to) {
   static const shmt_scalar one = {.v.i = 1, .tag = SHMT_SCALAR_INT};
   const int64_t strides[3] = {r->item, r->item, r->item};

@@ -17,6 +17,7 @@ from shmtensor._absent_devices import refusals
 from shmtensor._not_offered import unavailable_class
 from shmtensor.distributed import _shm_backend as _shm_backend  # registers itself
 from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
+from shmtensor.distributed._barriers import barrier, monitored_barrier
 from shmtensor.distributed._collectives import (
     all_gather,
     all_gather_into_tensor,
@@ -25,10 +26,8 @@ from shmtensor.distributed._collectives import (
     all_reduce_coalesced,
     all_to_all,
     all_to_all_single,
-    barrier,
     broadcast,
     gather,
-    monitored_barrier,
     reduce,
     reduce_scatter,
     reduce_scatter_single,
@@ -41,6 +40,16 @@ from shmtensor.distributed._errors import (
     DistNetworkError,
     DistStoreError,
     QueueEmptyError,
+)
+from shmtensor.distributed._facts import (
+    is_available,
+    is_backend_available,
+    is_gloo_available,
+    is_mpi_available,
+    is_nccl_available,
+    is_torchelastic_launched,
+    is_ucc_available,
+    is_xccl_available,
 )
 from shmtensor.distributed._file_store import FileStore
 from shmtensor.distributed._group import (
@@ -57,18 +66,8 @@ from shmtensor.distributed._group import (
     get_world_size,
     group,
     init_process_group,
-    is_available,
-    is_backend_available,
-    is_gloo_available,
     is_initialized,
-    is_mpi_available,
-    is_nccl_available,
-    is_torchelastic_launched,
-    is_ucc_available,
-    is_xccl_available,
     new_group,
-    new_subgroups,
-    new_subgroups_by_enumeration,
 )
 from shmtensor.distributed._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from shmtensor.distributed._names import ReduceOp
@@ -81,11 +80,12 @@ from shmtensor.distributed._objects import (
     send_object_list,
 )
 from shmtensor.distributed._stores import HashStore, PrefixStore, Store
+from shmtensor.distributed._subgroups import new_subgroups, new_subgroups_by_enumeration
 from shmtensor.distributed._tcp_store import TCPStore
 from shmtensor.distributed._work import Work
 from shmtensor.distributed.rendezvous import register_rendezvous_handler, rendezvous
 
-_WHAT = "of groups there are collectives of dense tensors only"
+_WHAT = "process groups have collectives of dense tensors only"
 _REFUSED = ["all_gather_coalesced", "shrink_group", "split_group"]
 _CLASSES = ["DeviceMesh", "ProcessGroupGloo", "ProcessGroupMPI", "ProcessGroupNCCL"]
 

@@ -78,7 +78,7 @@ def _shape(tensor: Tensor) -> str:
 
 
 def check_op(what: str, op: Any, tensor: Tensor) -> ReduceOp:
-    """Return the operation as a `ReduceOp`; raise unless tensors of this dtype can be combined so."""
+    """Return the operation; raise unless tensors of this dtype can be combined so."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{what}(): op must be a ReduceOp, got {op!r}")
     if op == ReduceOp.PREMUL_SUM:

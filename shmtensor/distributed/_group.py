@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -34,18 +34,8 @@ __all__ = [
     "get_world_size",
     "group",
     "init_process_group",
-    "is_available",
-    "is_backend_available",
-    "is_gloo_available",
     "is_initialized",
-    "is_mpi_available",
-    "is_nccl_available",
-    "is_torchelastic_launched",
-    "is_ucc_available",
-    "is_xccl_available",
     "new_group",
-    "new_subgroups",
-    "new_subgroups_by_enumeration",
 ]
 
 
@@ -381,79 +371,6 @@ def _checked_ranks(world: ProcessGroup, ranks: Iterable[int] | None, sort: bool)
     return members
 
 
-def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list: list[list[int]],
-    timeout: timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[ProcessGroup | None, list[ProcessGroup | int]]:
-    """Make a group of each list of ranks.
-
-    Returns:
-        The group that this process is in (None: it is in none), and all groups.
-
-    Raises:
-        ValueError: There are no lists, or a rank is in two of them.
-
-    Source:
-        torch.distributed.new_subgroups_by_enumeration.
-    """
-    if not ranks_per_subgroup_list:
-        raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
-    seen: dict[int, int] = {}
-    for i, ranks in enumerate(ranks_per_subgroup_list):
-        for rank in ranks:
-            if rank in seen:
-                raise ValueError(f"Rank {rank} has appeared in both subgroup {seen[rank]} and {i}")
-            seen[rank] = i
-    mine: ProcessGroup | None = None
-    made: list[ProcessGroup | int] = []
-    for ranks in ranks_per_subgroup_list:
-        one = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
-        made.append(one)
-        if isinstance(one, ProcessGroup):
-            mine = one
-    return mine, made
-
-
-def new_subgroups(
-    group_size: int | None = None,
-    group: ProcessGroup | None = None,
-    timeout: timedelta | None = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[ProcessGroup | None, list[ProcessGroup | int]]:
-    """Make groups of *group_size* successive ranks each.
-
-    Returns:
-        The group that this process is in, and all groups.
-
-    Raises:
-        ValueError: The size of the whole group is not a multiple of *group_size*.
-
-    Source:
-        torch.distributed.new_subgroups.
-    """
-    size = get_world_size(group)
-    if group_size is None:
-        group_size = int(os.environ.get("LOCAL_WORLD_SIZE", size))
-    if group_size <= 0:
-        raise ValueError(f"The arg 'group_size' ({group_size}) must be positive")
-    if size < group_size:
-        raise ValueError(
-            f"The arg 'group_size' ({group_size}) must not exceed the world size ({size})"
-        )
-    if size % group_size != 0:
-        raise ValueError(
-            f"The world size ({size}) must be divisible by 'group_size' ({group_size})"
-        )
-    ranks = get_process_group_ranks(group)
-    lists = [ranks[i : i + group_size] for i in range(0, size, group_size)]
-    return new_subgroups_by_enumeration(lists, timeout, backend, pg_options, group_desc)
-
-
 # --- questions -----------------------------------------------------------------------------------
 
 
@@ -498,50 +415,9 @@ def _known(group: Any) -> ProcessGroup:
     return group
 
 
-def is_available() -> bool:
-    """Return whether there are process groups: True."""
-    return True
-
-
 def is_initialized() -> bool:
     """Return whether `init_process_group` has made a group that was not destroyed."""
     return _world.default is not None
-
-
-def is_backend_available(backend: str) -> bool:
-    """Return whether something can carry a group's data under this name."""
-    return Backend.is_registered(backend)
-
-
-def is_gloo_available() -> bool:
-    """Return whether ``"gloo"`` is a backend: True; it is another name of ``"shm"``."""
-    return Backend.is_registered("gloo")
-
-
-def is_mpi_available() -> bool:
-    """Return whether ``"mpi"`` is a backend, which needs the package mpi4py."""
-    creator: Callable[..., Any] | None = Backend._creators.get("mpi")
-    return creator is not None and bool(getattr(creator, "is_available", lambda: True)())
-
-
-def is_nccl_available() -> bool:
-    """Return whether NCCL is here: False."""
-    return False
-
-
-def is_ucc_available() -> bool:
-    """Return whether UCC is here: False."""
-    return False
-
-
-def is_xccl_available() -> bool:
-    """Return whether XCCL is here: False."""
-    return False
-
-
-def is_torchelastic_launched() -> bool:
-    """Return whether a launcher has started this process, as its variable says."""
-    return os.getenv("TORCHELASTIC_RUN_ID") is not None
 
 
 def get_rank(group: Any = None) -> int:

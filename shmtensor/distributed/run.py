@@ -152,7 +152,7 @@ class _Run:
             )
 
     def first_failure(self) -> tuple[int, int] | None:
-        """Wait until all have ended well (None), or return the rank and status of one that has not."""
+        """Wait until all have ended well (None) or one has not (its rank and status)."""
         while True:
             running = False
             for local, process in enumerate(self.processes):

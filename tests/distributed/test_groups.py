@@ -137,7 +137,10 @@ def _groups(rank: int, size: int) -> None:
     with pytest.raises(ValueError, match="Invalid process group"):
         dist.all_reduce(x, group=mine)
     pair, all_pairs = dist.new_subgroups(2)
-    assert pair is not None and dist.get_process_group_ranks(pair) == [rank // 2 * 2, rank // 2 * 2 + 1]
+    assert pair is not None and dist.get_process_group_ranks(pair) == [
+        rank // 2 * 2,
+        rank // 2 * 2 + 1,
+    ]
     assert len(all_pairs) == 2
 
 
@@ -169,7 +172,9 @@ def _objects(rank: int, size: int) -> None:
     dist.gather_object((rank, rank), gathered, dst=2)
     assert gathered is None or gathered == [(r, r) for r in range(size)]
     output: list[Any] = [None]
-    dist.scatter_object_list(output, [f"for {r}" for r in range(size)] if rank == 0 else None, src=0)
+    dist.scatter_object_list(
+        output, [f"for {r}" for r in range(size)] if rank == 0 else None, src=0
+    )
     assert output == [f"for {rank}"]
     if rank == 0:
         dist.send_object_list([{1, 2}, b"x"], 1)
@@ -196,9 +201,7 @@ def _threads(rank: int, size: int) -> None:
             failed.append(error)
 
     sizes = (3, 20_000, 300_000)
-    threads = [
-        threading.Thread(target=work, args=pair) for pair in zip(groups, sizes, strict=True)
-    ]
+    threads = [threading.Thread(target=work, args=pair) for pair in zip(groups, sizes, strict=True)]
     for thread in threads:
         thread.start()
     for thread in threads:

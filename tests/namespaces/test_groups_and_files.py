@@ -17,14 +17,15 @@ from shmtensor.utils import collect_env, cpp_extension
 # --- distributed ---------------------------------------------------------------------------------
 
 
-def test_there_are_no_groups() -> None:
-    assert not distributed.is_available() and not distributed.is_initialized()
-    for call in (distributed.get_rank, distributed.get_world_size, distributed.barrier):
-        with pytest.raises(ValueError, match="init_process_group"):
+def test_what_groups_do_not_offer() -> None:
+    assert distributed.is_available() and not distributed.is_initialized()
+    assert not distributed.is_nccl_available() and not distributed.is_backend_available("nccl")
+    for call in (distributed.split_group, distributed.shrink_group):
+        with pytest.raises(RuntimeError, match="not offered"):
             call()
-    with pytest.raises(RuntimeError, match="no process groups"):
-        distributed.init_process_group("gloo")
-    assert distributed.group.WORLD is None and distributed.ReduceOp.SUM is not None
+    with pytest.raises(NotImplementedError, match="ProcessGroupNCCL"):
+        distributed.ProcessGroupNCCL()
+    assert distributed.group.WORLD is None and str(distributed.ReduceOp.SUM) == "RedOpType.SUM"
 
 
 def test_parts_of_groups_are_types_to_ask_for() -> None:

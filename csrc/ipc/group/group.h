@@ -1,28 +1,30 @@
 /* ipc/group/group.h -- the memory of a group of ranks: its layout.
  *
- * A group is a fixed number of processes that do collectives together. Its memory is one sealed memory file, which rank 0
- * makes and hands to the others; it belongs to no session and needs no manager. The kernel frees it with the last process.
+ * A group is a fixed number of processes that do collectives together. Its memory is one sealed memory file, which
+ * rank 0 makes and hands to the others; it belongs to no session and needs no manager. The kernel frees it with the
+ * last process.
  *
  * Note [Steps]
- * A collective is a series of steps, which all ranks number alike. Each rank has SHMT_GROUP_N_SLOTS slots of memory; step t uses
- * slot t modulo that. In a step a rank
+ * A collective is a series of steps, which all ranks number alike. Each rank has SHMT_GROUP_N_SLOTS slots of memory;
+ * step t uses slot t modulo that. In a step a rank
  *   1. waits until all ranks have READ the step that used the slot before,
  *   2. fills its slot and counts the step as FILLED,
- *   3. waits for the ranks whose slots it needs, and reads them; a reduction in two halves writes its part of the result
- *      into its own slot, counts it as REDUCED, waits for the others, and reads their parts,
+ *   3. waits for the ranks whose slots it needs, and reads them; a reduction in two halves writes its part of the
+ *      result into its own slot, counts it as REDUCED, waits for the others, and reads their parts,
  *   4. counts the step as READ.
- * Only the owner of a counter writes it. A rank may fill the slots of later steps before the others have read this one; this
- * is what lets copies of one chunk go beside the reduction of another.
+ * Only the owner of a counter writes it. A rank may fill the slots of later steps before the others have read this one;
+ * this is what lets copies of one chunk go beside the reduction of another.
  *
  * Note [Group liveness]
- * Every rank locks a byte behind the end of the file, on a description of its own. The kernel drops the lock when the process
- * ends, however that happens, and in whatever pid namespace it is. A child of fork() closes its copy of the descriptor at
- * once. Who waits looks at the locks of all ranks at the end of each slice; who finds one that is free writes the rank into
- * the header, so that all others see it at once. A rank that closes the group marks that before it drops its lock. Counters
- * are read again after a lock was found free: what a rank has counted before it ended is valid.
+ * Every rank locks a byte behind the end of the file, on a description of its own. The kernel drops the lock when the
+ * process ends, however that happens, and in whatever pid namespace it is. A child of fork() closes its copy of the
+ * descriptor at once. Who waits looks at the locks of all ranks at the end of each slice; who finds one that is free
+ * writes the rank into the header, so that all others see it at once. A rank that closes the group marks that before
+ * it drops its lock. Counters are read again after a lock was found free: what a rank has counted before it ended is
+ * valid.
  *
- * Every rank can write everywhere in the file. What it writes there cannot make another process use addresses outside of the
- * mapping: sizes are read once, when the group is opened, and numbers from the file are bounded before use.
+ * Every rank can write everywhere in the file. What it writes there cannot make another process use addresses outside
+ * of the mapping: sizes are read once, when the group is opened, and numbers from the file are bounded before use.
  */
 #ifndef SHMT_IPC_GROUP_GROUP_H
 #define SHMT_IPC_GROUP_GROUP_H
@@ -32,8 +34,8 @@
 
 #include <stdatomic.h>
 
-/* A counter in a cache line of its own. `sleepers` may be too high when a sleeper was killed; then a post makes a system call
- * for nothing. */
+/* A counter in a cache line of its own. `sleepers` may be too high when a sleeper was killed; then a post makes a
+ * system call for nothing. */
 typedef struct shmt__group_counter {
   atomic_uint_least32_t value, sleepers;
   uint32_t pad[14];

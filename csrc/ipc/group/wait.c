@@ -106,8 +106,8 @@ uint64_t shmt__group_slice(void) {
   return shmt__os_now_ns() + SHMT_GROUP_SLICE_MS * UINT64_C(1000000);
 }
 
-/* Spinning pays when every rank has a processor: then they come within microseconds of each other. The credit follows the
- * success of the last waits, as other programs may need the processors. It is tried again now and then. */
+/* Spinning pays when every rank has a processor: then they come within microseconds of each other. The credit follows
+ * the success of the last waits, as other programs may need the processors. It is tried again now and then. */
 static bool spin(shmt_group* g, const shmt__group_counter* c, uint32_t value) {
   enum { ROUNDS = 250, LOOKS = 10, MOST = 256, GAIN = 4, COST = 16, PAUSE = 64 };
   /* relaxed, here and below: a guess, which several threads may make. */

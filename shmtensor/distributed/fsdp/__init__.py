@@ -11,7 +11,7 @@ from typing import Any
 from shmtensor._not_offered import unavailable_class, unavailable_names
 from shmtensor.nn import Module
 
-_WHAT = "there are no process groups here"
+_WHAT = "process groups do not shard tensors here"
 _REFUSED = ["fully_shard", "register_fsdp_forward_method", "share_comm_ctx"]
 _CLASSES = """
     BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig

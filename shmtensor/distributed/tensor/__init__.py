@@ -25,7 +25,7 @@ from shmtensor.distributed.tensor.placement_types import (
     Shard as Shard,
 )
 
-_WHAT = "there are no process groups here"
+_WHAT = "process groups do not shard tensors here"
 _REFUSED = "distribute_module distribute_tensor empty full ones rand randn zeros".split()
 
 __all__ = ["DTensor", "Partial", "Placement", "Replicate", "Shard", *_REFUSED]

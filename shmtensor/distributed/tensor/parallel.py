@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from shmtensor._not_offered import unavailable_class, unavailable_names
 
-_WHAT = "there are no process groups here"
+_WHAT = "process groups do not shard tensors here"
 _REFUSED = ["loss_parallel", "parallelize_module"]
 _CLASSES = """
     ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput

@@ -1,0 +1,98 @@
+"""Waiting until all ranks have come.
+
+Source:
+    torch.distributed.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+from shmtensor.distributed._arguments import member_of
+from shmtensor.distributed._group import _check_timeout, _default_store, _start
+from shmtensor.distributed._stores import PrefixStore
+from shmtensor.distributed._work import Work
+
+__all__ = ["barrier", "monitored_barrier"]
+
+
+def barrier(
+    group: Any = None,
+    async_op: bool = False,
+    device_ids: Any = None,
+    timeout: timedelta | None = None,
+) -> Work | None:
+    """Return when all ranks have called it.
+
+    Args:
+        group: Of whom; None: all.
+        async_op: Return a `Work` at once instead of waiting.
+        device_ids: Accepted.
+        timeout: How long; the group's unless given.
+
+    Source:
+        torch.distributed.barrier.
+    """
+    members = member_of(group, "barrier")
+    if members is None:
+        return None
+    if timeout is not None:
+        _check_timeout(timeout)
+    backend = members._collectives
+
+    def call() -> None:
+        usual = backend.timeout
+        backend.timeout = usual if timeout is None else timeout
+        try:
+            backend.barrier()
+        finally:
+            backend.timeout = usual
+
+    return _start(members, call, [], async_op)
+
+
+def monitored_barrier(
+    group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
+) -> None:
+    """Do `barrier`; when ranks do not come, name them.
+
+    The ranks are counted in the store of the group, so that it works when collectives do not.
+
+    Args:
+        group: Of whom; None: all.
+        timeout: How long; the group's unless given.
+        wait_all_ranks: Rank 0 names all ranks that are missing, not the first only.
+
+    Raises:
+        RuntimeError: Ranks are missing, which rank 0's message names.
+
+    Source:
+        torch.distributed.monitored_barrier.
+    """
+    members = member_of(group, "monitored_barrier")
+    if members is None:
+        return
+    limit = members._collectives.timeout if timeout is None else timeout
+    _check_timeout(limit)
+    members._n_barriers += 1
+    keys = PrefixStore(f"barrier/{members.group_name}/{members._n_barriers}", _default_store())
+    rank = members.rank()
+    keys.set(str(rank), b"1")
+    seconds = limit.total_seconds()
+    if rank != 0:
+        keys.wait(["all"], timedelta(seconds=seconds + 1))
+        return
+    deadline = time.monotonic() + seconds
+    missing = list(range(1, members.size()))
+    while missing and time.monotonic() < deadline:
+        missing = [each for each in missing if not keys.check([str(each)])]
+        time.sleep(0.002 if missing else 0)
+    if missing:
+        named = missing if wait_all_ranks else missing[:1]
+        raise RuntimeError(
+            f"Rank 0 timed out in monitored_barrier after {seconds * 1000:.0f} ms. Ranks "
+            f"{', '.join(map(str, named))} have not come."
+        )
+    keys.set("all", b"1")
