@@ -344,9 +344,14 @@ def new_group(
         number = _world.n_made_of.get("", 0) + 1
         _world.n_made_of[""] = number
         key = str(number)
-    if world.rank() not in members:
-        return GroupMember.NON_GROUP_MEMBER
-    return _make_group(name, members, members.index(world.rank()), key, group_desc or "", timeout)
+    made: ProcessGroup | int = GroupMember.NON_GROUP_MEMBER
+    if world.rank() in members:
+        rank = members.index(world.rank())
+        made = _make_group(name, members, rank, key, group_desc or "", timeout)
+    if not use_local_synchronization:
+        # Nobody goes on, and perhaps ends with the store, while the members still need it.
+        world._lane.run(world._collectives.barrier)
+    return made
 
 
 def _checked_ranks(world: ProcessGroup, ranks: Iterable[int] | None, sort: bool) -> list[int]:

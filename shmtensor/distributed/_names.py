@@ -27,5 +27,8 @@ class ReduceOp(enum.IntEnum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    def __repr__(self) -> str:
+        return f"<RedOpType.{self.name}: {self.value}>"
+
     def __str__(self) -> str:
         return f"RedOpType.{self.name}"

@@ -125,7 +125,7 @@ def test_all_ranks_start_again(tmp_path: Path) -> None:
 
 WAITS = """
     import os, time
-    print("pid", os.getpid(), flush=True)
+    os.write(1, f"pid {os.getpid()}\\n".encode())  # as a whole: two ranks write
     time.sleep(100)
 """
 
