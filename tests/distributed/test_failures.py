@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -238,3 +241,49 @@ def test_nothing_is_left_of_killed_ranks() -> None:
     assert set(os.listdir("/dev/shm")) <= before
     with open("/proc/net/unix") as sockets:
         assert "@shmtensor-group-" not in sockets.read()
+
+
+def _can_unshare() -> bool:
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        return False
+    command = [unshare, "--pid", "--fork", "--mount-proc", "true"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+NAMESPACED = """
+import os, sys
+import shmtensor as T
+from shmtensor import distributed as dist
+rank, port = int(sys.argv[1]), int(sys.argv[2])
+store = dist.TCPStore("127.0.0.1", port)
+dist.init_process_group("shm", store=store, rank=rank, world_size=2)
+x = T.ones(1000)
+dist.all_reduce(x)
+print(os.getpid() == 1, x[0].item(), flush=True)
+try:
+    while True:
+        dist.all_reduce(x, dist.ReduceOp.MAX)
+except dist.DistBackendError as error:
+    print(error, flush=True)
+"""
+
+
+@pytest.mark.skipif(not _can_unshare(), reason="needs the right to make a pid namespace")
+def test_a_rank_in_another_pid_namespace_is_killed() -> None:
+    store = dist.TCPStore("127.0.0.1", 0, None, True, wait_for_workers=False)
+    program = [sys.executable, "-c", NAMESPACED]
+    ranks = [
+        subprocess.Popen(
+            [*before, *program, str(rank), str(store.port)], stdout=subprocess.PIPE, text=True
+        )
+        for rank, before in enumerate(
+            [[], ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]]
+        )
+    ]
+    first = [rank.stdout.readline() for rank in ranks if rank.stdout is not None]
+    assert first == ["False 2.0\n", "True 2.0\n"]
+    ranks[1].kill()
+    out, _ = ranks[0].communicate(timeout=60)
+    assert "rank 1 is lost, its process has ended" in out
+    ranks[1].communicate()

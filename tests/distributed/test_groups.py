@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from ranks import run
+from ranks import run, sum_of_ranks
 
 import shmtensor as T
 from shmtensor import distributed as dist
@@ -213,15 +213,9 @@ def test_a_group_for_each_thread() -> None:
     run(2, _threads)
 
 
-def _simple(rank: int, size: int) -> float:
-    x = T.tensor([rank + 1.0])
-    dist.all_reduce(x)
-    return x.item()
-
-
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_ranks_that_are_spawned(method: str) -> None:
-    assert run(2, _simple, method=method) == [3.0, 3.0]
+    assert run(2, sum_of_ranks, method=method) == [3.0, 3.0]
 
 
 def _forks(rank: int, size: int) -> int:
