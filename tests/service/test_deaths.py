@@ -139,7 +139,9 @@ def test_newcomer_revives_a_service_whose_manager_was_killed(
         server.kill()
         newcomer = run(
             "import sys; from shmtensor.service import Service\n"
-            "print(Service(sys.argv[1]).attach('lasting').sum().item())",
+            "service = Service(sys.argv[1])\n"
+            "print(service.attach('lasting').sum().item())\n"
+            "service.unpublish('lasting')",  # else its manager stays
             name,
         )
         assert newcomer.finish() == "200000.0\n"
