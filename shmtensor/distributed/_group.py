@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 
+_MESSAGES_END_S = 1.0
+
+
 class ProcessGroup:
     """Processes that call collectives together. `init_process_group` and `new_group` make them.
 
@@ -90,9 +93,13 @@ class ProcessGroup:
             return self._message_lanes.setdefault((direction, peer), Lane())
 
     def _close(self) -> None:
-        for lane in (self._lane, *self._message_lanes.values()):
-            lane.join()
-        self._collectives.close()
+        self._lane.join()
+        # A receive that nobody answers must not keep this process; its thread uses the memory.
+        ended = [lane.join(_MESSAGES_END_S) for lane in self._message_lanes.values()]
+        if all(ended):
+            self._collectives.close()
+        else:
+            self._collectives.leave()
 
 
 class _WorldMeta(type):
@@ -125,6 +132,7 @@ class _World:
         self.groups: list[ProcessGroup] = []
         self.store: Store | None = None
         self.timeout = default_pg_timeout
+        self.round = 1  # how often the store was used for a default group
         self.n_groups_made = 0
         self.n_made_of: dict[str, int] = {}
 
@@ -235,6 +243,7 @@ def init_process_group(
     _world.store = store
     _world.timeout = timeout
     try:
+        _world.round = store.add(f"rounds/{rank}", 1)
         _world.default = _make_group(
             name, list(range(world_size)), rank, "0", "default_pg", timeout
         )
@@ -251,8 +260,7 @@ def _make_group(
     description: str,
     timeout: timedelta,
 ) -> ProcessGroup:
-    assert _world.store is not None
-    keys = PrefixStore(f"group/{name}", _world.store)
+    keys = PrefixStore(f"group/{name}", _default_store())
     collectives = Backend.create(backend, keys, rank, len(ranks), timeout)
     made = ProcessGroup(collectives, backend, ranks, name, description or "undefined")
     _world.groups.append(made)
@@ -393,10 +401,9 @@ def _default_group() -> ProcessGroup:
 
 
 def _default_store() -> Store:
-    """Return the store by which the processes have found each other."""
-    _default_group()
+    """Return the default group's part of the store by which the processes have found each other."""
     assert _world.store is not None
-    return _world.store
+    return PrefixStore(str(_world.round), _world.store)
 
 
 def _member_group(group: Any, what: str) -> ProcessGroup | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -116,9 +118,13 @@ class Lane:
         self._queue: deque[tuple[Callable[[], Any], Work]] = deque()
         self._has_thread = False
         self._is_busy = False  # a call runs, in whichever thread
+        self._is_closing = False
+        self._thread = -1
 
     def run(self, call: Callable[[], Any]) -> Any:
         """Run a call after those that are queued, and wait for it."""
+        if threading.get_ident() == self._thread:  # a callback of work that has just ended
+            return call()
         with self._condition:
             here = not self._is_busy and not self._queue
             if here:
@@ -145,24 +151,32 @@ class Lane:
             self._condition.notify_all()
         return work
 
-    def join(self) -> None:
-        """Wait until nothing is queued and nothing runs, and the thread has ended."""
+    def join(self, seconds: float = math.inf) -> bool:
+        """Wait until nothing is queued and nothing runs, and the thread has ended.
+
+        Returns:
+            False when that takes longer.
+        """
+        deadline = time.monotonic() + seconds
         with self._condition:
+            self._is_closing = True
             while self._queue or self._is_busy or self._has_thread:
-                self._closing = True
+                if time.monotonic() > deadline:
+                    return False
                 self._condition.notify_all()
                 self._condition.wait(0.1)
-
-    _closing = False
+        return True
 
     def _serve(self) -> None:
+        self._thread = threading.get_ident()
         while True:
             with self._condition:
                 while not self._queue or self._is_busy:
                     idle = not self._queue and not self._is_busy
-                    if idle and (self._closing or not self._condition.wait(self._IDLE_S)):
+                    if idle and (self._is_closing or not self._condition.wait(self._IDLE_S)):
                         if not self._queue:
                             self._has_thread = False
+                            self._thread = -1
                             self._condition.notify_all()
                             return
                     elif not idle:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -255,6 +256,60 @@ def _again(rank: int, size: int) -> None:
 
 def test_a_group_is_left_in_order() -> None:
     run(2, _again)
+
+
+def _several_times(rank: int, size: int, path: str) -> int:
+    dist.destroy_process_group()
+    store = dist.FileStore(path, size)
+    total = 0
+    for i in range(3):
+        dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+        dist.monitored_barrier()
+        pair = dist.new_group([0, 1])
+        x = T.tensor([i + rank])
+        dist.all_reduce(x, group=pair)
+        total += int(x.item())
+        dist.destroy_process_group()
+    return total
+
+
+def test_a_store_serves_several_default_groups(tmp_path: Path) -> None:
+    assert run(2, _several_times, str(tmp_path / "store")) == [9, 9]
+
+
+def _unanswered(rank: int, size: int) -> str:
+    if rank == 0:
+        work = dist.irecv(T.empty(3), 1)
+        dist.barrier()
+        dist.destroy_process_group()
+        assert work is not None and not work.is_completed()
+        return "left"
+    dist.barrier()
+    with pytest.raises(dist.DistBackendError, match="rank 0 is lost, it has left the group"):
+        dist.barrier()
+    return "told"
+
+
+def test_a_receive_that_nobody_answers_keeps_no_rank() -> None:
+    assert run(2, _unanswered) == ["left", "told"]
+
+
+def _callbacks(rank: int, size: int) -> float:
+    x, y = T.ones(1), T.ones(1)
+
+    def again(done: Any) -> None:
+        dist.all_reduce(done.value()[0])  # in the thread of the group
+
+    first = dist.all_reduce(x, async_op=True)
+    assert first is not None
+    future = first.get_future().then(again)
+    future.wait()
+    dist.all_reduce(y)
+    return x.item()
+
+
+def test_work_goes_on_in_callbacks() -> None:
+    assert run(2, _callbacks) == [4.0, 4.0]
 
 
 @pytest.mark.parametrize("backend", ["gloo", "cpu:gloo,cuda:nccl", None])

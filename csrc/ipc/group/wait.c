@@ -74,10 +74,12 @@ static bool look_for_the_dead(shmt_group* g, const shmt__group_counter* c, uint3
     if (r == g->rank) continue;
     uint32_t state =
         atomic_load_explicit(&shmt__group_rank_at(g, r)->state, memory_order_acquire);
-    bool is_locked = shmt__os_byte_is_locked(g->fd, SHMT_GROUP_LOCKS + r);
-    if (state == SHMT_GROUP_UNBORN || is_locked) continue;
-    /* It may have left between the two looks. */
-    state = atomic_load_explicit(&shmt__group_rank_at(g, r)->state, memory_order_acquire);
+    if (state == SHMT_GROUP_UNBORN) continue;
+    if (state == SHMT_GROUP_ALIVE) {
+      if (shmt__os_byte_is_locked(g->fd, SHMT_GROUP_LOCKS + r)) continue;
+      /* It may have left between the two looks. */
+      state = atomic_load_explicit(&shmt__group_rank_at(g, r)->state, memory_order_acquire);
+    }
     if (state == SHMT_GROUP_GONE && r != owner) continue; /* nothing of it is missing */
     if (shmt__group_reached(c, value)) return false;
     break_group(g, r, state == SHMT_GROUP_GONE ? SHMT_GROUP_LEFT : SHMT_GROUP_DIED);
