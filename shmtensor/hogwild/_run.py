@@ -298,7 +298,10 @@ class _Run:
         self.board.columns["steps"][:] = found.steps
         self.seconds_before = found.seconds
         self.points = [Point(*fields) for fields in found.points]
-        self._metrics = self.points[-1].metrics if self.points else {}
+        if self.points:
+            self._metrics = self.points[-1].metrics
+            # The workers' averages go on from there.
+            self.board.columns["loss"][:] = self.points[-1].loss
         self.is_resumed = True
 
     def start(self) -> None:

@@ -134,3 +134,9 @@ def norm_after_a_while(model: Any) -> dict[str, float]:
     """A figure that changes with the model, and takes longer than some points of the curve."""
     time.sleep(0.03)
     return {"norm": model.weight.norm().item()}
+
+
+def five(worker: Any, batch: Any) -> float:
+    """A loss that does not change, in a millisecond."""
+    time.sleep(1e-3)
+    return 5.0

@@ -110,6 +110,13 @@ def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:
     assert not fresh.is_resumed and fresh.steps == 10
 
 
+def test_the_average_of_losses_goes_on(tmp_path: Path) -> None:
+    _again(tmp_path, train_step=cases.five, steps=20)
+    again = _again(tmp_path, train_step=cases.five, steps=40)
+    assert again.is_resumed
+    assert all(point.loss == 5.0 for point in again.points if point.steps >= 40)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
