@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import math
 import operator
 import os
 import signal
@@ -300,8 +301,9 @@ class _Run:
         self.points = [Point(*fields) for fields in found.points]
         if self.points:
             self._metrics = self.points[-1].metrics
-            # The workers' averages go on from there.
-            self.board.columns["loss"][:] = self.points[-1].loss
+            # The workers' averages go on from there, if a point was taken since their first steps.
+            if math.isfinite(self.points[-1].loss):
+                self.board.columns["loss"][:] = self.points[-1].loss
         self.is_resumed = True
 
     def start(self) -> None:
