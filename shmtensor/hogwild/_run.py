@@ -94,6 +94,7 @@ def run(
         evaluate: ``evaluate(model)`` returns a number or a dictionary of numbers. It runs in a
             process of its own, on snapshots of the model.
         evaluate_every: Seconds between evaluations at least; they take a fifth of the time at most.
+            With ``inf`` only the final model is measured.
         folder: Where checkpoints are written; None: nowhere.
         checkpoint_every: Seconds between checkpoints.
         resume: Go on from the checkpoint in *folder* if there is one.

@@ -231,3 +231,8 @@ def test_metrics_belong_to_the_moment_of_the_snapshot() -> None:
     changes = sum(a != b for a, b in itertools.pairwise(seen))
     assert len(set(seen)) == changes + 1 >= 2
     assert points[-1].metrics == {"norm": result.model.weight.norm().item()}
+
+
+def test_only_the_final_model_is_measured_where_that_is_wanted() -> None:
+    result = run(cases.slow, evaluate=cases.distance, evaluate_every=float("inf"))
+    assert [point for point in result.points if point.metrics] == [result.points[-1]]
