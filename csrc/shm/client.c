@@ -72,6 +72,19 @@ void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid) {
   atomic_store_explicit(&e->state, SHMT_CLIENT_ALIVE, memory_order_release);
 }
 
+int shmt__management_claim(int control_fd, unsigned wait_ms) {
+  int fd = shmt__os_reopen(control_fd);
+  if (fd < 0) return -1;
+  for (uint64_t end_ms = shmt__os_now_ms() + wait_ms; !shmt__os_lock_byte(fd, CLIENT_LOCK_AT);) {
+    if (shmt__os_now_ms() >= end_ms) {
+      shmt__os_close(fd);
+      return -1;
+    }
+    shmt__os_sleep_ms(1);
+  }
+  return fd;
+}
+
 bool shmt__client_is_locked(int fd, uint32_t id) {
   return shmt__os_byte_is_locked(fd, CLIENT_LOCK_AT + id);
 }

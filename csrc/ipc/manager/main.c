@@ -10,13 +10,15 @@
  * manager was killed. With --lock, the last one is the lock of the socket's path, which lives as long as this process.
  *
  * Exit status of the first process: 0 the manager runs, 2 wrong usage, 3 out of memory, 4 any other error, 5 the files
- * to adopt make no sense (a member wrote where it should not).
+ * to adopt make no sense (a member wrote where it should not), 6 another manager has them. The name of a socket keeps
+ * two managers apart within a network namespace; a lock of the control file does so everywhere.
  */
 #include "api/error.h"
 #include "ipc/manager/manager.h"
 #include "os/daemon.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "shm/client.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,6 +100,7 @@ int main(int argc, char** argv) {
   }
   shmt__os_daemon_init((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
   if (a.stay) shmt__os_watch_termination();
+  if (a.adopt && shmt__management_claim(FD_CONTROL, SHMT_MANAGER_ENDS_MS) < 0) return SHMT_MANAGER_ELSEWHERE;
   shmt_status status =
       a.adopt ? shmt__arena_manager_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.arena_manager)
               : shmt__arena_manager_create(&a.session, &manager.arena_manager);
@@ -106,6 +109,7 @@ int main(int argc, char** argv) {
     if (status == SHMT_E_NOMEM) return 3;
     return a.adopt ? SHMT_MANAGER_DAMAGED : 4;
   }
+  if (!a.adopt && shmt__management_claim(manager.arena_manager.control_fd, 0) < 0) return 4;
   if ((!a.stay && !shmt__os_detach()) ||
       shmt__manager_init(&manager, a.session.session, FD_LISTENER) != SHMT_OK)
     return 4;

@@ -31,7 +31,10 @@ enum {
   SHMT_MANAGER_CHILDREN = 256,           /* numbers for children that have not started yet */
   SHMT_MANAGER_RECHECK_MS = 4,           /* between two checks of a client whose connection ended */
   SHMT_MANAGER_RECHECK_FOR_MS = 200,
-  SHMT_MANAGER_DAMAGED = 5, /* exit status: the files to adopt make no sense */
+  SHMT_MANAGER_ENDS_MS = 2000, /* so long the end of the manager before may take */
+  /* Exit status. */
+  SHMT_MANAGER_DAMAGED = 5,   /* the files to adopt make no sense */
+  SHMT_MANAGER_ELSEWHERE = 6, /* another manager has the session */
   SHMT_MANAGER_ORPHAN_MS =
       30000, /* how long it stays for unopened messages when it cannot tell whether the leader runs */
 };

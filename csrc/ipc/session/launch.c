@@ -216,6 +216,11 @@ shmt_status shmt__manager_launch(const shmt__session_key* key, const shmt__sessi
     status = start(key, how, &f, &code);
     if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_DAMAGED)
       status = start_fresh_session(key, how, &f);
+    else if (status != SHMT_OK && f.adopts && code == SHMT_MANAGER_ELSEWHERE)
+      status = shmt__fail(SHMT_E_MANAGER,
+                          "the manager of session %016" PRIx64
+                          " runs where this process cannot reach it, in another network namespace",
+                          key->id);
     SHMT_FAILPOINT(manager_started);
   }
   close_files(&f, how);
