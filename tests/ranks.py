@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
+import os
+import socket
+import sys
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,7 +28,12 @@ def _main(
     function: Callable[..., Any],
     arguments: tuple[Any, ...],
     answer: Connection,
+    listener: int,
 ) -> None:
+    # What a rank that hangs is doing stands in the output of the test.
+    faulthandler.dump_traceback_later(LIMIT_S - 10, file=sys.__stderr__)
+    if listener >= 0:
+        os.close(listener)
     try:
         limit = timedelta(seconds=timeout_s)
         store = distributed.TCPStore("127.0.0.1", port, None, False, limit)
@@ -36,6 +45,7 @@ def _main(
             distributed.destroy_process_group()
     except BaseException:
         answer.send((False, traceback.format_exc()))
+    faulthandler.cancel_dump_traceback_later()
 
 
 class Ranks:
@@ -49,9 +59,10 @@ class Ranks:
         timeout_s: float = 30.0,
         method: str = "fork",
     ) -> None:
-        self._store = distributed.TCPStore(
-            "127.0.0.1", 0, None, True, timedelta(seconds=30), wait_for_workers=False
-        )
+        # The store's thread starts after the forks: they copy no lock that it holds.
+        listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        port = listener.getsockname()[1]
+        inherited = listener.fileno() if method == "fork" else -1
         context = multiprocessing.get_context(method)
         self.processes: list[BaseProcess] = []
         self._answers: list[Connection] = []
@@ -59,12 +70,21 @@ class Ranks:
             ours, theirs = context.Pipe(duplex=False)
             process = context.Process(  # type: ignore[attr-defined]
                 target=_main,
-                args=(rank, size, self._store.port, timeout_s, function, arguments, theirs),
+                args=(rank, size, port, timeout_s, function, arguments, theirs, inherited),
             )
             process.start()
             theirs.close()
             self.processes.append(process)
             self._answers.append(ours)
+        self._store = distributed.TCPStore(
+            "127.0.0.1",
+            port,
+            None,
+            True,
+            timedelta(seconds=30),
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
 
     def answer(self, rank: int) -> Any:
         """What the function has returned on a rank.

@@ -328,7 +328,7 @@ class _Server:
                     self._flush(connection)
                 if events & selectors.EVENT_READ:
                     self._read(connection)
-            except (OSError, ValueError):
+            except (OSError, ValueError, KeyError):
                 self._close(connection)
         self._end_waits()
         return True
@@ -444,7 +444,7 @@ class _Server:
                     if connection.waiting is None:
                         progress = True  # it may have set what another waits for
                         self._handle_received(connection)
-                except (OSError, ValueError):
+                except (OSError, ValueError, KeyError):
                     self._close(connection)
 
     def _send(self, connection: _Connection, data: bytes) -> None:
