@@ -2,13 +2,29 @@
 
 `run` is the whole of it: it needs a function that makes the model, one that returns the loss of a
 batch, and the data. It starts the workers, evaluates and saves consistent snapshots beside them,
-looks after those that die, and shows what happens.
+looks after those that die, and shows what happens. `Nodes` has several machines train together, over
+a `GlobalStore`.
 """
 
 from __future__ import annotations
 
+from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
+from shmtensor.hogwild._mpi_store import MpiStore
+from shmtensor.hogwild._nodes import Exchanges, Nodes
 from shmtensor.hogwild._result import Point, Result, WorkerSummary, draw
 from shmtensor.hogwild._run import run
 from shmtensor.hogwild._worker import Worker
 
-__all__ = ["Point", "Result", "Worker", "WorkerSummary", "draw", "run"]
+__all__ = [
+    "Exchanges",
+    "GlobalStore",
+    "MpiStore",
+    "NodeLostError",
+    "Nodes",
+    "Point",
+    "Result",
+    "Worker",
+    "WorkerSummary",
+    "draw",
+    "run",
+]

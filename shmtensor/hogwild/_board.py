@@ -2,9 +2,10 @@
 
 A worker writes its own row and nothing else; everybody reads. Beside the rows there are numbers
 that only the parent writes: whether updates are to wait, whether workers are to begin, and to end.
+Whether steps are to wait is said by the leader, the process that exchanges with other nodes.
 
-An update is a change of shared parameters. A worker's *turn* is odd while it makes one. The parent
-that wants to copy parameters sets *hold* and waits until all turns are even; a worker that begins
+An update is a change of shared parameters. A worker's *turn* is odd while it makes one; the leader
+has a turn too, in a row of its own after the workers'. The parent that wants to copy parameters sets *hold* and waits until all turns are even; a worker that begins
 an update makes its turn odd first and looks at *hold* then. A fence stands between the two steps on
 both sides, so one of them sees the other: no update is under way while the parent copies.
 """
@@ -25,9 +26,11 @@ __all__ = ["Board"]
 _ROW = 16
 _COUNTS = ("steps", "turn", "staleness_sum", "staleness_count", "staleness_max")
 _NUMBERS = ("loss", "ready_s", "started_s", "finished_s")
-_HOLD, _BEGIN, _STOP = range(3)
+_HOLD, _BEGIN, _STOP, _PAUSE = range(4)
 #: A worker whose update is to wait looks so often whether it may go on.
 _LOOK_S = 50e-6
+#: A worker whose steps are to wait looks so often.
+_PAUSED_LOOK_S = 1e-3
 
 
 class Board:
@@ -40,21 +43,21 @@ class Board:
     def __init__(self, n_workers: int) -> None:
         self.n_workers = n_workers
         self._shared: Any = (
-            shmtensor.zeros(n_workers, _ROW, dtype=shmtensor.int64, shared=True),
-            shmtensor.zeros(n_workers, _ROW, dtype=shmtensor.float64, shared=True),
-            shmtensor.zeros(3, dtype=shmtensor.int64, shared=True),
+            shmtensor.zeros(n_workers + 1, _ROW, dtype=shmtensor.int64, shared=True),
+            shmtensor.zeros(n_workers + 1, _ROW, dtype=shmtensor.float64, shared=True),
+            shmtensor.zeros(4, dtype=shmtensor.int64, shared=True),
         )
         self._view()
 
     def _view(self) -> None:
         self._counts, self._numbers, self._orders = (tensor.numpy() for tensor in self._shared)
         self.columns = {
-            **{name: self._counts[:, i] for i, name in enumerate(_COUNTS)},
-            **{name: self._numbers[:, i] for i, name in enumerate(_NUMBERS)},
+            **{name: self._counts[:-1, i] for i, name in enumerate(_COUNTS)},
+            **{name: self._numbers[:-1, i] for i, name in enumerate(_NUMBERS)},
         }
         # The same memory; single numbers are read and written in a third of the time.
         self._fast: Any = {name: memoryview(column) for name, column in self.columns.items()}
-        self._turn = self._fast["turn"]
+        self._turn: Any = memoryview(self._counts[:, _COUNTS.index("turn")])
         self._order: Any = memoryview(self._orders)
 
     def __getstate__(self) -> Any:
@@ -93,7 +96,7 @@ class Board:
 
     def leave_update(self, rank: int) -> None:
         """Take back the beginning of an update that a former process of this row died in."""
-        self.columns["turn"][rank] += self.columns["turn"][rank] & 1
+        self._turn[rank] += self._turn[rank] & 1
 
     def add_staleness(self, rank: int, n_updates: int) -> None:
         """Count an update before which others made *n_updates* since the parameters were read."""
@@ -113,6 +116,18 @@ class Board:
     def is_stopped(self) -> bool:
         """Whether the parent wants all workers to end."""
         return bool(self._order[_STOP])
+
+    def wait_while_paused(self) -> None:
+        """Wait until steps may be made; at once when all are to end."""
+        order = self._order
+        while order[_PAUSE] and not order[_STOP]:
+            time.sleep(_PAUSED_LOOK_S)
+
+    # --- of the leader --------------------------------------------------------------------------
+
+    def pause(self, is_paused: bool) -> None:
+        """Have the steps of all workers wait, or go on."""
+        self._order[_PAUSE] = is_paused
 
     # --- of the parent ----------------------------------------------------------------------------
 
@@ -136,18 +151,19 @@ class Board:
 
         Args:
             read: Copies what it wants; the workers' updates wait for it.
-            is_alive: Whether the worker of a row still runs; the dead are not waited for.
+            is_alive: Whether the worker of a row still runs, or the leader, which has the row after
+                the last worker's; the dead are not waited for.
             timeout: Seconds to wait for updates under way. A worker may be stopped inside one.
 
         Returns:
             Whether no update was under way; *read* was called in either case.
         """
-        turn = self.columns["turn"]
+        turn = self._turn
         deadline = time.monotonic() + timeout
         self._orders[_HOLD] = 1
         try:
             memory_fence()
-            waiting = list(range(self.n_workers))
+            waiting = list(range(self.n_workers + 1))
             while True:
                 waiting = [rank for rank in waiting if turn[rank] & 1 and is_alive(rank)]
                 if not waiting or time.monotonic() >= deadline:

@@ -26,15 +26,27 @@ class Shards:
         batch_size: Samples in a batch; the last batch of an epoch may have fewer.
         n_workers: How many share it.
         seed: Decides the order.
+        node: This node's number; several nodes share the data.
+        n_nodes: How many nodes there are, each with *n_workers*.
 
     Raises:
         TypeError: *data* is none of these.
         ValueError: There are fewer samples than workers.
     """
 
-    def __init__(self, data: Any, batch_size: int, n_workers: int, seed: int) -> None:
+    def __init__(
+        self,
+        data: Any,
+        batch_size: int,
+        n_workers: int,
+        seed: int,
+        node: int = 0,
+        n_nodes: int = 1,
+    ) -> None:
         self.batch_size = batch_size
         self.n_workers = n_workers
+        self._first_rank = node * n_workers
+        self._n_shares = n_nodes * n_workers
         self.seed = seed
         self._source: Source | None = None
         self._dataset: Any = None
@@ -53,9 +65,9 @@ class Shards:
                 "hogwild.run(): data must be tensors, a map-style dataset or a function of a "
                 f"worker, got {type(data).__name__}"
             )
-        if self._dataset is not None and len(self._dataset) < n_workers:
+        if self._dataset is not None and len(self._dataset) < self._n_shares:
             raise ValueError(
-                f"hogwild.run(): {n_workers} workers cannot share {len(self._dataset)} samples"
+                f"hogwild.run(): {self._n_shares} workers cannot share {len(self._dataset)} samples"
             )
 
     @property
@@ -67,7 +79,7 @@ class Shards:
         """
         if self._dataset is None:
             return None
-        per_worker = -(-len(self._dataset) // self.n_workers)
+        per_worker = -(-len(self._dataset) // self._n_shares)
         return -(-per_worker // self.batch_size)
 
     def batches(self, worker: Any, first_step: int) -> Iterator[Any]:
@@ -79,7 +91,7 @@ class Shards:
         assert per_epoch is not None
         epoch, begin = divmod(first_step, per_epoch)
         while True:
-            mine = self._order(epoch)[worker.rank :: self.n_workers]
+            mine = self._order(epoch)[self._first_rank + worker.rank :: self._n_shares]
             for i in range(begin, per_epoch):
                 # Of a worker with one sample less the last batch may be empty: it takes the first.
                 chosen = mine[i * self.batch_size : (i + 1) * self.batch_size]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from shmtensor.hogwild._nodes import Exchanges
+
 __all__ = ["Point", "Result", "WorkerSummary"]
 
 
@@ -67,6 +69,7 @@ class Result:
         workers: What became of each worker.
         seconds: Time that the workers trained.
         is_resumed: Whether it went on from a checkpoint.
+        exchanges: What this node exchanged with others; None where there were no nodes.
     """
 
     model: Any
@@ -74,6 +77,7 @@ class Result:
     workers: list[WorkerSummary]
     seconds: float
     is_resumed: bool
+    exchanges: Exchanges | None = None
 
     @property
     def steps(self) -> int:

@@ -22,6 +22,8 @@ from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._checkpoint import Checkpoint
 from shmtensor.hogwild._data import Shards
 from shmtensor.hogwild._evaluation import Evaluator
+from shmtensor.hogwild._global_store import NodeLostError
+from shmtensor.hogwild._nodes import Nodes
 from shmtensor.hogwild._result import Point, Result, WorkerSummary
 from shmtensor.hogwild._view import VIEWS, View, make_view
 from shmtensor.hogwild._worker import Job, Worker, work
@@ -32,6 +34,8 @@ POLICIES = ("continue", "restart", "stop")
 #: The parent looks at the workers so often, and more rarely in a long run.
 _LOOK_S = 0.02
 _POINTS_PER_RUN = 500
+#: Where there are several nodes, it looks at least so often.
+_NODES_LOOK_S = 0.25
 #: The pause between two evaluations, in times of how long one takes.
 _PAUSE_OF_EVALUATION = 4.0
 #: An update is waited for so long before a snapshot is taken all the same.
@@ -67,6 +71,7 @@ def run(
     threads: int = 1,
     view: str = "auto",
     title: str = "hogwild",
+    nodes: Nodes | None = None,
 ) -> Result:
     """Train one model with several processes that change its parameters without locks.
 
@@ -107,6 +112,9 @@ def run(
         threads: Threads of each worker.
         view: "table" (with rich), "plain", "none", or "auto".
         title: Of the table.
+        nodes: The machines that train together; each has its own workers and *folder*, and takes
+            its share of each epoch's samples. Floating-point parameters and buffers are exchanged;
+            at the end all nodes have the same ones. None: this machine alone.
 
     Returns:
         The curve, the workers and the model.
@@ -114,14 +122,19 @@ def run(
     Raises:
         ValueError: An argument is out of its range; the checkpoint is of another run.
         TypeError: *data* is nothing to take batches from.
-        RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died.
+        RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died; the
+            nodes could not begin.
+        NodeLostError: A node is lost, and *nodes* are to stop then.
 
     Source:
         Niu, Recht, Re, Wright, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
         descent", 2011.
     """
     _check(workers, batch_size, epochs, steps, seconds, on_failure, view)
-    shards = Shards(data, batch_size, workers, seed)
+    if nodes is None:
+        shards = Shards(data, batch_size, workers, seed)
+    else:
+        shards = Shards(data, batch_size, workers, seed, nodes.node, nodes.n_nodes)
     run_ = _Run(
         context=multiprocessing.get_context(start_method),
         model=make_model().share_memory(),
@@ -131,11 +144,14 @@ def run(
         max_restarts=max_restarts,
         folder=None if folder is None else Path(folder),
         checkpoint_every=checkpoint_every,
+        nodes=nodes,
     )
     run_.prepare(train_step, make_optimizer, shared_optimizer, seconds, threads)
     if resume:
         run_.resume()
     try:
+        if nodes is not None:
+            nodes.begin(_exchanged(run_.model), run_.board)
         run_.start()
         if evaluate is not None:
             run_.evaluator = Evaluator(run_.context, make_model, evaluate, run_.model)
@@ -220,6 +236,7 @@ class _Run:
         max_restarts: int,
         folder: Path | None,
         checkpoint_every: float,
+        nodes: Nodes | None,
     ) -> None:
         self.context = context
         self.model = model
@@ -229,6 +246,7 @@ class _Run:
         self.max_restarts = max_restarts
         self.folder = folder
         self.checkpoint_every = checkpoint_every
+        self.nodes = nodes
         self.board = Board(shards.n_workers)
         self.evaluator: Evaluator | None = None
         self.evaluate_every = 0.0
@@ -269,6 +287,7 @@ class _Run:
             seconds=seconds,
             seed=self.shards.seed,
             n_threads=n_threads,
+            node=0 if self.nodes is None else self.nodes.node,
         )
 
     def resume(self) -> None:
@@ -327,17 +346,21 @@ class _Run:
             while self._look_after_workers():
                 if not self.board.has_begun:
                     self._begin_when_ready()
+                if self.nodes is not None:
+                    self.nodes.look()
                 point = self._point()
                 self._look_after_evaluation(point)
                 if self.folder is not None and self._is_time_to_save():
                     self.save()
                 view.show(self.summaries(), dataclasses.replace(point, metrics=self._metrics))
                 self._pause()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, NodeLostError):
             self.board.stop()
             if self.folder is not None:
                 self.save()
             raise
+        if self.nodes is not None:
+            self._end_with_nodes(self.nodes)
         view.show(self.summaries(), self._point())
 
     def _begin_when_ready(self) -> None:
@@ -371,7 +394,16 @@ class _Run:
         if not self.board.has_begun:
             time.sleep(_LOOK_S / 10)
         elif running:
-            running[0].join(max(_LOOK_S, self.points[-1].seconds / _POINTS_PER_RUN))
+            pause = max(_LOOK_S, self.points[-1].seconds / _POINTS_PER_RUN)
+            running[0].join(pause if self.nodes is None else min(pause, _NODES_LOOK_S))
+
+    def _end_with_nodes(self, nodes: Nodes) -> None:
+        """Wait until the workers of all nodes have ended, and their changes are here."""
+        nodes.say_finished()
+        while not nodes.has_ended:
+            nodes.look()
+            time.sleep(_LOOK_S)
+        nodes.look()
 
     def _has_finished(self, rank: int) -> bool:
         return bool(self.board.columns["finished_s"][rank])
@@ -427,6 +459,8 @@ class _Run:
     # --- snapshots ------------------------------------------------------------------------------
 
     def _is_alive(self, rank: int) -> bool:
+        if rank == len(self.processes):
+            return self.nodes is not None and self.nodes.leads()
         return self.processes[rank].exitcode is None
 
     def snapshot(self, into: dict[str, Any]) -> None:
@@ -536,7 +570,8 @@ class _Run:
                 self._take_metrics(1.0)
         if self.folder is not None:
             self.save()
-        return Result(self.model, self.points, workers, seconds, self.is_resumed)
+        exchanges = None if self.nodes is None else self.nodes.exchanges()
+        return Result(self.model, self.points, workers, seconds, self.is_resumed, exchanges)
 
     def end(self) -> None:
         """Leave no process behind, whatever happened."""
@@ -547,6 +582,11 @@ class _Run:
             process.join()
         if self.evaluator is not None:
             self.evaluator.end()
+
+
+def _exchanged(model: Any) -> list[Any]:
+    """What nodes exchange of a model: its integers, as counts of batches, stay with each."""
+    return [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
 
 
 def _copied(state: Any) -> Any:

@@ -37,6 +37,7 @@ class Job:
     seconds: float | None
     seed: int
     n_threads: int
+    node: int = 0
 
 
 class Worker:
@@ -44,7 +45,8 @@ class Worker:
 
     Attributes:
         rank: Its number, from 0 on.
-        n_workers: How many there are.
+        n_workers: How many there are, on this node.
+        node: Number of its node; 0 where there is one.
         model: The shared model. Other workers change its parameters at any time.
         optimizer: The worker's own one, or the one of all.
         seed: What this process's generators were seeded with.
@@ -57,10 +59,11 @@ class Worker:
         self._update = _Update(self)
         self.rank = rank
         self.n_workers = job.board.n_workers
+        self.node = job.node
         self.model = job.model
         self.optimizer = job.optimizers[rank]
         self.step = int(job.board.columns["steps"][rank])
-        self.seed = job.seed * 1_000_003 + rank + self.step * 7_919
+        self.seed = job.seed * 1_000_003 + rank + self.step * 7_919 + job.node * 15_485_863
 
     def update(self) -> contextlib.AbstractContextManager[None]:
         """A change of shared parameters that `Worker.optimizer` does not make.
@@ -132,6 +135,7 @@ def work(job: Job, rank: int) -> None:
     for batch in job.shards.batches(worker, worker.step):
         if worker.step >= job.n_steps or board.is_stopped or time.monotonic() >= ends_at:
             break
+        board.wait_while_paused()
         is_counted = worker.step % _STALENESS_STEP == 0
         before = board.n_steps() if is_counted else 0
         loss = worker._train(job.train_step, batch)

@@ -1,0 +1,297 @@
+"""Several machines: what a node's program knows of its leader and of the other nodes."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from shmtensor import multiprocessing
+from shmtensor.hogwild._board import Board
+from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
+from shmtensor.hogwild._leader import Link, Task, lead
+from shmtensor.hogwild._mpi_store import MpiStore
+
+__all__ = ["Exchanges", "Nodes"]
+
+METHODS = ("accumulate", "average")
+POLICIES = ("continue", "stop")
+#: A leader that does not show itself for so many times *lost_after* hangs inside MPI.
+_HANGS = 1.4
+#: Leaders close MPI together; one that hangs there is ended after so many seconds.
+_CLOSE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Exchanges:
+    """What a node exchanged with others.
+
+    Attributes:
+        node: Its number.
+        n_nodes: How many began.
+        rounds: Exchanges.
+        seconds: Spent in them.
+        nbytes: Sent and received.
+        staleness: Exchanges of other nodes between two of this one, on average.
+        max_staleness: The most of them.
+        lost: Why nodes were lost, by their number.
+    """
+
+    node: int
+    n_nodes: int
+    rounds: int
+    seconds: float
+    nbytes: int
+    staleness: float
+    max_staleness: int
+    lost: dict[int, str] = field(default_factory=dict)
+
+
+class Nodes:
+    """The nodes of a job, for `shmtensor.hogwild.run`.
+
+    Used as a context. On entering it starts the leader, a process of its own that joins the other
+    nodes, so it has to be entered before this process uses MPI. `node` and `n_nodes` are known
+    then.
+
+    Args:
+        every: Seconds between exchanges.
+        every_steps: Steps of the node's workers between exchanges, instead of seconds.
+        method: "accumulate": each node adds its differences to a vector that all share, whenever
+            it wants. "average": all nodes average their parameters at the same time.
+        gain: What part of its differences a node adds; None: one over the number of nodes, so that
+            they are averaged. 1 adds up what all have learnt; that needs frequent exchanges.
+        max_ahead: Exchanges that a node may be ahead of the slowest one before its workers wait;
+            None: any number.
+        on_lost: "continue" without a node that is lost, or "stop": write a checkpoint and raise
+            `NodeLostError`.
+        lost_after: Seconds without a sign of life after which a node is lost.
+        join_timeout: Seconds in which all nodes have to come.
+        make_store: Makes the `GlobalStore`, in the leader; `MpiStore` if None.
+
+    Raises:
+        ValueError: An argument is out of its range.
+        ModuleNotFoundError: mpi4py is not installed.
+        RuntimeError: The leader could not join.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: float = 0.05,
+        every_steps: int | None = None,
+        method: str = "accumulate",
+        gain: float | None = None,
+        max_ahead: int | None = None,
+        on_lost: str = "continue",
+        lost_after: float = 3.0,
+        join_timeout: float = 120.0,
+        make_store: Callable[[], GlobalStore] | None = None,
+    ) -> None:
+        for name, word, allowed in (("method", method, METHODS), ("on_lost", on_lost, POLICIES)):
+            if word not in allowed:
+                raise ValueError(
+                    f"hogwild.Nodes(): {name} must be one of {', '.join(allowed)}, got {word!r}"
+                )
+        for name, value in (
+            *(("every", every), ("lost_after", lost_after), ("join_timeout", join_timeout)),
+            *(("every_steps", every_steps), ("max_ahead", max_ahead)),
+            ("gain", gain),
+        ):
+            if value is not None and not value > 0:
+                raise ValueError(f"hogwild.Nodes(): {name} must be above 0, got {value}")
+        if make_store is None and importlib.util.find_spec("mpi4py") is None:
+            raise ModuleNotFoundError(
+                "hogwild.Nodes(): mpi4py is not installed: pip install 'shmtensor[mpi]'",
+                name="mpi4py",
+            )
+        self._make_store = make_store or functools.partial(
+            MpiStore, lost_after=lost_after, join_timeout=join_timeout
+        )
+        self._every = every
+        self._every_steps = every_steps
+        self._method = method
+        self._gain = gain
+        self._max_ahead = max_ahead
+        self._lost_after = lost_after
+        self._join_timeout = join_timeout
+        self.on_lost = on_lost
+        self.node, self.n_nodes = 0, 1
+        self.lost: dict[int, str] = {}
+        self.has_ended = False
+        self._is_told: set[int] = set()
+
+    # --- the leader -----------------------------------------------------------------------------
+
+    def __enter__(self) -> Nodes:
+        self._ignore_signal()
+        # Forked: the descriptor and the variables by which mpiexec knows a rank are inherited.
+        context = multiprocessing.get_context("fork")
+        self._link = Link()
+        orders, self._orders = context.Pipe(duplex=False)
+        self._events, events = context.Pipe(duplex=False)
+        self._leader = context.Process(
+            target=lead,
+            args=(self._make_store, self._link, orders, events),
+            name="hogwild-leader",
+            daemon=True,
+        )
+        self._leader.start()
+        orders.close()
+        events.close()
+        try:
+            event = self._wait_for_event()
+            if event[0] != "joined":
+                raise RuntimeError(f"hogwild.Nodes(): the leader could not join: {event[-1]}")
+        except BaseException:
+            self.__exit__()
+            raise
+        self.node, self.n_nodes = event[1:]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.has_ended and not self.lost:
+            self._leader.join(_CLOSE_S)
+        self._leader.kill()
+        self._leader.join()
+        self._orders.close()
+        self._events.close()
+        if self._has_ignored:
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+
+    def _ignore_signal(self) -> None:
+        """Live on when mpiexec signals, by SIGUSR1, that another rank has died."""
+        is_main = threading.current_thread() is threading.main_thread()
+        self._has_ignored = is_main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
+        if self._has_ignored:
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+    def _wait_for_event(self) -> Any:
+        """The next event; that the leader failed if there is none in time."""
+        try:
+            if not self._events.poll(self._join_timeout + _CLOSE_S):
+                return ("failed", f"it did not answer within {self._join_timeout:g} s")
+            return self._events.recv()
+        except (EOFError, OSError):
+            self._leader.join()
+            return ("failed", f"it ended with status {self._leader.exitcode}")
+
+    @property
+    def leader_pid(self) -> int:
+        """Process id of the leader."""
+        return int(self._leader.pid)
+
+    def leads(self) -> bool:
+        """Whether the leader runs."""
+        return self._leader.exitcode is None
+
+    # --- a run ----------------------------------------------------------------------------------
+
+    def begin(self, tensors: list[Any], board: Board) -> None:
+        """Have all nodes begin with the same values.
+
+        Raises:
+            RuntimeError: They could not.
+        """
+        task = Task(
+            tensors=tensors,
+            board=board,
+            n_steps_before=board.n_steps(),
+            every=self._every,
+            every_steps=self._every_steps,
+            method=self._method,
+            gain=self._gain,
+            max_ahead=self._max_ahead,
+        )
+        self._link["beat_s"] = time.monotonic()
+        self._orders.send(task)
+        event = self._wait_for_event()
+        if event[0] != "ready":
+            raise RuntimeError(f"hogwild.run(): the nodes could not begin: {event[-1]}")
+
+    def look(self) -> None:
+        """See what the leader says, and whether it runs.
+
+        Raises:
+            NodeLostError: A node was lost, and all are to stop then.
+        """
+        if self.has_ended:
+            return
+        try:
+            while self._events.poll(0):
+                self._take(self._events.recv())
+        except (EOFError, OSError):
+            if not self.has_ended:
+                self._leader.join()
+                self._lose_leader(f"the leader ended with status {self._leader.exitcode}")
+        hangs_after = _HANGS * self._lost_after
+        if not self.has_ended and time.monotonic() - self._link["beat_s"] > hangs_after:
+            if self._is_stopped():
+                self._link["beat_s"] = time.monotonic()
+            else:
+                self._leader.kill()
+                self._lose_leader(f"the leader was waiting inside MPI for {hangs_after:.1f} s")
+        new = [node for node in self.lost if node not in self._is_told]
+        for node in new:
+            self._is_told.add(node)
+            if self.on_lost == "stop":
+                raise NodeLostError(node, self.lost[node])
+            print(
+                f"hogwild: node {node} is lost: {self.lost[node]}; node {self.node} goes on",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _is_stopped(self) -> bool:
+        """Whether the leader's process is stopped by a signal: it goes on some time."""
+        try:
+            with open(f"/proc/{self._leader.pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] in "Tt"
+        except OSError:
+            return False
+
+    def _take(self, event: Any) -> None:
+        if event[0] == "lost":
+            self.lost[event[1]] = event[2]
+        elif event[0] == "ended":
+            self.has_ended = True
+        else:
+            self._lose_leader(event[-1])
+
+    def _lose_leader(self, why: str) -> None:
+        """Without a leader the other nodes are out of reach."""
+        self.has_ended = True
+        talks_to = int(self._link["talks_to"])
+        if talks_to >= 0:
+            why = f"{why}, in an exchange with node {talks_to}"
+        for node in range(self.n_nodes):
+            if node != self.node:
+                self.lost.setdefault(node, why)
+
+    def say_finished(self) -> None:
+        """Tell the leader that the workers have ended, so that it ends with the others."""
+        self._link["finish"] = 1
+
+    def leave(self) -> None:
+        """Have the leader end without the others."""
+        self._link["leave"] = 1
+
+    def exchanges(self) -> Exchanges:
+        """What was exchanged until now."""
+        link = self._link
+        return Exchanges(
+            node=self.node,
+            n_nodes=self.n_nodes,
+            rounds=int(link["rounds"]),
+            seconds=link["exchange_s"],
+            nbytes=int(link["nbytes"]),
+            staleness=link["staleness_sum"] / max(1.0, link["rounds"] - 1),
+            max_staleness=int(link["staleness_max"]),
+            lost=dict(self.lost),
+        )
