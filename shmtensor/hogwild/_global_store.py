@@ -45,6 +45,7 @@ class GlobalStore(abc.ABC):
     Attributes:
         node: This node's number.
         n_nodes: How many there were at the beginning.
+        began_at: Unix time at which they met, the same on all.
         lost: Why nodes were lost, by their number.
         on_lost: Called with the node and the reason when one is lost.
         on_poll: Called whenever the store is at work, also while it waits.
@@ -53,6 +54,7 @@ class GlobalStore(abc.ABC):
 
     node: int
     n_nodes: int
+    began_at: float
     rounds: NDArray[np.int64]
 
     def __init__(self) -> None:

@@ -56,6 +56,7 @@ class Link:
     def __init__(self) -> None:
         self._shared: Any = shmtensor.zeros(len(_NUMBERS), dtype=shmtensor.float64, shared=True)
         self._numbers = self._shared.numpy()
+        self["talks_to"] = -1
 
     def __getitem__(self, name: str) -> float:
         return float(self._numbers[_NUMBERS.index(name)])
@@ -268,7 +269,7 @@ def lead(
         make_store: Makes the store.
         link: To the parent.
         orders: A connection from which the task is received.
-        events: A connection on which the parent is told, in tuples: ``("joined", node, n_nodes)``,
+        events: A connection on which the parent is told, in tuples: ``("joined", node, n_nodes, began_at)``,
             ``("ready",)``, ``("lost", node, why)``, ``("ended",)``, ``("failed", text)``.
     """
     end_with_parent()
@@ -276,7 +277,7 @@ def lead(
     shmtensor.set_num_threads(1)
     try:
         store = make_store()
-        events.send(("joined", store.node, store.n_nodes))
+        events.send(("joined", store.node, store.n_nodes, store.began_at))
         task = orders.recv()
         if task is not None:
             store.on_lost = lambda node, why: events.send(("lost", node, why))

@@ -61,7 +61,7 @@ class MpiStore(GlobalStore):
         self._lost_after = lost_after
         self._join_timeout = join_timeout
         self.node, self.n_nodes = self._comm.rank, self._comm.size
-        self.talks_to = -1
+        self.began_at = self._comm.bcast(time.time())
         self._table_memory: Any = shmtensor.zeros(
             self.n_nodes, _FIRST_LOST + 2 * self.n_nodes, dtype=shmtensor.int64, shared=True
         )
@@ -250,7 +250,6 @@ class MpiStore(GlobalStore):
         """
         if node in self.lost:
             raise NodeLostError(node, self.lost[node])
-        self.talks_to = node
         self._set_busy(node != self.node)
         try:
             request = start()
@@ -260,11 +259,10 @@ class MpiStore(GlobalStore):
                     self._given_up.append((request, start))
                     raise NodeLostError(node, self.lost[node])
         except self._mpi.Exception as error:
-            self._lose(node, f"MPI says: {error}")
+            self._lose(node, _reason(error))
             raise NodeLostError(node, self.lost[node]) from None
         finally:
             self._set_busy(False)
-            self.talks_to = -1
 
     def _set_busy(self, is_busy: bool) -> None:
         """Tell the others that this node waits for them, so that they serve it at once."""
@@ -312,7 +310,7 @@ class MpiStore(GlobalStore):
                     )
                     self._is_stale[node] = False
             except self._mpi.Exception as error:
-                self._lose(node, f"MPI says: {error}")
+                self._lose(node, _reason(error))
 
     def poll(self) -> None:
         """Show that this node lives, serve the others, and see whether they live."""
@@ -416,3 +414,8 @@ class MpiStore(GlobalStore):
         """Live nodes that have not finished; this one where there are no others."""
         found = [node for node in self.live_nodes() if not self._table[node, _FINISHED]]
         return found or [self.node]
+
+
+def _reason(error: Any) -> str:
+    """The last line of MPI's error, which says what happened; those before say where."""
+    return "MPI says: " + str(error).strip().splitlines()[-1].lstrip("\x00 ").strip()

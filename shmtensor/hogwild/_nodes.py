@@ -58,7 +58,7 @@ class Nodes:
 
     Used as a context. On entering it starts the leader, a process of its own that joins the other
     nodes, so it has to be entered before this process uses MPI. `node` and `n_nodes` are known
-    then.
+    then. SIGUSR1, by which MPICH's mpiexec tells that a rank has died, is ignored from then on.
 
     Args:
         every: Seconds between exchanges.
@@ -123,6 +123,7 @@ class Nodes:
         self._join_timeout = join_timeout
         self.on_lost = on_lost
         self.node, self.n_nodes = 0, 1
+        self.began_at = 0.0  # Unix time at which the nodes met, the same on all
         self.lost: dict[int, str] = {}
         self.has_ended = False
         self._is_told: set[int] = set()
@@ -130,7 +131,7 @@ class Nodes:
     # --- the leader -----------------------------------------------------------------------------
 
     def __enter__(self) -> Nodes:
-        self._ignore_signal()
+        _ignore_signal_of_mpiexec()
         # Forked: the descriptor and the variables by which mpiexec knows a rank are inherited.
         context = multiprocessing.get_context("fork")
         self._link = Link()
@@ -152,7 +153,7 @@ class Nodes:
         except BaseException:
             self.__exit__()
             raise
-        self.node, self.n_nodes = event[1:]
+        self.node, self.n_nodes, self.began_at = event[1:]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -162,15 +163,6 @@ class Nodes:
         self._leader.join()
         self._orders.close()
         self._events.close()
-        if self._has_ignored:
-            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-
-    def _ignore_signal(self) -> None:
-        """Live on when mpiexec signals, by SIGUSR1, that another rank has died."""
-        is_main = threading.current_thread() is threading.main_thread()
-        self._has_ignored = is_main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
-        if self._has_ignored:
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 
     def _wait_for_event(self) -> Any:
         """The next event; that the leader failed if there is none in time."""
@@ -229,14 +221,14 @@ class Nodes:
         except (EOFError, OSError):
             if not self.has_ended:
                 self._leader.join()
-                self._lose_leader(f"the leader ended with status {self._leader.exitcode}")
+                self._lose_leader(f"the leader of node {self.node} ended with status {self._leader.exitcode}")
         hangs_after = _HANGS * self._lost_after
         if not self.has_ended and time.monotonic() - self._link["beat_s"] > hangs_after:
             if self._is_stopped():
                 self._link["beat_s"] = time.monotonic()
             else:
                 self._leader.kill()
-                self._lose_leader(f"the leader was waiting inside MPI for {hangs_after:.1f} s")
+                self._lose_leader(f"the leader of node {self.node} was waiting inside MPI for {hangs_after:.1f} s")
         new = [node for node in self.lost if node not in self._is_told]
         for node in new:
             self._is_told.add(node)
@@ -295,3 +287,13 @@ class Nodes:
             max_staleness=int(link["staleness_max"]),
             lost=dict(self.lost),
         )
+
+
+def _ignore_signal_of_mpiexec() -> None:
+    """Live on when mpiexec tells, by SIGUSR1, that another rank has ended.
+
+    It does so as long as this process lives, so the signal stays ignored.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
