@@ -260,17 +260,16 @@ class _Exchange:
         self._store.barrier()
 
 
-def lead(
-    make_store: Callable[[], GlobalStore], link: Link, orders: Any, events: Any
-) -> None:
+def lead(make_store: Callable[[], GlobalStore], link: Link, orders: Any, events: Any) -> None:
     """Be a node's leader: join, take a task, exchange, leave.
 
     Args:
         make_store: Makes the store.
         link: To the parent.
         orders: A connection from which the task is received.
-        events: A connection on which the parent is told, in tuples: ``("joined", node, n_nodes, began_at)``,
-            ``("ready",)``, ``("lost", node, why)``, ``("ended",)``, ``("failed", text)``.
+        events: A connection on which the parent is told, in tuples:
+            ``("joined", node, n_nodes, began_at)``, ``("ready",)``, ``("lost", node, why)``,
+            ``("ended",)``, ``("failed", text)``.
     """
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -278,10 +277,12 @@ def lead(
     try:
         store = make_store()
         events.send(("joined", store.node, store.n_nodes, store.began_at))
+        store.on_poll = lambda: link.__setitem__("beat_s", time.monotonic())
+        while not orders.poll(_LOOK_S):
+            store.serve()
         task = orders.recv()
         if task is not None:
             store.on_lost = lambda node, why: events.send(("lost", node, why))
-            store.on_poll = lambda: link.__setitem__("beat_s", time.monotonic())
             exchange = _Exchange(store, task, link)
             exchange.open()
             events.send(("ready",))
@@ -289,8 +290,7 @@ def lead(
             events.send(("ended",))
         store.close()
     except NodeLostError as error:
-        events.send(("lost", error.node, error.why))
-        events.send(("ended",))
+        events.send(("failed", str(error)))
     except Exception as error:
         events.send(("failed", f"{type(error).__name__}: {error}"))
     # MPI would wait in its exit handlers for nodes that may be lost.

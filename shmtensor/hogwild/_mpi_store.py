@@ -2,7 +2,8 @@
 
 Every node opens two windows: one over the vector (a node uses the part that has its home there),
 one over a table with a row for each node. A row says that its node lives, how far it is and whom it
-takes for lost; the node writes it into the tables of all others.
+takes for lost; the node writes it into the tables of all others. A node that was taken for lost and
+lives hears no more of the others, so it takes them for lost in turn.
 
 MPI has no time limits: a call that needs a process that was killed never returns. So nothing here
 waits inside MPI. Transfers are started and tested again and again, and given up when the table says
@@ -31,6 +32,7 @@ __all__ = ["MpiStore"]
 
 _BEAT, _ROUND, _FINISHED, _BUSY, _BARRIER = range(5)
 _FIRST_LOST = 5
+_TABLE, _COUNTERS, _VECTOR = range(3)  # windows
 _N_COUNTERS = 64
 #: A node shows that it lives so often.
 _BEAT_S = 0.2
@@ -53,7 +55,11 @@ class MpiStore(GlobalStore):
 
     def __init__(self, *, lost_after: float = 3.0, join_timeout: float = 120.0) -> None:
         super().__init__()
-        from mpi4py import MPI  # optional; importing it starts MPI
+        import mpi4py  # optional
+
+        # It would wait for lost nodes at the end of the process; `close` does it.
+        mpi4py.rc.finalize = False
+        from mpi4py import MPI  # importing it starts MPI
 
         self._mpi: Any = MPI
         self._comm: Any = MPI.COMM_WORLD.Dup()
@@ -73,51 +79,72 @@ class MpiStore(GlobalStore):
         self._requests: list[Any] = [None] * self.n_nodes  # rows under way
         self._rows = np.zeros_like(self._table)  # what is sent to each node
         self._is_stale = [False] * self.n_nodes
-        self._windows: list[Any] = []
         self._living: Any = self._comm  # for sums
-        self._polled_at = self._beat_at = 0.0
+        self._polled_at = self._beat_at = time.monotonic()
+        self._seen_beats = self._table[:, _BEAT].copy()
+        self._seen_at = [self._polled_at] * self.n_nodes
+        self._windows = [
+            self._window(array) for array in (self._table, self._counter_memory.numpy())
+        ]
 
     # --- joining --------------------------------------------------------------------------------
+
+    def _window(self, array: Values) -> Any:
+        window = self._mpi.Win.Create(array, array.itemsize, comm=self._comm)
+        window.Set_errhandler(self._mpi.ERRORS_RETURN)
+        window.Lock_all()
+        return window
 
     def open(self, values: Values, weight: int) -> None:
         """Make the vector; see `GlobalStore.open`.
 
         Raises:
-            NodeLostError: Not all nodes came in time.
+            NodeLostError: Not all nodes came in time, or one of them was lost meanwhile.
         """
-        self._meet()
-        weights = self._comm.allgather(weight)
-        self._comm.Bcast(values, root=weights.index(max(weights)))
+        self._meet(self._join_timeout)
+        weights = np.zeros(self.n_nodes, np.int64)
+        given = np.array([weight])
+        self._complete(self._comm.Iallgather(given, weights))
+        self._complete(self._comm.Ibcast(values, root=int(weights.argmax())))
         self.n_elements = len(values)
         self._seen = values
         self._memory: Any = shmtensor.from_numpy(values.copy()).share_memory_()
         self._vector = self._memory.numpy()
-        windows = [
-            self._mpi.Win.Create(array, array.itemsize, comm=self._comm)
-            for array in (self._vector, self._table, self._counter_memory.numpy())
-        ]
-        for window in windows:
-            window.Set_errhandler(self._mpi.ERRORS_RETURN)
-            window.Lock_all()
-        self._windows = windows
+        self._windows.append(self._window(self._vector))
         self._row[_FIRST_LOST + self.n_nodes + self.node] = 1
-        self._seen_beats = self._table[:, _BEAT].copy()
-        self._seen_at = [time.monotonic()] * self.n_nodes
-        self._polled_at = time.monotonic()
         self._publish()
         self.barrier()
 
-    def _meet(self) -> None:
-        """Wait until all nodes are here, within the time limit."""
-        request = self._comm.Ibarrier()
-        ends_at = time.monotonic() + self._join_timeout
-        while not request.Test():
+    def _meet(self, timeout: float) -> None:
+        """Wait until all nodes are here; they show that they live while they wait."""
+        self._row[_BARRIER] += 1
+        self._publish()
+        ends_at = time.monotonic() + timeout
+        while not self.lost and self._absent():
             if time.monotonic() > ends_at:
-                raise NodeLostError(
-                    (self.node + 1) % self.n_nodes,
-                    f"not all of {self.n_nodes} nodes came within {self._join_timeout:g} s",
-                )
+                absent = self._absent()
+                raise NodeLostError(absent[0], f"it did not come within {timeout:g} s")
+            self.poll()
             time.sleep(1e-3)
+        self._check_none_is_lost()
+        self._send_all_rows()
+
+    def _absent(self) -> list[int]:
+        """Live nodes that have not come to the barrier that this one is at."""
+        mine = self._row[_BARRIER]
+        return [node for node in self.live_nodes() if self._table[node, _BARRIER] < mine]
+
+    def _check_none_is_lost(self) -> None:
+        for node, why in self.lost.items():
+            raise NodeLostError(node, why)
+
+    def _complete(self, request: Any) -> None:
+        """Wait for the end of a collective call of all nodes."""
+        while not self._is_done(request):
+            self.poll()
+            if self.lost:
+                self._given_up.append(request)
+                self._check_none_is_lost()
 
     def close(self) -> None:
         """Leave together; without the others if some are lost, because MPI would wait for them."""
@@ -147,7 +174,7 @@ class MpiStore(GlobalStore):
         delta = np.ascontiguousarray(delta)
         try:
             self._transfer(
-                lambda: self._windows[0].Rget_accumulate(
+                lambda: self._windows[_VECTOR].Rget_accumulate(
                     delta, out, home, target=target, op=self._mpi.SUM
                 ),
                 home,
@@ -166,7 +193,7 @@ class MpiStore(GlobalStore):
         delta = np.array(delta)  # MPI may read it after this call
         try:
             self._transfer(
-                lambda: self._windows[0].Raccumulate(
+                lambda: self._windows[_VECTOR].Raccumulate(
                     delta, home, target=target, op=self._mpi.SUM
                 ),
                 home,
@@ -184,7 +211,7 @@ class MpiStore(GlobalStore):
         unused = np.zeros(0, out.dtype)
         try:
             self._transfer(
-                lambda: self._windows[0].Rget_accumulate(
+                lambda: self._windows[_VECTOR].Rget_accumulate(
                     unused, out, home, target=target, op=self._mpi.NO_OP
                 ),
                 home,
@@ -276,7 +303,7 @@ class MpiStore(GlobalStore):
         given, before = np.array([value]), np.zeros(1, np.int64)
         home = counter % self.n_nodes
         self._transfer(
-            lambda: self._windows[2].Rget_accumulate(
+            lambda: self._windows[_COUNTERS].Rget_accumulate(
                 given, before, home, target=[counter, 1, self._mpi.INT64_T], op=self._mpi.SUM
             ),
             home,
@@ -302,7 +329,7 @@ class MpiStore(GlobalStore):
                 if request is None and self._is_stale[node]:
                     self._rows[node] = self._row
                     # Replaced by accumulation: MPI keeps the order of those, and not of puts.
-                    self._requests[node] = self._windows[1].Raccumulate(
+                    self._requests[node] = self._windows[_TABLE].Raccumulate(
                         self._rows[node],
                         node,
                         target=[self.node * len(self._row), len(self._row), self._mpi.INT64_T],
@@ -345,24 +372,19 @@ class MpiStore(GlobalStore):
     def _look(self, now: float) -> None:
         if len(self.lost) == self.n_nodes - 1:
             return
-        self._windows[1].Sync()
+        self._windows[_TABLE].Sync()
         beats = self._table[:, _BEAT]
         for node in self.live_nodes():
             if node == self.node:
                 continue
             said = self._table[node, _FIRST_LOST : _FIRST_LOST + self.n_nodes]
-            if said[self.node]:
-                for other in self.live_nodes():
-                    if other != self.node:
-                        self._lose(other, f"node {node} takes this one, {self.node}, for lost")
-                return
             if beats[node] != self._seen_beats[node]:
                 self._seen_beats[node] = beats[node]
                 self._seen_at[node] = now
             elif now - self._seen_at[node] > self._lost_after:
                 self._lose(node, f"no sign of life for {now - self._seen_at[node]:.1f} s")
             for other in said.nonzero()[0].tolist():
-                if other not in self.lost:
+                if other not in (self.node, *self.lost):
                     self._lose(other, f"node {node} says so")
 
     def _lose(self, node: int, why: str) -> None:
@@ -374,10 +396,11 @@ class MpiStore(GlobalStore):
         self._row[_FIRST_LOST + node] = 1
         homes = _FIRST_LOST + self.n_nodes
         for shard in range(self.n_nodes):
-            if self.home(shard) == self.node and not self._row[homes + shard]:
+            is_mine = self.home(shard) == self.node and len(self._windows) > _VECTOR
+            if is_mine and not self._row[homes + shard]:
                 where = self.bounds(shard)
                 self._vector[where] = self._seen[where]
-                self._windows[0].Sync()
+                self._windows[_VECTOR].Sync()
                 self._row[homes + shard] = 1
         self._publish()
         if self.on_lost is not None:
@@ -389,12 +412,15 @@ class MpiStore(GlobalStore):
         """Wait until all nodes that live have called this as often."""
         self._row[_BARRIER] += 1
         self._publish()
-        mine = self._row[_BARRIER]
-        while (self._table[self.live_nodes(), _BARRIER] < mine).any():
+        while self._absent():
             self.serve()
             time.sleep(1e-4)
+        self._send_all_rows()
+
+    def _send_all_rows(self) -> None:
+        """Send what others may wait for, before this node does something else."""
         while any(self._is_stale[node] for node in self.live_nodes()):
-            self.poll()  # the others wait for this node's row
+            self.poll()
 
     def count_round(self) -> None:
         """Tell the others that this node has made an exchange."""

@@ -26,6 +26,8 @@ POLICIES = ("continue", "stop")
 _HANGS = 1.4
 #: Leaders close MPI together; one that hangs there is ended after so many seconds.
 _CLOSE_S = 5.0
+#: While the nodes meet, the parent looks so often whether its leader lives.
+_LOOK_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Nodes:
                 "hogwild.Nodes(): mpi4py is not installed: pip install 'shmtensor[mpi]'",
                 name="mpi4py",
             )
-        self._make_store = make_store or functools.partial(
+        self._make_store: Callable[[], GlobalStore] = make_store or functools.partial(
             MpiStore, lost_after=lost_after, join_timeout=join_timeout
         )
         self._every = every
@@ -119,7 +121,7 @@ class Nodes:
         self._method = method
         self._gain = gain
         self._max_ahead = max_ahead
-        self._lost_after = lost_after
+        self._hangs_after = _HANGS * lost_after
         self._join_timeout = join_timeout
         self.on_lost = on_lost
         self.node, self.n_nodes = 0, 1
@@ -147,7 +149,9 @@ class Nodes:
         orders.close()
         events.close()
         try:
-            event = self._wait_for_event()
+            event = self._next_event(self._join_timeout)
+            if event is None:
+                event = ("failed", f"not all nodes came within {self._join_timeout:g} s")
             if event[0] != "joined":
                 raise RuntimeError(f"hogwild.Nodes(): the leader could not join: {event[-1]}")
         except BaseException:
@@ -164,20 +168,31 @@ class Nodes:
         self._orders.close()
         self._events.close()
 
-    def _wait_for_event(self) -> Any:
-        """The next event; that the leader failed if there is none in time."""
+    def _next_event(self, timeout: float) -> Any:
+        """Wait for what the leader says next; None if it says nothing in time."""
         try:
-            if not self._events.poll(self._join_timeout + _CLOSE_S):
-                return ("failed", f"it did not answer within {self._join_timeout:g} s")
-            return self._events.recv()
+            return self._events.recv() if self._events.poll(timeout) else None
         except (EOFError, OSError):
             self._leader.join()
-            return ("failed", f"it ended with status {self._leader.exitcode}")
+            return ("failed", self._how_it_ended())
+
+    def _how_it_ended(self) -> str:
+        return f"the leader of node {self.node} ended with status {self._leader.exitcode}"
+
+    def _hangs(self) -> bool:
+        """Whether the leader waits inside MPI for ever, presumably for a node that is dead."""
+        if time.monotonic() - self._link["beat_s"] <= self._hangs_after:
+            return False
+        if not self._is_stopped():
+            return True
+        self._link["beat_s"] = time.monotonic()
+        return False
 
     @property
     def leader_pid(self) -> int:
         """Process id of the leader."""
-        return int(self._leader.pid)
+        pid: int = self._leader.pid
+        return pid
 
     def leads(self) -> bool:
         """Whether the leader runs."""
@@ -203,7 +218,12 @@ class Nodes:
         )
         self._link["beat_s"] = time.monotonic()
         self._orders.send(task)
-        event = self._wait_for_event()
+        event = self._next_event(_LOOK_S)
+        while event is None or event[0] == "lost":  # what fails then says so itself
+            if self._hangs():
+                event = ("failed", "the leader waits inside MPI")
+                break
+            event = self._next_event(_LOOK_S)
         if event[0] != "ready":
             raise RuntimeError(f"hogwild.run(): the nodes could not begin: {event[-1]}")
 
@@ -215,20 +235,16 @@ class Nodes:
         """
         if self.has_ended:
             return
-        try:
-            while self._events.poll(0):
-                self._take(self._events.recv())
-        except (EOFError, OSError):
-            if not self.has_ended:
-                self._leader.join()
-                self._lose_leader(f"the leader of node {self.node} ended with status {self._leader.exitcode}")
-        hangs_after = _HANGS * self._lost_after
-        if not self.has_ended and time.monotonic() - self._link["beat_s"] > hangs_after:
-            if self._is_stopped():
-                self._link["beat_s"] = time.monotonic()
-            else:
-                self._leader.kill()
-                self._lose_leader(f"the leader of node {self.node} was waiting inside MPI for {hangs_after:.1f} s")
+        event = self._next_event(0)
+        while event is not None and not self.has_ended:
+            self._take(event)
+            event = None if self.has_ended else self._next_event(0)
+        if not self.has_ended and self._hangs():
+            self._leader.kill()
+            self._lose_leader(
+                f"the leader of node {self.node} was waiting inside MPI for "
+                f"{self._hangs_after:.1f} s"
+            )
         new = [node for node in self.lost if node not in self._is_told]
         for node in new:
             self._is_told.add(node)
