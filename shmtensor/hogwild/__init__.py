@@ -2,8 +2,8 @@
 
 `run` is the whole of it: it needs a function that makes the model, one that returns the loss of a
 batch, and the data. It starts the workers, evaluates and saves consistent snapshots beside them,
-looks after those that die, and shows what happens. `Nodes` has several machines train together, over
-a `GlobalStore`.
+looks after those that die, and shows what happens. `Nodes` has several machines train together,
+over a `GlobalStore`.
 """
 
 from __future__ import annotations

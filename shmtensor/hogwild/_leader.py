@@ -11,7 +11,8 @@ changed during the exchange stays.
 
 With a gain of one over the number of nodes, what the nodes learnt is averaged, each at its own
 time; with a gain of one it is added up, which learns faster where exchanges are frequent, and goes
-too far where they are rare. Averaging at the same time is the other method: from time to time w += mean(w of all nodes) - w.
+too far where they are rare. Averaging at the same time is the other method: from time to time
+w += mean(w of all nodes) - w.
 
 The leader may die: MPI ends a process whose connection breaks. The parameters do not die with it;
 the parent takes note of it and goes on.

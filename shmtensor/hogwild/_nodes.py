@@ -191,8 +191,8 @@ class Nodes:
     @property
     def leader_pid(self) -> int:
         """Process id of the leader."""
-        pid: int = self._leader.pid
-        return pid
+        pid: Any = self._leader.pid
+        return int(pid)
 
     def leads(self) -> bool:
         """Whether the leader runs."""
