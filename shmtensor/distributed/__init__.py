@@ -1,7 +1,7 @@
 """Collectives of groups of processes, with torch.distributed's names.
 
 The backend ``shm`` (also called ``gloo``) works in memory that all ranks map, for processes of one
-machine. `docs/distributed.md` explains it; `register_backend` of `Backend` adds others. What is not
+machine; ``mpi`` connects several machines by mpi4py. `docs/distributed.md` explains them; `register_backend` of `Backend` adds others. What is not
 offered (NCCL, meshes of devices, sharded tensors) raises when it is called.
 
 Source:
@@ -15,6 +15,7 @@ from typing import Any
 
 from shmtensor._absent_devices import refusals
 from shmtensor._not_offered import unavailable_class
+from shmtensor.distributed import _mpi_backend as _mpi_backend  # registers itself
 from shmtensor.distributed import _shm_backend as _shm_backend  # registers itself
 from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
 from shmtensor.distributed._barriers import barrier, monitored_barrier

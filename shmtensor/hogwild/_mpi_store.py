@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 import shmtensor
+from shmtensor._mpi import reason_of
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError, Values
 
 __all__ = ["MpiStore"]
@@ -286,7 +287,7 @@ class MpiStore(GlobalStore):
                     self._given_up.append((request, start))
                     raise NodeLostError(node, self.lost[node])
         except self._mpi.Exception as error:
-            self._lose(node, _reason(error))
+            self._lose(node, reason_of(error))
             raise NodeLostError(node, self.lost[node]) from None
         finally:
             self._set_busy(False)
@@ -337,7 +338,7 @@ class MpiStore(GlobalStore):
                     )
                     self._is_stale[node] = False
             except self._mpi.Exception as error:
-                self._lose(node, _reason(error))
+                self._lose(node, reason_of(error))
 
     def poll(self) -> None:
         """Show that this node lives, serve the others, and see whether they live."""
@@ -440,8 +441,3 @@ class MpiStore(GlobalStore):
         """Live nodes that have not finished; this one where there are no others."""
         found = [node for node in self.live_nodes() if not self._table[node, _FINISHED]]
         return found or [self.node]
-
-
-def _reason(error: Any) -> str:
-    """The last line of MPI's error, which says what happened; those before say where."""
-    return "MPI says: " + str(error).strip().splitlines()[-1].lstrip("\x00 ").strip()

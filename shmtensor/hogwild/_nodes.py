@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from shmtensor import multiprocessing
+from shmtensor._mpi import ignore_signal_of_mpiexec
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
 from shmtensor.hogwild._leader import Link, Task, lead
@@ -133,7 +132,7 @@ class Nodes:
     # --- the leader -----------------------------------------------------------------------------
 
     def __enter__(self) -> Nodes:
-        _ignore_signal_of_mpiexec()
+        ignore_signal_of_mpiexec()
         # Forked: the descriptor and the variables by which mpiexec knows a rank are inherited.
         context = multiprocessing.get_context("fork")
         self._link = Link()
@@ -303,13 +302,3 @@ class Nodes:
             max_staleness=int(link["staleness_max"]),
             lost=dict(self.lost),
         )
-
-
-def _ignore_signal_of_mpiexec() -> None:
-    """Live on when mpiexec tells, by SIGUSR1, that another rank has ended.
-
-    It does so as long as this process lives, so the signal stays ignored.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
