@@ -1,7 +1,7 @@
 """Collectives of groups of processes, with torch.distributed's names.
 
 The backend ``shm`` (also called ``gloo``) works in memory that all ranks map, for processes of one
-machine; ``mpi`` connects several machines by mpi4py. `docs/distributed.md` explains them; `register_backend` of `Backend` adds others. What is not
+machine. `docs/distributed.md` explains it; `register_backend` of `Backend` adds others. What is not
 offered (NCCL, meshes of devices, sharded tensors) raises when it is called.
 
 Source:

@@ -146,6 +146,7 @@ class MpiCollectives(Collectives):
         self._api = self._mpi.api
         self._store = store
         self._broken: str | None = None
+        self._has_store = True
         self._comm: Any = None
         members = self._members()
         group = self._mpi.world.Get_group().Incl(members)
@@ -256,6 +257,7 @@ class MpiCollectives(Collectives):
         try:
             is_aborted = self._store.check([_ABORTED])
         except (DistError, OSError):
+            self._has_store = False
             raise self._failure(what, "rank 0, which keeps the store, is lost") from None
         if is_aborted:
             raise self._failure(what, "a rank has aborted the group")
@@ -415,8 +417,9 @@ class MpiCollectives(Collectives):
         if self._broken is None:
             self._broken = "the group was aborted"
         self._mpi.is_broken = True
-        with contextlib.suppress(DistError, OSError):
-            self._store.set(_ABORTED, "1")
+        if self._has_store:  # else it would be looked for until the timeout
+            with contextlib.suppress(DistError, OSError):
+                self._store.set(_ABORTED, "1")
 
     def close(self) -> None:
         """See `Collectives.close`."""
