@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     if options.nodes and not is_rank():
         try:
-            return start_nodes(__file__, options.nodes, arguments)
+            start_nodes(__file__, options.nodes, arguments)
         except FileNotFoundError as error:
             print(f"{NAME}: {error}", file=sys.stderr)
             return 2

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 __all__ = ["is_rank", "start_nodes"]
 
@@ -19,8 +20,8 @@ def is_rank() -> bool:
     return any(name in os.environ for name in _RANKS)
 
 
-def start_nodes(program: str, n_nodes: int, arguments: list[str]) -> int:
-    """Run *program* as several ranks on this machine; returns the exit status of mpiexec.
+def start_nodes(program: str, n_nodes: int, arguments: list[str]) -> NoReturn:
+    """Run *program* as several ranks on this machine: this process becomes mpiexec.
 
     Each rank gets a proxy of its own, as on machines of its own: a proxy kills all its ranks when
     one of them is killed. The other proxies only tell theirs, as automatic clean-up is disabled.
@@ -36,11 +37,12 @@ def start_nodes(program: str, n_nodes: int, arguments: list[str]) -> int:
             "by the mpiexec that is here, without --nodes"
         )
     hosts = ",".join(f"127.0.0.{1 + k}" for k in range(n_nodes))
-    return subprocess.call(
+    os.execv(
+        found,
         [
             *(found, "-launcher", "fork", "-hosts", hosts, "-ppn", "1", "-n", str(n_nodes)),
             *("-disable-auto-cleanup", sys.executable, program, *arguments),
-        ]
+        ],
     )
 
 
