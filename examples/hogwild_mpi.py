@@ -141,20 +141,23 @@ def write_files(
     return [table, model, *draw(curves, folder / "curve.png", "Hogwild over MPI")]
 
 
+def say(text: str) -> None:
+    """Print a line in one piece: other nodes print on the same screen."""
+    print(text + "\n", end="", flush=True)
+
+
 def print_summary(name: str, result: hogwild.Result) -> None:
     """What came out on this node."""
-    print(
+    say(
         f"{name}: held-out accuracy {result.metrics['accuracy']:.4f}, {result.steps} steps in "
-        f"{result.seconds:.2f} s",
-        flush=True,
+        f"{result.seconds:.2f} s"
     )
     found = result.exchanges
     if found is not None and found.rounds:
-        print(
+        say(
             f"{name}: {found.rounds} exchanges of {1e3 * found.seconds / found.rounds:.1f} ms, "
             f"{found.nbytes / 1e6:.1f} MB; between two of them {found.staleness:.1f} of other "
-            f"nodes (at most {found.max_staleness})",
-            flush=True,
+            f"nodes (at most {found.max_staleness})"
         )
 
 
@@ -172,7 +175,7 @@ def run_program(options: argparse.Namespace) -> None:
         common = options.resume or options.out or Path("runs") / f"{NAME}-{began}"
         folder = common / f"node-{nodes.node}"
         name = f"node {nodes.node} of {nodes.n_nodes}"
-        print(f"{name}: process {os.getpid()}, leader {nodes.leader_pid}, {folder}", flush=True)
+        say(f"{name}: process {os.getpid()}, leader {nodes.leader_pid}, {folder}")
         result = train(options, data, folder, nodes)
     print_summary(name, result)
     alone = None
@@ -182,7 +185,7 @@ def run_program(options: argparse.Namespace) -> None:
         alone = train(options, data, None, None)
         print_summary("alone", alone)
     written = write_files(folder, result, alone, f"{nodes.n_nodes} nodes")
-    print(f"{name}: wrote " + ", ".join(str(path) for path in written), flush=True)
+    say(f"{name}: wrote " + ", ".join(str(path) for path in written))
     if options.data is None:
         meet(options, "held-out accuracy", result.metrics["accuracy"], at_least=GOAL)
 

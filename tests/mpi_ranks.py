@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from programs import own_session
 
 __all__ = ["Ranks", "require_mpi"]
 
@@ -69,7 +70,7 @@ class Ranks:
                 *("-n", str(n), sys.executable, "-u", str(path)),
             ],
             cwd=folder,
-            env={**os.environ, "SHMT_TEST_MARK": self.mark, **(environment or {})},
+            env={**own_session(), "SHMT_TEST_MARK": self.mark, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -19,18 +19,34 @@ from shmtensor import inspect
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
-class Run:
-    """The example as a process, every descendant of which carries a mark."""
+def own_session() -> dict[str, str]:
+    """The environment without the session of the tests: a user's program starts one of its own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SHMTENSOR_")}
 
-    def __init__(self, program: str, out: Path, *arguments: str, folder: str = "--out") -> None:
+
+class Run:
+    """The example as a process, every descendant of which carries a mark.
+
+    *prefix* is what starts Python, such as ``mpiexec -n 2``.
+    """
+
+    def __init__(
+        self,
+        program: str,
+        out: Path,
+        *arguments: str,
+        folder: str = "--out",
+        prefix: tuple[str, ...] = (),
+    ) -> None:
         self.mark = uuid.uuid4().hex
         self.lines: list[str] = []
-        # Without the session of the tests: a user's program starts one of its own.
-        environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
         self.process = subprocess.Popen(
-            [sys.executable, str(EXAMPLES / program), "--plain", folder, str(out), *arguments],
+            [
+                *(*prefix, sys.executable, str(EXAMPLES / program)),
+                *("--plain", folder, str(out), *arguments),
+            ],
             cwd=out.parent,
-            env={**environment, "SHMT_TEST_MARK": self.mark},
+            env={**own_session(), "SHMT_TEST_MARK": self.mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

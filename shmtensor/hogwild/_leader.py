@@ -230,8 +230,12 @@ class _Exchange:
         n_nodes, n_last = sums[-2:]
         self._link["nbytes"] += 2 * read.nbytes
         self._seen[:] = sums[:-2] / n_nodes
-        self._parameters.add(self._seen - read)
-        return bool(n_last >= n_nodes)
+        is_over = bool(n_last >= n_nodes)
+        if is_over:  # nobody changes them any more: the same on all nodes, to the last digit
+            self._parameters.write(self._seen)
+        else:
+            self._parameters.add(self._seen - read)
+        return is_over
 
     def _end_together(self) -> None:
         """Wait for the others, serving them, and take what all have learnt."""

@@ -250,7 +250,8 @@ class Nodes:
             if self.on_lost == "stop":
                 raise NodeLostError(node, self.lost[node])
             print(
-                f"hogwild: node {node} is lost: {self.lost[node]}; node {self.node} goes on",
+                f"hogwild: node {node} is lost: {self.lost[node]}; node {self.node} goes on\n",
+                end="",  # in one piece: other nodes print on the same screen
                 file=sys.stderr,
                 flush=True,
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ranks import Ranks, require_mpi
+from mpi_ranks import Ranks, require_mpi
 
 import shmtensor.distributed as dist
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Run
-from ranks import MPIEXEC, require_mpi
+from programs import EXAMPLES, Run, own_session
+from mpi_ranks import MPIEXEC, require_mpi
 
 from shmtensor import inspect
 from shmtensor.utils.safetensors import load_file
@@ -47,7 +47,7 @@ def pids(run: Run) -> tuple[dict[int, int], dict[int, int]]:
         found = run.wait_for(r"node (\d) of 2: process (\d+), leader (\d+)")
         node, program, leader = map(int, found.groups())
         programs[node], leaders[node] = program, leader
-    run.wait_for(r"training [1-9].*accuracy")
+    run.wait_for(r"training [1-9]")
     return programs, leaders
 
 
@@ -62,9 +62,8 @@ def test_two_nodes_reach_what_one_reaches(started, tmp_path, method):
     text = run.finish()
     assert run.process.returncode == 0, text
     together, same, alone = sorted(accuracies(text))
-    assert together >= 0.96, text
+    assert min(together, same) >= 0.96, text
     assert alone - together < 0.02, text
-    assert same >= 0.96
     models = [load_file(out / f"node-{k}" / "model.safetensors") for k in range(2)]
     for name, tensor in models[0].items():
         assert tensor.isfinite().all()
@@ -76,31 +75,27 @@ def test_two_nodes_reach_what_one_reaches(started, tmp_path, method):
     assert run.nothing_is_left()
 
 
-def test_by_mpiexec_alone_with_a_session_for_each_rank(tmp_path):
+def test_by_mpiexec_alone_with_a_session_for_each_rank(started, tmp_path):
     assert MPIEXEC is not None
-    with subprocess.Popen(
-        [MPIEXEC, "-n", "2", sys.executable, str(PROGRAM), "--plain", "--out", str(tmp_path)]
-        + ["--epochs", FOREVER, "--seconds", "3", "--check"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            if re.search(r"training [1-9].*accuracy", line):
-                break
-        roots = {session.pid for session in inspect.open_sessions()}
-        text = "".join(lines) + process.stdout.read()
-    assert process.returncode == 0, text
-    assert len(roots) >= 2, text
+    options = ("--epochs", FOREVER, "--seconds", "3", "--check")
+    run = Run(PROGRAM.name, tmp_path / "run", *options, prefix=(MPIEXEC, "-n", "2"))
+    started.append(run)
+    programs, _ = pids(run)
+    names = set()
+    for program in programs.values():
+        (session,) = inspect.open_sessions(str(program))
+        names.add(session.name)
+        session.close()
+    assert len(names) == 2
+    text = run.finish()
+    assert run.process.returncode == 0, text
     assert re.search(r"node 1 of 2: \d+ exchanges", text), text
     assert min(accuracies(text)) >= 0.96
+    assert run.nothing_is_left()
 
 
 def test_a_killed_node_is_reported_and_the_other_goes_on(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", FOREVER, "--seconds", "8", "--check")
+    run = start(started, tmp_path / "run", "--epochs", FOREVER, "--seconds", "12", "--check")
     programs, _ = pids(run)
     os.kill(programs[1], signal.SIGKILL)
     text = run.finish()
@@ -111,7 +106,7 @@ def test_a_killed_node_is_reported_and_the_other_goes_on(started, tmp_path):
 
 
 def test_a_killed_leader_leaves_both_nodes_alone(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", FOREVER, "--seconds", "8", "--check")
+    run = start(started, tmp_path / "run", "--epochs", FOREVER, "--seconds", "12", "--check")
     _, leaders = pids(run)
     os.kill(leaders[0], signal.SIGKILL)
     text = run.finish()
@@ -172,7 +167,7 @@ def failed(*arguments: str, environment: dict[str, str] | None = None) -> str:
     """What a program says that ends with status 2."""
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--plain", *arguments],
-        env={**os.environ, **(environment or {})},
+        env={**own_session(), **(environment or {})},
         capture_output=True,
         text=True,
         timeout=120,
@@ -204,6 +199,7 @@ def test_a_checkpoint_of_another_run_is_refused(started, tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
         [sys.executable, str(PROGRAM), "--plain", "--out", str(out), "--epochs", "1"],
+        env=own_session(),
         capture_output=True,
         text=True,
         timeout=120,
