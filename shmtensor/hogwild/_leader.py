@@ -20,6 +20,7 @@ the parent takes note of it and goes on.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -294,6 +295,10 @@ def lead(make_store: Callable[[], GlobalStore], link: Link, orders: Any, events:
             exchange.run()
             events.send(("ended",))
         store.close()
+        if not store.lost:
+            # MPICH takes leave of mpiexec in an exit handler of C; a forked process of Python's
+            # multiprocessing would skip it, and mpiexec would end the other nodes.
+            ctypes.CDLL(None).exit(0)
     except NodeLostError as error:
         events.send(("failed", str(error)))
     except Exception as error:
