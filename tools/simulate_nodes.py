@@ -1,4 +1,4 @@
-"""Simulate many nodes that train one model: what exchanges cost, how stale they get, what is gained.
+"""Simulate many nodes that train one model: what exchanges cost, and what is gained.
 
     python tools/simulate_nodes.py                         # writes docs/images/scaling.png
     python tools/simulate_nodes.py --measured nodes.csv    # draws measured rows beside it
@@ -259,7 +259,9 @@ def main() -> int:
     )
     nodes = [n for n in NODES if n <= options.max_nodes]
     runs: dict[str, list[Outcome]] = {"averaged": [], "added up": []}
-    print("nodes  exchange ms  heartbeats MB/s  | averaged: stale   goal s | added up: stale  goal s")
+    print(
+        "nodes  exchange ms  heartbeats MB/s  | averaged: stale   goal s | added up: stale  goal s"
+    )
     for n in nodes:
         cells = []
         for name, outcomes in runs.items():

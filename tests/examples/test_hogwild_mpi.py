@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Run, own_session
 from mpi_ranks import MPIEXEC, require_mpi
+from programs import EXAMPLES, Run, own_session
 
 from shmtensor import inspect
 from shmtensor.utils.safetensors import load_file
@@ -111,7 +111,9 @@ def test_a_killed_leader_leaves_both_nodes_alone(started, tmp_path):
     os.kill(leaders[0], signal.SIGKILL)
     text = run.finish()
     assert run.process.returncode == 0, text
-    assert re.search(r"node 1 is lost: the leader of node 0 ended with status -9.*; node 0 goes on", text)
+    assert re.search(
+        r"node 1 is lost: the leader of node 0 ended with status -9.*; node 0 goes on", text
+    )
     assert "node 0 is lost: no sign of life" in text
     assert len(accuracies(text)) == 2
     assert min(accuracies(text)) >= 0.96, text
