@@ -204,7 +204,7 @@ class MpiCollectives(Collectives):
 
         Args:
             what: The call's name, for errors.
-            start: Starts it; returns a request.
+            start: Starts it; returns a request, or None: then it is called again later.
             memory: What MPI uses meanwhile.
 
         Returns:
@@ -220,9 +220,12 @@ class MpiCollectives(Collectives):
         request: Any = None
         try:
             self._check_unbroken(what)
-            with self._mpi.lock:
-                request = start()
-            while not self._is_done(request, status):
+            while True:
+                if request is None:
+                    with self._mpi.lock:
+                        request = start()
+                if request is not None and self._is_done(request, status):
+                    break
                 now = time.monotonic()
                 if now > ends_at:
                     raise self._failure(
@@ -399,8 +402,16 @@ class MpiCollectives(Collectives):
     def recv(self, tensor: Tensor, source: int | None, tag: int) -> int:
         """See `Collectives.recv`."""
         data, tag = _bytes_of(tensor), self._tag(tag)
-        sender = self._api.ANY_SOURCE if source is None else source
-        status = self._do("recv", lambda: self._comm.Irecv(data, source=sender, tag=tag), tensor)
+
+        def receive_from_any() -> Any:
+            # Looked for first: MPICH over UCX loses receptions from any source.
+            found = self._comm.Improbe(self._api.ANY_SOURCE, tag)
+            return None if found is None else found.Irecv(data)
+
+        def receive() -> Any:
+            return self._comm.Irecv(data, source=source, tag=tag)
+
+        status = self._do("recv", receive_from_any if source is None else receive, tensor)
         expected = tensor.numel() * tensor.element_size()
         got = int(status.Get_count(self._api.BYTE))
         found = int(status.Get_source())
