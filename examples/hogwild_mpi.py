@@ -1,21 +1,22 @@
 """Hogwild on several machines: shared memory inside each, MPI between them.
 
-    python examples/hogwild_mpi.py --nodes 2            # two nodes on this machine
+    python examples/hogwild_mpi.py                      # two nodes on this machine
     mpiexec -n 2 python examples/hogwild_mpi.py         # the same by mpiexec
     mpiexec -hosts a,b -ppn 1 -disable-auto-cleanup python examples/hogwild_mpi.py
-    python examples/hogwild_mpi.py --nodes 2 --on-lost stop
-    python examples/hogwild_mpi.py --nodes 2 --resume runs/hogwild_mpi-…
+    python examples/hogwild_mpi.py --nodes 3 --on-lost stop
+    python examples/hogwild_mpi.py --resume runs/hogwild_mpi-…
 
 Each node has a session of its own. Its workers change the node's parameters without locks and know
 nothing of other nodes. A leader process takes what they learnt every few milliseconds, adds it to
 the parameters that all nodes share, by a one-sided transfer of MPI, and adds to the node's own what
 the others learnt meanwhile (or, with --method average, all nodes average at the same time). At the
 end all nodes have the same parameters. Together they see the digits as often as one node would, and
-reach what it reaches: 96 % held-out accuracy.
+reach what it reaches: 95 % held-out accuracy at least, with every seed.
 
 A node that is killed is reported by the others within five seconds, and they go on, or write a
 checkpoint and stop. The line with -disable-auto-cleanup and one rank for each host is needed for
-that: mpiexec kills ranks of its own host when one of them is killed. --nodes takes care of it.
+that: mpiexec kills ranks of its own host when one of them is killed. Without mpiexec this program
+starts its nodes itself, and takes care of it.
 
 Sources: Niu, Recht, Re and Wright, "Hogwild!: a lock-free approach to parallelizing stochastic
 gradient descent", 2011; Dean et al., "Large scale distributed deep networks", 2012; Zhang,
@@ -43,7 +44,7 @@ from common.program import (
     meet,
     positive,
     run,
-    view_of,
+    run_arguments,
 )
 
 import shmtensor
@@ -51,8 +52,8 @@ from shmtensor import hogwild, nn, optim
 from shmtensor.utils.safetensors import save_file
 
 NAME = "hogwild_mpi"
-EPOCHS = 100
-GOAL = 0.96  # held-out accuracy on the digits
+EPOCHS = 200
+GOAL = 0.95  # held-out accuracy on the digits
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -66,7 +67,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--lr", type=above_zero, default=0.05, help="step size (0.05)")
     parser.add_argument("--data", type=Path, help="IDX, .npz or .csv instead of the digits")
     group = parser.add_argument_group("the nodes")
-    group.add_argument("--nodes", type=positive, help="start so many here, by mpiexec")
+    group.add_argument(
+        "--nodes", type=positive, default=2, help="start so many here, unless mpiexec does (2)"
+    )
     group.add_argument("--method", choices=("accumulate", "average"), default="accumulate")
     group.add_argument(
         "--every", type=above_zero, default=20.0, help="milliseconds between exchanges (20)"
@@ -107,6 +110,9 @@ def train(
     """Train on this node, with the others or alone."""
     shmtensor.manual_seed(options.seed)
     held_out = shmtensor.from_numpy(data.test_x), shmtensor.from_numpy(data.test_y)
+    how = run_arguments(options, folder)
+    if nodes is None or nodes.node != 0:
+        how["view"] = "none"  # they share a screen
     return hogwild.run(
         functools.partial(build, "shmtensor", "mlp", data.image_shape, data.n_classes),
         loss_of_batch,
@@ -115,16 +121,10 @@ def train(
         make_optimizer=functools.partial(optim.SGD, lr=options.lr, momentum=0.9),
         batch_size=options.batch,
         epochs=options.epochs,
-        seconds=options.seconds,
         evaluate=functools.partial(measured, *held_out),
-        folder=folder,
-        checkpoint_every=options.checkpoint_every,
-        resume=options.resume is not None,
-        seed=options.seed,
-        start_method=options.start_method,
-        view=view_of(options) if nodes is not None and nodes.node == 0 else "none",
-        title=f"node 0 of {nodes.n_nodes}" if nodes is not None else "alone",
+        title="hogwild" if nodes is None else f"node 0 of {nodes.n_nodes}",
         nodes=nodes,
+        **how,
     )
 
 
@@ -197,7 +197,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not is_installed("mpi4py"):
         print(f"{NAME}: mpi4py is not installed: pip install 'shmtensor[mpi]'", file=sys.stderr)
         return 2
-    if options.nodes and not is_rank():
+    if options.nodes > 1 and not is_rank():
         try:
             start_nodes(__file__, options.nodes, arguments)
         except FileNotFoundError as error:

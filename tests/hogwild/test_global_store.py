@@ -244,10 +244,19 @@ os._exit(0)
 # --- runs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["accumulate", "average"])
-def test_nodes_learn_together_and_end_with_the_same_parameters(job, method):
+@pytest.mark.parametrize(
+    ("options", "lr"),
+    [
+        ("method='accumulate', every=0.01", 0.1),
+        ("method='average', every=0.01", 0.1),
+        ("gain=1.0, every_steps=2", 0.03),  # differences are added up: smaller steps
+    ],
+)
+def test_nodes_learn_together_and_end_with_the_same_parameters(job, options, lr):
     script = f"""{RUN}
-run(cases.slow, hogwild.Nodes(method="{method}", every=0.01), steps=300)
+def sgd(parameters):
+    return shmtensor.optim.SGD(parameters, lr={lr})
+run(cases.slow, hogwild.Nodes({options}), steps=300, make_optimizer=sgd)
 """
     texts = finished(job(2, script), 2)
     weights = [re.search("weights (.*)", text).group(1) for text in texts]
