@@ -52,7 +52,7 @@ def pids(run: Run) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def accuracies(text: str) -> list[float]:
-    return [float(found) for found in re.findall(r"held-out accuracy ([\d.]+)", text)]
+    return [float(found) for found in re.findall(r": held-out accuracy ([\d.]+), ", text)]
 
 
 @pytest.mark.parametrize("method", ["accumulate", "average"])
@@ -126,7 +126,7 @@ def test_nodes_that_are_to_stop_can_be_resumed(started, tmp_path):
     programs, _ = pids(first)
     os.kill(programs[1], signal.SIGKILL)
     text = first.finish()
-    assert "hogwild_mpi: node 1 is lost: no sign of life" in text
+    assert re.search("hogwild_mpi: node 1 is lost: no sign of life", text), text
     assert first.nothing_is_left()
     assert (out / "node-0" / "checkpoint.pt").exists()
     options = ("--epochs", FOREVER, "--seconds", "1", "--check")
@@ -144,7 +144,7 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, "--epochs", FOREVER, "--checkpoint-every", "0.2")
     pids(first)
-    first.wait_for(r"^ +[2]\.\d s ")
+    first.wait_for(r"^ +[2-9]\.\d s ")
     first.kill_all()
     assert first.nothing_is_left()
     options = ("--epochs", FOREVER, "--seconds", "1", "--check")
