@@ -22,6 +22,8 @@ require_mpi()
 
 PROGRAM = EXAMPLES / "hogwild_mpi.py"
 FOREVER = "100000"
+#: How the loss of another node shows: UCX ends a process that reads the memory of a dead one.
+HOW = "(no sign of life for 3|the leader of node . ended with status -)"
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -99,7 +101,7 @@ def test_a_killed_node_is_reported_and_the_other_goes_on(started, tmp_path):
     programs, _ = pids(run)
     os.kill(programs[1], signal.SIGKILL)
     text = run.finish()
-    assert re.search(r"node 1 is lost: no sign of life for 3\.\d s; node 0 goes on", text), text
+    assert re.search(f"node 1 is lost: {HOW}.*; node 0 goes on", text), text
     assert accuracies(text)[-1] >= 0.95, text
     assert "node 0 of 2: wrote" in text
     assert run.nothing_is_left()
@@ -114,7 +116,7 @@ def test_a_killed_leader_leaves_both_nodes_alone(started, tmp_path):
     assert re.search(
         r"node 1 is lost: the leader of node 0 ended with status -9.*; node 0 goes on", text
     )
-    assert "node 0 is lost: no sign of life" in text
+    assert re.search(f"node 0 is lost: {HOW}.*; node 1 goes on", text), text
     assert len(accuracies(text)) == 2
     assert min(accuracies(text)) >= 0.95, text
     assert run.nothing_is_left()
@@ -126,7 +128,7 @@ def test_nodes_that_are_to_stop_can_be_resumed(started, tmp_path):
     programs, _ = pids(first)
     os.kill(programs[1], signal.SIGKILL)
     text = first.finish()
-    assert re.search("hogwild_mpi: node 1 is lost: no sign of life", text), text
+    assert re.search(f"hogwild_mpi: node 1 is lost: {HOW}", text), text
     assert first.nothing_is_left()
     assert (out / "node-0" / "checkpoint.pt").exists()
     options = ("--epochs", FOREVER, "--seconds", "1", "--check")
