@@ -5,9 +5,10 @@ that only the parent writes: whether updates are to wait, whether workers are to
 Whether steps are to wait is said by the leader, the process that exchanges with other nodes.
 
 An update is a change of shared parameters. A worker's *turn* is odd while it makes one; the leader
-has a turn too, in a row of its own after the workers'. The parent that wants to copy parameters sets *hold* and waits until all turns are even; a worker that begins
-an update makes its turn odd first and looks at *hold* then. A fence stands between the two steps on
-both sides, so one of them sees the other: no update is under way while the parent copies.
+has a turn too, in a row of its own after the workers'. The parent that wants to copy parameters
+sets *hold* and waits until all turns are even; a worker that begins an update makes its turn odd
+first and looks at *hold* then. A fence stands between the two steps on both sides, so one of them
+sees the other: no update is under way while the parent copies.
 """
 
 from __future__ import annotations
