@@ -145,8 +145,10 @@ def run_case(ranks: int, case: str, seconds: float) -> list[dict[str, str]]:
     if mpiexec is None:
         raise SystemExit("bench_nodes: mpiexec is not installed: pip install 'shmtensor[mpi]'")
     done = subprocess.run(
-        [mpiexec, "-n", str(ranks), sys.executable, __file__]
-        + ["--case", case, "--seconds", str(seconds)],
+        [
+            *(mpiexec, "-n", str(ranks), sys.executable, __file__),
+            *("--case", case, "--seconds", str(seconds)),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         timeout=600,

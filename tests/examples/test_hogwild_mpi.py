@@ -203,8 +203,10 @@ def test_bad_data_and_options_are_one_line(tmp_path):
 def test_a_checkpoint_of_another_run_is_refused(started, tmp_path):
     out = tmp_path / "run"
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", "--nodes", "1", "--out", str(out)]
-        + ["--epochs", "1"],
+        [
+            *(sys.executable, str(PROGRAM), "--plain", "--nodes", "1"),
+            *("--out", str(out), "--epochs", "1"),
+        ],
         env=own_session(),
         capture_output=True,
         text=True,
