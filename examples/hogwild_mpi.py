@@ -164,6 +164,8 @@ def print_summary(name: str, result: hogwild.Result) -> None:
 def run_program(options: argparse.Namespace) -> None:
     """Join the nodes, train, write, and say what came out."""
     data = load(options.data, options.seed)
+    if options.resume and not list(options.resume.glob("node-*/checkpoint.pt")):
+        raise FileNotFoundError(f"{options.resume} has no node-*/checkpoint.pt to go on from")
     nodes = hogwild.Nodes(
         every=options.every / 1e3,
         method=options.method,
@@ -174,6 +176,8 @@ def run_program(options: argparse.Namespace) -> None:
         began = time.strftime("%Y%m%d-%H%M%S", time.localtime(nodes.began_at))
         common = options.resume or options.out or Path("runs") / f"{NAME}-{began}"
         folder = common / f"node-{nodes.node}"
+        # A node that has no checkpoint, as one on a new machine, gets what the others have.
+        options.resume = folder if (folder / "checkpoint.pt").is_file() and options.resume else None
         name = f"node {nodes.node} of {nodes.n_nodes}"
         say(f"{name}: process {os.getpid()}, leader {nodes.leader_pid}, {folder}")
         result = train(options, data, folder, nodes)

@@ -196,6 +196,7 @@ def test_without_mpi4py_it_says_what_to_install(tmp_path):
 
 def test_bad_data_and_options_are_one_line(tmp_path):
     assert failed("--data", str(tmp_path / "absent")).count("\n") == 1
+    assert "has no node-*/checkpoint.pt" in failed("--resume", str(tmp_path))
     assert "must be at least 1" in failed("--nodes", "0")
     assert "invalid choice" in failed("--on-lost", "wait")
 
