@@ -101,7 +101,7 @@ typedef struct shmt_group_progress {
   uint32_t first_step; /* the number of its first step */
   uint64_t what;       /* what all ranks must say that they do */
   uint32_t n_steps;    /* out: how many steps it has */
-  uint32_t filled, used, half, next_rank;
+  uint32_t filled, used, phase, next_rank;
   uint32_t waits_counter, waits_step; /* out: what the last wait was for */
 } shmt_group_progress;
 
@@ -134,7 +134,7 @@ void shmt_group_abort(shmt_group* g);
 /* How many ranks have opened the group. */
 uint32_t shmt_group_n_opened(const shmt_group* g);
 /* Break the group if a rank has died. Returns why it is broken, as below. */
-int shmt_group_look(shmt_group* g, uint32_t* out_rank);
+int shmt_group_check(shmt_group* g, uint32_t* out_rank);
 /* Why the group is broken; 0: it is not. *out_rank: because of whom. */
 int shmt_group_broken(const shmt_group* g, uint32_t* out_rank);
 

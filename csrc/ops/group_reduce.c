@@ -1,10 +1,10 @@
 /* ops/group_reduce.c -- all-reduce among the ranks of a group, chunk by chunk in shared memory.
  *
  * Steps and slots are those of Note [Steps] in ipc/group/group.h. A small tensor is one step: every rank reads all
- * slots. A large tensor is a step for each chunk, in two halves: each rank combines a part of the chunk, and then all
- * read the parts of the others. A rank fills its slots up to DEPTH steps ahead. A chunk fills a slot: smaller ones
- * stay in faster caches, but ranks that wait for each other more often lose more on a machine that does other things
- * as well.
+ * slots. A large tensor is a step for each chunk, in two phases: each rank combines a part of the chunk
+ * (reduce-scatter), and then all read the parts of the others (all-gather). A rank fills its slots up to DEPTH steps
+ * ahead. A chunk fills a slot: smaller ones stay in faster caches, but ranks that wait for each other more often lose
+ * more on a machine that does other things as well.
  *
  * Each element is combined in the order of the ranks, by one rank or by all in the same way, so results are bitwise
  * equal.
@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-  ONE_HALF_BYTES = 16 << 10, /* up to here a second meeting costs more than it saves */
+  ONE_PHASE_BYTES = 16 << 10, /* up to here a second meeting costs more than it saves */
   DEPTH = 3,
 };
 _Static_assert((int)DEPTH < (int)SHMT_GROUP_N_SLOTS, "slots of steps in progress");
@@ -79,19 +79,19 @@ static int wait_for(const reduction* r, uint32_t counter, int32_t rank, uint32_t
 }
 
 /* Fill our slot for step i: what the others combine. */
-static void fill(const reduction* r, uint32_t i, bool in_halves) {
+static void fill(const reduction* r, uint32_t i, bool has_two_phases) {
   const char* from = r->bytes + (uint64_t)i * r->chunk;
   char* to = slot(r, r->rank, i);
   uint64_t n = chunk_bytes(r, i);
-  uint64_t own = in_halves ? part_start(r, n, r->rank) : n;
-  uint64_t end = in_halves ? part_start(r, n, r->rank + 1) : n;
+  uint64_t own = has_two_phases ? part_start(r, n, r->rank) : n;
+  uint64_t end = has_two_phases ? part_start(r, n, r->rank + 1) : n;
   if (own > 0) memcpy(to, from, own);
   if (n > end) memcpy(to + end, from + end, n - end);
   shmt_group_post(r->g, SHMT_GROUP_FILLED, r->p->first_step + i, r->p->what);
 }
 
 /* Fill the slots of coming steps as far as they are free; wait only for the slot that is needed now. */
-static int fill_ahead(const reduction* r, bool in_halves) {
+static int fill_ahead(const reduction* r, bool has_two_phases) {
   shmt_group_progress* p = r->p;
   while (p->filled < p->n_steps && p->filled < p->used + DEPTH) {
     uint32_t i = p->filled;
@@ -102,14 +102,14 @@ static int fill_ahead(const reduction* r, bool in_halves) {
         return SHMT_GROUP_DONE;
     int result = wait_for(r, SHMT_GROUP_READ, -1, i - SHMT_GROUP_N_SLOTS, false);
     if (result != SHMT_GROUP_DONE) return result;
-    fill(r, i, in_halves);
+    fill(r, i, has_two_phases);
     p->filled++;
   }
   return SHMT_GROUP_DONE;
 }
 
 /* Combine our part of a chunk, in our slot, for all. */
-static int first_half(const reduction* r, uint32_t i) {
+static int reduce_scatter(const reduction* r, uint32_t i) {
   int result = wait_for(r, SHMT_GROUP_FILLED, -1, i, true);
   if (result != SHMT_GROUP_DONE) return result;
   uint64_t n = chunk_bytes(r, i);
@@ -122,7 +122,7 @@ static int first_half(const reduction* r, uint32_t i) {
 }
 
 /* Read the others' parts, beginning with our neighbour's, so that not all read from the same rank. */
-static int second_half(const reduction* r, uint32_t i) {
+static int all_gather(const reduction* r, uint32_t i) {
   shmt_group_progress* p = r->p;
   uint64_t n = chunk_bytes(r, i);
   for (; p->next_rank < r->n_ranks; p->next_rank++) {
@@ -137,19 +137,19 @@ static int second_half(const reduction* r, uint32_t i) {
   return SHMT_GROUP_DONE;
 }
 
-static int run_in_halves(const reduction* r) {
+static int run_in_two_phases(const reduction* r) {
   shmt_group_progress* p = r->p;
   while (p->used < p->n_steps) {
     int result = fill_ahead(r, true);
-    if (result == SHMT_GROUP_DONE && p->half == 0) {
-      result = first_half(r, p->used);
-      p->half = result == SHMT_GROUP_DONE;
+    if (result == SHMT_GROUP_DONE && p->phase == 0) {
+      result = reduce_scatter(r, p->used);
+      p->phase = result == SHMT_GROUP_DONE;
     }
-    if (result == SHMT_GROUP_DONE) result = second_half(r, p->used);
+    if (result == SHMT_GROUP_DONE) result = all_gather(r, p->used);
     if (result != SHMT_GROUP_DONE) return result;
     shmt_group_post(r->g, SHMT_GROUP_READ, p->first_step + p->used, 0);
     p->used++;
-    p->half = 0;
+    p->phase = 0;
   }
   return SHMT_GROUP_DONE;
 }
@@ -178,10 +178,10 @@ int shmt_group_all_reduce(shmt_group* g, const shmt_tensor* t, shmt_group_progre
   SHMT_REQUIRE(r.loop != NULL, SHMT_E_NOT_IMPLEMENTED, "all_reduce(): tensors of %s cannot be combined so",
                shmt__dtype_name[t->dtype]);
   r.nbytes = (uint64_t)t->numel * (uint64_t)r.item;
-  bool in_halves = r.nbytes > ONE_HALF_BYTES;
-  r.chunk = in_halves ? shmt_group_slot_bytes(g) : ONE_HALF_BYTES;
-  p->n_steps = in_halves ? (uint32_t)((r.nbytes + r.chunk - 1) / r.chunk) : 1;
+  bool has_two_phases = r.nbytes > ONE_PHASE_BYTES;
+  r.chunk = has_two_phases ? shmt_group_slot_bytes(g) : ONE_PHASE_BYTES;
+  p->n_steps = has_two_phases ? (uint32_t)((r.nbytes + r.chunk - 1) / r.chunk) : 1;
   if (p->filled == 0) SHMT_TRY(shmt_group_reserve(g, r.nbytes < r.chunk ? r.nbytes + 64 : r.chunk));
-  *out_result = in_halves ? run_in_halves(&r) : run_at_once(&r);
+  *out_result = has_two_phases ? run_in_two_phases(&r) : run_at_once(&r);
   return SHMT_OK;
 }

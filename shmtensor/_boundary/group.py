@@ -231,7 +231,7 @@ class GroupMemory:
     def look(self) -> None:
         """Raise Broken if a rank has died, or if the group is broken."""
         rank = ffi.new("uint32_t *")
-        reason = lib.shmt_group_look(self._group, rank)
+        reason = lib.shmt_group_check(self._group, rank)
         if reason != 0:
             raise Broken(int(rank[0]), _REASONS.get(reason, "aborted"))
 

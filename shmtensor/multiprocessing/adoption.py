@@ -167,4 +167,5 @@ def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
     for size in sizes:
         n_bytes *= size
     memory = _C.empty(n_bytes, dtype=_C.uint8, shared=True)
-    return np.ndarray(sizes, wanted, memory.numpy())
+    array: np.ndarray[Any, Any] = np.ndarray(sizes, wanted, memory.numpy())
+    return array

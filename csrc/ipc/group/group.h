@@ -9,7 +9,7 @@
  * step t uses slot t modulo that. In a step a rank
  *   1. waits until all ranks have READ the step that used the slot before,
  *   2. fills its slot and counts the step as FILLED,
- *   3. waits for the ranks whose slots it needs, and reads them; a reduction in two halves writes its part of the
+ *   3. waits for the ranks whose slots it needs, and reads them; a reduction in two phases writes its part of the
  *      result into its own slot, counts it as REDUCED, waits for the others, and reads their parts,
  *   4. counts the step as READ.
  * Only the owner of a counter writes it. A rank may fill the slots of later steps before the others have read this one;

@@ -68,7 +68,7 @@ int shmt_group_broken(const shmt_group* g, uint32_t* out_rank) {
 }
 
 /* Break the group if a rank has died, or if the rank that is waited for has left. Note [Group liveness] */
-static bool look_for_the_dead(shmt_group* g, const shmt__group_counter* c, uint32_t owner,
+static bool find_dead_rank(shmt_group* g, const shmt__group_counter* c, uint32_t owner,
                               uint32_t value) {
   for (uint32_t r = 0; r < g->n_ranks; r++) {
     if (r == g->rank) continue;
@@ -96,9 +96,9 @@ uint32_t shmt_group_n_opened(const shmt_group* g) {
   return n;
 }
 
-int shmt_group_look(shmt_group* g, uint32_t* out_rank) {
+int shmt_group_check(shmt_group* g, uint32_t* out_rank) {
   static const shmt__group_counter none; /* nobody is awaited: its value 0 does not reach 1 */
-  if (g->fd >= 0) (void)look_for_the_dead(g, &none, UINT32_MAX, 1);
+  if (g->fd >= 0) (void)find_dead_rank(g, &none, UINT32_MAX, 1);
   return shmt_group_broken(g, out_rank);
 }
 
@@ -150,7 +150,7 @@ int shmt__group_await(shmt_group* g, shmt__group_counter* c, uint32_t owner, uin
     if (shmt_group_broken(g, &rank)) return SHMT_GROUP_BROKEN;
     if (w == SHMT_OS_WAIT_INTERRUPTED) return SHMT_GROUP_NOT_YET;
     if (w == SHMT_OS_WAIT_TIMED_OUT || shmt__os_now_ns() >= deadline_ns) {
-      if (look_for_the_dead(g, c, owner, value)) return SHMT_GROUP_BROKEN;
+      if (find_dead_rank(g, c, owner, value)) return SHMT_GROUP_BROKEN;
       return shmt__group_reached(c, value) ? SHMT_GROUP_DONE : SHMT_GROUP_NOT_YET;
     }
   }
