@@ -154,7 +154,8 @@ static void fill_number(const job* j, char* data, int64_t n, double value) {
 
 /* Stores the rows at `from`, contiguous and in the working dtype, to rows [first, first + n) of head h of t. */
 static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, const char* from) {
-  const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3], row = t->strides[2] * item;
+  const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
+  const int64_t row = shmt__wrap_mul_i64(t->strides[2], item); /* of a single row it may be anything */
   const int64_t at_once = t->strides[2] == width ? n : 1; /* rows without gaps are stored at once */
   const shmt__cast_loop_fn store = shmt__cast_loop(t->dtype, j->work);
   char* data = row_of(j, t, h, first);
@@ -201,7 +202,8 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_args s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
-  const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item), j->out->strides[2] * item};
+  const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item),
+                              shmt__wrap_mul_i64(j->out->strides[2], item)};
   char* const data[5] = {q.data, k.data, v.data, row_of(j, j->out, h, q0),
                          (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item};
 
