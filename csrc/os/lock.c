@@ -5,13 +5,18 @@
 #include <errno.h>
 #include <fcntl.h>
 
+enum { ATTEMPTS = 4 };
+
+/* A call that fails without an answer is repeated, because much depends on the answer: the manager gives a client whose
+ * lock it cannot confirm another number. */
 static int control(int fd, int command, short type, uint64_t at, struct flock* out) {
-  *out = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
-  int done;
-  do {
-    done = fcntl(fd, command, out);
-  } while (done != 0 && errno == EINTR);
-  return done;
+  for (int failures = 0; failures < ATTEMPTS;) {
+    *out = (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at, .l_len = 1};
+    if (fcntl(fd, command, out) == 0) return 0;
+    if (errno == EAGAIN || errno == EACCES) return -1;
+    if (errno != EINTR) failures++;
+  }
+  return -1;
 }
 
 bool shmt__os_lock_byte(int fd, uint64_t at) {
