@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +19,6 @@ PROGRAM = EXAMPLES / "actor_learner.py"
 FOREVER = ("--steps", "1000000")
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def started(tmp_path) -> Iterator[list[Run]]:
-    runs: list[Run] = []
-    yield runs
-    for run in runs:
-        run.close()
 
 
 def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:

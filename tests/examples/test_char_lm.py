@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,19 +22,6 @@ SMALL = ("--width", "24", "--context", "16", "--sample", "60", "--lr", "0.01")
 FOREVER = ("--steps", "100000000")
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    runs: list[Run] = []
-
-    def start(*arguments: str, folder: str = "--out") -> Run:
-        runs.append(Run(PROGRAM.name, tmp_path / "run", *arguments, folder=folder))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        run.close()
 
 
 @pytest.fixture

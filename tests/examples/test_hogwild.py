@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +27,6 @@ FOREVER = "100000"
 FOR_A_WHILE = ("--epochs", FOREVER, "--seconds", "10")
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def started(tmp_path) -> Iterator[list[Run]]:
-    runs: list[Run] = []
-    yield runs
-    for run in runs:
-        run.close()
 
 
 def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:

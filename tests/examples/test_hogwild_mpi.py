@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,14 +26,6 @@ FOREVER = "100000"
 HOW = "(no sign of life for 3|the leader of node . ended with status -)"
 
 pytestmark = pytest.mark.timeout(90)
-
-
-@pytest.fixture
-def started(tmp_path) -> Iterator[list[Run]]:
-    runs: list[Run] = []
-    yield runs
-    for run in runs:
-        run.close()
 
 
 def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:

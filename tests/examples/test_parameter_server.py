@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ FOREVER = ("--epochs", "100000")
 
 pytestmark = pytest.mark.timeout(300)
 pytest.importorskip("sklearn")
-
-
-@pytest.fixture
-def started(tmp_path) -> Iterator[list[Run]]:
-    runs: list[Run] = []
-    yield runs
-    for run in runs:
-        run.close()
 
 
 def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out") -> Run:

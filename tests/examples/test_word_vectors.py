@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,19 +19,6 @@ FOREVER = ("--epochs", "100000")
 METRIC = "pairs above random"
 
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
-    runs: list[Run] = []
-
-    def start(*arguments: str, folder: str = "--out") -> Run:
-        runs.append(Run(PROGRAM.name, tmp_path / "run", *arguments, folder=folder))
-        return runs[-1]
-
-    yield start
-    for run in runs:
-        run.close()
 
 
 @pytest.fixture
