@@ -61,7 +61,8 @@ def main(arguments: list[str]) -> int:
         **OPTIONS[config],
         "LD_PRELOAD": " ".join(_runtime(name) for name in RUNTIMES[config]),
         "PYTHONMALLOC": "malloc",
-        "PYTHONPATH": str(build / "lib"),
+        # Behind the build, the folder whose tests are modules of spawned workers.
+        "PYTHONPATH": os.pathsep.join((str(build / "lib"), str(ROOT))),
         "SHMTENSOR_SANITIZER": BUILDS[config],
     }
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--timeout", "600"]

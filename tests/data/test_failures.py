@@ -150,6 +150,7 @@ def test_workers_that_exit_are_reported_with_their_status() -> None:
         list(_loader(sets.leave))
 
 
+@pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="a sanitizer takes the signal")
 def test_a_crash_is_reported_with_the_place() -> None:
     with pytest.raises(RuntimeError, match="is killed by signal: Segmentation fault") as e:
         list(_loader(sets.crash))
