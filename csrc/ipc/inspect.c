@@ -362,6 +362,16 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   return 1;
 }
 
+static shmt_name_view view_of(const shmt__version* v) {
+  return (shmt_name_view){.version = v->version,
+                          .nbytes = v->nbytes,
+                          .generation = v->generation,
+                          .block = v->block,
+                          .publisher = v->publisher,
+                          .pid = v->pid,
+                          .persists = (v->flags & SHMT_NAME_PERSISTS) != 0};
+}
+
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out) {
   atomic_uint_least32_t* word = NULL;
   uint32_t tick = 0;
@@ -369,14 +379,19 @@ int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out
   if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
       !shmt__names_read(&o->map, name, &v, &word, &tick))
     return 0;
-  *out = (shmt_name_view){.version = v.version,
-                          .nbytes = v.nbytes,
-                          .generation = v.generation,
-                          .block = v.block,
-                          .publisher = v.publisher,
-                          .pid = v.pid,
-                          .persists = (v.flags & SHMT_NAME_PERSISTS) != 0};
+  *out = view_of(&v);
   return 1;
+}
+
+uint32_t shmt_inspector_next_name(shmt_inspector* o, uint32_t first, shmt_name_view* out, char* name) {
+  shmt__version v;
+  if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0) return 0;
+  for (uint32_t i = first; i < o->map.n_names; i++)
+    if (shmt__names_read_at(&o->map, i, &v, name)) {
+      *out = view_of(&v);
+      return i + 1;
+    }
+  return 0;
 }
 
 /* Does the block still have this generation? */

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from shmtensor._boundary.core import check, ffi, lib, text
 
 __all__ = ["Inspector"]
 
 _MAX_CLIENTS = 4608
 _BATCH = 1024
+_NAME_BYTES = 128
 
 
 def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -21,6 +24,23 @@ def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
             value = getattr(struct, name)
             fields[name] = text(value) if field.type.kind == "array" else int(value)
     return fields
+
+
+def _record() -> np.dtype[Any]:
+    """NumPy's description of a ``shmt_block_view``."""
+    kind = ffi.typeof("shmt_block_view")
+    formats = {"uint32_t": "<u4", "uint64_t": "<u8", "uint64_t[72]": "(72,)<u8", "char[56]": "S56"}
+    return np.dtype(
+        {
+            "names": [name for name, _ in kind.fields],
+            "formats": [formats[field.type.cname] for _, field in kind.fields],
+            "offsets": [field.offset for _, field in kind.fields],
+            "itemsize": ffi.sizeof(kind),
+        }
+    )
+
+
+_RECORD = _record()
 
 
 class Inspector:
@@ -87,12 +107,25 @@ class Inspector:
         out = ffi.new("shmt_name_view *")
         if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
             return None
+        return _fields(out[0]), self._blocks_of_name(out)
+
+    def names(self) -> Iterator[tuple[str, dict[str, int], tuple[int, ...]]]:
+        """Iterate over the published names: each with what `name` returns."""
+        out, name = ffi.new("shmt_name_view *"), ffi.new("char[]", _NAME_BYTES + 1)
+        following = 0
+        while True:
+            following = lib.shmt_inspector_next_name(self._pointer, following, out, name)
+            if following == 0:
+                return
+            yield text(name), _fields(out[0]), self._blocks_of_name(out)
+
+    def _blocks_of_name(self, view: Any) -> tuple[int, ...]:
         capacity = 0
         while True:
             numbers = ffi.new("uint32_t[]", capacity)
-            n = lib.shmt_inspector_name_blocks(self._pointer, out, numbers, capacity)
+            n = lib.shmt_inspector_name_blocks(self._pointer, view, numbers, capacity)
             if n <= capacity:
-                return _fields(out[0]), tuple(int(numbers[i]) for i in range(n))
+                return tuple(int(numbers[i]) for i in range(n))
             capacity = n
 
     def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...], str]]:
@@ -111,5 +144,19 @@ class Inspector:
                     if row.holds[w] >> bit & 1
                 )
                 yield _fields(row, ("holds", "site")), holders, text(row.site)
+            if following[0] == 0:
+                return
+
+    def block_batches(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Iterate over the blocks in use in arrays, a record for each block.
+
+        The fields are those of ``shmt_block_view``. The next array overwrites the last one.
+        """
+        rows = ffi.new("shmt_block_view[]", _BATCH)
+        records = np.frombuffer(ffi.buffer(rows), _RECORD)
+        following = ffi.new("uint32_t *", 0)
+        while True:
+            n = lib.shmt_inspector_blocks(self._pointer, following[0], rows, _BATCH, following)
+            yield records[:n]
             if following[0] == 0:
                 return

@@ -12,6 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
+
+import numpy as np
 
 from shmtensor._boundary.inspect import Inspector
 from shmtensor.errors import ManagerError
@@ -30,6 +33,7 @@ __all__ = [
     "open_sessions",
     "orphan_numbers",
     "select",
+    "set_bits",
 ]
 
 _CONTROL = re.compile(r"/memfd:shmtensor-control-([0-9a-f]{16})(?: \(deleted\))?")
@@ -211,6 +215,13 @@ class Picture:
         return next((c for c in self.clients if c.client == number), None)
 
 
+def set_bits(words: np.ndarray[Any, Any]) -> list[int]:
+    """Return the numbers of the bits that are set in 64-bit words."""
+    return [
+        64 * int(w) + bit for w in np.flatnonzero(words) for bit in range(64) if int(words[w]) >> bit & 1
+    ]
+
+
 class Session:
     """A session that is open for inspection. Close it, or use it in a ``with`` block.
 
@@ -265,17 +276,37 @@ class Session:
         for fields, holders, site in self._inspector.blocks():
             yield Block(**fields, holders=holders, site=site)
 
+    def block_batches(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Iterate over the blocks in use in arrays, for sessions of very many.
+
+        A record has the fields of `Block`, with the bits of client numbers, ``holds``, for
+        `Block.holders`: `set_bits` gives their numbers. The next array overwrites the last one.
+        """
+        return self._inspector.block_batches()
+
     def queues(self) -> Iterator[Queue]:
         """Iterate over the queues; none if the manager was killed, since it provides the arena."""
-        for block in self.blocks():
-            fields = self._inspector.queue(block.block) if block.is_queue else None
+        found = [
+            (int(record["block"]), tuple(set_bits(record["holds"])))
+            for batch in self.block_batches()
+            for record in batch[batch["is_queue"] != 0]
+        ]
+        for number, holders in found:
+            fields = self._inspector.queue(number)
             if fields is not None:
-                yield Queue(**fields, holders=block.holders)
+                yield Queue(**fields, holders=holders)
 
     def published(self, name: str) -> Published | None:
         """Return the newest version of a name of this service; None: the name has no value."""
         found = self._inspector.name(name)
         return None if found is None else Published(**found[0], blocks=found[1])
+
+    def names(self) -> dict[str, Published]:
+        """Return the newest version of every published name; empty: this is no service."""
+        return {
+            name: Published(**fields, blocks=blocks)
+            for name, fields, blocks in self._inspector.names()
+        }
 
     def manager_pid(self) -> int:
         """Return the process id of the manager; 0: there is none, or it does not answer."""

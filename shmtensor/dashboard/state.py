@@ -1,0 +1,237 @@
+"""What the page shows, as values that JSON can hold: sessions, and one of them in detail.
+
+An `Observer` keeps its last look at each session, from which rates are computed. However many
+browsers ask, it looks at most twice a second, and one at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shmtensor import __version__
+from shmtensor.dashboard.arena import Blocks, map_of
+from shmtensor.dashboard.curves import read_curve
+from shmtensor.errors import ManagerError
+from shmtensor.inspect import (
+    Client,
+    Picture,
+    Queue,
+    Session,
+    Unreadable,
+    as_prometheus,
+    find_sessions,
+    snapshot,
+)
+from shmtensor.inspect.processes import command_of, cpu_seconds, printable
+from shmtensor.inspect.sessions import select
+
+__all__ = ["Observer"]
+
+#: Most rows of each table in an answer; the counts beside them are of all.
+MAX_ROWS = 200
+# An answer serves whoever asks within this time, and within three times what it took.
+_FRESH_S = 0.4
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The counters of one look at a session, by queue and by process."""
+
+    at_s: float
+    n_reclaimed: int
+    put: dict[int, tuple[int, int]]
+    cpu_s: dict[tuple[int, int], float]
+
+
+class _Answer:
+    """A computed text, and until when it is fresh."""
+
+    def __init__(self, value: Any, began_s: float) -> None:
+        now_s = time.monotonic()
+        self.value = value
+        self.until_s = now_s + max(_FRESH_S, 3 * (now_s - began_s))
+
+
+class Observer:
+    """Looks at sessions for the page.
+
+    Args:
+        wanted: Which sessions, as in `inspect.open_sessions`; empty: all of this user.
+        folder: The folder of a run, whose ``curve.csv`` is shown; None: no run.
+    """
+
+    def __init__(self, wanted: str = "", folder: str | None = None) -> None:
+        self._wanted = wanted
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._looks: dict[str, _Look] = {}
+        self._answers: dict[str | None, _Answer] = {}
+        self._metrics: _Answer | None = None
+
+    def state(self, name: str | None = None) -> dict[str, Any]:
+        """Return the figures of all sessions, and details.
+
+        Args:
+            name: The session whose details are returned; empty or unknown: those of the one with
+                most bytes in use. None: those of all sessions.
+        """
+        with self._lock:
+            began_s = time.monotonic()
+            answer = self._answers.get(name)
+            if answer is None or answer.until_s <= began_s:
+                old = [key for key, a in self._answers.items() if a.until_s <= began_s]
+                for key in old:
+                    del self._answers[key]
+                answer = self._answers[name] = _Answer(self._look(name), began_s)
+            value: dict[str, Any] = answer.value
+            return value
+
+    def metrics(self) -> str:
+        """Return the figures of all sessions in Prometheus's text format."""
+        with self._lock:
+            began_s = time.monotonic()
+            if self._metrics is None or self._metrics.until_s <= began_s:
+                with self._sessions() as (sessions, _):
+                    rows = [row for session in sessions for row in _snapshot(session)]
+                self._metrics = _Answer(as_prometheus(rows), began_s)
+            text: str = self._metrics.value
+            return text
+
+    @contextmanager
+    def _sessions(self) -> Iterator[tuple[list[Session], list[Unreadable]]]:
+        opened, refused = find_sessions()
+        try:
+            yield select(opened, self._wanted), [] if self._wanted else refused
+        finally:
+            for session in opened:
+                session.close()
+
+    def _look(self, name: str | None) -> dict[str, Any]:
+        with self._sessions() as (sessions, refused):
+            pictures = [(session, session.look()) for session in sessions]
+            chosen = {session.name for session in sessions}
+            if name is not None and name not in chosen:
+                most = max(pictures, key=lambda p: (p[1].used_bytes, len(p[1].clients)), default=None)
+                name = most[0].name if most else None
+            rows = []
+            for session, picture in pictures:
+                row = _figures(session, picture)
+                if name is None or session.name == name:
+                    try:
+                        row |= self._details(session, picture)
+                    except ManagerError:  # it ended meanwhile
+                        continue
+                rows.append(row)
+        self._looks = {key: look for key, look in self._looks.items() if key in chosen}
+        return {
+            "version": __version__,
+            "at": time.time(),
+            "sessions": rows,
+            "unreadable": [
+                {"session": printable(u.name), "reason": printable(u.reason)} for u in refused
+            ],
+            "curve": None if self._folder is None else read_curve(self._folder),
+        }
+
+    def _details(self, session: Session, picture: Picture) -> dict[str, Any]:
+        blocks, queues, names = Blocks.of(session), list(session.queues()), session.names()
+        clients = sorted(picture.clients, key=lambda c: -c.held_bytes)
+        before = self._looks.get(session.name)
+        look = self._looks[session.name] = _Look(
+            picture.at_s,
+            picture.n_reclaimed,
+            {q.block: (q.n_put, q.n_messages) for q in queues},
+            {(c.pid, c.start): cpu_seconds(c.pid) for c in clients[:MAX_ROWS]},
+        )
+        if before is not None and before.at_s >= look.at_s:
+            before = None
+        leases = blocks.leases_by_owner()
+        pids = {c.client: c.pid for c in picture.clients}
+        return {
+            "freed_per_s": _rate(before, look, max(look.n_reclaimed - before.n_reclaimed, 0))
+            if before
+            else None,
+            "clients": [_client(c, leases, before, look) for c in clients[:MAX_ROWS]],
+            "pids": pids,
+            "queues": [_queue(q, before, look) for q in queues[:MAX_ROWS]],
+            "n_queues": len(queues),
+            "names": [
+                {
+                    "name": printable(name),
+                    "version": p.version,
+                    "nbytes": p.nbytes,
+                    "pid": p.pid,
+                    "persists": bool(p.persists),
+                    "n_blocks": len(set(p.blocks)),
+                }
+                for name, p in sorted(names.items())[:MAX_ROWS]
+            ],
+            "n_names": len(names),
+            "map": map_of(blocks),
+        }
+
+
+def _snapshot(session: Session) -> list[dict[str, Any]]:
+    try:
+        return snapshot([session])
+    except ManagerError:  # it ended meanwhile
+        return []
+
+
+def _figures(session: Session, picture: Picture) -> dict[str, Any]:
+    row = asdict(picture)
+    for key in ("at_s", "world", "clients"):
+        del row[key]
+    return {
+        **row,
+        "session": session.name,
+        "service": printable(session.service),
+        "manager_pid": session.manager_pid(),
+        "n_clients": len(picture.clients),
+    }
+
+
+def _rate(before: _Look, look: _Look, n: float) -> float:
+    return n / (look.at_s - before.at_s)
+
+
+def _client(
+    client: Client, leases: dict[int, int], before: _Look | None, look: _Look
+) -> dict[str, Any]:
+    key = (client.pid, client.start)
+    cpu = None
+    if before is not None and key in before.cpu_s:
+        cpu = 100 * _rate(before, look, max(look.cpu_s[key] - before.cpu_s[key], 0.0))
+    return {
+        **asdict(client),
+        "label": printable(client.label),
+        "what": client.what,
+        "command": command_of(client.pid),
+        "n_leases": leases.get(client.client, 0),
+        "cpu_percent": cpu,
+    }
+
+
+def _queue(queue: Queue, before: _Look | None, look: _Look) -> dict[str, Any]:
+    """Return a queue with its rates; they are None at the first look."""
+    put = got = None
+    if before is not None and queue.block in before.put:
+        n_put, n_messages = before.put[queue.block]
+        n_new = (queue.n_put - n_put) % 2**32
+        # The counter of another queue in the same block may be below the last one's.
+        n_new = n_new if n_new < 2**31 else 0
+        put = _rate(before, look, n_new)
+        got = _rate(before, look, max(n_new + n_messages - queue.n_messages, 0))
+    holders = list(queue.holders)
+    return {
+        **asdict(queue),
+        "holders": holders[:MAX_ROWS],
+        "n_holders": len(holders),
+        "put_per_s": put,
+        "got_per_s": got,
+    }
