@@ -128,17 +128,7 @@ def map_of(blocks: Blocks, max_cells: int = MAX_CELLS) -> dict[str, Any]:
     band, slab, number = band[order], blocks.slab[order], blocks.number[order]
     is_new_slab = np.diff(slab, prepend=-1) != 0
     is_new_slab |= np.diff(band, prepend=-1) != 0
-    per_cell = -(-len(number) // max_cells)
-    while True:
-        is_new = is_new_slab | (np.diff(number // per_cell, prepend=-1) != 0)
-        # Each band has a cell of its own at least, however few are wanted.
-        if is_new.sum() <= max_cells or per_cell >= len(number):
-            break
-        per_cell *= 2
-    if is_new.sum() > max_cells:  # very many slabs: cells reach over their bounds
-        in_band = np.arange(len(number)) - np.searchsorted(band, band)
-        is_new = np.diff(in_band // per_cell, prepend=-1) != 0
-        is_new |= np.diff(band, prepend=-1) != 0
+    is_new, per_cell = _cell_bounds(number, band, is_new_slab, max_cells)
     starts = np.flatnonzero(is_new)
     cells = list(_cells(blocks, order, starts, per_cell))
     bands: dict[int, list[dict[str, Any]]] = defaultdict(list)
@@ -155,6 +145,22 @@ def map_of(blocks: Blocks, max_cells: int = MAX_CELLS) -> dict[str, Any]:
         "kinds": _totals(blocks),
         "bands": [{"capacity_bytes": 1 << b, "cells": row} for b, row in bands.items()],
     }
+
+
+def _cell_bounds(
+    number: _Array, band: _Array, is_new_slab: _Array, max_cells: int
+) -> tuple[_Array, int]:
+    """Return where cells begin, and how many block numbers each reaches over."""
+    per_cell = -(-len(number) // max_cells)
+    if is_new_slab.sum() > max_cells // 2:  # cells reach over the bounds of slabs
+        in_band = np.arange(len(number)) - np.searchsorted(band, band)
+        is_new = np.diff(in_band // per_cell, prepend=-1) != 0
+        return is_new | (np.diff(band, prepend=-1) != 0), per_cell
+    while True:
+        is_new = is_new_slab | (np.diff(number // per_cell, prepend=-1) != 0)
+        if is_new.sum() <= max_cells:
+            return is_new, per_cell
+        per_cell *= 2
 
 
 def _cells(blocks: Blocks, order: _Array, starts: _Array, per_cell: int) -> Iterator[dict[str, Any]]:
