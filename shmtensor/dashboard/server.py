@@ -88,7 +88,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.page = _page()
         self.policy = _policy(self.page)
         self._connections: dict[socket.socket, bool] = {}
-        self._threads: set[threading.Thread] = set()
+        self._answering: set[threading.Thread] = set()
         self._connections_lock = threading.Lock()
         super().__init__((_HOST, port), _Handler)
 
@@ -129,11 +129,11 @@ class Server(http.server.ThreadingHTTPServer):
             self.shutdown_request(request)
             return
         thread = threading.Thread(target=self._answer, args=(request, client_address), daemon=True)
-        self._threads.add(thread)
+        self._answering.add(thread)
         try:
             thread.start()
         except RuntimeError:  # the system has no more threads
-            self._threads.discard(thread)
+            self._answering.discard(thread)
             self._forget(request)
             self.shutdown_request(request)
 
@@ -142,7 +142,7 @@ class Server(http.server.ThreadingHTTPServer):
             self.process_request_thread(request, client_address)
         finally:
             self._forget(request)
-            self._threads.discard(threading.current_thread())
+            self._answering.discard(threading.current_thread())
 
     def trust(self, request: socket.socket) -> None:
         """Note that a connection has shown the token: it is not closed for others."""
@@ -163,7 +163,7 @@ class Server(http.server.ThreadingHTTPServer):
         with self._connections_lock:
             for request in self._connections:
                 _shut(request)
-        for thread in list(self._threads):
+        for thread in list(self._answering):
             thread.join(timeout=5)
 
     def __exit__(
