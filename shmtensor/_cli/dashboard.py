@@ -45,7 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     parser.add_argument(
-        "-p", "--port", type=_port, default=0, metavar="N", help="listen at this port (default: any)"
+        "-p",
+        "--port",
+        type=_port,
+        default=0,
+        metavar="N",
+        help="listen at this port (default: any)",
     )
     parser.add_argument(
         "--run",

@@ -103,8 +103,8 @@ def _keepers(batch: _Array) -> _Array:
     sole = 64 * word + np.log2(np.where(is_sole, bits, 1).astype(np.float64)).astype(np.int64)
     conditions = [batch["is_queue"] != 0, is_sole, n_words > 0]
     conditions += [batch["n_queued"] > 0, batch["n_leases"] > 0]
-    keepers = np.select(conditions, [_QUEUE, sole, _SHARED, _QUEUED, _LEASED], _UNHELD)
-    return keepers.astype(np.int64)
+    found: _Array = np.select(conditions, [_QUEUE, sole, _SHARED, _QUEUED, _LEASED], _UNHELD)
+    return found
 
 
 def _kind(keeper: int) -> dict[str, Any]:
@@ -163,7 +163,9 @@ def _cell_bounds(
         per_cell *= 2
 
 
-def _cells(blocks: Blocks, order: _Array, starts: _Array, per_cell: int) -> Iterator[dict[str, Any]]:
+def _cells(
+    blocks: Blocks, order: _Array, starts: _Array, per_cell: int
+) -> Iterator[dict[str, Any]]:
     """Iterate over the cells that begin at *starts* of the ordered blocks."""
     ends = np.append(starts[1:], len(order)) - 1
     number = blocks.number[order]

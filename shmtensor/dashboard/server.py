@@ -254,7 +254,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         kind, _, text = self.headers.get("Authorization", "").partition(" ")
         if kind.lower() == "bearer":
             shown = [*shown, text.strip()]
-        return any([self.server.is_token(text) for text in shown[:2]])
+        return any(self.server.is_token(text) for text in shown[:2])
 
     def _respond(self) -> None:
         if not self._may_ask_here():

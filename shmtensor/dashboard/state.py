@@ -116,7 +116,9 @@ class Observer:
             pictures = [(session, session.look()) for session in sessions]
             chosen = {session.name for session in sessions}
             if name is not None and name not in chosen:
-                most = max(pictures, key=lambda p: (p[1].used_bytes, len(p[1].clients)), default=None)
+                most = max(
+                    pictures, key=lambda p: (p[1].used_bytes, len(p[1].clients)), default=None
+                )
                 name = most[0].name if most else None
             rows = []
             for session, picture in pictures:

@@ -218,7 +218,10 @@ class Picture:
 def set_bits(words: np.ndarray[Any, Any]) -> list[int]:
     """Return the numbers of the bits that are set in 64-bit words."""
     return [
-        64 * int(w) + bit for w in np.flatnonzero(words) for bit in range(64) if int(words[w]) >> bit & 1
+        64 * int(w) + bit
+        for w in np.flatnonzero(words)
+        for bit in range(64)
+        if int(words[w]) >> bit & 1
     ]
 
 

@@ -37,9 +37,7 @@ class Site:
     def port(self) -> int:
         return self.server.server_port
 
-    def ask(
-        self, path: str, method: str = "GET", *, token: bool = True, **headers: str
-    ) -> Answer:
+    def ask(self, path: str, method: str = "GET", *, token: bool = True, **headers: str) -> Answer:
         """Send a request; with the token in a header, unless told otherwise."""
         sent = {"Authorization": f"Bearer {self.server.token}"} if token else {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -65,7 +63,7 @@ def site() -> Iterator[Site]:
             thread.join()
 
 
-_LABEL = "<img src=x onerror=alert()>\n\u202e\"&"
+_LABEL = '<img src=x onerror=alert()>\n\u202e"&'
 _HOSTILE = f"""
 import sys
 import shmtensor as T

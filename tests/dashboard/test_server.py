@@ -87,7 +87,9 @@ def test_unknown_paths_are_not_found(path: str, site: Any) -> None:
 @pytest.mark.parametrize("path", ["/", "/state.json", "/metrics", "/nothing"])
 def test_headers_keep_the_page_to_itself(path: str, site: Any) -> None:
     headers = site.ask(path).headers
-    policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+    policy = dict(
+        part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";")
+    )
     assert policy["default-src"] == policy["frame-ancestors"] == "'none'"
     assert policy["script-src"].startswith("'sha256-")
     assert policy["connect-src"] == "'self'"
@@ -95,21 +97,37 @@ def test_headers_keep_the_page_to_itself(path: str, site: Any) -> None:
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
     assert headers["Referrer-Policy"] == "no-referrer"
-    assert not [name for name in headers if name.lower().startswith(("access-control", "set-cookie"))]
+    assert not [
+        name for name in headers if name.lower().startswith(("access-control", "set-cookie"))
+    ]
     assert "Python" not in headers["Server"]
 
 
 def test_page_has_no_outside_assets_and_sets_no_html(site: Any) -> None:
     page = site.ask("/").content.decode()
     assert page.count("<script>") == page.count("<style>") == 1
-    for forbidden in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "src=", "@import"):
+    for forbidden in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "src=",
+        "@import",
+    ):
         assert forbidden not in page
     addresses = page.replace("http://www.w3.org/2000/svg", "")
     assert "http://" not in addresses and "https://" not in addresses
 
 
 def test_malformed_requests_end_with_an_error(site: Any) -> None:
-    for text in (b"\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\0\xff\r\n\r\n", b"GET /\r\n"):
+    for text in (
+        b"\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\x16\x03\x01\0\xff\r\n\r\n",
+        b"GET /\r\n",
+    ):
         assert b"200 OK" not in _raw(site.port, text)
     assert site.ask("/").status == 200
 
@@ -178,7 +196,9 @@ def test_command_prints_its_address_and_ends_with_ctrl_c(site: Any) -> None:
             line = process.stdout.readline()
             assert line.startswith("shmtensor dashboard: http://127.0.0.1:")
             port = int(line.split(":")[3].split("/")[0])
-            assert b" 403 " in _raw(port, f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+            assert b" 403 " in _raw(
+                port, f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode()
+            )
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=60)
         finally:
@@ -196,7 +216,9 @@ def test_port_in_use_is_one_line_and_status_2(site: Any) -> None:
     assert f"shmtensor dashboard: port {site.port} is in use" in err.splitlines()
 
 
-@pytest.mark.parametrize("arguments", [("--port", "x"), ("--port", "70000"), ("--run", "/no/folder")])
+@pytest.mark.parametrize(
+    "arguments", [("--port", "x"), ("--port", "70000"), ("--run", "/no/folder")]
+)
 def test_wrong_use(arguments: tuple[str, str]) -> None:
     with _start(*arguments) as process:
         _, err = process.communicate(timeout=60)

@@ -20,6 +20,7 @@ from shmtensor.dashboard.arena import Blocks, map_of
 from shmtensor.dashboard.curves import read_curve
 from shmtensor.inspect import Session
 
+
 def _own(site: Any, path: str = "") -> dict[str, Any]:
     told = json.loads(site.ask(path or f"/state.json?session={site.session}").content)
     return next(row for row in told["sessions"] if row["session"] == site.session)
@@ -169,7 +170,12 @@ def test_million_blocks_stay_few_cells() -> None:
         assert sum(cell["n_used"] for cell in cells) == n
         assert sum(cell.get("nbytes", 0) for cell in cells) == 10 * n
         assert {(c["kind"], c.get("client")) for c in cells if c["n_used"]} == {("sole", 7)}
-        assert told["kinds"][0] == {"kind": "sole", "client": 7, "n_used": n * 9 // 10, "nbytes": n * 9}
+        assert told["kinds"][0] == {
+            "kind": "sole",
+            "client": 7,
+            "n_used": n * 9 // 10,
+            "nbytes": n * 9,
+        }
 
 
 def test_blocks_in_arrays_are_those_of_the_session(site: Any) -> None:

@@ -22,7 +22,7 @@ from shmtensor.inspect import Session
 from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
-COMMANDS = ["doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
+COMMANDS = ["dashboard", "doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -11,6 +11,7 @@ import shmtensor as T
 from shmtensor._boundary import sharing
 from shmtensor._boundary.inspect import Inspector
 from shmtensor.errors import ManagerError
+from shmtensor.inspect.sessions import set_bits
 
 
 @pytest.fixture
@@ -86,3 +87,17 @@ def test_more_blocks_than_one_batch_are_all_seen(inspector: Inspector) -> None:
 def test_session_that_is_not_there_is_a_manager_error(address: str, session: int) -> None:
     with pytest.raises(ManagerError):
         Inspector(address, session)
+
+
+def test_batches_are_the_blocks(inspector: Inspector) -> None:
+    tensor = T.zeros(781, dtype=T.uint8, shared=True)
+    records = [row.copy() for batch in inspector.block_batches() for row in batch]
+    (record,) = [row for row in records if row["nbytes"] == tensor.numel()]
+    fields, holders, site = next(b for b in inspector.blocks() if b[0]["nbytes"] == tensor.numel())
+    assert {name: int(record[name]) for name in fields} == fields
+    assert set_bits(record["holds"]) == list(holders)
+    assert record["site"].decode() == site
+
+
+def test_session_that_is_no_service_has_no_names(inspector: Inspector) -> None:
+    assert list(inspector.names()) == []
