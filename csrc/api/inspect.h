@@ -104,8 +104,8 @@ typedef struct shmt_name_view {
 
 /* The value of a published name of the service. False: it has none, or the session has no names. */
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out);
-/* Read the first name with a value at index `first` of the table or behind. `name` has room for 128 bytes. Returns where to
- * continue; 0: there is none. */
+/* Read the first name with a value at index `first` of the table or behind. `name` has room for
+ * 128 bytes. Returns where to continue; 0: there is none. */
 uint32_t shmt_inspector_next_name(shmt_inspector* o, uint32_t first, shmt_name_view* out, char* name);
 /* Read the blocks of its storages. Returns how many there are; at most `capacity` are written.
  * 0: the version is no longer current. */

@@ -44,7 +44,7 @@ class Blocks:
     """All blocks in use, an element of each array for each, by ascending number.
 
     Attributes:
-        keeper: The client number of the only holder, 0 for a published name, or a negative number
+        held_by: The client number of the only holder, 0 for a published name, or a negative number
             for what else keeps the block.
         holders: Client numbers of the holders of some blocks that have several.
     """
@@ -56,7 +56,7 @@ class Blocks:
     capacity: _Array
     n_leases: _Array
     n_messages: _Array
-    keeper: _Array
+    held_by: _Array
     holders: dict[int, list[int]]
 
     @classmethod
@@ -68,8 +68,8 @@ class Blocks:
             for name in ("block", "slab", "owner", "nbytes", "capacity_bytes", "n_leases"):
                 columns[name].append(batch[name].astype(np.int64))
             columns["n_messages"].append(columns["n_leases"][-1] + batch["n_queued"])
-            columns["keeper"].append(_keepers(batch))
-            several = np.flatnonzero(np.isin(columns["keeper"][-1], (_SHARED, _QUEUE)))
+            columns["held_by"].append(_classify(batch))
+            several = np.flatnonzero(np.isin(columns["held_by"][-1], (_SHARED, _QUEUE)))
             for i in several[: MAX_CELLS - len(holders)]:
                 holders[int(batch["block"][i])] = set_bits(batch["holds"][i])
         whole = {name: np.concatenate(parts) for name, parts in columns.items()}
@@ -81,18 +81,20 @@ class Blocks:
             capacity=whole["capacity_bytes"],
             n_leases=whole["n_leases"],
             n_messages=whole["n_messages"],
-            keeper=whole["keeper"],
+            held_by=whole["held_by"],
             holders=holders,
         )
 
     def leases_by_owner(self) -> dict[int, int]:
         """Count the unopened messages with blocks that each client made."""
-        sums = np.bincount(self.owner, self.n_leases) if len(self.owner) else np.zeros(0)
-        return {int(i): int(sums[i]) for i in np.flatnonzero(sums)}
+        # A hostile member may have written any number as an owner.
+        owners, place = np.unique(self.owner[self.n_leases > 0], return_inverse=True)
+        sums = np.bincount(place, self.n_leases[self.n_leases > 0])
+        return {int(owner): int(n) for owner, n in zip(owners, sums, strict=True)}
 
 
-def _keepers(batch: _Array) -> _Array:
-    """Return who keeps each block of a batch, see `Blocks.keeper`."""
+def _classify(batch: _Array) -> _Array:
+    """Return who keeps each block of a batch, see `Blocks.held_by`."""
     holds = batch["holds"]
     used = holds != 0
     n_words = used.sum(axis=1)
@@ -107,8 +109,8 @@ def _keepers(batch: _Array) -> _Array:
     return found
 
 
-def _kind(keeper: int) -> dict[str, Any]:
-    return {"kind": "sole", "client": keeper} if keeper > 0 else {"kind": _KINDS[keeper]}
+def _kind(held_by: int) -> dict[str, Any]:
+    return {"kind": "sole", "client": held_by} if held_by > 0 else {"kind": _KINDS[held_by]}
 
 
 def map_of(blocks: Blocks, max_cells: int = MAX_CELLS) -> dict[str, Any]:
@@ -172,7 +174,7 @@ def _cells(
     nbytes = np.add.reduceat(blocks.nbytes[order], starts)
     n_messages = np.add.reduceat(blocks.n_messages[order], starts)
     cell_of = np.repeat(np.arange(len(starts)), ends - starts + 1)
-    most = _most_bytes(cell_of, blocks.keeper[order], blocks.nbytes[order])
+    most = _most_bytes(cell_of, blocks.held_by[order], blocks.nbytes[order])
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         cell = {
             "first": int(number[start]),
@@ -191,27 +193,27 @@ def _cells(
         yield cell
 
 
-def _most_bytes(cell_of: _Array, keeper: _Array, nbytes: _Array) -> _Array:
-    """Return, for each cell, the keeper of most bytes in it. Empty storages count as a byte."""
-    order = np.lexsort((keeper, cell_of))
-    cell_of, keeper = cell_of[order], keeper[order]
-    is_new = (np.diff(cell_of, prepend=-1) != 0) | (np.diff(keeper, prepend=keeper[0]) != 0)
+def _most_bytes(cell_of: _Array, held_by: _Array, nbytes: _Array) -> _Array:
+    """Return, for each cell, what holds most bytes in it. Empty storages count as a byte."""
+    order = np.lexsort((held_by, cell_of))
+    cell_of, held_by = cell_of[order], held_by[order]
+    is_new = (np.diff(cell_of, prepend=-1) != 0) | (np.diff(held_by, prepend=held_by[0]) != 0)
     starts = np.flatnonzero(is_new)
     sums = np.add.reduceat(np.maximum(nbytes[order], 1), starts)
-    cell_of, keeper = cell_of[starts], keeper[starts]
+    cell_of, held_by = cell_of[starts], held_by[starts]
     by_sum = np.lexsort((-sums, cell_of))
     firsts = np.flatnonzero(np.diff(cell_of[by_sum], prepend=-1) != 0)
-    return keeper[by_sum][firsts]
+    return held_by[by_sum][firsts]
 
 
 def _totals(blocks: Blocks) -> list[dict[str, Any]]:
-    """Return bytes and number of the blocks of each keeper, most bytes first."""
-    keepers, place = np.unique(blocks.keeper, return_inverse=True)
+    """Return bytes and number of the blocks of each holder or kind, most bytes first."""
+    values, place = np.unique(blocks.held_by, return_inverse=True)
     counts = np.bincount(place)
-    sums = np.zeros(len(keepers), np.int64)
+    sums = np.zeros(len(values), np.int64)
     np.add.at(sums, place, blocks.nbytes)
     rows = [
-        {**_kind(int(keeper)), "n_used": int(n), "nbytes": int(nbytes)}
-        for keeper, n, nbytes in zip(keepers, counts, sums, strict=True)
+        {**_kind(int(held_by)), "n_used": int(n), "nbytes": int(nbytes)}
+        for held_by, n, nbytes in zip(values, counts, sums, strict=True)
     ]
     return sorted(rows, key=lambda row: -int(row["nbytes"]))

@@ -161,7 +161,7 @@ def test_million_blocks_stay_few_cells() -> None:
             capacity=64 << (number // slab_blocks) % 5,
             n_leases=np.zeros(n, np.int64),
             n_messages=np.zeros(n, np.int64),
-            keeper=np.where(number % 10 == 0, -1, 7),
+            held_by=np.where(number % 10 == 0, -1, 7),
             holders={},
         )
         told = map_of(blocks)
@@ -187,7 +187,7 @@ def test_blocks_in_arrays_are_those_of_the_session(site: Any) -> None:
         if number in plain and arrays.nbytes[i] == plain[number].nbytes:
             held = plain[number].holders
             if len(held) == 1 and not plain[number].is_queue:
-                assert arrays.keeper[i] == held[0]
+                assert arrays.held_by[i] == held[0]
     assert len(arrays.number) >= len(kept)
 
 
@@ -204,6 +204,14 @@ def test_map_shows_runs_that_are_not_in_use() -> None:
     ]
     assert band["cells"][1]["holders"] == [1, 2]
     assert blocks.leases_by_owner() == {1: 3}
+
+
+def test_map_of_tables_that_a_member_has_written_over() -> None:
+    wild = np.array([2**32 - 1, 0, 7])
+    big = np.array([2**63 - 1, -1, 0])
+    blocks = Blocks(np.arange(3), wild, wild, big, big, wild, wild, np.array([4607, -5, -2]), {})
+    json.dumps(map_of(blocks), allow_nan=False)
+    assert blocks.leases_by_owner() == {2**32 - 1: 2**32 - 1, 7: 7}
 
 
 def test_empty_map() -> None:
