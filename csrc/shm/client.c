@@ -74,7 +74,7 @@ void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid) {
 
 int shmt__management_claim(int control_fd, unsigned wait_ms) {
   int fd = shmt__os_reopen(control_fd);
-  if (fd < 0) return -1;
+  if (fd < 0) return -2;
   for (uint64_t end_ms = shmt__os_now_ms() + wait_ms; !shmt__os_lock_byte(fd, CLIENT_LOCK_AT);) {
     if (shmt__os_now_ms() >= end_ms) {
       shmt__os_close(fd);

@@ -19,7 +19,7 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
 void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid);
 /* Lock the session for one manager: the lock of number 0, which is no client's. The lock belongs to the returned
  * descriptor, a description of its own that nobody maps. Waits at most wait_ms for a manager that is ending. -1:
- * another one runs, perhaps where this process cannot reach it. */
+ * another one runs, perhaps where this process cannot reach it. -2: the file cannot be opened anew. */
 int shmt__management_claim(int control_fd, unsigned wait_ms);
 /* Does another description than fd's have the lock of the number? In doubt the answer is yes. */
 bool shmt__client_is_locked(int fd, uint32_t id);

@@ -100,14 +100,15 @@ int main(int argc, char** argv) {
   }
   shmt__os_daemon_init((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
   if (a.stay) shmt__os_watch_termination();
-  if (a.adopt && shmt__management_claim(FD_CONTROL, SHMT_MANAGER_ENDS_MS) < 0) return SHMT_MANAGER_ELSEWHERE;
+  int claim = a.adopt ? shmt__management_claim(FD_CONTROL, SHMT_MANAGER_ENDS_MS) : 0;
+  if (claim < 0) return claim == -1 ? SHMT_MANAGER_ELSEWHERE : 4;
   shmt_status status =
       a.adopt ? shmt__arena_manager_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.arena_manager)
               : shmt__arena_manager_create(&a.session, &manager.arena_manager);
   if (status != SHMT_OK) {
     (void)fprintf(stderr, "shmtensor-manager: %s\n", shmt_error_message());
     if (status == SHMT_E_NOMEM) return 3;
-    return a.adopt ? SHMT_MANAGER_DAMAGED : 4;
+    return a.adopt && status == SHMT_E_MANAGER ? SHMT_MANAGER_DAMAGED : 4;
   }
   if (!a.adopt && shmt__management_claim(manager.arena_manager.control_fd, 0) < 0) return 4;
   if ((!a.stay && !shmt__os_detach()) ||

@@ -151,20 +151,30 @@ static void mark_ended(int control_fd) {
   shmt__os_unmap(base, sizeof(shmt__control));
 }
 
-shmt_status shmt__arena_manager_adopt(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
-  *out = (shmt__arena_manager){.control_fd = -1, .arena_fd = arena_fd};
+static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
   /* Open it anew: the descriptor that came may have the lock of the client that sent it. */
-  out->control_fd = shmt__os_reopen(control_fd);
-  shmt__os_close(control_fd);
-  shmt_status status = shmt__map_open(out->control_fd, &out->map);
+  *out = (shmt__arena_manager){.control_fd = shmt__os_reopen(control_fd), .arena_fd = shmt__os_dup(arena_fd)};
+  shmt_status status = SHMT_OK;
+  if (out->control_fd < 0 || out->arena_fd < 0)
+    status = shmt__fail(SHMT_E_OS, "the manager cannot open its files anew: too many open files, or /proc is missing");
+  if (status == SHMT_OK) status = shmt__map_open(out->control_fd, &out->map);
   if (status == SHMT_OK &&
-      (out->map.fixed.session != session || !shmt__arena_matches(&out->map, arena_fd)))
+      (out->map.fixed.session != session || !shmt__arena_matches(&out->map, out->arena_fd)))
     status = shmt__fail(SHMT_E_MANAGER, "the files to adopt are not those of session %016" PRIx64,
                         session);
   if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
   if (status == SHMT_OK) status = adopt_slabs(out);
   if (status == SHMT_OK) adopt_clients(out);
-  if (status == SHMT_E_MANAGER) mark_ended(out->control_fd);
   if (status != SHMT_OK) shmt__arena_manager_fini(out);
+  return status;
+}
+
+shmt_status shmt__arena_manager_adopt(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
+  shmt_status status = adopt_once(session, control_fd, arena_fd, out);
+  /* To end a session is for good, and a system call that failed once may look like damage. */
+  if (status != SHMT_OK) status = adopt_once(session, control_fd, arena_fd, out);
+  if (status == SHMT_E_MANAGER) mark_ended(control_fd);
+  shmt__os_close(control_fd);
+  shmt__os_close(arena_fd);
   return status;
 }

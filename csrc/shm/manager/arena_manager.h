@@ -59,7 +59,7 @@ typedef struct shmt__arena_manager_options {
 /* Create the files of a new session. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__arena_manager_create(const shmt__arena_manager_options* options, shmt__arena_manager* out);
 /* Continue with the files of a session whose manager was killed. Consumes the descriptors. Errors: SHMT_E_MANAGER (the
- * tables make no sense; the files are then marked as ended, so that nobody tries again), SHMT_E_NOMEM. */
+ * tables make no sense; the files are then marked as ended, so that nobody tries again), SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__arena_manager_adopt(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out);
 /* Close the files and free the tables. */
 void shmt__arena_manager_fini(shmt__arena_manager* k);
