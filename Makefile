@@ -13,7 +13,7 @@ SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -nam
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
-	@echo "make check   a few tests of every file, in under three minutes"
+	@echo "make check   a few tests of every file, in about three minutes"
 	@echo "make test    the test suite"
 	@echo "make examples  every program of examples/, shortly, with what it reached"
 	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
