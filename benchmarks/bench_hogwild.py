@@ -3,7 +3,8 @@
 Run ``python benchmarks/bench_hogwild.py [--workers N]`` where torch is installed. Each side has
 workers of its own, started once, that train the shared parameters with SGD and momentum, one thread
 each. A sample is the wall time from the word "go" until all workers have done their steps; samples
-of both sides alternate.
+of both sides alternate, and with them those of one worker of ours, alone. A second table says how
+many times as many steps all workers do as that one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from measure import Result, print_table
@@ -119,21 +121,41 @@ class Side:
             process.join()
 
 
-def measure(name: str, n_workers: int, samples: int) -> Result:
-    """Compare both libraries on one model."""
-    sides = [Side(library, name, n_workers) for library in ("shmtensor", "torch")]
+@dataclass(frozen=True)
+class Measured:
+    """What one model gave: a step of a worker beside torch's, and beside a worker that is alone."""
+
+    beside_torch: Result
+    alone_ns: float
+    n_workers: int
+
+    @property
+    def speed_up(self) -> float:
+        """Steps of all workers by those of one, in the same time."""
+        return self.n_workers * self.alone_ns / self.beside_torch.ours_ns
+
+
+def measure(name: str, n_workers: int, samples: int) -> Measured:
+    """Compare both libraries, and one worker with all, on one model."""
+    sides = [
+        Side("shmtensor", name, n_workers),
+        Side("torch", name, n_workers),
+        Side("shmtensor", name, 1),
+    ]
     counts = []
     for side in sides:
         side.wall_ns(20)  # warm
         counts.append(max(1, int(SAMPLE_S * 1e9 / side.wall_ns(100))))
-    taken: tuple[list[float], list[float]] = ([], [])
+    taken: tuple[list[float], ...] = ([], [], [])
     for _ in range(samples):
         for side, count, times in zip(sides, counts, taken, strict=True):
             times.append(side.wall_ns(count))
     for side in sides:
         side.end()
-    (a, ours, b), (c, theirs, d) = (statistics.quantiles(times, n=4) for times in taken)
-    return Result(name, ours, (a, b), theirs, (c, d))
+    (a, ours, b), (c, theirs, d), (_, alone, _) = (
+        statistics.quantiles(times, n=4) for times in taken
+    )
+    return Measured(Result(name, ours, (a, b), theirs, (c, d)), alone, n_workers)
 
 
 def main() -> None:
@@ -143,13 +165,15 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=9)
     parser.add_argument("--only", default="", help="only models whose name contains this")
     arguments = parser.parse_args()
-    print_table(
-        [
-            measure(name, arguments.workers, arguments.samples)
-            for name in MODELS
-            if arguments.only in name
-        ]
-    )
+    measured = [
+        measure(name, arguments.workers, arguments.samples)
+        for name in MODELS
+        if arguments.only in name
+    ]
+    print_table([each.beside_torch for each in measured])
+    print(f"\nsteps of {arguments.workers} workers by those of one:")
+    for each in measured:
+        print(f"{each.beside_torch.name:40} {each.speed_up:.2f}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from common.models import library
 from shmtensor.hogwild import Point
 
 # Columns of the board, on which each worker has a row.
-STEPS, LOSS, READY, N_COLUMNS = 0, 1, 2, 3
+STEPS, LOSS, READY, BEGAN_S, ENDED_S, N_COLUMNS = range(6)
 # The parent looks so often; between two evaluations it waits as many times as long as one took.
 LOOK_S, PAUSE = 0.02, 4.0
 
@@ -111,7 +111,8 @@ def _work(rank: int, job: Job) -> None:
     board[rank, READY] = 1
     while board[:, READY].sum() < len(board):
         time.sleep(1e-4)
-    ends_at = time.monotonic() + job.seconds
+    board[rank, BEGAN_S] = time.monotonic()
+    ends_at = board[rank, BEGAN_S] + job.seconds
     for batch in _batches(job, worker):
         if worker.step >= job.n_steps or time.monotonic() >= ends_at:
             break
@@ -125,6 +126,7 @@ def _work(rank: int, job: Job) -> None:
         worker.step += 1
         board[rank, LOSS] = average
         board[rank, STEPS] = worker.step
+        board[rank, ENDED_S] = time.monotonic()
 
 
 def run(
@@ -177,12 +179,14 @@ def run(
     for process in processes:
         process.start()
     try:
-        points, seconds_spent = _watch(processes, model, job.board, evaluate, evaluate_every)
+        points = _watch(processes, model, job.board, evaluate, evaluate_every)
     finally:
         for process in processes:
             process.kill()
             process.join()
-    return Result(points, int(job.board[:, STEPS].sum()), seconds_spent)
+    board = job.board.numpy()
+    seconds_spent = max(0.0, board[:, ENDED_S].max() - board[:, BEGAN_S].min())
+    return Result(points, int(board[:, STEPS].sum()), seconds_spent)
 
 
 def _watch(
@@ -191,12 +195,12 @@ def _watch(
     board: Any,
     evaluate: Callable[[Any], dict[str, float]],
     evaluate_every: float,
-) -> tuple[list[Point], float]:
-    """Measure the model until the workers have ended; returns the curve and how long it took."""
+) -> list[Point]:
+    """Measure the model until the workers have ended; returns the curve."""
     lib = library("torch")
     while board[:, READY].sum() < len(processes) and all(p.is_alive() for p in processes):
         time.sleep(1e-4)
-    began = ended = time.monotonic()
+    began = time.monotonic()
 
     def measured() -> Point:
         seconds = time.monotonic() - began
@@ -213,6 +217,5 @@ def _watch(
             took = now - began - points[-1].seconds
             next_at = now + max(evaluate_every, PAUSE * took, points[-1].seconds / 100)
         next((p for p in processes if p.is_alive()), processes[0]).join(LOOK_S)
-        ended = time.monotonic()
     points.append(measured())
-    return points, ended - began
+    return points

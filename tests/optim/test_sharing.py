@@ -237,3 +237,50 @@ def test_state_in_lists_is_shared_and_a_growing_history_is_refused(
     counts, refusal = run(_USER)
     assert counts == "[120.0, 120.0]"
     assert "history of LBFGS is a list that grows" in refusal
+
+
+_WALKS = """
+SIZES = (5000,), (3,), (7, 700), (1,), (40, 50), (20000,)
+
+def tensors(generator):
+    made = [torch.randn(size, generator=generator) for size in SIZES]
+    made[4] = made[4].t()  # lies otherwise than its gradient
+    return made
+
+def stepped(make, seed, n_threads, shared):
+    torch.set_num_threads(n_threads)
+    generator = torch.Generator().manual_seed(seed)
+    parameters, gradients = tensors(generator), tensors(generator)
+    gradients[4] = gradients[4].contiguous()
+    parameters = [nn.Parameter(p.share_memory_() if shared else p) for p in parameters]
+    optimizer = make(parameters)
+    for parameter, gradient in zip(parameters, gradients):
+        parameter.grad = gradient
+    for _ in range(3):
+        optimizer.step()
+    return [p.detach().clone() for p in parameters]
+
+def work(queue):
+    for make in MAKE:
+        for n_threads in (1, 2):
+            ours, plain = (stepped(make, 7, n_threads, shared) for shared in (True, False))
+            queue.put(all(map(torch.equal, ours, plain)))
+
+MAKE = (
+    lambda p: optim.SGD(p, lr=0.1, momentum=0.9),
+    lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
+)
+# main
+context = mp.get_context("fork")
+queue = context.SimpleQueue()
+assert run(context, work, queue) == [0] * N_WORKERS
+print(*(queue.get() for _ in range(N_WORKERS * len(MAKE) * 2)))
+"""
+
+
+def test_every_process_makes_the_same_step_whichever_way_it_walks(
+    run: Callable[..., list[str]],
+) -> None:
+    """Processes walk shared parameters in different orders; the values do not depend on that."""
+    (values,) = run(_WALKS)
+    assert values.split() == ["True"] * 12

@@ -28,6 +28,12 @@ void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
 bool shmt__sessions_try_lock(void) { return pthread_mutex_trylock(&sessions.lock) == 0; }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
+uint32_t shmt__sessions_own_number(void) {
+  if (!shmt__sessions_try_lock()) return 0;
+  const uint32_t number = sessions.len > 0 ? sessions.at[0]->client : 0;
+  shmt__sessions_unlock();
+  return number;
+}
 bool shmt__session_was_named_here(uint64_t id) {
   return id == sessions.own_id && id >> 42 == (uint64_t)(uint32_t)shmt__os_pid();
 }

@@ -157,6 +157,9 @@ shmt__session* shmt__session_lookup(uint64_t id, uint64_t world);
 shmt__session* shmt__session_current(uint64_t id);
 shmt__session* shmt__session_at(unsigned i);
 unsigned shmt__sessions_count(void);
+/* A number that tells this process from its peers: its client number in the oldest session. Does not wait for the lock:
+ * 0 while another thread has it, as where there is no session. */
+uint32_t shmt__sessions_own_number(void);
 /* There must be room: shmt__sessions_count() < SHMT_MAX_SESSIONS. */
 void shmt__sessions_add(shmt__session* s);
 /* Another session takes the place. */

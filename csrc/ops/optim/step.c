@@ -3,11 +3,16 @@
 
 #include "base/scalar.h"
 #include "generated/loops.h"
+#include "ipc/session/session.h"
 #include "iter/threads.h"
 
+#include <math.h>
+
 enum {
-  GRAIN = 8192, /* elements below which another thread does not pay: each has a root and a quotient */
-  COST = 4,     /* of an element, where that of a sum is 1 */
+  GRAIN = 8192,   /* elements below which another thread does not pay: each has a root and a quotient */
+  COST = 4,       /* of an element, where that of a sum is 1 */
+  STRETCH = 2048, /* elements that are walked forwards, where tensors are walked backwards */
+  LINE = 64,      /* elements whose size is that of whole cache lines */
 };
 
 /* --- what suits ------------------------------------------------------------------------ */
@@ -144,18 +149,57 @@ static shmt_status step_strided(const shmt__step* s, int64_t i) {
 
 /* --- all of them ------------------------------------------------------------------------- */
 
-/* The flat tensors' elements begin to end, counted through. */
-static void step_piece(void* ctx, int64_t begin, int64_t end) {
-  const shmt__step* const s = ctx;
-  int64_t at = 0;
+/* How a process walks its part of the elements; see Note [Steps and other processes]. */
+typedef struct step_walk {
+  const shmt__step* step;
+  int64_t n_elements; /* of the flat tensors, counted through */
+  double first;       /* the share of a part that comes last, as another process begins with it */
+  bool backwards;
+} step_walk;
 
-  for (int64_t i = 0; i < s->lists[0].len && at < end; i++) {
+/* The elements of tensor i from `from` to `to`, the last ones first. */
+static void step_backwards(const shmt__step* s, int64_t i, int64_t from, int64_t to) {
+  while (to > from) {
+    const int64_t begin = to - from > STRETCH ? to - STRETCH : from;
+    step_run_of(s, i, begin, to);
+    to = begin;
+  }
+}
+
+/* Elements begin to end. */
+static void step_range(const step_walk* w, int64_t begin, int64_t end) {
+  const shmt__step* const s = w->step;
+  const int64_t n_tensors = s->lists[0].len;
+  int64_t at = w->backwards ? w->n_elements : 0;
+
+  if (begin == end) return;
+  for (int64_t j = 0; j < n_tensors && (w->backwards ? at > begin : at < end); j++) {
+    const int64_t i = w->backwards ? n_tensors - 1 - j : j;
     if (!is_flat(s, i)) continue;
     const int64_t n = s->lists[0].data[i]->numel;
+    if (w->backwards) at -= n;
     const int64_t from = begin > at ? begin - at : 0, to = end - at < n ? end - at : n;
-    if (from < to) step_run_of(s, i, from, to);
-    at += n;
+    if (from < to) (w->backwards ? step_backwards : step_run_of)(s, i, from, to);
+    if (!w->backwards) at += n;
   }
+}
+
+static void step_piece(void* ctx, int64_t begin, int64_t end) {
+  const step_walk* const w = ctx;
+  const int64_t middle = begin + (int64_t)((double)(end - begin) * w->first) / LINE * LINE;
+
+  step_range(w, w->backwards ? begin : middle, w->backwards ? middle : end);
+  step_range(w, w->backwards ? middle : begin, w->backwards ? end : middle);
+}
+
+/* Is a parameter shared, and which way does this process go? */
+static step_walk walk_of(const shmt__step* s, int64_t n_elements) {
+  const shmt_storage* const storage = s->lists[0].data[0]->storage;
+  const uint32_t number = storage != NULL && (storage->flags & SHMT_STORAGE_SHARED) ? shmt__sessions_own_number() : 0;
+  /* Multiples of the golden ratio, without their whole parts, are never close to each other. */
+  const double place = (double)(number / 2) * 0.6180339887498949;
+
+  return (step_walk){.step = s, .n_elements = n_elements, .first = place - floor(place), .backwards = number % 2 == 1};
 }
 
 shmt_status shmt__step_run(shmt__step* s) {
@@ -170,7 +214,10 @@ shmt_status shmt__step_run(shmt__step* s) {
     else
       n_strided++;
   }
-  shmt__parallel_for(n_elements, GRAIN, step_piece, s);
+  if (n_elements > 0) {
+    step_walk walk = walk_of(s, n_elements);
+    shmt__parallel_for(n_elements, GRAIN, step_piece, &walk);
+  }
   for (int64_t i = 0; n_strided > 0 && i < s->lists[0].len; i++)
     if (!is_flat(s, i)) SHMT_TRY(step_strided(s, i));
   return SHMT_OK;

@@ -10,6 +10,9 @@
  * Note [Steps and other processes]
  * Parameters and state may lie in memory that other processes step on at the same time. Elements are read once and
  * written once, by plain loads and stores of their own size at least, so an update may be lost and nothing else.
+ * Processes that walked shared parameters in the same order would follow each other from cache line to cache line: each
+ * would wait for every line until the other's processor gives it up, and the next line would be wanted by both again.
+ * So every second process walks backwards, and processes with the same direction begin at different places.
  */
 #ifndef SHMT_OPS_OPTIM_STEP_H
 #define SHMT_OPS_OPTIM_STEP_H
