@@ -64,7 +64,7 @@ def generate(
     names = python_tables(model)
     emit_python(emitter, names)
     emit_stubs(emitter, names, [d.name for d in tables.dtypes])
-    emit_docs(emitter, model, tables, nodes)
+    emit_docs(emitter, model, tables, nodes, loops)
     emitter.remove_stale()
     emitter.result.problems = [str(problem) for problem in model.problems]
     if model.problems and not lenient:

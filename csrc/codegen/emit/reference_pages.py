@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from codegen.emit.emitter import Emitter
+from codegen.emit.kernels import Loops
 from codegen.emit.python import public_name, signature_text
 from codegen.expressions.nodes import Node
 from codegen.spec.autograd_kinds import autograd_kind
@@ -36,7 +39,18 @@ def _dtype_text(entry: OperatorEntry, tables: Tables) -> str:
     return ", ".join(entry.dtypes)
 
 
-def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node]) -> str:
+def _made_by(entry: OperatorEntry, loops: Loops) -> str:
+    """Say what computes the operator, and where that stands."""
+    if entry.kernel:
+        return f"loop `{entry.loop}` of `csrc/{loops.templates[entry.template].path}`"
+    if entry.composite_expression is not None:
+        return f"made of others: `{' '.join(entry.composite_expression.split())}`"
+    functions = [entry.function] if entry.function else []
+    functions += [name for name in entry.dispatch.values() if name not in functions]
+    return "C function " + ", ".join(f"`{name}`" for name in functions) if functions else ""
+
+
+def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node], loops: Loops) -> str:
     text = f"## {entry.name}\n\n{entry.doc}\n\n```\n"
     text += "\n".join(_call_lines(entry)) + "\n```\n\n"
     facts = []
@@ -64,26 +78,70 @@ def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node]) -> str:
         facts.append(f"warns once in a process: {entry.warns}")
     if entry.source:
         facts.append(f"source: {entry.source}")
+    made_by = _made_by(entry, loops)
+    facts.append(f"defined in `{spec_file(entry.section)}`" + (f"; {made_by}" if made_by else ""))
     return text + "".join(f"- {fact}\n" for fact in facts) + "\n"
 
 
-def emit_docs(emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, Node]) -> None:
+def _anchor(name: str) -> str:
+    """Return the anchor of an entry's heading, as Markdown readers make it."""
+    return re.sub(r"[^\w-]", "", name.lower())
+
+
+def _public(model: Model, section: str) -> list[OperatorEntry]:
+    return [
+        e
+        for e in model.entries
+        if e.section == section and e.variants and not e.name.startswith("_")
+    ]
+
+
+def _section_title(section: str) -> str:
+    return section.split("/")[-1].replace("_", " ").capitalize()
+
+
+def _index_line(section: str, entries: list[OperatorEntry]) -> str:
+    """Return a line of the index: a section's page and its operators, each once."""
+    page = f"{file_stem(section)}.md"
+    first: dict[str, str] = {}
+    for entry in entries:
+        first.setdefault(entry.name.split(".")[0], entry.name)
+    links = ", ".join(f"[`{name}`]({page}#{_anchor(full)})" for name, full in first.items())
+    return f"- **[{_section_title(section)}]({page})**: {links}\n"
+
+
+def _index(model: Model) -> str:
+    """Return the text of the index: families, their sections, the operators in these."""
+    text = (
+        "# Operators\n\nEvery operator by family, with its signatures, dtypes and derivatives. "
+        "A name leads to its entry; search finds one by any form of its name. Layers, optimizers "
+        "and other Python parts have `help()`.\n\n"
+        "See also [element types](dtypes.md) and [environment variables](environment.md).\n"
+    )
+    family = ""
+    for section in model.sections:
+        entries = _public(model, section)
+        if not entries:
+            continue
+        if section.split("/")[0] != family:
+            family = section.split("/")[0]
+            text += f"\n## {family.capitalize()}\n\n"
+        text += _index_line(section, entries)
+    return text
+
+
+def emit_docs(
+    emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, Node], loops: Loops
+) -> None:
     """Write the reference pages."""
     folder = emitter.root / "docs" / "reference"
-    index = "# Reference\n\n"
     for section in model.sections:
-        public = [
-            e
-            for e in model.entries
-            if e.section == section and e.variants and not e.name.startswith("_")
-        ]
+        public = _public(model, section)
         if not public:
             continue
-        name = file_stem(section)
-        title = section.split("/")[-1].replace("_", " ").capitalize()
-        index += f"- [{title}]({name}.md): {len(public)} operators\n"
-        body = f"# {title}\n\n" + "".join(_entry(e, tables, nodes) for e in public)
-        emitter.page(folder / f"{name}.md", spec_file(section), body)
+        body = f"# {_section_title(section)}\n\n"
+        body += "".join(_entry(e, tables, nodes, loops) for e in public)
+        emitter.page(folder / f"{file_stem(section)}.md", spec_file(section), body)
     rows = "".join(
         f"| {d.name} | {d.kind} | {d.size} | {', '.join(d.aliases)} |\n" for d in tables.dtypes
     )
@@ -98,5 +156,4 @@ def emit_docs(emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, N
         "# Environment\n\n| variable | values | default | meaning |\n|---|---|---|---|\n" + options
     )
     emitter.page(folder / "environment.md", "csrc/spec/options.yaml", body)
-    index += "- [Element types](dtypes.md)\n- [Environment](environment.md)\n"
-    emitter.page(folder / "README.md", "csrc/spec", index)
+    emitter.page(folder / "README.md", "csrc/spec", _index(model))
