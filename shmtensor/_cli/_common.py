@@ -68,7 +68,7 @@ def chosen_sessions(
         LookupError: No session matches the option, or the one that does cannot be read.
     """
     wanted: str = arguments.session
-    opened, refused = find_sessions()
+    opened, refused = find_sessions(wanted)
     try:
         chosen = select(opened, wanted)
         if wanted and not chosen:

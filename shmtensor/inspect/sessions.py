@@ -6,6 +6,7 @@ client has needed another one yet, it is found by the control file that its memb
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -393,10 +394,14 @@ class Unreadable:
         return self.address.rpartition("-")[2]
 
 
-def find_sessions() -> tuple[list[Session], list[Unreadable]]:
+def find_sessions(wanted: str = "") -> tuple[list[Session], list[Unreadable]]:
     """Return all sessions of this user, sorted by socket, and the managers that cannot be asked.
 
     Sessions that end meanwhile are left out.
+
+    Args:
+        wanted: With a slash: the path of a socket. A service that listens there is found even if it
+            is in another network namespace and its processes in another pid namespace.
     """
     opened: list[Session] = []
     refused: list[Unreadable] = []
@@ -412,6 +417,13 @@ def find_sessions() -> tuple[list[Session], list[Unreadable]]:
             opened.append(_at_its_path(Session(number=number)))
         except ManagerError:
             continue
+    if "/" in wanted:
+        with contextlib.suppress(ManagerError):  # nobody listens there
+            served = Session(os.path.abspath(wanted))
+            if any(session.number == served.number for session in opened):
+                served.close()
+            else:
+                opened.append(served)
     return opened, refused
 
 
@@ -438,7 +450,7 @@ def open_sessions(wanted: str = "") -> list[Session]:
             its address, the name or path of a service, or the id of the manager or of a process in
             it. An exact match wins over a beginning. Empty: all sessions.
     """
-    opened, _ = find_sessions()
+    opened, _ = find_sessions(wanted)
     chosen = select(opened, wanted)
     for session in opened:
         if session not in chosen:

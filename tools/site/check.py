@@ -1,4 +1,4 @@
-"""Check the built site: every link and anchor leads somewhere, and no page loads anything from outside.
+"""Check the built site: links and anchors lead somewhere, and pages load nothing from outside.
 
 ``python tools/site/check.py build/site`` prints what is wrong, and ends with 1 then.
 """

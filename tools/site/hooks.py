@@ -1,7 +1,7 @@
 """What MkDocs lacks for this site.
 
-- Pages for what the documents link to outside `docs/`: other Markdown files, and source files with their text highlighted.
-  They lie below `tree/`. A file that a document names in backticks is linked too.
+- Pages below `tree/` for what the documents link to outside `docs/`: other Markdown files, and
+  source files with their text highlighted. A file that is named in backticks is linked too.
 - Entries of the navigation that stand for many pages: `reference*` and `adr/*`.
 """
 
@@ -148,7 +148,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages below `tree/` that documents lead to."""
     waiting = {file.src_uri for file in files if file.is_documentation_page()}
-    waiting |= {path for path in re.findall(r"tree/[^'\"]+", str(config.nav))}
+    waiting |= set(re.findall(r"tree/[^'\"]+", str(config.nav)))
     done: set[str] = set()
     while waiting:
         page = waiting.pop()
@@ -176,5 +176,3 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     # A page whose first line is a comment has no title.
     markdown = re.sub(r"\A<!--.*?-->\n", "", markdown)
     return _with_links(markdown, page.file.src_uri, set())
-
-

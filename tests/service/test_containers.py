@@ -1,0 +1,114 @@
+"""What docs/containers.md says, tried with the namespaces that containers are made of."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# What the processes of two containers do not share; a child gets SIGTERM when unshare is killed.
+_CONTAINER = ("unshare", "-p", "-f", "--mount-proc", "-n", "-i", "-m", "--kill-child=SIGTERM")
+
+
+def _can(command: tuple[str, ...]) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    return subprocess.run([*command, "true"], capture_output=True, check=False).returncode == 0
+
+
+needs_containers = pytest.mark.skipif(not _can(_CONTAINER), reason="no right to make namespaces")
+
+
+def _environment(**more: str) -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")} | more
+
+
+def _in_container(*arguments: str) -> str:
+    command = [*_CONTAINER, sys.executable, *arguments]
+    result = subprocess.run(
+        command, env=_environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.fixture
+def served() -> Iterator[str]:
+    """The path of a service's socket; its manager is in a container of its own."""
+    with tempfile.TemporaryDirectory() as folder:  # 0700, and a short path
+        path = str(Path(folder) / "socket")
+        command = [*_CONTAINER, sys.executable, "-m", "shmtensor", "serve", "--socket", path]
+        server = subprocess.Popen(command, env=_environment(), stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        with server.stdout as output:
+            assert "ready" in output.readline()
+            yield path
+            server.send_signal(signal.SIGKILL)  # the service gets SIGTERM
+            server.wait(60)
+            output.read()  # until the service has ended too
+
+
+@needs_containers
+def test_containers_share_a_service_at_a_path(served: str) -> None:
+    begin = (
+        "import shmtensor as st; from shmtensor.service import Service; "
+        f"s = Service(socket={served!r}); "
+    )
+    _in_container("-c", begin + "s.publish('x', st.arange(3.0), persist=True)")
+    _in_container("-c", begin + "t = s.attach('x'); t += 1")
+    assert "[1.0, 2.0, 3.0]" in _in_container("-c", begin + "print(s.attach('x').tolist())")
+
+
+@needs_containers
+def test_tools_find_a_service_of_other_containers_at_its_path(served: str) -> None:
+    assert served in _in_container("-m", "shmtensor", "ls", "-s", served)
+
+
+@needs_containers
+def test_shared_tensors_need_no_room_in_dev_shm() -> None:
+    program = "import shmtensor as st; print(int(st.ones(4 << 20, shared=True).sum()))"
+    mount = 'mount -t tmpfs -o size=1M tmpfs /dev/shm && exec "$@"'
+    command = ["unshare", "-m", "sh", "-c", mount, "sh", sys.executable, "-c", program]
+    result = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == str(4 << 20)
+
+
+_DENY = """
+import ctypes, errno, struct
+libc = ctypes.CDLL(None, use_errno=True)
+# Load the number; memfd_create (319) fails with EPERM, everything else is allowed.
+refuse, allow = 0x50000 | errno.EPERM, 0x7fff0000
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, 319), (0x06, 0, 0, refuse), (0x06, 0, 0, allow)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
+class Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+program = Program(len(steps), ctypes.addressof(code))
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.byref(program)) == 0
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+
+def child(queue):
+    queue.put(st.full((1000,), 3.0))
+
+queue = mp.Queue()
+process = mp.get_context("fork").Process(target=child, args=(queue,))
+process.start()
+print(queue.get(timeout=60).sum().item())
+process.join()
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")
+def test_sharing_works_where_memfd_create_is_forbidden() -> None:
+    command = [sys.executable, "-c", _DENY]
+    result = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "3000.0"
