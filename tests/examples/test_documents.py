@@ -1,7 +1,8 @@
 """What the documents say is there: their programs run, their links and files exist.
 
-The programs of docs/service.md, which need each other, are run by tests/service/test_docs.py, the
-operator of examples/add_an_operator by test_add_an_operator.py.
+Programs of a page that need each other run in order. Those of docs/service.md go round for ever and
+are run by tests/service/test_docs.py; docs/tutorial.md by test_tutorial.py; the operator of
+examples/add_an_operator by test_add_an_operator.py. Commands: test_commands_of_documents.py.
 """
 
 from __future__ import annotations
@@ -14,51 +15,70 @@ import sys
 from pathlib import Path
 
 import pytest
+from documents import (
+    DOCUMENTS,
+    MADE_BY_TOOLS,
+    ROOT,
+    blocks,
+    identity,
+    programs,
+    without_code,
+)
 
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [
-    ROOT / "README.md",
-    *sorted((ROOT / "docs").glob("*.md")),
-    *sorted((ROOT / "docs/adr").glob("*.md")),
-    *sorted((ROOT / "benchmarks").glob("*.md")),
-    ROOT / "examples/add_an_operator/README.md",
-]
-MADE_BY_TOOLS = ("docs/parity.md", "docs/reference/")
-PROGRAMS = [
-    pytest.param(block, id=f"{path.stem}-{i}")
+RUN_ELSEWHERE = ("docs/service.md", "docs/tutorial.md", "examples/add_an_operator/README.md")
+IN_ORDER = ("docs/from-shared-memory.md", "docs/model-server.md")
+# Languages whose blocks are tested: commands by test_commands_of_documents.py, the operator's entry
+# and kernel by test_add_an_operator.py. Output and drawings have "" or "text".
+LANGUAGES = {"python", "", "text", "sh", "ini", "yaml", "c"}
+
+GROUPS = [
+    pytest.param(group, id=f"{identity(path)}-{i}")
     for path in DOCUMENTS
-    if path.stem != "service" and path.parent.name != "add_an_operator"
-    for i, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.S))
+    if identity(path) not in RUN_ELSEWHERE
+    for i, group in enumerate(
+        [programs(path)] if identity(path) in IN_ORDER else [[text] for text in programs(path)]
+    )
 ]
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_programs_of_documents_run(program: str, tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(program)
+@pytest.mark.parametrize("group", GROUPS)
+def test_programs_of_documents_run(group: list[str], tmp_path: Path) -> None:
     env = {**os.environ, "SHMTENSOR_SERVICE": f"test-{os.getpid()}-{secrets.token_hex(8)}"}
-    subprocess.run([sys.executable, str(path)], check=True, timeout=120, cwd=tmp_path, env=env)
+    for i, program in enumerate(group):
+        path = tmp_path / f"program_{i}.py"
+        path.write_text(program)
+        subprocess.run([sys.executable, str(path)], check=True, timeout=120, cwd=tmp_path, env=env)
 
 
-def _id(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+@pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
+def test_blocks_of_documents_have_known_languages(document: Path) -> None:
+    languages = {block.language for block in blocks(document)}
+    assert languages <= LANGUAGES
+    if identity(document) not in RUN_ELSEWHERE:
+        assert not languages & {"yaml", "c"}, "nothing would test these"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=_id)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
+def test_blocks_without_a_language_are_no_programs(document: Path) -> None:
+    for block in blocks(document):
+        if block.language in ("", "text"):
+            assert not re.match(r"(import|from) \w+", block.text), block.text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
 def test_links_of_documents_lead_to_files(document: Path) -> None:
-    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
-    text = re.sub(r"`[^`\n]*`", "", text)
-    links = [link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
-    found = [link for link in links if link and not link.startswith("http")]
+    links = re.findall(r"\]\(([^)\s]+)\)", without_code(document.read_text()))
+    found = [link.split("#")[0] for link in links]
+    found = [link for link in found if link and not link.startswith("http")]
     assert [link for link in found if not (document.parent / link).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=_id)
+@pytest.mark.parametrize("document", DOCUMENTS, ids=identity)
 def test_files_that_documents_name_exist(document: Path) -> None:
     named = re.findall(r"`([\w./-]+\.(?:py|[ch]|yaml|md|sources))`", document.read_text())
     folders = ("csrc", "shmtensor", "tests", "tools", "benchmarks", "examples", "docs")
-    files = {"/" + _id(path) for folder in folders for path in (ROOT / folder).rglob("*.*")}
-    files |= {"/" + _id(path) for path in ROOT.glob("*.*")}
+    files = {"/" + identity(path) for folder in folders for path in (ROOT / folder).rglob("*.*")}
+    files |= {"/" + identity(path) for path in ROOT.glob("*.*")}
     missing = [
         name
         for name in sorted(set(named))
@@ -66,3 +86,11 @@ def test_files_that_documents_name_exist(document: Path) -> None:
         and not any(file.endswith("/" + name) for file in files)
     ]
     assert missing == []
+
+
+def test_contents_name_every_page() -> None:
+    contents = (ROOT / "docs/index.md").read_text()
+    pages = [
+        path.name for path in (ROOT / "docs").glob("*.md") if identity(path) != "docs/parity.md"
+    ]
+    assert [name for name in sorted(pages) if f"({name})" not in contents] == ["index.md"]
