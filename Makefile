@@ -131,7 +131,7 @@ bench: $(STAMP)/built
 
 # The reference pages (docs/reference) are written by the build. The variable silences an advertisement of the theme.
 docs: $(STAMP)/built $(STAMP)/docs-extra
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python tools/site/check.py build/site
 	@echo "open build/site/index.html"
 
