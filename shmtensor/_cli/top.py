@@ -2,8 +2,14 @@
 
 On a terminal, with the package `rich` installed, the screen is redrawn in place. Otherwise each
 picture is printed below the last one; with --json each picture is one line. When there is no
-session, the command says so and waits for one. It ends with Ctrl-C, or after --count pictures. It
-stops no process.
+session, the command says so and waits for one. It ends with q, Ctrl-C, or after --count pictures.
+It stops no process.
+
+keys
+  m, c, p                order processes by held memory, by processor time, by process id
+  space                  keep this picture; again: go on
+  arrows, PgUp, PgDn     scroll, as do j, k, b, f; Home and End, or g and G, go to the ends
+  q                      leave
 
 columns
   USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts unopened messages
@@ -23,9 +29,11 @@ exit status
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import shutil
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -43,10 +51,18 @@ from shmtensor._cli._common import (
     table,
     title,
 )
+from shmtensor._cli._live import LiveView
 from shmtensor.inspect import Picture, Queue, Session
 from shmtensor.inspect.processes import command_of, cpu_seconds
 
 SUMMARY = "show sessions and what processes hold, live"
+
+_ORDERS = {"m": "memory", "c": "cpu", "p": "pid"}  # by the key that chooses it
+_ORDER_KEYS: dict[str, Callable[[dict[str, Any]], float]] = {
+    "memory": lambda client: -client["held_bytes"],
+    "cpu": lambda client: -client["cpu_percent"],
+    "pid": lambda client: client["pid"],
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +80,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="end after N pictures (default: never)",
     )
     parser.add_argument("--plain", action="store_true", help="do not use rich")
+    parser.add_argument(
+        "--sort",
+        choices=list(_ORDERS.values()),
+        default="memory",
+        help="order of processes (default: memory, which is HOLDS)",
+    )
     add_json_argument(parser)
 
 
@@ -108,7 +130,7 @@ def _values(session: Session, pictures_before: _Pictures) -> dict[str, Any]:
             "what": c.what,
             "cpu_percent": pictures_before.cpu_percent(c.pid, c.start, now_s),
         }
-        for c in sorted(picture.clients, key=lambda c: -c.held_bytes)
+        for c in picture.clients
     ]
     row["queues"] = [
         {**asdict(queue), "put_per_s": pictures_before.put_per_s(session, queue, now_s)}
@@ -128,7 +150,11 @@ def _wrapped(items: list[str], indent: str, width: int) -> list[str]:
     return lines
 
 
-def _session_lines(session: Session, row: dict[str, Any], width: int) -> list[str]:
+def _ordered(clients: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    return sorted(clients, key=_ORDER_KEYS[order])
+
+
+def _session_lines(name: str, row: dict[str, Any], width: int, order: str) -> list[str]:
     limit = f" of {size_text(row['limit_bytes'])}" if row["limit_bytes"] else ""
     items = [
         count(row["n_clients"], "process"),
@@ -138,8 +164,9 @@ def _session_lines(session: Session, row: dict[str, Any], width: int) -> list[st
         f"leases {row['n_leases']} ({count(row['n_stranded'], 'block')} stranded)",
         f"freed/s {row['freed_per_s']:.0f}",
     ]
-    lines = [styled(title(session), "bold"), *_wrapped(items, "  ", width or 80)]
-    return lines + _process_lines(row["clients"], width) + _queue_lines(row["queues"], width)
+    lines = [styled(name, "bold"), *_wrapped(items, "  ", width or 80)]
+    clients = _ordered(row["clients"], order)
+    return lines + _process_lines(clients, width) + _queue_lines(row["queues"], width)
 
 
 def _process_lines(clients: list[dict[str, Any]], width: int) -> list[str]:
@@ -172,14 +199,35 @@ def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
         for q in queues
     ]
     heads = [">QUEUE", ">MESSAGES", ">WAITING", ">PUT/S", ">BYTES", ">PROCESSES"]
-    return table(heads, rows, indent="  ", width=width) if rows else []
+    lines = table(heads, rows, indent="  ", width=width) if rows else []
+    # A queue that has no room for what is put holds somebody up.
+    return [
+        styled(line, "yellow") if i > 0 and queues[i - 1]["n_pending"] else line
+        for i, line in enumerate(lines)
+    ]
 
 
-def _screen(sessions: list[Session], rows: list[dict[str, Any]]) -> str:
-    # 0 where there is no terminal: nothing is cut then.
-    width = shutil.get_terminal_size((0, 0)).columns
-    pairs = zip(sessions, rows, strict=True)
-    return "\n\n".join("\n".join(_session_lines(s, row, width)) for s, row in pairs)
+def _lines(titles: list[str], rows: list[dict[str, Any]], width: int, order: str) -> list[str]:
+    lines: list[str] = []
+    for name, row in zip(titles, rows, strict=True):
+        lines += [""] if lines else []
+        lines += _session_lines(name, row, width, order)
+    return lines
+
+
+def _heading(rows: list[dict[str, Any]]) -> str:
+    """Return the sums over all sessions, for the first line of the screen."""
+    if not rows:
+        return "no session; waits for one"
+    items = [
+        time.strftime("%H:%M:%S"),
+        count(len(rows), "session"),
+        count(sum(row["n_clients"] for row in rows), "process"),
+        f"used {size_text(sum(row['used_bytes'] for row in rows))}",
+        f"memory {size_text(sum(row['resident_bytes'] for row in rows))}",
+        f"freed/s {sum(row['freed_per_s'] for row in rows):.0f}",
+    ]
+    return styled("shmtensor top", "bold") + "  " + "  ".join(items)
 
 
 class _Output:
@@ -187,41 +235,49 @@ class _Output:
 
     def __init__(self, stack: ExitStack, arguments: argparse.Namespace) -> None:
         self._json: bool = arguments.json
-        self._live = None if arguments.json else _live(stack, arguments.plain)
+        self._order: str = arguments.sort
+        self._live = None if arguments.json or arguments.plain else _live(stack, arguments.sort)
         self._is_first = True
         self._said_none = False
 
-    def show(self, sessions: list[Session], rows: list[dict[str, Any]], *, is_last: bool) -> None:
+    def show(self, titles: list[str], rows: list[dict[str, Any]], *, is_last: bool) -> None:
         """Print a picture; says only once that there is no session."""
         if self._json:
+            for row in rows:
+                row["clients"] = _ordered(row["clients"], self._order)
             print_json(rows, indent=None)
         elif self._live is not None:
-            from rich.text import Text  # there when it is live
-
-            text = Text.from_ansi(_screen(sessions, rows) or "no session", no_wrap=True)
-            self._live.update(text, refresh=True)
+            self._live.show(
+                lambda width, order: (_heading(rows), _lines(titles, rows, width, order))
+            )
         elif rows:
-            print(("" if self._is_first else "\n") + _screen(sessions, rows), flush=True)
+            # 0 where there is no terminal: nothing is cut then.
+            width = shutil.get_terminal_size((0, 0)).columns
+            lines = _lines(titles, rows, width, self._order)
+            print(("" if self._is_first else "\n") + "\n".join(lines), flush=True)
             self._said_none = False
         elif not self._said_none:
             print("no session" if is_last else "no session; waits for one", flush=True)
             self._said_none = True
         self._is_first = False
 
+    def wait(self, interval_s: float) -> bool:
+        """Wait for the next picture; False: the user wants to leave."""
+        if self._live is not None:
+            return self._live.wait(interval_s)
+        time.sleep(interval_s)
+        return True
 
-def _live(stack: ExitStack, plain: bool) -> Any:
-    """Return the live display of rich, or None."""
-    if plain or not sys.stdout.isatty():
+
+def _live(stack: ExitStack, order: str) -> LiveView | None:
+    """Return the screen; None: there is no terminal, or no rich."""
+    if not sys.stdout.isatty() or importlib.util.find_spec("rich") is None:
         return None
-    try:
-        from rich.live import Live  # optional, so not at the top
-    except ImportError:
-        return None
-    return stack.enter_context(Live(screen=True, auto_refresh=False))
+    return LiveView(stack, _ORDERS, order)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print pictures until Ctrl-C, or as many as --count says."""
+    """Print pictures until the user leaves, or as many as --count says."""
     pictures_before = _Pictures()
     skipped: set[str] = set()
     shown = 0
@@ -232,7 +288,7 @@ def run(arguments: argparse.Namespace) -> int:
             is_last = shown == arguments.count
             with chosen_sessions(arguments, skipped) as sessions:
                 rows = [_values(session, pictures_before) for session in sessions]
-                output.show(sessions, rows, is_last=is_last)
-            if is_last:
+                titles = [title(session) for session in sessions]
+            output.show(titles, rows, is_last=is_last)
+            if is_last or not output.wait(arguments.interval):
                 return 0
-            time.sleep(arguments.interval)

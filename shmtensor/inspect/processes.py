@@ -48,6 +48,9 @@ def command_of(pid: int, width: int = 60) -> str:
             words = file.read(4096).rstrip(b"\0").split(b"\0")
     except OSError:
         return "?"
+    # Where an interpreter lies says less than what it runs.
+    if words[0].startswith(b"/"):
+        words[0] = os.path.basename(words[0])
     text = " ".join(" ".join(w.decode("utf-8", "replace").split()) for w in words)
     text = printable(text) or "?"
     return text if len(text) <= width else text[: width - 1] + "…"
