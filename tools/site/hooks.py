@@ -108,16 +108,14 @@ def _title(path: Path) -> str:
 
 def _operators() -> list[Any]:
     """Return the navigation of the reference: the index, families, their pages."""
-    folder = ROOT / "docs/reference"
-    families: dict[str, list[Path]] = {}
-    alone = ("dtypes", "environment")
-    for path in sorted(folder.glob("*_*.md")):
-        families.setdefault(path.stem.split("_")[0], []).append(path)
-    nav: list[Any] = ["reference/README.md"]
-    nav += [f"reference/{name}.md" for name in alone]
-    for family, paths in families.items():
-        pages = [{_title(path): f"reference/{path.name}"} for path in paths]
-        nav.append({family.capitalize(): pages[0][_title(paths[0])] if len(pages) == 1 else pages})
+    index = (ROOT / "docs/reference/README.md").read_text(encoding="utf-8")
+    nav: list[Any] = [{"All operators": "reference/README.md"}]
+    for family in index.split("\n## ")[1:]:
+        title = family.splitlines()[0]
+        links = re.findall(r"^- \*\*\[(.+?)\]\((.+?)\)", family, re.M)
+        pages = [{name: f"reference/{page}"} for name, page in links]
+        nav.append({title: next(iter(pages[0].values())) if len(pages) == 1 else pages})
+    nav += [{"Element types": "reference/dtypes.md"}, {"Environment": "reference/environment.md"}]
     return nav
 
 

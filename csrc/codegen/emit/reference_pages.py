@@ -12,6 +12,19 @@ from codegen.spec.autograd_kinds import autograd_kind
 from codegen.spec.model import Model, OperatorEntry, file_stem, spec_file
 from codegen.spec.tables import Tables
 
+# Titles that are not the name in other letters.
+_TITLES = {
+    "cat_repeat": "Cat, stack, repeat",
+    "conv": "Convolution",
+    "diag_meshgrid": "Diag, meshgrid",
+    "diff_trapezoid": "Diff, trapezoid",
+    "fft": "FFT",
+    "lapack": "LAPACK",
+    "linalg": "Linear algebra",
+    "matmul": "Matrix products",
+    "reduce": "Reductions",
+}
+
 
 def _call_lines(entry: OperatorEntry) -> list[str]:
     lines = []
@@ -96,8 +109,13 @@ def _public(model: Model, section: str) -> list[OperatorEntry]:
     ]
 
 
+def _title(name: str) -> str:
+    """Return the title of a family or section."""
+    return _TITLES.get(name, name.replace("_", " ").capitalize())
+
+
 def _section_title(section: str) -> str:
-    return section.split("/")[-1].replace("_", " ").capitalize()
+    return _title(section.split("/")[-1])
 
 
 def _index_line(section: str, entries: list[OperatorEntry]) -> str:
@@ -125,7 +143,7 @@ def _index(model: Model) -> str:
             continue
         if section.split("/")[0] != family:
             family = section.split("/")[0]
-            text += f"\n## {family.capitalize()}\n\n"
+            text += f"\n## {_title(family)}\n\n"
         text += _index_line(section, entries)
     return text
 
