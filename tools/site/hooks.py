@@ -19,6 +19,8 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("benchmarks", "csrc", "docs", "examples", "shmtensor", "tests", "tools")
 LANGUAGES = {".c": "c", ".h": "c", ".py": "python", ".yaml": "yaml", ".sh": "sh", ".pyi": "python"}
+# How search weighs pages: what tells how to use something before why it is so.
+BOOSTS = {"adr/": 0.3, "tree/csrc/": 0.3, "tree/": 0.6, "reference/": 1.5}
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 # A path in backticks that is not the text of a link already.
 NAMED = re.compile(r"(?<!\[)`((?:" + "|".join(FOLDERS) + r")/[\w./-]+)`(?!\])")
@@ -168,9 +170,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Make links lead to pages of the site, and the heading of generated pages their title."""
+    """Make links lead to pages of the site; give pages their title and weight in search."""
     if _is_source(page.file.src_uri):
         return markdown
+    for folder, boost in BOOSTS.items():
+        if page.file.src_uri.startswith(folder):
+            page.meta.setdefault("search", {"boost": boost})
     # A page whose first line is a comment has no title.
     markdown = re.sub(r"\A<!--.*?-->\n", "", markdown)
     return _with_links(markdown, page.file.src_uri, set())
