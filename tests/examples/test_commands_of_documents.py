@@ -160,7 +160,7 @@ def test_unit_files_of_documents_are_well_formed(document: Path) -> None:
         ("make demo", ""),
         ("make demon", "no target demon"),
         ("make fuzz SECONDS=60", ""),
-        ("make fuzz SECUNDS=60", "no variable SECUNDS"),
+        ("make fuzz MINUTES=60", "no variable MINUTES"),
         ("pip install 'shmtensor[mpi]'", ""),
         ("pip install '.[nothing]'", "no extra nothing"),
         ("python examples/hogwild.py --workers 2", ""),
