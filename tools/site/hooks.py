@@ -123,7 +123,11 @@ def _operators() -> list[Any]:
 
 def _decisions() -> list[Any]:
     paths = sorted((ROOT / "docs/adr").glob("*.md"))
-    return [{f"{path.stem[:4]} {_title(path)}": f"adr/{path.name}"} for path in paths]
+    titles = [re.sub(r"^\d+\. ", "", _title(path)) for path in paths]  # some have their number
+    return [
+        {f"{path.stem[:4]} {title}": f"adr/{path.name}"}
+        for path, title in zip(paths, titles, strict=True)
+    ]
 
 
 def _expanded(entry: Any) -> Any:
