@@ -24,6 +24,7 @@ from documents import (
     programs,
     without_code,
 )
+from mpi_ranks import require_mpi
 from programs import own_session
 
 RUN_ELSEWHERE = ("docs/service.md", "docs/tutorial.md", "examples/add_an_operator/README.md")
@@ -44,6 +45,8 @@ GROUPS = [
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_programs_of_documents_run(group: list[str], tmp_path: Path) -> None:
+    if any("hogwild.Nodes" in program for program in group):
+        require_mpi()
     env = {**own_session(), "SHMTENSOR_SERVICE": f"test-{os.getpid()}-{secrets.token_hex(8)}"}
     for i, program in enumerate(group):
         path = tmp_path / f"program_{i}.py"

@@ -132,8 +132,9 @@ def _index(model: Model) -> str:
     """Return the text of the index: families, their sections, the operators in these."""
     text = (
         "# Operators\n\nEvery operator by family, with its signatures, dtypes and derivatives. "
-        "A name leads to its entry; search finds one by any form of its name. Layers, optimizers "
-        "and other Python parts have `help()`.\n\n"
+        "A name leads to its entry, which says where it is defined. Search finds operators by the "
+        'beginning of a word of their name, and with quotes, `"add"`, by the whole word. Layers, '
+        "optimizers and other Python parts have `help()`.\n\n"
         "See also [element types](dtypes.md) and [environment variables](environment.md).\n"
     )
     family = ""
