@@ -6,7 +6,7 @@ session, the command says so and waits for one. It ends with q, Ctrl-C, or after
 It stops no process.
 
 keys
-  m, c, p                order processes by held memory, by processor time, by process id
+  m, c, p                order by held memory, by processor time, by process id
   space                  keep this picture; again: go on
   arrows, PgUp, PgDn     scroll, as do j, k, b, f; Home and End, or g and G, go to the ends
   q                      leave
@@ -84,7 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--sort",
         choices=list(_ORDERS.values()),
         default="memory",
-        help="order of processes (default: memory, which is HOLDS)",
+        help="order of sessions and processes (default: memory, which is HOLDS)",
     )
     add_json_argument(parser)
 
@@ -207,9 +207,19 @@ def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
     ]
 
 
+def _rank(row: dict[str, Any], order: str) -> float:
+    """Return where a session stands among the others: the least first."""
+    if order == "memory":
+        return -float(row["used_bytes"])
+    if order == "cpu":
+        return -sum(float(client["cpu_percent"]) for client in row["clients"])
+    return min((client["pid"] for client in row["clients"]), default=0)
+
+
 def _lines(titles: list[str], rows: list[dict[str, Any]], width: int, order: str) -> list[str]:
     lines: list[str] = []
-    for name, row in zip(titles, rows, strict=True):
+    pairs = sorted(zip(titles, rows, strict=True), key=lambda pair: _rank(pair[1], order))
+    for name, row in pairs:
         lines += [""] if lines else []
         lines += _session_lines(name, row, width, order)
     return lines

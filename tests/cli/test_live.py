@@ -13,6 +13,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
+from shmtensor._cli import top
 from shmtensor._cli._live import LiveView, keys_of
 
 ORDERS = {"m": "memory", "c": "cpu"}
@@ -133,6 +135,21 @@ def test_the_terminal_is_as_it_was_afterwards(keyboard: int) -> None:
         Screen(stack, n_lines=1)
         assert termios.tcgetattr(sys.stdin.fileno()) != before
     assert termios.tcgetattr(sys.stdin.fileno()) == before
+
+
+def _row(pid: int, used_bytes: int, cpu_percent: float) -> dict[str, Any]:
+    client = {"pid": pid, "held_bytes": used_bytes, "cpu_percent": cpu_percent}
+    client |= {"n_held": 1, "sole_bytes": 0, "slab_bytes": 0, "what": f"program {pid}"}
+    figures = dict.fromkeys(["limit_bytes", "granted_bytes", "resident_bytes", "freed_per_s"], 0)
+    figures |= dict.fromkeys(["n_used", "n_leases", "n_stranded"], 0)
+    return figures | {"n_clients": 1, "used_bytes": used_bytes, "clients": [client], "queues": []}
+
+
+@pytest.mark.parametrize(("order", "expected"), [("memory", "bca"), ("cpu", "acb"), ("pid", "cab")])
+def test_sessions_stand_in_the_order_of_their_processes(order: str, expected: str) -> None:
+    rows = [_row(20, 0, 90.0), _row(30, 900, 0.0), _row(10, 500, 5.0)]
+    lines = top._lines(list("abc"), rows, 80, order)
+    assert "".join(line for line in lines if line in ("a", "b", "c")) == expected
 
 
 _HOLDER = """
