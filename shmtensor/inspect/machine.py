@@ -60,7 +60,7 @@ def _memory_files() -> Check:
     try:
         fd = os.memfd_create("shmtensor-doctor", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError as error:
-        return Check(name, "bad", f"memfd_create: {error.strerror}", "needs Linux 3.17 or later")
+        return _unnamed_files(name, f"memfd_create: {error.strerror}")
     try:
         os.ftruncate(fd, 4096)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
@@ -72,6 +72,18 @@ def _memory_files() -> Check:
     finally:
         os.close(fd)
     return Check(name, "ok", "memfd_create, seals, fallocate work")
+
+
+def _unnamed_files(name: str, found: str) -> Check:
+    """Check what is used where memfd_create is missing or forbidden: unnamed files in /dev/shm."""
+    try:
+        os.close(os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        space = os.statvfs("/dev/shm")
+    except OSError as error:
+        advice = f"needs Linux 3.17 or later, or files in /dev/shm, where: {error.strerror}"
+        return Check(name, "bad", found, advice)
+    free = _size(space.f_bavail * space.f_frsize)
+    return Check(name, "note", found, f"unnamed files in /dev/shm are used: {free} are free there")
 
 
 def _populate() -> Check:
@@ -145,12 +157,25 @@ def _memory() -> list[Check]:
     available = kib.get("MemAvailable", 0) * 1024
     total = kib.get("MemTotal", 0) * 1024
     checks = [Check("memory", "ok", f"{_size(available)} of {_size(total)} available")]
-    cgroup = _read("/proc/self/cgroup").rpartition("::")[2].split("\n")[0]
-    limit = _read(f"/sys/fs/cgroup{cgroup}/memory.max") or _read("/sys/fs/cgroup/memory.max")
-    if limit.isdigit() and int(limit) < total:
-        advice = "shared memory counts against the cgroup of the process that touches it first"
-        checks.append(Check("cgroup memory limit", "note", _size(int(limit)), advice))
+    limit = _cgroup_limit()
+    if limit is not None and limit < total:
+        advice = (
+            "shared memory counts for the cgroup of the process that touches it first; beyond the "
+            "limit the kernel kills: set SHMTENSOR_MAX_SHARED_BYTES below it"
+        )
+        checks.append(Check("cgroup memory limit", "note", _size(limit), advice))
     return checks
+
+
+def _cgroup_limit() -> int | None:
+    """Return the memory limit of this process's control group, of version 1 or 2."""
+    lines = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
+    groups = {names: path for _, names, path in lines}
+    files = [f"/sys/fs/cgroup{groups.get('', '')}/memory.max", "/sys/fs/cgroup/memory.max"]
+    top = "/sys/fs/cgroup/memory"
+    files += [f"{folder}/memory.limit_in_bytes" for folder in (top + groups.get("memory", ""), top)]
+    limits = (_read(file) for file in files)
+    return next((int(limit) for limit in limits if limit.isdigit()), None)
 
 
 def _overcommit() -> Check:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ import pytest
 
 from shmtensor import inspect
 from shmtensor._cli import _common
-from shmtensor.inspect import Session
+from shmtensor.inspect import Session, machine
 from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
@@ -236,6 +237,42 @@ def test_doctor_finds_what_sharing_needs(shmtensor_command: Command) -> None:
     assert checks["manager program"]["verdict"] == "ok"
     assert all(c["advice"] for c in checks.values() if c["verdict"] != "ok")
     assert "kernel" in shmtensor_command("doctor").out
+
+
+def test_doctor_says_what_is_used_without_memfd_create(
+    monkeypatch: pytest.MonkeyPatch, shmtensor_command: Command
+) -> None:
+    def refuse(*arguments: object) -> int:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    checks = {c["name"]: c for c in json.loads(shmtensor_command("doctor", "--json").out)}
+    check = checks["sealed memory files"]
+    assert check["found"] == "memfd_create: Operation not permitted"
+    if os.access("/dev/shm", os.W_OK):
+        assert check["verdict"] == "note"
+        assert "unnamed files in /dev/shm" in check["advice"]
+    else:
+        assert check["verdict"] == "bad"
+
+
+@pytest.mark.parametrize(
+    ("lines", "file", "text", "expected"),
+    [
+        ("0::/a", "/sys/fs/cgroup/a/memory.max", "max", None),
+        ("0::/a", "/sys/fs/cgroup/a/memory.max", "1000", 1000),
+        ("0::/", "/sys/fs/cgroup/memory.max", "2000", 2000),
+        ("4:memory:/b\n0::/", "/sys/fs/cgroup/memory/b/memory.limit_in_bytes", "3000", 3000),
+        ("4:memory:/b\n0::/", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "4000", 4000),
+        ("", "", "", None),
+    ],
+)
+def test_limits_of_control_groups_of_both_versions_are_read(
+    monkeypatch: pytest.MonkeyPatch, lines: str, file: str, text: str, expected: int | None
+) -> None:
+    files = {"/proc/self/cgroup": lines, file: text}
+    monkeypatch.setattr(machine, "_read", lambda path: files.get(os.path.normpath(path), ""))
+    assert machine._cgroup_limit() == expected
 
 
 def test_doctor_names_a_senseless_limit(
