@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import sys
 import termios
 import time
 import tty
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from types import FrameType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -81,8 +83,9 @@ class LiveView:
             "",
             [],
         )
-        self._live = stack.enter_context(Live(console=console, screen=True, auto_refresh=False))
         self._keyboard = _keyboard(stack)
+        self._live = stack.enter_context(Live(console=console, screen=True, auto_refresh=False))
+        stack.callback(signal.signal, signal.SIGTSTP, signal.signal(signal.SIGTSTP, self._stop))
 
     def show(self, render: Callable[[int, str], tuple[str, Sequence[str]]]) -> None:
         """Draw a picture. *render* returns heading and lines for a width and an order."""
@@ -104,6 +107,23 @@ class LiveView:
                 self._draw()
             if left_s <= 0 and not self.is_paused:
                 return True
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        """Give the terminal back, as it was, while the program is stopped by Ctrl-Z."""
+        console = self._live.console
+        with ExitStack() as back:
+            if self._keyboard is not None:
+                typing = termios.tcgetattr(self._keyboard)
+                back.callback(termios.tcsetattr, self._keyboard, termios.TCSADRAIN, typing)
+                typing = list(typing)
+                typing[3] |= termios.ICANON | termios.ECHO
+                termios.tcsetattr(self._keyboard, termios.TCSADRAIN, typing)
+            console.set_alt_screen(False)
+            console.show_cursor(True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        console.set_alt_screen(True)
+        console.show_cursor(False)
+        self._draw()
 
     def _read(self, wait_s: float) -> list[str]:
         if self._keyboard is None:

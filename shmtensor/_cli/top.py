@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import os
 import shutil
 import sys
 import time
@@ -281,7 +282,8 @@ class _Output:
 
 def _live(stack: ExitStack, order: str) -> LiveView | None:
     """Return the screen; None: there is no terminal, or no rich."""
-    if not sys.stdout.isatty() or importlib.util.find_spec("rich") is None:
+    has_screen = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    if not has_screen or importlib.util.find_spec("rich") is None:
         return None
     return LiveView(stack, _ORDERS, order)
 

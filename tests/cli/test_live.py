@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -164,7 +165,7 @@ sys.stdin.readline()
 class Terminal:
     """A program at a terminal of a size."""
 
-    def __init__(self, *command: str, columns: int, rows: int) -> None:
+    def __init__(self, *command: str, columns: int, rows: int, kind: str = "xterm") -> None:
         self.user, program = pty.openpty()
         self.resize(columns, rows)
         environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
@@ -173,7 +174,7 @@ class Terminal:
             stdin=program,
             stdout=program,
             stderr=program,
-            env={**environment, "TERM": "xterm"},
+            env={**environment, "TERM": kind},
             start_new_session=True,
         )
         os.close(program)
@@ -199,34 +200,67 @@ class Terminal:
         os.close(self.user)
 
 
-def test_top_at_a_terminal_obeys_keys_and_new_sizes() -> None:
+@pytest.fixture
+def holder() -> Iterator[str]:
+    """The process id of a program that has a session of its own, with 4 MiB in it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
-    holder = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", _HOLDER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=environment,
     )
-    assert holder.stdin is not None
-    assert holder.stdout is not None
-    with holder.stdin, holder.stdout:
-        pid = holder.stdout.readline().strip()
-        command = [sys.executable, "-m", "shmtensor", "top", "--session", pid]
-        terminal = Terminal(*command, columns=100, rows=20)
-        try:
-            terminal.wait_for(rf"1 session  1 process  used 4\.0 MiB[\s\S]*{pid} .*4\.0 MiB")
-            terminal.wait_for(r"\[m memory\]")
-            terminal.type("c")
-            terminal.wait_for(r"\[c cpu\]")
-            terminal.resize(columns=40, rows=10)
-            terminal.wait_for(r"…")  # the heading has no room any more
-            terminal.type(" ")
-            terminal.wait_for(r"paused")
-            terminal.type("q")
-            terminal.wait_for(r"\x1b\[\?1049l")  # back from the other screen
-            assert terminal.process.wait(60) == 0
-        finally:
-            terminal.close()
-            holder.stdin.close()
-            holder.wait()
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+@pytest.fixture
+def terminal(holder: str) -> Iterator[Terminal]:
+    """`shmtensor top` at a terminal of 100 columns."""
+    command = [sys.executable, "-m", "shmtensor", "top", "--session", holder]
+    started = Terminal(*command, columns=100, rows=20)
+    yield started
+    started.close()
+
+
+def test_top_at_a_terminal_obeys_keys_and_new_sizes(holder: str, terminal: Terminal) -> None:
+    terminal.wait_for(rf"1 session  1 process  used 4\.0 MiB[\s\S]*{holder} .*4\.0 MiB")
+    terminal.wait_for(r"\[m memory\]")
+    terminal.type("c")
+    terminal.wait_for(r"\[c cpu\]")
+    terminal.resize(columns=40, rows=10)
+    terminal.wait_for(r"…")  # the heading has no room any more
+    terminal.type(" ")
+    terminal.wait_for(r"paused")
+    terminal.type("q")
+    terminal.wait_for(r"\x1b\[\?1049l")  # back from the other screen
+    assert terminal.process.wait(60) == 0
+
+
+def test_top_gives_the_terminal_back_while_it_is_stopped(terminal: Terminal) -> None:
+    terminal.wait_for(r"\[m memory\]")
+    typing = termios.tcgetattr(terminal.user)
+    assert not typing[3] & termios.ICANON
+    terminal.process.send_signal(signal.SIGTSTP)
+    terminal.wait_for(r"\x1b\[\?1049l")
+    pid, status = os.waitpid(terminal.process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    assert termios.tcgetattr(terminal.user)[3] & termios.ICANON
+    os.kill(pid, signal.SIGCONT)
+    terminal.wait_for(r"\x1b\[\?1049h[\s\S]*\[m memory\]")
+    assert termios.tcgetattr(terminal.user) == typing
+    terminal.type("q")
+    assert terminal.process.wait(60) == 0
+
+
+def test_top_at_a_dumb_terminal_prints(holder: str) -> None:
+    command = [sys.executable, "-m", "shmtensor", "top", "-n", "1", "-s", holder]
+    terminal = Terminal(*command, columns=100, rows=20, kind="dumb")
+    terminal.wait_for(rf"{holder} .*4\.0 MiB")
+    assert "\x1b" not in terminal.text
+    assert terminal.process.wait(60) == 0
+    terminal.close()
