@@ -1,8 +1,9 @@
 """What the documents say is there: their programs run, their links and files exist.
 
 Programs of a page that need each other run in order. Those of docs/service.md go round for ever and
-are run by tests/service/test_docs.py; docs/tutorial.md by test_tutorial.py; the operator of
-examples/add_an_operator by test_add_an_operator.py. Commands: test_commands_of_documents.py.
+are run by tests/service/test_docs.py; docs/tutorial.md by test_tutorial.py; those
+of docs/containers.md by tests/service/test_containers.py; the operator of examples/add_an_operator
+by test_add_an_operator.py. Commands: test_commands_of_documents.py.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from documents import (
 from mpi_ranks import require_mpi
 from programs import own_session
 
-RUN_ELSEWHERE = ("docs/service.md", "docs/tutorial.md", "examples/add_an_operator/README.md")
+RUN_ELSEWHERE = (
+    "docs/containers.md",
+    "docs/service.md",
+    "docs/tutorial.md",
+    "examples/add_an_operator/README.md",
+)
 IN_ORDER = ("docs/from-shared-memory.md", "docs/model-server.md")
 # Languages whose blocks are tested: commands by test_commands_of_documents.py, the operator's entry
 # and kernel by test_add_an_operator.py. Output and drawings have "" or "text".
