@@ -21,6 +21,7 @@ from shmtensor import (
     accelerator as accelerator,
     amp as amp,
     ao as ao,
+    array_api as array_api,
     backends as backends,
     classes as classes,
     compiler as compiler,

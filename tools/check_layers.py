@@ -48,6 +48,7 @@ PYTHON_RANKS: dict[str, int] = {
     "_dynamo": 8,
     "_higher_order_ops": 7,
     "fx": 8,
+    "array_api": 8,
     "distributed": 8,
     "ao": 8,
     "quantization": 8,

@@ -1,0 +1,230 @@
+"""Functions that make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import shmtensor as engine
+from shmtensor._tensor import Tensor
+from shmtensor.array_api._dtypes import WIDE_UNSIGNED, Dtype, Scalar, promoted
+
+__all__ = [
+    "arange",
+    "asarray",
+    "empty",
+    "empty_like",
+    "eye",
+    "from_dlpack",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "tril",
+    "triu",
+    "zeros",
+    "zeros_like",
+]
+
+_Shape = int | tuple[int, ...]
+
+
+def _sizes(shape: _Shape) -> tuple[int, ...]:
+    return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def asarray(
+    obj: Any,
+    /,
+    *,
+    dtype: Dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+) -> Tensor:
+    """Return *obj* as an array.
+
+    Args:
+        obj: An array, a number, nested sequences of numbers, or what has the buffer protocol or
+            ``__dlpack__``.
+        dtype: The dtype of the result; that of *obj* by default.
+        device: Where the result is to be.
+        copy: True copies always, False never; None copies when it must.
+
+    Raises:
+        ValueError: A copy is needed and *copy* is False.
+    """
+    return engine.asarray(obj, dtype=dtype, device=device, copy=copy)
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Return an array over the memory of another library's array.
+
+    Args:
+        x: An object with ``__dlpack__``.
+        device: Where the result is to be.
+        copy: True copies always, False never; None copies when it must.
+
+    Raises:
+        BufferError: *x* cannot be exported or imported.
+        ValueError: A copy is needed and *copy* is False.
+    """
+    return engine.from_dlpack(x, device=device, copy=copy)
+
+
+def arange(
+    start: int | float,
+    /,
+    stop: int | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: Dtype | None = None,
+    device: Any = None,
+) -> Tensor:
+    """Return the numbers from *start* in steps of *step* that lie before *stop*.
+
+    Args:
+        start: The first number; with *stop* None this is *stop*, and the first number is 0.
+        stop: The end, which does not belong to the result.
+        step: The distance of two numbers, positive or negative.
+        dtype: int64 when all numbers are integers and the default dtype otherwise.
+        device: Where the result is to be.
+
+    Raises:
+        ValueError: *step* is 0.
+    """
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise ValueError("arange(): step must not be 0")
+    if (stop - start) * step <= 0:
+        start, stop, step = 0, 0, 1
+    if dtype in WIDE_UNSIGNED:
+        whole = engine.arange(start, stop, step, dtype=engine.int64, device=device)
+        return whole.to(dtype)
+    if dtype is None and all(isinstance(n, int) for n in (start, stop, step)):
+        dtype = engine.int64
+    return engine.arange(start, stop, step, dtype=dtype, device=device)
+
+
+def linspace(
+    start: Scalar,
+    stop: Scalar,
+    /,
+    num: int,
+    *,
+    dtype: Dtype | None = None,
+    device: Any = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """Return *num* numbers at equal distances from *start* to *stop*.
+
+    Args:
+        start: The first number.
+        stop: The last number, or with *endpoint* False the one after the last.
+        num: How many.
+        dtype: A floating-point dtype; the default real or complex one by default.
+        device: Where the result is to be.
+        endpoint: Whether *stop* belongs to the result.
+
+    Raises:
+        ValueError: *num* is negative.
+    """
+    if num < 0:
+        raise ValueError(f"linspace(): num must not be negative, got {num}")
+    count = num if endpoint else num + 1
+    return engine.linspace(start, stop, count, dtype=dtype, device=device)[:num]
+
+
+def empty(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of any values."""
+    return engine.empty(_sizes(shape), dtype=dtype, device=device)
+
+
+def zeros(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of zeros."""
+    return engine.zeros(_sizes(shape), dtype=dtype, device=device)
+
+
+def ones(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of ones."""
+    return engine.ones(_sizes(shape), dtype=dtype, device=device)
+
+
+def full(
+    shape: _Shape, fill_value: Scalar, *, dtype: Dtype | None = None, device: Any = None
+) -> Tensor:
+    """Return an array of one value; without *dtype*, of the default dtype for its type."""
+    return engine.full(_sizes(shape), fill_value, dtype=dtype, device=device)
+
+
+def empty_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of any values in the shape of *x*."""
+    return engine.empty_like(x, dtype=dtype, device=device)
+
+
+def zeros_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of zeros in the shape of *x*."""
+    return engine.zeros_like(x, dtype=dtype, device=device)
+
+
+def ones_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
+    """Return an array of ones in the shape of *x*."""
+    return engine.ones_like(x, dtype=dtype, device=device)
+
+
+def full_like(
+    x: Tensor, /, fill_value: Scalar, *, dtype: Dtype | None = None, device: Any = None
+) -> Tensor:
+    """Return an array of one value in the shape of *x*."""
+    return engine.full_like(x, fill_value, dtype=dtype, device=device)
+
+
+def eye(
+    n_rows: int,
+    n_cols: int | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: Dtype | None = None,
+    device: Any = None,
+) -> Tensor:
+    """Return a matrix with ones on one diagonal and zeros elsewhere.
+
+    Args:
+        n_rows: The number of rows.
+        n_cols: The number of columns; that of rows by default.
+        k: Which diagonal: 0 is the main one, positive ones are above it.
+        dtype: The dtype of the result.
+        device: Where the result is to be.
+    """
+    n_cols = n_rows if n_cols is None else n_cols
+    result = engine.zeros((n_rows, n_cols), dtype=dtype, device=device)
+    if -n_rows < k < n_cols:
+        result.diagonal(k).fill_(1)
+    return result
+
+
+def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Return the matrices of *x* with zeros above their *k*-th diagonal."""
+    return engine.tril(x, diagonal=k)
+
+
+def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
+    """Return the matrices of *x* with zeros below their *k*-th diagonal."""
+    return engine.triu(x, diagonal=k)
+
+
+def meshgrid(*arrays: Tensor, indexing: str = "xy") -> list[Tensor]:
+    """Return the coordinates of a grid, one array for each dimension.
+
+    Args:
+        *arrays: The coordinates along each dimension, one-dimensional.
+        indexing: ``"xy"`` has the second array along the rows, ``"ij"`` the first.
+
+    Raises:
+        ValueError: *indexing* is something else.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"meshgrid(): indexing must be 'xy' or 'ij', got {indexing!r}")
+    return list(engine.meshgrid(*promoted(arrays), indexing=indexing))
