@@ -8,25 +8,50 @@ from the standard, the functions here follow the standard.
 Source: data-apis.org/array-api/2024.12.
 """
 
-# ruff: noqa: A004 - the standard's names hide built-in functions
-
 from __future__ import annotations
 
-from math import e as e, inf as inf, nan as nan, pi as pi
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 
 from shmtensor import (
     bool as bool,
+)
+from shmtensor import (
     complex64 as complex64,
+)
+from shmtensor import (
     complex128 as complex128,
+)
+from shmtensor import (
     float32 as float32,
+)
+from shmtensor import (
     float64 as float64,
+)
+from shmtensor import (
     int8 as int8,
+)
+from shmtensor import (
     int16 as int16,
+)
+from shmtensor import (
     int32 as int32,
+)
+from shmtensor import (
     int64 as int64,
+)
+from shmtensor import (
     uint8 as uint8,
+)
+from shmtensor import (
     uint16 as uint16,
+)
+from shmtensor import (
     uint32 as uint32,
+)
+from shmtensor import (
     uint64 as uint64,
 )
 from shmtensor.array_api import (
@@ -37,7 +62,11 @@ from shmtensor.array_api import (
     _products,
     _reductions,
     _searching,
+)
+from shmtensor.array_api import (
     fft as fft,
+)
+from shmtensor.array_api import (
     linalg as linalg,
 )
 from shmtensor.array_api._creation import *

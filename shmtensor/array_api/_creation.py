@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import shmtensor as engine
 from shmtensor._tensor import Tensor
-from shmtensor.array_api._dtypes import WIDE_UNSIGNED, Dtype, Scalar, promoted
+from shmtensor.array_api._dtypes import Dtype, Scalar, promoted
 
 __all__ = [
     "arange",
@@ -32,6 +33,12 @@ _Shape = int | tuple[int, ...]
 
 def _sizes(shape: _Shape) -> tuple[int, ...]:
     return (shape,) if isinstance(shape, int) else tuple(shape)
+
+
+def _wrapped(n: int) -> int:
+    """The integer of int64 with the bits that *n* has in uint64."""
+    n %= 2**64
+    return n - 2**64 if n >= 2**63 else n
 
 
 def asarray(
@@ -97,13 +104,15 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise ValueError("arange(): step must not be 0")
+    if dtype is None:
+        whole = all(isinstance(n, int) for n in (start, stop, step))
+        dtype = engine.int64 if whole else engine.get_default_dtype()
     if (stop - start) * step <= 0:
         start, stop, step = 0, 0, 1
-    if dtype in WIDE_UNSIGNED:
-        whole = engine.arange(start, stop, step, dtype=engine.int64, device=device)
-        return whole.to(dtype)
-    if dtype is None and all(isinstance(n, int) for n in (start, stop, step)):
-        dtype = engine.int64
+    if dtype is engine.uint64 and isinstance(start, int) and isinstance(step, int):
+        # The engine's ends are int64: count from 0, and let multiples of the step wrap around.
+        count = engine.arange(0, math.ceil(-((start - stop) // step)), device=device)
+        return (count * _wrapped(step) + _wrapped(start)).view(dtype)
     return engine.arange(start, stop, step, dtype=dtype, device=device)
 
 

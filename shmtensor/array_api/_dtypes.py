@@ -216,8 +216,11 @@ def astype(x: Tensor, dtype: Dtype, /, *, copy: bool = True, device: Any = None)
         device: Where the result is to be.
 
     Raises:
-        TypeError: A complex array would become real: `real` and `imag` say which part is meant.
+        TypeError: *dtype* is none of ours; or a complex array would become real, where `real` and
+            `imag` say which part is meant.
     """
+    if not isinstance(dtype, engine.dtype):
+        raise TypeError(f"astype(): expected a dtype of shmtensor, got {dtype!r}")
     if x.dtype.is_complex and not dtype.is_complex:
         raise TypeError(f"astype(): {x.dtype} cannot become {dtype}, take its real or imag first")
     return x.to(dtype=dtype, device=x.device if device is None else device, copy=copy)

@@ -101,15 +101,25 @@ def divide(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
-    """Return ``x1 / x2`` rounded down. A quotient that is not finite stays as it is."""
+    """Return ``x1 / x2`` rounded down; where one is infinite, ``x1 / x2`` as it is."""
     a, b = pair(x1, x2)
-    return wide.floor_divide(a, b) if wide.is_wide(a) else engine.floor_divide(a, b)
+    if wide.is_wide(a):
+        return wide.floor_divide(a, b)
+    quotient = engine.floor_divide(a, b)
+    if not a.dtype.is_floating_point:
+        return quotient
+    return engine.where(engine.isinf(a) | engine.isinf(b), a / b, quotient)
 
 
 def remainder(x1: Operand, x2: Operand, /) -> Tensor:
-    """Return what `floor_divide` leaves; it has the sign of *x2*."""
+    """Return what `floor_divide` leaves; it has the sign of *x2*, also where it is 0."""
     a, b = pair(x1, x2)
-    return wide.remainder(a, b) if wide.is_wide(a) else engine.remainder(a, b)
+    if wide.is_wide(a):
+        return wide.remainder(a, b)
+    rest = engine.remainder(a, b)
+    if not a.dtype.is_floating_point:
+        return rest
+    return engine.where(rest == 0, engine.copysign(rest, b), rest)
 
 
 def pow(x1: Operand, x2: Operand, /) -> Tensor:

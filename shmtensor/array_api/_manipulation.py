@@ -119,7 +119,7 @@ def moveaxis(
     x: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...], /
 ) -> Tensor:
     """Return *x* with axes moved to other places; a view."""
-    return engine.movedim(x, source, destination)
+    return engine.movedim(x, axis_indices(source, x.ndim), axis_indices(destination, x.ndim))
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:

@@ -160,7 +160,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     if n:
         begins[1:] = ordered[1:] != ordered[:-1]
     starts = engine.nonzero(begins, as_tuple=True)[0]
-    ends = engine.cat([starts[1:], engine.full((n > 0,), n, dtype=engine.int64)])
+    ends = engine.cat([starts[1:], engine.full((min(n, 1),), n, dtype=engine.int64)])
     inverse = engine.empty(n, dtype=engine.int64, device=x.device)
     inverse[order] = engine.cumsum(begins, 0) - 1
     return UniqueAll(ordered[starts], order[starts], inverse.reshape(x.shape), ends - starts)

@@ -125,7 +125,7 @@ def power(x1: Tensor, x2: Tensor) -> Tensor:
 def shift_right(x1: Tensor, x2: Tensor) -> Tensor:
     """Shift bits to the right, zeros come in; none are left after a shift by all or more."""
     if x1.dtype is not engine.uint64:
-        return _wider(lambda a, b: a >> engine.clamp(b, max=31), x1, x2)
+        return _wider(lambda a, b: a >> engine.clamp(b, max=8 * a.itemsize - 1), x1, x2)
     n = as_signed(x2)
     shifted = _shift_right_64(as_signed(x1), engine.clamp(n, 0, 63))
     return engine.where((n < 0) | (n > 63), 0, shifted).view(engine.uint64)

@@ -125,9 +125,7 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "ba
     return _fft.ihfft(x, n, axis, norm)
 
 
-def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None
-) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
     """Return the frequencies of `fft` for *n* samples at a distance of *d*."""
     return _fft.fftfreq(n, d, dtype=dtype, device=device)
 

@@ -92,6 +92,7 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
         raise ValueError(
             f"cross(): vectors must have 3 elements, got {a.shape[axis]} and {b.shape[axis]}"
         )
+    a, b = engine.broadcast_tensors(a, b)
     return wide.by_bits(lambda u, v: _linalg.cross(u, v, dim=axis), a, b)
 
 
@@ -150,8 +151,15 @@ def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Return all products of the elements of two vectors."""
-    return wide.by_bits(engine.outer, *pair(x1, x2))
+    """Return all products of the elements of two vectors.
+
+    Raises:
+        ValueError: An operand is no vector.
+    """
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ValueError(f"outer(): expected two vectors, got {x1.ndim} and {x2.ndim} axes")
+    a, b = pair(x1, x2)
+    return wide.by_bits(engine.multiply, a.unsqueeze(-1), b.unsqueeze(0))
 
 
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
