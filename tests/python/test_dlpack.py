@@ -119,3 +119,106 @@ def test_read_only_array_stays_read_only() -> None:
     array.flags.writeable = False
     t = T.from_dlpack(array)
     assert memoryview(t).readonly
+
+
+class OldProducer:
+    """An array of a library from before DLPack had versions, copies and devices."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self) -> object:
+        return self.array.__dlpack__()
+
+
+class Recorder:
+    """A producer that keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: dict[str, object] = {}
+
+    def __dlpack__(self, **options: object) -> object:
+        self.asked = options
+        return np.ones(2).__dlpack__(max_version=(1, 0))
+
+
+def test_old_producers_are_asked_again_and_copied_here() -> None:
+    array = np.arange(3.0)
+    shared = T.from_dlpack(OldProducer(array), copy=False)
+    shared[0] = 5
+    assert array[0] == 5.0
+    copied = T.from_dlpack(OldProducer(array), copy=True)
+    copied[0] = 7
+    assert array[0] == 5.0
+    assert T.from_dlpack(OldProducer(array), device="cpu").tolist() == [5.0, 1.0, 2.0]
+
+
+def test_device_and_copy_are_passed_on() -> None:
+    producer = Recorder()
+    T.from_dlpack(producer)
+    assert producer.asked == {"max_version": (1, 0)}
+    T.from_dlpack(producer, device="cpu", copy=False)
+    assert producer.asked == {"max_version": (1, 0), "dl_device": (1, 0), "copy": False}
+
+
+def test_a_producers_own_error_is_raised() -> None:
+    class Broken:
+        def __dlpack__(self, **options: object) -> object:
+            raise TypeError("of its own")
+
+    with pytest.raises(TypeError, match="of its own"):
+        T.from_dlpack(Broken())
+
+
+def test_capsules_have_their_device_and_memory() -> None:
+    t = T.ones(2)
+    for options in ({"copy": True}, {"copy": False}, {"device": "cpu"}):
+        with pytest.raises(AssertionError, match="a capsule has its device and memory"):
+            T.from_dlpack(t.__dlpack__(), **options)
+
+
+def test_arguments_of_other_types_are_refused() -> None:
+    t = T.ones(2)
+    for device in ("cpu", T.device("cpu"), (1,), (1, 0, 0), ("a", "b")):
+        with pytest.raises(TypeError, match="dl_device must be a tuple of two ints"):
+            t.__dlpack__(dl_device=device)
+    for copy in (1, "yes"):
+        with pytest.raises(TypeError, match="argument 'copy' must be bool"):
+            t.__dlpack__(copy=copy)
+        with pytest.raises(TypeError, match="argument 'copy' must be bool"):
+            T.from_dlpack(t, copy=copy)
+    with pytest.raises(TypeError, match="max_version must be a tuple"):
+        t.__dlpack__(max_version=1)
+
+
+def test_the_cpu_has_no_streams() -> None:
+    t = T.ones(2)
+    for stream in (None, -1):
+        assert "dltensor" in repr(t.__dlpack__(stream=stream))
+    for stream in (0, 1, 2**70):
+        with pytest.raises(AssertionError, match="stream should be None on cpu"):
+            t.__dlpack__(stream=stream)
+
+
+def test_only_versioned_capsules_are_read_only() -> None:
+    array = np.arange(3.0)
+    array.flags.writeable = False
+    t = T.from_dlpack(array)
+    again = np.from_dlpack(t)
+    assert not again.flags.writeable
+    assert again.__array_interface__["data"][0] == array.__array_interface__["data"][0]
+    with pytest.raises(BufferError, match="read-only"):
+        t.__dlpack__(max_version=(0, 8))
+    assert "dltensor" in repr(t.__dlpack__(copy=True))
+    assert np.from_dlpack(T.from_dlpack(array, copy=True)).flags.writeable
+
+
+def test_jax_reads_the_same_memory() -> None:
+    jax = pytest.importorskip("jax")
+    t = T.arange(6.0, shared=True).reshape(2, 3)
+    array = jax.numpy.from_dlpack(t)
+    assert array.unsafe_buffer_pointer() == t.data_ptr()
+    again = T.from_dlpack(array)
+    assert again.data_ptr() == t.data_ptr()
+    assert again.tolist() == t.tolist()
+    assert T.from_dlpack(array, copy=True).data_ptr() != t.data_ptr()

@@ -276,3 +276,19 @@ def test_frombuffer_shares_the_buffer() -> None:
     assert t.tolist() == [7]
     with pytest.raises(BufferError):
         buffer.append(1)
+
+
+def test_numpy_2_finds_the_protocols_that_it_asks_for() -> None:
+    t = T.tensor([1.0, 2.0])
+    # What NumPy calls instead of its own functions; torch's tensors have neither.
+    assert not hasattr(t, "__array_ufunc__")
+    assert not hasattr(t, "__array_function__")
+    assert np.asarray(t, copy=False).__array_interface__["data"][0] == t.data_ptr()
+    assert np.array(t, copy=True).__array_interface__["data"][0] != t.data_ptr()
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(t, dtype="f8", copy=False)
+    assert type(np.add.reduce(t)) is T.Tensor
+    assert type(np.hypot(t[0], t[1])) is T.Tensor
+    assert [type(part) for part in np.modf(t)] == [T.Tensor, T.Tensor]
+    assert np.add(t, 1, out=np.zeros(2)).tolist() == [2.0, 3.0]
+    assert np.concatenate([t, np.zeros(1)]).tolist() == [1.0, 2.0, 0.0]

@@ -121,6 +121,26 @@ static int wants_versioned(PyObject* max_version) {
   return major >= 1;
 }
 
+/* The cpu has no streams: None, and -1, which asks for no synchronisation. */
+static int check_stream(PyObject* stream) {
+  if (stream == NULL || stream == Py_None) return 0;
+  if (!PyLong_Check(stream)) {
+    PyErr_SetString(PyExc_TypeError, "stream must be ``int`` or ``none``");
+    return -1;
+  }
+  int overflow;
+  if (PyLong_AsLongAndOverflow(stream, &overflow) == -1 && !overflow) return 0;
+  PyErr_SetString(PyExc_AssertionError, "stream should be None on cpu.");
+  return -1;
+}
+
+static int check_copy(const char* name, PyObject* copy) {
+  if (copy == NULL || copy == Py_None || PyBool_Check(copy)) return 0;
+  PyErr_Format(PyExc_TypeError, "%s(): argument 'copy' must be bool, not %s", name,
+               Py_TYPE(copy)->tp_name);
+  return -1;
+}
+
 static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
   PyObject *stream = NULL, *max_version = NULL, *device = NULL, *copy = NULL;
@@ -128,10 +148,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", (char**)names, &stream,
                                    &max_version, &device, &copy))
     return NULL;
-  if (stream != NULL && stream != Py_None && !PyLong_Check(stream)) {
-    PyErr_SetString(PyExc_TypeError, "stream must be ``int`` or ``none``");
-    return NULL;
-  }
+  if (check_stream(stream) < 0 || check_copy("__dlpack__", copy) < 0) return NULL;
   if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
   if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
     return refuse("Can't export tensors that require gradient, use tensor.detach()");
@@ -144,7 +161,11 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
     return refuse("Can't export to dlpack from a meta tensor: it has no data");
   if (device != NULL && device != Py_None) {
     int type, id;
-    if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &id)) return NULL;
+    if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &id)) {
+      PyErr_Format(PyExc_TypeError, "__dlpack__(): dl_device must be a tuple of two ints, not %R",
+                   device);
+      return NULL;
+    }
     if (type != SHMT_DL_CPU)
       return refuse("the tensor is on the cpu and cannot be exported to another device");
   }
@@ -230,6 +251,10 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
     return -1;
   }
   if (read_geometry(dl, shmt__dtype_size[dtype], strides, &nbytes) < 0) return -1;
+  if (dl->data == NULL && nbytes > 0) {
+    PyErr_SetString(PyExc_BufferError, "from_dlpack(): the tensor has elements, but no data");
+    return -1;
+  }
   shmt_storage* storage = NULL;
   char* data = dl->data ? (char*)dl->data + dl->byte_offset : NULL;
   shmt_status s = shmt__storage_from_blob(data, nbytes, drop, arg, flags, &storage);
@@ -276,8 +301,21 @@ static PyObject* from_capsule(PyObject* capsule) {
   return r == 0 ? shmt__py_wrap(t) : NULL;
 }
 
-/* o.__dlpack__ with the newest version, or without arguments for producers from before it. */
-static PyObject* call_dlpack(PyObject* o, PyObject* copy) {
+/* The keyword arguments of __dlpack__; those that are None stay away. */
+static PyObject* request(PyObject* copy, bool to_cpu) {
+  PyObject* options = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
+  if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0)
+    Py_CLEAR(options);
+  if (options == NULL || !to_cpu) return options;
+  PyObject* device = Py_BuildValue("(ii)", SHMT_DL_CPU, 0);
+  if (device == NULL || PyDict_SetItemString(options, "dl_device", device) < 0) Py_CLEAR(options);
+  Py_XDECREF(device);
+  return options;
+}
+
+/* o.__dlpack__ with the newest version, or without arguments for producers from before it. Then a copy is left to the
+ * caller: *copied is whether the producer was asked for one. */
+static PyObject* call_dlpack(PyObject* o, PyObject* copy, bool to_cpu, bool* copied) {
   PyObject* method = PyObject_GetAttrString(o, "__dlpack__");
   if (method == NULL) {
     PyErr_Clear();
@@ -285,12 +323,12 @@ static PyObject* call_dlpack(PyObject* o, PyObject* copy) {
     return NULL;
   }
   PyObject* none = PyTuple_New(0);
-  PyObject* options = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
-  if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0)
-    Py_CLEAR(options);
+  PyObject* options = request(copy, to_cpu);
   PyObject* capsule = none && options ? PyObject_Call(method, none, options) : NULL;
-  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError) && copy == Py_None) {
+  *copied = true;
+  if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
+    *copied = false;
     capsule = PyObject_Call(method, none, NULL);
   }
   Py_XDECREF(none);
@@ -299,15 +337,30 @@ static PyObject* call_dlpack(PyObject* o, PyObject* copy) {
   return capsule;
 }
 
-PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
-  if (PyCapsule_CheckExact(o)) return from_capsule(o);
-  PyObject* capsule = call_dlpack(o, copy);
+/* A copy in place of `object`, whose reference is consumed. */
+static PyObject* copy_of(PyObject* object) {
+  shmt_tensor *t = shmt__py_tensor(object), *copied = NULL;
+  shmt_status s = shmt__tensor_empty_like(t, t->dtype, &copied);
+  if (s == SHMT_OK) s = SHMT_PY_UNLOCKED(t->numel, shmt__tensor_copy(copied, t));
+  Py_DECREF(object);
+  if (s == SHMT_OK) return shmt__py_wrap(copied);
+  if (copied) shmt__tensor_release(copied);
+  return shmt__py_raise(s);
+}
+
+static PyObject* import_object(PyObject* o, PyObject* copy, bool to_cpu) {
+  bool copied = false;
+  PyObject* capsule = call_dlpack(o, copy, to_cpu, &copied);
   if (capsule == NULL) return NULL;
   PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
   if (t == NULL && !PyErr_Occurred())
     PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
   Py_DECREF(capsule);
-  return t;
+  return t != NULL && copy == Py_True && !copied ? copy_of(t) : t;
+}
+
+PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy) {
+  return PyCapsule_CheckExact(o) ? from_capsule(o) : import_object(o, copy, false);
 }
 
 static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwargs) {
@@ -318,13 +371,22 @@ static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwar
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", (char**)names, &o,
                                    &device_object, &copy))
     return NULL;
+  if (check_copy("from_dlpack", copy) < 0) return NULL;
+  if (PyCapsule_CheckExact(o) && (device_object != Py_None || copy != Py_None)) {
+    PyErr_SetString(PyExc_AssertionError,
+                    "from_dlpack(): a capsule has its device and memory; pass the object that made "
+                    "it for another device or a copy");
+    return NULL;
+  }
   int r = device_object == Py_None ? 1 : shmt__py_as_device(device_object, &device);
   if (r == 1 && device != SHMT_CPU) r = 0;
   if (r == 0)
     PyErr_Format(PyExc_ValueError,
                  "from_dlpack(): tensors can only be imported to the cpu, not to %S",
                  device_object);
-  return r == 1 ? shmt__py_import_dlpack(o, copy) : NULL;
+  if (r != 1) return NULL;
+  return PyCapsule_CheckExact(o) ? from_capsule(o)
+                                 : import_object(o, copy, device_object != Py_None);
 }
 
 PyMethodDef shmt__py_dlpack_methods[] = {
