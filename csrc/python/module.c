@@ -14,6 +14,7 @@
 #include "python/call/convert.h"
 #include "python/call/library.h"
 #include "python/call/overrides.h"
+#include "python/tensor/arrow.h"
 #include "python/tensor/dlpack.h"
 #include "python/ipc/dumps.h"
 #include "python/errors.h"
@@ -184,6 +185,7 @@ static int fill(PyObject* module) {
       shmt__py_numpy_functions,
       shmt__py_foreach_functions,
       shmt__py_dlpack_functions,
+      shmt__py_arrow_functions,
       shmt__py_functions,
       shmt__py_library_functions,
       shmt__py_mode_functions,

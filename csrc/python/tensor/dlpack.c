@@ -109,6 +109,27 @@ static PyObject* refuse(const char* why) {
   return NULL;
 }
 
+int shmt__py_check_exportable(const shmt_tensor* t) {
+  const char* why = NULL;
+  if (shmt__check_not_batched(t) != SHMT_OK) {
+    shmt__py_raise(SHMT_E_RUNTIME);
+    return -1;
+  }
+  if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
+    why = "Can't export tensors that require gradient, use tensor.detach()";
+  else if (t->sparse != NULL)
+    why = "Can't export tensors with layout other than torch.strided";
+  else if (t->flags & SHMT_TENSOR_CONJ)
+    why = "Can't export tensors with the conjugate bit set; use tensor.resolve_conj()";
+  else if (t->flags & SHMT_TENSOR_NEG)
+    why = "Can't export tensors with the negative bit set; use tensor.resolve_neg()";
+  else if (shmt__tensor_is_meta(t))
+    why = "Can't export a meta tensor: it has no data";
+  if (why == NULL) return 0;
+  PyErr_SetString(PyExc_BufferError, why);
+  return -1;
+}
+
 /* The version a consumer understands: 1 or more is versioned. -1 with an exception. */
 static int wants_versioned(PyObject* max_version) {
   if (max_version == NULL || max_version == Py_None) return 0;
@@ -149,16 +170,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
                                    &max_version, &device, &copy))
     return NULL;
   if (check_stream(stream) < 0 || check_copy("__dlpack__", copy) < 0) return NULL;
-  if (shmt__check_not_batched(t) != SHMT_OK) return shmt__py_raise(SHMT_E_RUNTIME);
-  if (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd)
-    return refuse("Can't export tensors that require gradient, use tensor.detach()");
-  if (t->sparse != NULL) return refuse("Can't export tensors with layout other than torch.strided");
-  if (t->flags & SHMT_TENSOR_CONJ)
-    return refuse("Can't export tensors with the conjugate bit set; use tensor.resolve_conj()");
-  if (t->flags & SHMT_TENSOR_NEG)
-    return refuse("Can't export tensors with the negative bit set; use tensor.resolve_neg()");
-  if (shmt__tensor_is_meta(t))
-    return refuse("Can't export to dlpack from a meta tensor: it has no data");
+  if (shmt__py_check_exportable(t) < 0) return NULL;
   if (device != NULL && device != Py_None) {
     int type, id;
     if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &id)) {

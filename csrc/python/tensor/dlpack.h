@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tensor/tensor.h"
+
 enum { SHMT_DL_CPU = 1 };
 enum {
   SHMT_DL_INT,
@@ -60,6 +62,9 @@ _Static_assert(offsetof(shmt__dl_versioned, tensor) == 32, "as specified");
 /* A tensor over the memory of a capsule, or of an object with __dlpack__, which is asked for a copy as
  * `copy` (True, False, None) says. New reference, or NULL with an exception. */
 PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy);
+
+/* 0 when other libraries can be shown the memory of t, or -1 with a BufferError that says why not. */
+int shmt__py_check_exportable(const shmt_tensor* t);
 
 extern PyMethodDef shmt__py_dlpack_methods[];   /* of _TensorBase */
 extern PyMethodDef shmt__py_dlpack_functions[]; /* of the module */

@@ -2,6 +2,7 @@
 #include "python/tensor/tensor_type.h"
 
 #include "python/call/call.h"
+#include "python/tensor/arrow.h"
 #include "python/tensor/dlpack.h"
 #include <structmember.h>
 
@@ -180,7 +181,8 @@ int shmt__py_tensor_type_init(PyObject* module) {
   shmt__py_set_base_type(type);
   if (shmt__py_add_tensor_methods(shmt__py_plain_methods, shmt__py_plain_getset) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_to_methods, NULL) < 0 ||
-      shmt__py_add_tensor_methods(shmt__py_dlpack_methods, NULL) < 0)
+      shmt__py_add_tensor_methods(shmt__py_dlpack_methods, NULL) < 0 ||
+      shmt__py_add_tensor_methods(shmt__py_arrow_methods, NULL) < 0)
     return -1;
   if (PyModule_AddFunctions(module, module_methods) < 0) return -1;
   return PyModule_AddObjectRef(module, "_TensorBase", (PyObject*)type);
