@@ -13,7 +13,7 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from shmtensor import _C, _layouts
+from shmtensor import _C, _array_standard, _layouts
 from shmtensor import _named_dimensions as _named
 from shmtensor._C import _TensorBase, memory_format
 from shmtensor._elements import replace_elements
@@ -21,8 +21,6 @@ from shmtensor._generated.dtypes import DTYPES
 from shmtensor._printing import tensor_text
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     import numpy as np
 
     from shmtensor.storage import TypedStorage, UntypedStorage
@@ -51,8 +49,6 @@ _TYPE_NAMES = _LEGACY_DTYPES | {
     "ComplexHalfTensor": _C.complex32,
 }
 _NAMES_OF_TYPES = {dtype: name for name, dtype in _TYPE_NAMES.items()}
-#: What `Tensor.__array_namespace__` may be asked for. Each version has the names of those before.
-_ARRAY_API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 _WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
 
 
@@ -235,45 +231,8 @@ class Tensor(_TensorBase):
         wrapped: Tensor = _C.from_numpy(array.astype("uint8") if array.dtype == bool else array)
         return wrapped
 
-    # --- the array API standard --------------------------------------------------------------
-
-    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        """Return the namespace of the array API standard for tensors, `shmtensor.array_api`.
-
-        Args:
-            api_version: A version of the standard such as ``"2024.12"``; None is that one.
-
-        Raises:
-            ValueError: The namespace does not have this version.
-
-        Source:
-            data-apis.org/array-api.
-        """
-        from shmtensor import array_api  # it stands above this module
-
-        if api_version not in (None, *_ARRAY_API_VERSIONS):
-            raise ValueError(
-                f"__array_namespace__(): api_version must be one of "
-                f"{', '.join(_ARRAY_API_VERSIONS)}, got {api_version!r}"
-            )
-        return array_api
-
-    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """Return this tensor on a device; the array API standard's name for ``to(device)``.
-
-        Args:
-            device: A device, or its name.
-            stream: Must be None: the CPU has no streams.
-
-        Raises:
-            ValueError: A stream is given.
-
-        Source:
-            data-apis.org/array-api.
-        """
-        if stream is not None:
-            raise ValueError(f"to_device(): the cpu has no streams, got {stream!r}")
-        return self.to(device)
+    __array_namespace__ = _array_standard.namespace_of
+    to_device = _array_standard.to_device
 
     # --- new tensors like this one ---------------------------------------------------------
 

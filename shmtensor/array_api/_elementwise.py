@@ -378,8 +378,12 @@ def exp(x: Tensor, /) -> Tensor:
 
 
 def expm1(x: Tensor, /) -> Tensor:
-    """Return ``exp(x) - 1``, exact for small *x* too."""
-    return engine.expm1(x)
+    """Return ``exp(x) - 1``, exact for small *x* too. Complex zeros give one with real part +0."""
+    result = engine.expm1(x)
+    if not x.dtype.is_complex:
+        return result
+    zero = engine.complex(engine.zeros_like(result.real), engine.imag(x))
+    return engine.where(x == 0, zero, result)
 
 
 def log(x: Tensor, /) -> Tensor:
@@ -463,8 +467,16 @@ def cosh(x: Tensor, /) -> Tensor:
 
 
 def tanh(x: Tensor, /) -> Tensor:
-    """Return hyperbolic tangents."""
-    return engine.tanh(x)
+    """Return hyperbolic tangents. Where the real part is infinite, the imaginary part is 0 with the
+    sign that it has in *x*.
+    """
+    result = engine.tanh(x)
+    if not x.dtype.is_complex:
+        return result
+    imaginary = engine.imag(x)
+    limit = engine.complex(result.real, engine.copysign(engine.zeros_like(imaginary), imaginary))
+    at_limit = engine.isinf(engine.real(x)) & engine.isfinite(imaginary)
+    return engine.where(at_limit, limit, result)
 
 
 def asinh(x: Tensor, /) -> Tensor:

@@ -50,10 +50,25 @@ def test_complex_parts_round_each() -> None:
     assert xp.real(xp.ones(2)).tolist() == [1.0, 1.0]
 
 
+def test_complex_zeros_have_the_standards_signs() -> None:
+    small = xp.expm1(xp.asarray([complex(-0.0, 0.0), complex(0.0, -0.0), 1e-9 + 0j]))
+    assert signs(xp.real(small)) == [1.0, 1.0, 1.0]
+    assert signs(xp.imag(small))[:2] == [1.0, -1.0]
+    limits = xp.tanh(xp.asarray([complex(inf, 2.0), complex(inf, -2.0), complex(-inf, 2.0)]))
+    assert xp.real(limits).tolist() == [1.0, 1.0, -1.0]
+    assert signs(xp.imag(limits)) == [1.0, -1.0, 1.0]
+    exact = xp.asarray([1 + 1j], dtype=xp.complex128)
+    assert xp.tanh(exact).tolist() == T.tanh(exact).tolist()
+    assert xp.expm1(exact).tolist() == T.expm1(exact).tolist()
+
+
 def test_clip_takes_numbers_arrays_and_nan() -> None:
     x = xp.asarray([1.0, 5.0, 9.0])
     assert xp.clip(x, 2, 6).tolist() == [2.0, 5.0, 6.0]
-    assert xp.clip(x, xp.asarray([[0.0], [6.0]]), None).tolist() == [[1.0, 5.0, 9.0], [6.0, 6.0, 9.0]]
+    assert xp.clip(x, xp.asarray([[0.0], [6.0]]), None).tolist() == [
+        [1.0, 5.0, 9.0],
+        [6.0, 6.0, 9.0],
+    ]
     assert all(map(math.isnan, xp.clip(x, nan).tolist()))
     assert xp.clip(xp.asarray([1, -5], dtype=xp.int8), -1000, 3).tolist() == [1, -5]
     copied = xp.clip(x)
@@ -301,7 +316,10 @@ def test_solve_takes_only_one_axis_for_a_vector() -> None:
 def test_products_conjugate_and_broadcast() -> None:
     x = xp.asarray([1j, 2.0], dtype=xp.complex64)
     assert xp.vecdot(x, x).item() == 5
-    assert xp.vecdot(xp.ones((3, 2)), xp.asarray([[1.0], [2.0], [3.0]]), axis=0).tolist() == [6.0, 6.0]
+    assert xp.vecdot(xp.ones((3, 2)), xp.asarray([[1.0], [2.0], [3.0]]), axis=0).tolist() == [
+        6.0,
+        6.0,
+    ]
     assert xp.linalg.cross(xp.ones((2, 3)), xp.asarray([1.0, 2.0, 3.0])).shape == (2, 3)
     with pytest.raises(ValueError, match="differ along axis -1"):
         xp.vecdot(xp.ones(2), xp.ones(1))
