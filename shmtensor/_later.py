@@ -31,6 +31,7 @@ from shmtensor import (
     distributions as distributions,
     export as export,
     fft as fft,
+    files as files,
     func as func,
     futures as futures,
     fx as fx,

@@ -49,6 +49,7 @@ PYTHON_RANKS: dict[str, int] = {
     "_higher_order_ops": 7,
     "fx": 8,
     "array_api": 8,
+    "files": 8,
     "distributed": 8,
     "ao": 8,
     "quantization": 8,

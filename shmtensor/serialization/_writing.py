@@ -20,6 +20,7 @@ from shmtensor.storage.typed import LEGACY_CLASSES
 __all__ = [
     "LEGACY_MAGIC",
     "LEGACY_PROTOCOL",
+    "aligned_entry",
     "stem_of",
     "write_archive",
     "write_legacy",
@@ -99,17 +100,23 @@ def _itemsize(kind: Any) -> int:
     return 1 if kind is UntypedStorage else int(kind.dtype.itemsize)
 
 
-def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
-    """Add a record whose bytes begin at a multiple of 64."""
+def aligned_entry(archive: zipfile.ZipFile, name: str, nbytes: int) -> zipfile.ZipInfo:
+    """An entry to write next, whose *nbytes* bytes will begin at a multiple of 64."""
     info = zipfile.ZipInfo(name)  # a fixed date: equal contents give equal files
+    info.file_size = nbytes
     assert archive.fp is not None
     # An entry's head is 30 bytes, its name and its extra field, which is id, length and padding.
     begin = archive.fp.tell() + 30 + len(name.encode()) + 4
     padding = -begin % _ALIGNMENT
-    if memoryview(data).nbytes >= zipfile.ZIP64_LIMIT:
-        padding = (padding - 20) % _ALIGNMENT  # zipfile puts a field of 20 bytes in front
+    if nbytes * 1.05 > zipfile.ZIP64_LIMIT:  # as zipfile asks: compression may make it larger
+        padding = (padding - 20) % _ALIGNMENT  # it puts a field of 20 bytes in front
     info.extra = b"FB" + padding.to_bytes(2, "little") + b"Z" * padding
-    archive.writestr(info, data)
+    return info
+
+
+def _write_record(archive: zipfile.ZipFile, name: str, data: Any) -> None:
+    """Add a record whose bytes begin at a multiple of 64."""
+    archive.writestr(aligned_entry(archive, name, memoryview(data).nbytes), data)
 
 
 def _contents_id(archive: zipfile.ZipFile) -> str:

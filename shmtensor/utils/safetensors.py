@@ -2,8 +2,8 @@
 
 A file is a length (8 bytes, little-endian), a JSON object of that length, and the bytes of the
 tensors. The object maps a name to dtype, shape and the range of its bytes; ``__metadata__`` may
-hold strings. Loading maps the file privately: pages are read when they are touched, and a write
-to a loaded tensor never reaches the file. Nothing in a file is executed.
+hold strings. Loading maps the file: pages are read when they are touched, and a write to a loaded
+tensor reaches the file only in mode ``"r+"``. Nothing in a file is executed.
 
 The reader trusts nothing: the header's size, every range, the product of every shape, names
 given twice, overlaps and holes are checked before a tensor is made.
@@ -15,19 +15,27 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 import sys
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 import shmtensor
 from shmtensor._tensor import Tensor
+from shmtensor.storage import from_files
 
-__all__ = ["SafetensorsError", "load", "load_file", "read_metadata", "save", "save_file"]
+__all__ = [
+    "OpenFile",
+    "SafetensorsError",
+    "load",
+    "load_file",
+    "open_file",
+    "read_metadata",
+    "save",
+    "save_file",
+]
 
 MAX_HEADER_BYTES = 100_000_000
 
@@ -138,25 +146,12 @@ def save_file(
         OSError: Writing failed; an existing file is as it was.
     """
     head, names = _layout(tensors, metadata)
-    path = os.fspath(filename)
-    folder, base = os.path.split(os.path.abspath(path))
-    fd, aside = tempfile.mkstemp(prefix=f".{base}.", dir=folder)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(head)
-            for name in names:
-                array = _array(tensors[name], _row(name, tensors[name])[2])
-                if array.size:
-                    file.write(array.reshape(-1).view(np.uint8).data)
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)
-        os.replace(aside, path)
-    except BaseException:
-        os.unlink(aside)
-        raise
+    with from_files.replaced(filename) as file:
+        file.write(head)
+        for name in names:
+            array = _array(tensors[name], _row(name, tensors[name])[2])
+            if array.size:
+                file.write(array.reshape(-1).view(np.uint8).data)
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -230,25 +225,74 @@ def _parse(data: Any) -> tuple[dict[str, Any], dict[str, str], int]:
     return entries, metadata, start
 
 
-def _tensors(data: Any) -> dict[str, Tensor]:
-    """Tensors over *data*, which they keep alive."""
-    if sys.byteorder != "little":
-        raise SafetensorsError("safetensors data can only be mapped on a little-endian machine")
-    entries, _, start = _parse(data)
-    result: dict[str, Tensor] = {}
-    for name, (dtype, shape, begin, _) in entries.items():
-        _, own_name, code = _BY_FILE_NAME[dtype]
-        element = np.dtype(code)
-        count = math.prod(shape)
-        if count == 0:
-            result[name] = shmtensor.empty(shape, dtype=getattr(shmtensor, own_name))
-            continue
-        array = np.frombuffer(data, element, count, start + begin).reshape(shape)
-        if (start + begin) % element.itemsize:
-            array = array.copy()  # kernels need aligned elements
-        tensor = shmtensor.from_numpy(array)
-        result[name] = tensor.view(shmtensor.bfloat16) if own_name == "bfloat16" else tensor
-    return result
+def _tensor(
+    storage: Any, start: int, name: str, entry: tuple[str, list[int], int, int], *, apart: bool
+) -> Tensor:
+    """The tensor of one header entry; *start* is where the data begins in *storage*."""
+    dtype_name, shape, begin, end = entry
+    dtype: Any = getattr(shmtensor, _BY_FILE_NAME[dtype_name][1])
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    if begin == end:
+        return shmtensor.empty(shape, dtype=dtype)
+    if (start + begin) % dtype.itemsize:  # kernels need aligned elements
+        if storage.filename is not None:
+            raise SafetensorsError(
+                f"{name}: begins at byte {start + begin}, which is no multiple of "
+                f"{dtype.itemsize}: writes to it cannot reach the file"
+            )
+        part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
+        part.set_(storage, start + begin, [end - begin], [1])
+        return part.clone().view(dtype).reshape(shape)  # type: ignore[no-any-return]
+    if apart:
+        storage, start, end, begin = storage[start + begin : start + end], 0, end - begin, 0
+    tensor: Tensor = from_files.tensor_over(storage, start + begin, dtype, shape, strides)
+    return tensor
+
+
+def tensors_of(storage: Any, *, apart: bool = False) -> dict[str, Tensor]:
+    """Tensors over a storage that holds a file's content, which they keep alive.
+
+    Args:
+        storage: An untyped storage.
+        apart: Give each tensor a storage of its own, over its part of the memory: one that is sent
+            to another process does not take the others along.
+
+    Raises:
+        SafetensorsError: It is no valid safetensors data.
+    """
+    return dict(OpenFile(storage, apart=apart))
+
+
+class OpenFile(Mapping[str, Tensor]):
+    """The tensors of a file by name, each made when it is asked for. `open_file` makes one.
+
+    Tensors keep the file's memory; the object itself need not be kept or closed.
+
+    Attributes:
+        metadata: The strings that were saved beside the tensors.
+    """
+
+    def __init__(self, storage: Any, *, apart: bool) -> None:
+        if sys.byteorder != "little":
+            raise SafetensorsError("safetensors data can only be mapped on a little-endian machine")
+        self._storage, self._apart = storage, apart
+        self._entries, self.metadata, self._start = _parse(storage._view())
+
+    def __getitem__(self, name: str) -> Tensor:
+        return _tensor(self._storage, self._start, name, self._entries[name], apart=self._apart)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"OpenFile({len(self)} tensors, {len(self._storage)} bytes)"
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """The shape of a tensor, without making it."""
+        return tuple(self._entries[name][1])
 
 
 def load(data: bytes) -> dict[str, Tensor]:
@@ -257,58 +301,48 @@ def load(data: bytes) -> dict[str, Tensor]:
     Raises:
         SafetensorsError: *data* is no valid safetensors data.
     """
-    return _tensors(bytearray(data))
+    return tensors_of(shmtensor.UntypedStorage(data), apart=True)
 
 
-def load_file(filename: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Tensors of a file, mapped privately and read when they are touched.
+def open_file(
+    filename: str | os.PathLike[str], mode: str | None = "c", *, shared: bool = False
+) -> OpenFile:
+    """Open a file, whose tensors are made one by one; the arguments are those of `load_file`."""
+    mode = from_files.check_mode(mode, shared)
+    with from_files.open_regular(filename) as (file, size):
+        if size == 0:
+            raise SafetensorsError(f"{os.fspath(filename)}: the file is empty")
+        if mode is None:
+            storage = from_files.read(file, size, shared)
+        else:
+            storage, _ = from_files.mapped(filename, 0, size, mode)
+    return OpenFile(storage, apart=not shared and mode != "r+")
+
+
+def load_file(
+    filename: str | os.PathLike[str], mode: str | None = "c", *, shared: bool = False
+) -> dict[str, Tensor]:
+    """Tensors of a file; it is mapped, and pages are read when they are touched.
 
     Args:
         filename: What to read. It may be replaced or deleted afterwards, not truncated.
+        mode: ``"c"``: writes to the tensors stay in this process. ``"r"``: they are read-only.
+            ``"r+"``: writes reach the file, and other processes get the tensors by its path. None
+            reads the file instead.
+        shared: Read the file straight into shared memory, as one block: other processes get its
+            tensors by handle. *mode* is ``"c"`` or None, and the file is not mapped.
 
     Returns:
-        Name to tensor, in the order of the header. Writing to them does not change the file.
+        Name to tensor, in the order of the header.
 
     Raises:
         SafetensorsError: The file is no valid safetensors file.
+        ValueError: There is no such mode.
         OSError: It can not be opened.
     """
-    return _tensors(_map(filename))
-
-
-def tensors_of(storage: Any) -> dict[str, Tensor]:
-    """Tensors over a storage that holds a file's content, which they keep alive.
-
-    Raises:
-        SafetensorsError: It is no valid safetensors data.
-    """
-    if sys.byteorder != "little":
-        raise SafetensorsError("safetensors data can only be mapped on a little-endian machine")
-    entries, _, start = _parse(storage._view())
-    result: dict[str, Tensor] = {}
-    for name, (dtype_name, shape, begin, end) in entries.items():
-        dtype: Any = getattr(shmtensor, _BY_FILE_NAME[dtype_name][1])
-        tensor: Any = shmtensor.empty(0, dtype=dtype)
-        if begin == end:
-            tensor = shmtensor.empty(shape, dtype=dtype)
-        elif (start + begin) % dtype.itemsize == 0:
-            strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-            tensor.set_(storage, (start + begin) // dtype.itemsize, shape, strides)
-        else:  # kernels need aligned elements
-            part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
-            part.set_(storage, start + begin, [end - begin], [1])
-            tensor = part.clone().view(dtype).reshape(shape)
-        result[name] = tensor
-    return result
+    return dict(open_file(filename, mode, shared=shared))
 
 
 def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:
     """The strings that were saved beside the tensors."""
-    return _parse(_map(filename))[1]
-
-
-def _map(filename: str | os.PathLike[str]) -> Any:
-    with open(filename, "rb") as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise SafetensorsError(f"{os.fspath(filename)}: the file is empty")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return open_file(filename, "r").metadata

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
 
 import shmtensor
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing import reductions
 from shmtensor.utils.safetensors import (
     SafetensorsError,
     load,
     load_file,
+    open_file,
     read_metadata,
     save,
     save_file,
@@ -140,3 +144,74 @@ def test_files_that_lie_are_refused(data, text, tmp_path):
         load(data)
     with pytest.raises(SafetensorsError):
         load_file(path)
+
+
+# --- modes -------------------------------------------------------------------------------------
+
+
+def test_modes_say_where_writes_go(tmp_path):
+    path = tmp_path / "a"
+    save_file({"x": shmtensor.zeros(2), "y": shmtensor.ones(3, dtype=shmtensor.int16)}, path)
+    with pytest.raises(RuntimeError, match="read-only"):
+        load_file(path, "r")["x"].fill_(1)
+    for options in ({"mode": "c"}, {"mode": None}, {"shared": True}):
+        load_file(path, **options)["x"].fill_(2)
+    assert load_file(path)["x"].tolist() == [0.0, 0.0]
+    load_file(path, "r+")["x"].fill_(3)
+    assert load_file(path)["x"].tolist() == [3.0, 3.0]
+    assert load_file(path)["y"].tolist() == [1, 1, 1]
+    for options in ({"mode": "w"}, {"mode": "r", "shared": True}):
+        with pytest.raises(ValueError, match="mode"):
+            load_file(path, **options)
+
+
+def test_a_tensor_is_sent_without_the_others_unless_they_are_one_block(tmp_path):
+    path = tmp_path / "a"
+    save_file({"x": shmtensor.zeros(2), "y": shmtensor.ones(300)}, path)
+    apart = load_file(path)
+    assert apart["x"].untyped_storage().nbytes() == 8
+    apart["x"].share_memory_()
+    assert not apart["y"].is_shared()
+    block = load_file(path, shared=True)
+    assert all(tensor.is_shared() for tensor in block.values())
+    assert block["x"].untyped_storage() is block["y"].untyped_storage()
+    queue = mp.get_context("spawn").SimpleQueue()
+    for tensors in (block, load_file(path, "r+")):
+        queue.put(tensors["x"])
+        queue.get().fill_(7)
+        assert tensors["x"].tolist() == [7.0, 7.0]
+        assert tensors["y"].sum().item() == 300
+    assert load_file(path)["x"].tolist() == [7.0, 7.0]
+    del tensors, block, apart
+    reductions.shared_cache.free_dead_references()
+
+
+def test_an_open_file_makes_tensors_one_by_one(tmp_path):
+    path = tmp_path / "a"
+    save_file({"x": shmtensor.zeros(2, 3), "y": shmtensor.ones(3)}, path, {"note": "n"})
+    with pytest.raises(FileNotFoundError):
+        open_file(tmp_path / "b")
+    file = open_file(path, "r")
+    os.unlink(path)
+    assert sorted(file) == ["x", "y"]
+    assert len(file) == 2
+    assert "z" not in file
+    assert file.shape("x") == (2, 3)
+    assert file.metadata == {"note": "n"}
+    assert "2 tensors" in repr(file)
+    x = file["x"]
+    del file
+    assert x.tolist() == [[0.0] * 3] * 2
+
+
+def test_writes_to_odd_places_would_not_reach_the_file(tmp_path):
+    path = tmp_path / "a"
+    header = {
+        "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+        "wide": {"dtype": "F64", "shape": [1], "data_offsets": [1, 9]},
+    }
+    text = json.dumps(header).encode()
+    path.write_bytes(content(text + b" " * (-len(text) % 8), b"\1" + np.float64(2.5).tobytes()))
+    assert load_file(path)["wide"].tolist() == [2.5]
+    with pytest.raises(SafetensorsError, match=r"wide: begins .* cannot reach the file"):
+        load_file(path, "r+")

@@ -1,0 +1,43 @@
+"""Arrays of Arrow libraries, by its C data interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._tensor import Tensor
+
+__all__ = ["from_arrow"]
+
+
+def from_arrow(array: Any, *, copy: bool = False) -> Tensor:
+    """Return a tensor over the memory of an Arrow array.
+
+    The other way needs no function of ours: Arrow libraries take tensors, which have
+    ``__arrow_c_array__`` (``pyarrow.array(tensor)``).
+
+    Args:
+        array: An object with ``__arrow_c_array__``, such as ``pyarrow.Array``: integers or real
+            numbers, none of them null. Arrow's bools are bits, and no tensors.
+        copy: Copy the elements. Otherwise the tensor keeps the array's memory alive and is
+            read-only, as Arrow arrays are.
+
+    Returns:
+        A tensor of one dimension.
+
+    Raises:
+        TypeError: *array* is no such object, or of another type.
+        ValueError: An element is null, or the structures of the interface make no sense.
+    """
+    export = getattr(array, "__arrow_c_array__", None)
+    if export is None:
+        kind = type(array).__name__
+        hint = ""
+        if hasattr(array, "__arrow_c_stream__"):
+            hint = "; it is a stream of arrays: pass one of them, or make it one"
+        raise TypeError(f"from_arrow(): {kind} has no __arrow_c_array__{hint}")
+    capsules = export()
+    if not isinstance(capsules, tuple) or len(capsules) != 2:
+        raise TypeError(f"from_arrow(): __arrow_c_array__ gave {capsules!r:.80}, not two capsules")
+    tensor: Tensor = _C._from_arrow(*capsules)
+    return tensor.clone() if copy else tensor

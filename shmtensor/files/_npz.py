@@ -1,0 +1,123 @@
+"""NumPy's ``.npz`` files: zip archives of ``.npy`` files."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import IO
+
+from shmtensor._tensor import Tensor
+from shmtensor.files import _npy
+from shmtensor.serialization._writing import aligned_entry
+from shmtensor.storage import from_files
+
+__all__ = ["load_npz", "save_npz"]
+
+_SUFFIX = ".npy"
+_ENCRYPTED = 1
+
+
+def _begin(file: IO[bytes], info: zipfile.ZipInfo, size: int) -> int:
+    """Where a plain entry begins: after name and extra field of its own head."""
+    file.seek(info.header_offset)
+    head = file.read(30)
+    if len(head) < 30 or head[:4] != b"PK\3\4":
+        raise ValueError(f"the entry {info.filename!r} has no head")
+    name, extra = struct.unpack("<HH", head[26:])
+    begin = int(info.header_offset) + 30 + int(name) + int(extra)
+    if begin + info.file_size > size:
+        raise ValueError(f"the entry {info.filename!r} ends behind the file")
+    return begin
+
+
+def _entry(
+    path: str | os.PathLike[str],
+    file: IO[bytes],
+    size: int,
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    mode: str | None,
+    shared: bool,
+) -> Tensor:
+    if info.header_offset < 0:
+        raise ValueError(f"the entry {info.filename!r} begins before the file")
+    plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & _ENCRYPTED
+    begin = _begin(file, info, size) if plain else -1
+    with archive.open(info) as entry:
+        header, length = _npy.read_header(entry, info.file_size)
+        entry.seek(length)
+        return _npy.place(path, entry, header, begin + length if plain else -1, mode, shared)
+
+
+def load_npz(
+    path: str | os.PathLike[str], mode: str | None = "c", *, shared: bool = False
+) -> dict[str, Tensor]:
+    """Return the arrays of a ``.npz`` file by name.
+
+    Args:
+        path: The file. It may be replaced or deleted afterwards, not truncated.
+        mode: As in `load_npy`, without ``"r+"``: the archive has a checksum of each array. With
+            ``"c"`` compressed arrays are read. NumPy puts arrays at any byte of the archive, and
+            those that lie at odd ones are read too; `save_npz` puts them where they can be mapped.
+        shared: Read all arrays straight into shared memory.
+
+    Raises:
+        ValueError: The file is no archive of arrays, is damaged, or cannot be mapped as *mode*
+            says.
+        OSError: It cannot be opened.
+    """
+    mode = from_files.check_mode(mode, shared)
+    if mode == "r+":
+        raise ValueError("load_npz(): mode 'r+' would make the archive's checksums wrong")
+    result: dict[str, Tensor] = {}
+    with from_files.open_regular(path) as (file, size):
+        try:
+            with zipfile.ZipFile(file) as archive:
+                for info in archive.infolist():
+                    name = info.filename.removesuffix(_SUFFIX)
+                    if name == info.filename:
+                        raise ValueError(f"the entry {name!r} is no .npy file")
+                    if name in result:
+                        raise ValueError(f"the archive has {name!r} twice")
+                    result[name] = _entry(path, file, size, archive, info, mode, shared)
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            struct.error,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+            ValueError,
+            OverflowError,
+        ) as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+    return result
+
+
+def save_npz(
+    path: str | os.PathLike[str], tensors: Mapping[str, Tensor], *, compressed: bool = False
+) -> None:
+    """Write tensors to a ``.npz`` file, which appears complete or not at all.
+
+    Args:
+        path: The file; replaced if it exists. Nothing is added to its name.
+        tensors: Name to tensor, of dtypes that NumPy has.
+        compressed: Compress them; such arrays are read and not mapped.
+
+    Raises:
+        TypeError: NumPy has no such dtype.
+        OSError: Writing failed; an existing file is as it was.
+    """
+    with from_files.replaced(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, tensor in tensors.items():
+            data, fortran_order = _npy.elements(tensor)
+            head = _npy.header_of(tensor, fortran_order)
+            info = aligned_entry(archive, name + _SUFFIX, len(head) + data.numel())
+            if compressed:
+                info.compress_type = zipfile.ZIP_DEFLATED
+            with archive.open(info, "w") as entry:
+                entry.write(head)
+                entry.write(memoryview(data))

@@ -1,0 +1,133 @@
+"""Storages with what is in a file: mapped in one of three modes, or read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from shmtensor import _C
+from shmtensor._boundary import storage as _c
+from shmtensor.storage.untyped import UntypedStorage
+
+__all__ = ["check_mode", "mapped", "open_regular", "read", "replaced", "tensor_over"]
+
+_MODES = ("r", "c", "r+", None)
+
+
+def check_mode(mode: str | None, shared: bool) -> str | None:
+    """Return how to bring a file in: a mode of mapping, or None to read it.
+
+    Raises:
+        ValueError: There is no such mode, or it does not go with *shared*.
+    """
+    if mode not in _MODES:
+        raise ValueError(f"mode must be one of 'r', 'c', 'r+' and None, got {mode!r}")
+    if shared and mode not in ("c", None):
+        raise ValueError(f"shared=True reads the file into shared memory, mode {mode!r} maps it")
+    return None if shared else mode
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, and a pipe without waiting for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+@contextlib.contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], int]]:
+    """Open a file without a buffer; yields it with its size.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is a device or a pipe.
+    """
+    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{os.fspath(path)}: not a regular file")
+        yield file, status.st_size
+
+
+def mapped(
+    path: str | os.PathLike[str], begin: int, nbytes: int, mode: str
+) -> tuple[UntypedStorage, int]:
+    """Map *nbytes* of a file from *begin* on.
+
+    Args:
+        path: The file.
+        begin: Where the bytes begin.
+        nbytes: How many there are, at least one.
+        mode: ``"r"``: read-only. ``"c"``: writes stay in this process. ``"r+"``: writes reach the
+            file, and the storage is sent to other processes by the file's path.
+
+    Returns:
+        A storage, and the offset of the bytes in it.
+
+    Raises:
+        RuntimeError: The file cannot be opened, or is too small.
+    """
+    name = os.fspath(path)
+    if mode == "r+":
+        # The whole beginning: who receives the path maps as much.
+        return UntypedStorage._map_shared(name, begin + nbytes, 0), begin
+    flags = _c.FILE_WRITABLE if mode == "c" else 0
+    whole = _c.map_file(name, begin + nbytes, flags)
+    return UntypedStorage._own(_c.part(whole, begin, nbytes)), 0
+
+
+def read(file: IO[bytes], nbytes: int, shared: bool) -> UntypedStorage:
+    """Read the next bytes of a file into new memory, with nothing in between.
+
+    Args:
+        file: A file with ``readinto``.
+        nbytes: How many bytes.
+        shared: Into shared memory.
+
+    Raises:
+        EOFError: The file ends before.
+    """
+    if shared:
+        storage: UntypedStorage = _C.empty(nbytes, dtype=_C.uint8, shared=True).untyped_storage()
+    else:
+        storage = UntypedStorage(nbytes)
+    done, view = 0, storage._view()
+    while done < nbytes:
+        count = file.readinto(view[done:])  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError(f"the file ends after {done} of {nbytes} bytes")
+        done += count
+    return storage
+
+
+def tensor_over(
+    storage: UntypedStorage, offset: int, dtype: Any, shape: Sequence[int], strides: Sequence[int]
+) -> Any:
+    """Return the tensor of a geometry, whose elements begin at byte *offset* of a storage."""
+    return _C.empty(0, dtype=dtype).set_(storage, offset // dtype.itemsize, shape, strides)
+
+
+@contextlib.contextmanager
+def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file to write that takes the place of *path* at the end, unless an error is raised.
+
+    Raises:
+        OSError: Writing failed; an existing file is as it was.
+    """
+    name = os.fspath(path)
+    folder, base = os.path.split(os.path.abspath(name))
+    fd, aside = tempfile.mkstemp(prefix=f".{base}.", dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(aside, 0o666 & ~umask)
+        os.replace(aside, name)
+    except BaseException:
+        os.unlink(aside)
+        raise
