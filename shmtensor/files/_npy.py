@@ -230,9 +230,9 @@ def elements(tensor: Tensor) -> tuple[Tensor, bool]:
     They are copied only where the tensor is contiguous in neither order.
     """
     plain = tensor.detach().resolve_conj().resolve_neg()
-    turned = plain.permute(tuple(range(plain.dim())[::-1]))
-    fortran_order = not plain.is_contiguous() and turned.is_contiguous()
-    dense = turned if fortran_order else plain.contiguous()
+    transposed = plain.permute(tuple(range(plain.dim())[::-1]))
+    fortran_order = not plain.is_contiguous() and transposed.is_contiguous()
+    dense = transposed if fortran_order else plain.contiguous()
     return dense.reshape(-1).view(_C.uint8), fortran_order
 
 
