@@ -5,7 +5,7 @@ from __future__ import annotations
 import shmtensor as engine
 from shmtensor._tensor import Tensor
 from shmtensor.array_api import _unsigned as wide
-from shmtensor.array_api._dtypes import Operand, is_integral, pair
+from shmtensor.array_api._dtypes import Dtype, Operand, is_integral, pair
 
 __all__ = [
     "abs",
@@ -286,12 +286,21 @@ def minimum(x1: Operand, x2: Operand, /) -> Tensor:
 
 def _bound(x: Tensor, bound: int | float | Tensor | None) -> Tensor | None:
     """A bound in the dtype of *x*; integers beyond its range bound nothing."""
-    if bound is None or isinstance(bound, Tensor):
-        return None if bound is None else bound.to(x.dtype)
-    if is_integral(x.dtype) and isinstance(bound, int):
+    if bound is None or (isinstance(bound, Tensor) and bound.dtype is x.dtype):
+        return bound
+    if not isinstance(bound, Tensor):
+        if is_integral(x.dtype) and isinstance(bound, int):
+            bound = _in_range(bound, x.dtype)
+        return engine.tensor(bound, dtype=x.dtype)
+    if is_integral(x.dtype) and is_integral(bound.dtype):
         limits = engine.iinfo(x.dtype)
-        bound = limits.min if bound < limits.min else limits.max if bound > limits.max else bound
-    return engine.tensor(bound, dtype=x.dtype)
+        bound = clip(bound, limits.min, limits.max)
+    return bound.to(x.dtype)
+
+
+def _in_range(n: int, dtype: Dtype) -> int:
+    limits = engine.iinfo(dtype)
+    return int(limits.min if n < limits.min else limits.max if n > limits.max else n)
 
 
 def clip(

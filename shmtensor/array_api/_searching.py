@@ -168,16 +168,22 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """Return the distinct elements, and how often each occurs; as `unique_all`."""
-    result = unique_all(x)
-    return UniqueCounts(result.values, result.counts)
+    if x.dtype.is_complex:
+        result = unique_all(x)
+        return UniqueCounts(result.values, result.counts)
+    values, counts = engine.unique(x, return_counts=True)
+    return UniqueCounts(values, counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverse:
     """Return the distinct elements, and which is at each place of *x*; as `unique_all`."""
-    result = unique_all(x)
-    return UniqueInverse(result.values, result.inverse_indices)
+    if x.dtype.is_complex:
+        result = unique_all(x)
+        return UniqueInverse(result.values, result.inverse_indices)
+    values, inverse = engine.unique(x, return_inverse=True)
+    return UniqueInverse(values, inverse)
 
 
 def unique_values(x: Tensor, /) -> Tensor:
     """Return the distinct elements; as `unique_all`."""
-    return unique_all(x).values
+    return unique_all(x).values if x.dtype.is_complex else engine.unique(x)

@@ -70,7 +70,10 @@ def test_clip_takes_numbers_arrays_and_nan() -> None:
         [6.0, 6.0, 9.0],
     ]
     assert all(map(math.isnan, xp.clip(x, nan).tolist()))
-    assert xp.clip(xp.asarray([1, -5], dtype=xp.int8), -1000, 3).tolist() == [1, -5]
+    small = xp.asarray([1, -5, 100], dtype=xp.int8)
+    assert xp.clip(small, -1000, 3).tolist() == [1, -5, 3]
+    assert xp.clip(small, xp.asarray(-300), xp.asarray([300, 300, 44])).tolist() == [1, -5, 44]
+    assert xp.clip(small, xp.asarray(0, dtype=xp.uint64)).tolist() == [1, 0, 100]
     copied = xp.clip(x)
     copied[0] = 7.0
     assert x[0].item() == 1.0
@@ -289,12 +292,25 @@ def test_sets_tell_where_and_how_often() -> None:
     assert xp.unique_all(xp.empty((0, 2))).inverse_indices.shape == (0, 2)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "complex64"])
+def test_all_functions_of_sets_agree(dtype: str) -> None:
+    x = xp.reshape(xp.astype(xp.asarray([3, 1, 0, 3, 1, 1]), getattr(xp, dtype)), (2, 3))
+    values, indices, inverse, counts = xp.unique_all(x)
+    assert xp.unique_values(x).tolist() == values.tolist() == x.reshape(-1)[indices].tolist()
+    assert xp.unique_counts(x)[0].tolist() == values.tolist()
+    assert xp.unique_counts(x)[1].tolist() == counts.tolist()
+    assert xp.unique_inverse(x)[0].tolist() == values.tolist()
+    assert xp.unique_inverse(x)[1].tolist() == inverse.tolist()
+    assert values[inverse].tolist() == x.tolist()
+
+
 def test_every_nan_is_an_element_and_zeros_are_one() -> None:
     result = xp.unique_all(xp.asarray([nan, -0.0, 1.0, nan, 0.0]))
     assert result.values.tolist()[:2] == [0.0, 1.0]
     assert len(result.values) == 4
     assert result.counts.tolist() == [2, 1, 1, 1]
     assert sorted(result.indices.tolist()) == [0, 1, 2, 3]
+    assert xp.unique_counts(xp.asarray([nan, -0.0, 1.0, nan, 0.0])).counts.tolist() == [2, 1, 1, 1]
 
 
 def test_complex_numbers_make_sets() -> None:
