@@ -7,6 +7,7 @@ from typing import Any
 
 import shmtensor as engine
 from shmtensor._tensor import Tensor
+from shmtensor.array_api._array import as_array
 from shmtensor.array_api._dtypes import Dtype, Scalar, promoted
 
 __all__ = [
@@ -52,8 +53,8 @@ def asarray(
     """Return *obj* as an array.
 
     Args:
-        obj: An array, a number, nested sequences of numbers, or what has the buffer protocol or
-            ``__dlpack__``.
+        obj: An array or other tensor, a number, nested sequences of numbers, or what has the
+            buffer protocol or ``__dlpack__``.
         dtype: The dtype of the result; that of *obj* by default.
         device: Where the result is to be.
         copy: True copies always, False never; None copies when it must.
@@ -61,7 +62,7 @@ def asarray(
     Raises:
         ValueError: A copy is needed and *copy* is False.
     """
-    return engine.asarray(obj, dtype=dtype, device=device, copy=copy)
+    return as_array(engine.asarray(obj, dtype=dtype, device=device, copy=copy))
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
@@ -76,7 +77,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         BufferError: *x* cannot be exported or imported.
         ValueError: A copy is needed and *copy* is False.
     """
-    return engine.from_dlpack(x, device=device, copy=copy)
+    return as_array(engine.from_dlpack(x, device=device, copy=copy))
 
 
 def arange(
@@ -112,8 +113,8 @@ def arange(
     if dtype is engine.uint64 and isinstance(start, int) and isinstance(step, int):
         # The engine's ends are int64: count from 0, and let multiples of the step wrap around.
         count = engine.arange(0, math.ceil(-((start - stop) // step)), device=device)
-        return (count * _wrapped(step) + _wrapped(start)).view(dtype)
-    return engine.arange(start, stop, step, dtype=dtype, device=device)
+        return as_array((count * _wrapped(step) + _wrapped(start)).view(dtype))
+    return as_array(engine.arange(start, stop, step, dtype=dtype, device=device))
 
 
 def linspace(
@@ -142,29 +143,29 @@ def linspace(
     if num < 0:
         raise ValueError(f"linspace(): num must not be negative, got {num}")
     count = num if endpoint else num + 1
-    return engine.linspace(start, stop, count, dtype=dtype, device=device)[:num]
+    return as_array(engine.linspace(start, stop, count, dtype=dtype, device=device)[:num])
 
 
 def empty(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
     """Return an array of any values."""
-    return engine.empty(_sizes(shape), dtype=dtype, device=device)
+    return as_array(engine.empty(_sizes(shape), dtype=dtype, device=device))
 
 
 def zeros(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
     """Return an array of zeros."""
-    return engine.zeros(_sizes(shape), dtype=dtype, device=device)
+    return as_array(engine.zeros(_sizes(shape), dtype=dtype, device=device))
 
 
 def ones(shape: _Shape, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
     """Return an array of ones."""
-    return engine.ones(_sizes(shape), dtype=dtype, device=device)
+    return as_array(engine.ones(_sizes(shape), dtype=dtype, device=device))
 
 
 def full(
     shape: _Shape, fill_value: Scalar, *, dtype: Dtype | None = None, device: Any = None
 ) -> Tensor:
     """Return an array of one value; without *dtype*, of the default dtype for its type."""
-    return engine.full(_sizes(shape), fill_value, dtype=dtype, device=device)
+    return as_array(engine.full(_sizes(shape), fill_value, dtype=dtype, device=device))
 
 
 def empty_like(x: Tensor, /, *, dtype: Dtype | None = None, device: Any = None) -> Tensor:
@@ -211,7 +212,7 @@ def eye(
     result = engine.zeros((n_rows, n_cols), dtype=dtype, device=device)
     if -n_rows < k < n_cols:
         result.diagonal(k).fill_(1)
-    return result
+    return as_array(result)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

@@ -156,12 +156,12 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     n = flat.numel()
     order = _order(flat)
     ordered = flat[order]
-    begins = engine.ones(n, dtype=engine.bool, device=x.device)
+    begins = engine.ones_like(ordered, dtype=engine.bool)
     if n:
         begins[1:] = ordered[1:] != ordered[:-1]
     starts = engine.nonzero(begins, as_tuple=True)[0]
     ends = engine.cat([starts[1:], engine.full((min(n, 1),), n, dtype=engine.int64)])
-    inverse = engine.empty(n, dtype=engine.int64, device=x.device)
+    inverse = engine.empty_like(order)
     inverse[order] = engine.cumsum(begins, 0) - 1
     return UniqueAll(ordered[starts], order[starts], inverse.reshape(x.shape), ends - starts)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from shmtensor import fft as _fft
 from shmtensor._tensor import Tensor
+from shmtensor.array_api._array import as_array
 from shmtensor.array_api._dtypes import Dtype
 
 __all__ = [
@@ -127,14 +128,14 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "ba
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
     """Return the frequencies of `fft` for *n* samples at a distance of *d*."""
-    return _fft.fftfreq(n, d, dtype=dtype, device=device)
+    return as_array(_fft.fftfreq(n, d, dtype=dtype, device=device))
 
 
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None
 ) -> Tensor:
     """Return the frequencies of `rfft` for *n* samples at a distance of *d*."""
-    return _fft.rfftfreq(n, d, dtype=dtype, device=device)
+    return as_array(_fft.rfftfreq(n, d, dtype=dtype, device=device))
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
