@@ -8,7 +8,7 @@ from typing import Any
 import shmtensor as engine
 from shmtensor._tensor import Tensor
 from shmtensor.array_api import _elementwise as functions
-from shmtensor.array_api._dtypes import WIDE_UNSIGNED, promote, with_scalar
+from shmtensor.array_api._dtypes import WIDE_UNSIGNED, Dtype, promote, with_scalar
 from shmtensor.array_api._products import matmul
 
 __all__ = ["Array", "as_array"]
@@ -20,34 +20,41 @@ def _is_operand(x: Any) -> bool:
     return isinstance(x, (Tensor, bool, int, float, complex))
 
 
-def _binary(function: _Function) -> tuple[Any, Any]:
-    """The methods for ``self + other`` and ``other + self``."""
+def _binary(name: str, function: _Function) -> tuple[Any, Any]:
+    """The methods for ``self + other`` and ``other + self``; the engine's for NumPy's scalars."""
+    engines = getattr(Tensor, f"__{name}__")
+    engines_reflected = getattr(Tensor, f"__r{name}__", None)
 
     def method(self: Tensor, other: Any) -> Any:
-        return function(self, other) if _is_operand(other) else NotImplemented
+        return function(self, other) if _is_operand(other) else engines(self, other)
 
     def reflected(self: Tensor, other: Any) -> Any:
-        return function(other, self) if _is_operand(other) else NotImplemented
+        if _is_operand(other) or engines_reflected is None:
+            return function(other, self)
+        return engines_reflected(self, other)
 
     return method, reflected
 
 
-def _in_place(name: str, function: _Function, *, by_engine: bool = True) -> Any:
-    """The method for ``self += other``; *by_engine*: the engine's does the same for one dtype."""
+def _in_place(name: str, function: _Function) -> Any:
+    """The method for ``self += other``; the engine's where that does the same for one dtype."""
     engines = getattr(Tensor, f"__i{name}__")
+
+    def is_engines(dtype: Dtype) -> bool:
+        if name == "truediv":
+            return dtype.is_floating_point or dtype.is_complex
+        return name not in ("floordiv", "mod") and dtype not in WIDE_UNSIGNED
 
     def method(self: Tensor, other: Any) -> Any:
         if not _is_operand(other):
-            return NotImplemented
+            return engines(self, other)
         is_array = isinstance(other, Tensor)
         dtype = promote(self.dtype, other.dtype) if is_array else with_scalar(self.dtype, other)
-        if dtype is self.dtype and by_engine and dtype not in WIDE_UNSIGNED:
+        if dtype is self.dtype and is_engines(dtype):
             return engines(self, other.to(dtype) if is_array else other)
         result = function(self, other)
         if result.dtype is not self.dtype:
-            raise TypeError(
-                f"the result is {result.dtype}, an array of {self.dtype} cannot hold it"
-            )
+            raise TypeError(f"the result is {result.dtype}, the array is {self.dtype}")
         return self.copy_(result)
 
     return method
@@ -93,26 +100,24 @@ class Array(Tensor):
     * Operators in place never change the dtype.
     """
 
-    __module__ = "shmtensor.array_api"
-
-    __add__, __radd__ = _binary(functions.add)
-    __sub__, __rsub__ = _binary(functions.subtract)
-    __mul__, __rmul__ = _binary(functions.multiply)
-    __truediv__, __rtruediv__ = _binary(functions.divide)
-    __floordiv__, __rfloordiv__ = _binary(functions.floor_divide)
-    __mod__, __rmod__ = _binary(functions.remainder)
-    __pow__, __rpow__ = _binary(functions.pow)
-    __and__, __rand__ = _binary(functions.bitwise_and)
-    __or__, __ror__ = _binary(functions.bitwise_or)
-    __xor__, __rxor__ = _binary(functions.bitwise_xor)
-    __lshift__, __rlshift__ = _binary(functions.bitwise_left_shift)
-    __rshift__, __rrshift__ = _binary(functions.bitwise_right_shift)
-    __eq__, _ = _binary(functions.equal)
-    __ne__, _ = _binary(functions.not_equal)
-    __lt__, _ = _binary(functions.less)
-    __le__, _ = _binary(functions.less_equal)
-    __gt__, _ = _binary(functions.greater)
-    __ge__, _ = _binary(functions.greater_equal)
+    __add__, __radd__ = _binary("add", functions.add)
+    __sub__, __rsub__ = _binary("sub", functions.subtract)
+    __mul__, __rmul__ = _binary("mul", functions.multiply)
+    __truediv__, __rtruediv__ = _binary("truediv", functions.divide)
+    __floordiv__, __rfloordiv__ = _binary("floordiv", functions.floor_divide)
+    __mod__, __rmod__ = _binary("mod", functions.remainder)
+    __pow__, __rpow__ = _binary("pow", functions.pow)
+    __and__, __rand__ = _binary("and", functions.bitwise_and)
+    __or__, __ror__ = _binary("or", functions.bitwise_or)
+    __xor__, __rxor__ = _binary("xor", functions.bitwise_xor)
+    __lshift__, __rlshift__ = _binary("lshift", functions.bitwise_left_shift)
+    __rshift__, __rrshift__ = _binary("rshift", functions.bitwise_right_shift)
+    __eq__, _ = _binary("eq", functions.equal)
+    __ne__, _ = _binary("ne", functions.not_equal)
+    __lt__, _ = _binary("lt", functions.less)
+    __le__, _ = _binary("le", functions.less_equal)
+    __gt__, _ = _binary("gt", functions.greater)
+    __ge__, _ = _binary("ge", functions.greater_equal)
     del _
     __hash__ = Tensor.__hash__
 
@@ -120,8 +125,8 @@ class Array(Tensor):
     __isub__ = _in_place("sub", functions.subtract)
     __imul__ = _in_place("mul", functions.multiply)
     __itruediv__ = _in_place("truediv", functions.divide)
-    __ifloordiv__ = _in_place("floordiv", functions.floor_divide, by_engine=False)
-    __imod__ = _in_place("mod", functions.remainder, by_engine=False)
+    __ifloordiv__ = _in_place("floordiv", functions.floor_divide)
+    __imod__ = _in_place("mod", functions.remainder)
     __ipow__ = _in_place("pow", functions.pow)
     __iand__ = _in_place("and", functions.bitwise_and)
     __ior__ = _in_place("or", functions.bitwise_or)

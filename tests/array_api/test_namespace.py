@@ -122,8 +122,8 @@ def test_integers_promote_to_the_smallest_type_that_holds_both() -> None:
 
 
 def test_shapes_do_not_matter_for_promotion() -> None:
-    one, many = xp.asarray(1.0, dtype=xp.float64), xp.ones(3, dtype=xp.float32)
-    assert (one + many).dtype is xp.float32  # the operators are the engine's
+    one, many = T.tensor(1.0, dtype=T.float64), T.ones(3)
+    assert (one + many).dtype is xp.float32  # the operators of tensors are torch's
     assert xp.add(one, many).dtype is xp.float64
     assert xp.where(xp.asarray(True), one, many).dtype is xp.float64
     assert xp.concat([xp.reshape(one, (1,)), many]).dtype is xp.float64
