@@ -196,10 +196,10 @@ def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """
     a, b = pair(x1, x2)
     if b.ndim == 1:
-        return _linalg.solve(a, b.unsqueeze(-1)).squeeze(-1)
+        return solve(a, b.unsqueeze(-1)).squeeze(-1)
     # The engine takes an array of one axis less for a batch of vectors.
-    missing = a.ndim - b.ndim
-    return _linalg.solve(a, b.reshape((1,) * missing + tuple(b.shape)) if missing > 0 else b)
+    missing = max(a.ndim - b.ndim, 0)
+    return _linalg.solve(a, b.reshape((1,) * missing + tuple(b.shape)))
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVD:

@@ -326,6 +326,7 @@ def test_solve_takes_only_one_axis_for_a_vector() -> None:
     a = xp.stack([2 * xp.eye(2), 4 * xp.eye(2)])
     b = xp.asarray([[2.0, 4.0], [6.0, 8.0]])
     assert xp.linalg.solve(a, b[0]).tolist() == [[1.0, 2.0], [0.5, 1.0]]
+    assert xp.linalg.solve(xp.ones((1, 1, 1)), xp.ones(1)).shape == (1, 1)
     assert xp.linalg.solve(a, b).tolist() == [[[1.0, 2.0], [3.0, 4.0]], [[0.5, 1.0], [1.5, 2.0]]]
 
 
