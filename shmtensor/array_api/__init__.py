@@ -1,9 +1,11 @@
 """The Python array API standard, version 2024.12, over shmtensor's tensors.
 
 ``x.__array_namespace__()`` is this module; libraries that work with any array ask for it. It has
-the standard's names and nothing else. Arrays are `shmtensor.Tensor`, so autograd, shared memory
-and the rest of shmtensor go on working. Where torch, and with it shmtensor's own functions, differ
-from the standard, the functions here follow the standard.
+the standard's names and nothing else. Functions take any tensors and give what they are given.
+What the namespace makes itself, ``asarray(x)`` of a tensor included, is a tensor of a subclass
+whose operators follow the standard, over the same memory. Autograd, shared memory and the rest of
+shmtensor go on working. Where torch, and with it shmtensor's own functions, differ from the
+standard, the functions here follow the standard.
 
 Source: data-apis.org/array-api/2024.12.
 """

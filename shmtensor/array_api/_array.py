@@ -87,6 +87,16 @@ def _forwards(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], list[i
     return tuple(plain), reverse
 
 
+def _selects_nothing(mask: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether *mask* is one without elements, which may have 0 in place of any length."""
+    return (
+        mask.dtype is engine.bool
+        and 0 in mask.shape
+        and mask.ndim <= len(shape)
+        and all(m in (n, 0) for m, n in zip(mask.shape, shape, strict=False))
+    )
+
+
 class Array(Tensor):
     """A tensor whose operators follow the array API standard.
 
@@ -153,6 +163,8 @@ class Array(Tensor):
         return functions.bitwise_invert(self)
 
     def __getitem__(self, index: Any) -> Tensor:
+        if isinstance(index, Tensor) and _selects_nothing(index, self.shape):
+            return self.new_empty((0, *self.shape[index.ndim :]))
         forwards = _forwards(index, self.shape)
         if forwards is None:
             return super().__getitem__(index)

@@ -222,6 +222,16 @@ def test_negative_steps_give_what_numpy_gives() -> None:
         x[::-1, 0, 0, 0]
 
 
+def test_masks_without_elements_select_nothing() -> None:
+    array = np.ones((0, 1, 3))
+    for shape in ((0,), (0, 0), (0, 1), (0, 1, 0)):
+        expected = array[np.zeros(shape, dtype=bool)].shape
+        got = xp.asarray(array)[xp.zeros(shape, dtype=xp.bool)]
+        assert (got.shape, type(got), got.dtype) == (expected, Array, xp.float64)
+    with pytest.raises(IndexError):
+        xp.ones((2, 3))[xp.zeros((1, 0), dtype=xp.bool)]
+
+
 def test_numpys_scalars_and_arrays_are_operands_as_for_tensors() -> None:
     x = xp.asarray([1, 2])
     assert (x + np.int64(1)).tolist() == (np.int64(1) + x).tolist() == [2, 3]
