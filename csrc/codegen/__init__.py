@@ -15,6 +15,7 @@ from codegen.emit.dispatch import emit_dispatch
 from codegen.emit.emitter import Emitter, GeneratedFiles
 from codegen.emit.foreach import emit_foreach, load_foreach
 from codegen.emit.forward import emit_forward
+from codegen.emit.help import Help
 from codegen.emit.kernels import emit_kernels, load_loops
 from codegen.emit.protocol import emit_protocol, load_failpoints, load_wire
 from codegen.emit.python import emit_python, python_tables
@@ -22,6 +23,7 @@ from codegen.emit.reference_pages import emit_docs
 from codegen.emit.stubs import emit_stubs
 from codegen.emit.tables import emit_tables
 from codegen.emit.views import emit_views
+from codegen.spec.arguments import load_arguments
 from codegen.spec.errors import SpecError
 from codegen.spec.model import load_model
 from codegen.spec.tables import load_tables
@@ -62,7 +64,8 @@ def generate(
     emit_forward(emitter, model)
     emit_views(emitter, model)
     names = python_tables(model)
-    emit_python(emitter, names)
+    arguments = load_arguments(spec_dir / "arguments.yaml", root, model)
+    emit_python(emitter, names, Help(arguments, nodes, loops, tables).text)
     emit_stubs(emitter, names, [d.name for d in tables.dtypes])
     emit_docs(emitter, model, tables, nodes, loops)
     emitter.remove_stale()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from codegen.emit.emitter import Emitter
@@ -39,10 +40,11 @@ class PythonTables:
 def _order(op: Operator) -> tuple[bool, int]:
     """out= forms last, and overloads with more numbers after those with tensors in their place."""
     numbers = sum(a.type.base == "Scalar" for a in op.schema.arguments if not a.keyword_only)
-    return _has_out(op), numbers
+    return has_out(op), numbers
 
 
-def _has_out(op: Operator) -> bool:
+def has_out(op: Operator) -> bool:
+    """It is an out= form."""
     return any(a.is_out for a in op.schema.arguments)
 
 
@@ -129,55 +131,15 @@ def signature_text(op: Operator, *, is_method: bool, has_out: bool = False) -> s
     return f"{public_name(op)}({', '.join(parts)}) -> {returns}"
 
 
-def _sentence(op: Operator, *, is_method: bool) -> str:
-    """The entry's text; a function's first argument is called input, as in its signature."""
-    doc = op.entry.doc
-    if not is_method and op.schema.arguments and op.schema.arguments[0].name == "self":
-        doc = doc.replace("*self*", "*input*")
-    if op.form == "inplace" and op.derived:
-        doc = f"In-place form of {op.entry.schema.name}. {doc}"
-    return doc
-
-
-def _facts(op: Operator) -> list[str]:
-    entry = op.entry
-    facts = []
-    if entry.dtypes:
-        facts.append(f"Dtypes: {', '.join(entry.dtypes)}.")
-    if entry.promote == "int_to_float":
-        facts.append("Integers are calculated in the default dtype.")
-    if entry.kernel and sum(a.type.base == "Tensor" for a in entry.schema.arguments) > 1:
-        facts.append("Shapes are broadcast.")
-    if entry.result:
-        facts.append(f"The result is {entry.result}.")
-    if entry.source:
-        facts.append(f"Source: {entry.source.rstrip('.')}.")
-    return facts
-
-
-def _with_out(name: PythonName) -> set[str]:
+def with_out(name: PythonName) -> set[str]:
     """The entries that have an out= form, by derivation or as an entry of its own."""
     entries = {op.entry.name for op in name.operators if op.form == "out"}
-    own = {op.schema.overload for op in name.operators if _has_out(op)}
+    own = {op.schema.overload for op in name.operators if has_out(op)}
     for op in name.operators:
         overload = op.schema.overload
         if (f"{overload}_out" if overload else "out") in own:
             entries.add(op.entry.name)
     return entries
-
-
-def doc_text(name: PythonName) -> str:
-    """The doc string: each signature, the sentences of the entries, and what is known of dtypes."""
-    with_out = _with_out(name)
-    shown = [op for op in name.operators if not _has_out(op)] or name.operators
-    lines = [
-        signature_text(op, is_method=name.is_method, has_out=op.entry.name in with_out)
-        for op in shown
-    ]
-    docs = [_sentence(op, is_method=name.is_method) for op in shown]
-    facts = _facts(shown[0])
-    parts = [lines, docs, facts] if facts else [lines, docs]
-    return "\n\n".join("\n".join(dict.fromkeys(part)) for part in parts)
 
 
 def _warned(names: list[PythonName]) -> dict[str, str]:
@@ -206,7 +168,7 @@ def _deprecated(ident: str, name: PythonName) -> tuple[str, list[str]]:
     for op in name.operators:
         for order in op.entry.deprecated:
             shown = [n for n in order if not (name.is_method and n == "self")]
-            plain = op.entry.operators[0] if _has_out(op) else op
+            plain = op.entry.operators[0] if has_out(op) else op
             call = ", ".join("input" if n == "self" else n for n in shown)
             text = (
                 f"This overload of {name.name} is deprecated: {name.name}({call}). "
@@ -244,7 +206,9 @@ def _record(prefix: str, name: PythonName) -> str:
     )
 
 
-def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
+def _table(
+    prefix: str, symbol: str, names: list[PythonName], doc_text: Callable[[PythonName], str]
+) -> str:
     text = '#include "python/call/call.h"\n\n#include "generated/ops.h"\n\n'
     text += "".join(f"extern shmt__py_warning {name};\n" for name in _warned(names))
     text += "".join(_record(prefix, name) for name in names)
@@ -257,7 +221,9 @@ def _table(prefix: str, symbol: str, names: list[PythonName]) -> str:
     return text + "  {0},\n};\n"
 
 
-def emit_python(emitter: Emitter, tables: PythonTables) -> None:
+def emit_python(
+    emitter: Emitter, tables: PythonTables, doc_text: Callable[[PythonName], str]
+) -> None:
     """Write python/functions.c, methods.c and nn.c, and warnings.c."""
     emitter.c_file("python/warnings.c", "what Python is warned of once.", SPEC, _warnings(tables))
     for stem, symbol, names in (
@@ -269,5 +235,5 @@ def emit_python(emitter: Emitter, tables: PythonTables) -> None:
             f"python/{stem}.c",
             f"{stem} that Python sees.",
             SPEC,
-            _table(stem, symbol, names),
+            _table(stem, symbol, names, doc_text),
         )

@@ -36,6 +36,9 @@ ENTRY_KEYS = (
     "node",
     "tags",
     "doc",
+    "args",
+    "raises",
+    "example",
     "source",
     "warns",
     "deprecated",
@@ -112,6 +115,9 @@ class OperatorEntry:
     node: str
     tags: tuple[str, ...]
     doc: str
+    arguments: tuple[tuple[str, str], ...]  # what an argument means here, by its name
+    raises: str
+    example: str
     source: str
     warns: str
     deprecated: tuple[tuple[str, ...], ...]
@@ -390,6 +396,15 @@ def _load_jvp(
     return str(kind), ()
 
 
+def _load_arguments(entry: Entry, schema: Schema) -> tuple[tuple[str, str], ...]:
+    """What single arguments mean, where ``arguments.yaml`` says it less well."""
+    rows = entry.mapping("args")
+    for name, _ in rows:
+        if schema.argument(name) is None:
+            raise SpecError(name.where, f"args: '{name}' is no argument of {schema}")
+    return tuple((str(name), " ".join(text.split())) for name, text in rows)
+
+
 def _load_deprecated(entry: Entry, schema: Schema) -> tuple[tuple[str, ...], ...]:
     """Other orders of the arguments, in which a call may give them by position."""
     orders = entry.texts("deprecated")
@@ -474,6 +489,9 @@ def _load_entry(entry: Entry, section: str, tables: Tables) -> OperatorEntry:
         node=str(entry.text("node")),
         tags=tags,
         doc=" ".join(entry.text("doc").split()),
+        arguments=_load_arguments(entry, schema),
+        raises=" ".join(entry.text("raises").split()),
+        example=str(entry.text("example")),
         source=" ".join(entry.text("source").split()),
         warns=" ".join(entry.text("warns").split()),
         deprecated=_load_deprecated(entry, schema),

@@ -163,8 +163,8 @@ class ModuleList(_Numbered):
             del modules[_position(index, len(modules))]
         self._renumber(modules)
 
-    def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
-        return self.extend(modules)
+    def __iadd__(self, other: Iterable[Module]) -> ModuleList:
+        return self.extend(other)
 
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
