@@ -17,7 +17,7 @@ help:
 	@echo "make test    the test suite"
 	@echo "make examples  every program of examples/, shortly, with what it reached"
 	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
-	@echo "make types   mypy --strict"
+	@echo "make types   mypy --strict, and whether the stubs say what is there at run time"
 	@echo "make asan    the suite under AddressSanitizer and UBSan (make tsan: tests with threads)"
 	@echo "make stress  kill, flood and fill, for minutes"
 	@echo "make fuzz SECONDS=1800       random calls of operators, with sanitizers"
@@ -84,6 +84,8 @@ lint: $(STAMP)/lint-extra $(STAMP)/built
 types: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python -m mypy
 	$(BIN)/python -m mypy tests/typing/calls.py
+	$(BIN)/python -m mypy.stubtest shmtensor --mypy-config-file pyproject.toml \
+	  --allowlist tools/stubtest_allow.txt
 
 asan: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python build_ffi.py --config asan

@@ -193,7 +193,7 @@ def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     Source:
         torch.Tensor.__deepcopy__.
     """
-    if not tensor.is_leaf:
+    if tensor.grad_fn is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
             f"protocol at the moment; this one of size {tuple(tensor.shape)} is the result of "

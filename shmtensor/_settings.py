@@ -6,7 +6,7 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._arguments import checked
-from shmtensor._tensor import _LEGACY_DTYPES
+from shmtensor._tensor import _LEGACY_DTYPES, Tensor
 from shmtensor._warnings import is_warn_always_enabled, set_warn_always, warn_once
 from shmtensor.dtypes import set_default_dtype
 
@@ -191,7 +191,7 @@ def typename(obj: Any, /) -> str:
     Source:
         torch.typename.
     """
-    if isinstance(obj, _C._TensorBase):
+    if isinstance(obj, Tensor):
         return str(obj.type())
     kind = obj if hasattr(obj, "__qualname__") and hasattr(obj, "__module__") else type(obj)
     module = kind.__module__

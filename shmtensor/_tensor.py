@@ -417,9 +417,30 @@ class Tensor(_TensorBase):
 
     # --- questions ---------------------------------------------------------------------------
 
-    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = property(
-        lambda self: False, doc="False: no tensor is on such a device."
-    )
+    @property
+    def is_ipu(self) -> bool:
+        """False: no tensor is on such a device."""
+        return False
+
+    @property
+    def is_maia(self) -> bool:
+        """False: no tensor is on such a device."""
+        return False
+
+    @property
+    def is_mtia(self) -> bool:
+        """False: no tensor is on such a device."""
+        return False
+
+    @property
+    def is_vulkan(self) -> bool:
+        """False: no tensor is on such a device."""
+        return False
+
+    @property
+    def is_xla(self) -> bool:
+        """False: no tensor is on such a device."""
+        return False
 
     def is_distributed(self) -> bool:
         """Return whether it is spread over machines: False."""

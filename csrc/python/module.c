@@ -149,9 +149,9 @@ static PyObject* set_flush_denormal(PyObject* module, PyObject* o) {
 static PyMethodDef setting_functions[] = {
     {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that one operator may use."},
     {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(n)\n--\n\nLet one operator use n threads."},
+     "set_num_threads(n, /)\n--\n\nLet one operator use n threads."},
     {"set_flush_denormal", set_flush_denormal, METH_O,
-     "set_flush_denormal(mode)\n--\n\nLet this thread take subnormal numbers for zero, in its operators too; "
+     "set_flush_denormal(mode, /)\n--\n\nLet this thread take subnormal numbers for zero, in its operators too; "
      "False where the processor cannot."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of Python floats."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Set the dtype of Python floats."},

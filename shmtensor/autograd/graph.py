@@ -43,7 +43,7 @@ class GradientEdge(NamedTuple):
         torch.autograd.graph.GradientEdge.
     """
 
-    node: Any
+    node: Node
     output_nr: int
     ownership_token: Any = None
 

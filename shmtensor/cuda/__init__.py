@@ -10,7 +10,7 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import shmtensor.cuda.amp as amp  # noqa: F401 - a name of the package
 from shmtensor import _C
@@ -75,6 +75,31 @@ _REFUSED = """
     get_device_name get_device_properties get_stream_from_external get_sync_debug_mode init
     ipc_collect memory_usage power_draw set_sync_debug_mode synchronize temperature utilization
 """.split()
+
+if TYPE_CHECKING:  # programs call these where is_available() says so
+    can_device_access_peer: Callable[..., Any]
+    check_error: Callable[..., Any]
+    clock_rate: Callable[..., Any]
+    cudart: Callable[..., Any]
+    current_blas_handle: Callable[..., Any]
+    current_device: Callable[..., Any]
+    current_solver_handle: Callable[..., Any]
+    current_stream: Callable[..., Any]
+    default_stream: Callable[..., Any]
+    device_memory_used: Callable[..., Any]
+    get_device_capability: Callable[..., Any]
+    get_device_name: Callable[..., Any]
+    get_device_properties: Callable[..., Any]
+    get_stream_from_external: Callable[..., Any]
+    get_sync_debug_mode: Callable[..., Any]
+    init: Callable[..., Any]
+    ipc_collect: Callable[..., Any]
+    memory_usage: Callable[..., Any]
+    power_draw: Callable[..., Any]
+    set_sync_debug_mode: Callable[..., Any]
+    synchronize: Callable[..., Any]
+    temperature: Callable[..., Any]
+    utilization: Callable[..., Any]
 
 __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from shmtensor.distributions._all import *  # noqa: F403
     from shmtensor.distributions._all import __all__ as __all__
+    from shmtensor.distributions.transforms import *  # noqa: F403
 
 
 def __getattr__(name: str) -> object:

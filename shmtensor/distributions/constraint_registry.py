@@ -12,11 +12,13 @@ Source: torch.distributions.constraint_registry.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from shmtensor.distributions import constraints, transforms
 
 __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
+
+F = TypeVar("F", bound=Callable[[Any], Any])
 
 
 class ConstraintRegistry:
@@ -66,10 +68,10 @@ biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
 
 
-def _in_both(*kinds: Any) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+def _in_both(*kinds: Any) -> Callable[[F], F]:
     """Register a function with both registries."""
 
-    def register(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def register(function: F) -> F:
         for kind in kinds:
             biject_to.register(kind, function)
             transform_to.register(kind, function)

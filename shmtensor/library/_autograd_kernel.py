@@ -146,7 +146,7 @@ class AutogradKernel:
             return (None, *kernel._gradients(ctx, grads))
 
         def needs_input_grad(ctx: Any) -> tuple[Any, ...]:
-            flags = _C._FunctionBase.needs_input_grad.__get__(ctx)[1:]
+            flags = vars(_C._FunctionBase)["needs_input_grad"].__get__(ctx)[1:]
             return tuple(_flags_like(part, flags) for part in ctx._call.structure)
 
         name = f"GeneratedBackwardFor_{str(self._overload).replace('.', '_')}"

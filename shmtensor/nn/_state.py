@@ -30,7 +30,7 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 
 #: Name to tensor; its attribute ``_metadata`` carries the versions of the modules.
-StateDict: TypeAlias = "OrderedDict[str, Any]"
+StateDict: TypeAlias = OrderedDict[str, Any]
 
 
 class StateMixin:

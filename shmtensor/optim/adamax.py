@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import shmtensor
 from shmtensor import _C
@@ -168,9 +168,8 @@ def adamax(
         size = grad.abs().add_(eps)
         if differentiable:
             exp_inf.copy_(shmtensor.maximum(exp_inf.mul_(beta2).clone(), size))
-            param.addcdiv_(
-                exp_avg.clone(), exp_inf.clone(), value=-lr / (1 - beta1 ** step_t.item())
-            )
+            step_size = -lr / (1 - beta1 ** step_t.item())
+            param.addcdiv_(exp_avg.clone(), exp_inf.clone(), value=cast("float", step_size))
         else:
             shmtensor.maximum(exp_inf.mul_(beta2), size, out=exp_inf)
             param.addcdiv_(exp_avg, exp_inf, value=-_to_scalar(lr) / (1 - beta1 ** step_t.item()))

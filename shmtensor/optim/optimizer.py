@@ -58,7 +58,7 @@ __all__ = [
 
 ParamsT: TypeAlias = Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]
 StateDict: TypeAlias = dict[str, Any]
-_Hooks: TypeAlias = "OrderedDict[int, Callable[..., Any]]"
+_Hooks: TypeAlias = OrderedDict[int, Callable[..., Any]]
 
 _global_step_pre_hooks: _Hooks = OrderedDict()
 _global_step_post_hooks: _Hooks = OrderedDict()

@@ -41,7 +41,7 @@ __all__ = [
     "save",
 ]
 
-FileLike: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
+FileLike: TypeAlias = str | os.PathLike[str] | IO[bytes]
 
 _ZIP_HEAD = b"PK\3\4"
 

@@ -20,8 +20,8 @@ from shmtensor.storage.typed import LEGACY_CLASSES
 
 __all__ = ["Archive", "MapLocation", "default_restore_location", "read_legacy"]
 
-MapLocation: TypeAlias = "Callable[[UntypedStorage, str], Any] | Any | dict[str, str] | None"
-ReadPickle: TypeAlias = "Callable[[IO[bytes], Callable[[Any], Any]], Any]"
+MapLocation: TypeAlias = Callable[[UntypedStorage, str], Any] | Any | dict[str, str] | None
+ReadPickle: TypeAlias = Callable[[IO[bytes], Callable[[Any], Any]], Any]
 
 # --- references and places ----------------------------------------------------------------------
 

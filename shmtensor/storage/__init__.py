@@ -9,9 +9,6 @@ objects are identical if and only if they are the same memory. The old-style cla
 
 from __future__ import annotations
 
-from typing import Any
-
-from shmtensor import _C
 from shmtensor.storage.typed import LEGACY_CLASSES, TypedStorage
 from shmtensor.storage.untyped import UntypedStorage
 
@@ -48,38 +45,7 @@ LongStorage = LEGACY_CLASSES["LongStorage"]
 ShortStorage = LEGACY_CLASSES["ShortStorage"]
 Storage = FloatStorage  # `set_default_dtype` changes it in the package
 
-_CONVERSIONS = {
-    "bfloat16": "bfloat16",
-    "bool": "bool",
-    "byte": "uint8",
-    "char": "int8",
-    "complex_double": "complex128",
-    "complex_float": "complex64",
-    "double": "float64",
-    "float": "float32",
-    "half": "float16",
-    "int": "int32",
-    "long": "int64",
-    "short": "int16",
-}
-
 
 def is_storage(obj: object) -> bool:
     """Return whether *obj* is a typed or untyped storage."""
     return isinstance(obj, UntypedStorage | TypedStorage)
-
-
-def _add_conversion(name: str, dtype: Any) -> None:
-    """Add the method *name* to both classes, which converts the elements to another dtype."""
-
-    def convert(self: Any) -> Any:
-        return self._to(dtype)
-
-    convert.__name__ = name
-    convert.__doc__ = f"Return the elements as a new storage of {dtype}."
-    setattr(UntypedStorage, name, convert)
-    setattr(TypedStorage, name, convert)
-
-
-for _name, _dtype in _CONVERSIONS.items():
-    _add_conversion(_name, getattr(_C, _dtype))

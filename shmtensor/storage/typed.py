@@ -9,6 +9,7 @@ from typing import Any, cast
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
 from shmtensor._warnings import warn_once
+from shmtensor.storage._conversions import Conversions
 from shmtensor.storage.untyped import UntypedStorage
 
 __all__ = ["LEGACY_CLASSES", "TypedStorage"]
@@ -25,7 +26,7 @@ def warn_of_removal(stacklevel: int = 2) -> None:
     )
 
 
-class TypedStorage:
+class TypedStorage(Conversions):
     """A storage whose bytes are elements of one dtype.
 
     Args:

@@ -12,6 +12,7 @@ from shmtensor import _C
 from shmtensor._boundary import storage as _c
 from shmtensor.storage import mapped as _mapped
 from shmtensor.storage import stream
+from shmtensor.storage._conversions import Conversions
 
 if TYPE_CHECKING:
     from shmtensor.storage.typed import TypedStorage
@@ -39,7 +40,7 @@ def _byte(value: Any, what: str) -> int:
     return value & 0xFF
 
 
-class UntypedStorage:
+class UntypedStorage(Conversions):
     """A sequence of bytes that tensors show.
 
     Args:

@@ -153,7 +153,8 @@ def parameters_of(
             continue
         name = "input" if name == "self" else name
         if not argument.keyword_only and takes_all(op, argument, is_first=not parameters):
-            parameters.append(Parameter(name, "Any", "int", takes_all=True))
+            sizes = "builtins.int | Sequence[builtins.int]"
+            parameters.append(Parameter(name, sizes, "int", takes_all=True))
             continue
         kind, shown = stub_type(argument.type), shown_type(argument.type)
         if argument.is_reduction:
@@ -166,19 +167,25 @@ def parameters_of(
         )
     outs = [a for a in op.schema.arguments if a.is_out]
     if outs:
-        several = ", ".join(["_TensorBase"] * len(outs))
-        kind = "_TensorBase" if len(outs) == 1 else f"builtins.tuple[{several}]"
-        parameters.append(Parameter("out", kind, "Tensor", keyword_only=True))
+        kind, shown = (_several(base, len(outs)) for base in ("_TensorBase", "Tensor"))
+        parameters.append(Parameter("out", kind, shown, keyword_only=True))
     elif with_out:
-        n = len(op.schema.returns)
-        shown = "Tensor | None" if n == 1 else f"tuple[{', '.join(['Tensor'] * n)}] | None"
-        parameters.append(Parameter("out", "", shown, "None", "None", True))
+        kind, shown = (_several(base, len(op.schema.returns)) for base in ("_TensorBase", "Tensor"))
+        parameters.append(
+            Parameter("out", f"{kind} | None", f"{shown} | None", "None", "None", True)
+        )
     if "factory" in op.entry.tags:
         flags = ("requires_grad",) if outs else ("requires_grad", "shared")
         parameters += [
             Parameter(flag, "builtins.bool", "bool", "False", "False", True) for flag in flags
         ]
     return parameters
+
+
+def _several(kind: str, n: int) -> str:
+    """The type of ``out``, which is a tuple where there are *n* results."""
+    text = kind if n == 1 else f"builtins.tuple[{', '.join([kind] * n)}]"
+    return text if kind.startswith("_") else text.removeprefix("builtins.")
 
 
 def _by_keyword(parameters: Sequence[Parameter]) -> list[Parameter]:
@@ -189,8 +196,7 @@ def other_spellings(parameters: list[Parameter]) -> Iterator[list[Parameter]]:
     """Other forms of a call: NumPy's keywords, sizes by keyword (python/call/prepare.c)."""
     names = [p.name for p in parameters]
     if parameters and parameters[0].takes_all:
-        sizes = replace(parameters[0], stub_type="builtins.int | Sequence[builtins.int]")
-        yield _by_keyword([sizes, *parameters[1:]])
+        yield _by_keyword(parameters)
     keepdims = Parameter("keepdims", "builtins.bool", "bool", keyword_only=True)
     if "dim" in names:
         at = names.index("dim")
@@ -213,8 +219,9 @@ def with_star(parameters: Sequence[Parameter], texts: list[str]) -> list[str]:
 def merged(forms: Sequence[Sequence[Parameter]]) -> list[Parameter]:
     """One list of parameters that takes the calls of all *forms*, for `inspect.signature`.
 
-    What some form lacks has the default None, which stands for "not given". Where forms differ in
-    the name of a positional parameter, ``*args`` and ``**kwargs`` stand for what follows.
+    What some form lacks has the default None, or ``...`` where None would be refused: it need not
+    be given. Where forms differ in the name of a positional parameter, ``*args`` and ``**kwargs``
+    stand for what follows.
     """
     positional = [[p for p in form if not p.keyword_only] for form in forms]
     result: list[Parameter] = []
@@ -250,5 +257,6 @@ def _joined(same: list[Parameter], n_forms: int) -> Parameter:
     is_needed = len(same) == n_forms and all(p.default is None for p in same)
     if first.takes_all or is_needed:
         return first
-    default = next((p.default for p in same if p.default is not None), "None")
+    nothing = "None" if first.stub_type.endswith("| None") else "..."
+    default = next((p.default for p in same if p.default is not None), nothing)
     return replace(first, default=default, shown_default=default)

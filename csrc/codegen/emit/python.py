@@ -142,6 +142,15 @@ def with_out(name: PythonName) -> set[str]:
     return entries
 
 
+def is_shown_by_another(name: PythonName, op: Operator) -> bool:
+    """The out= form *op* is the one that another form's ``out=None`` stands for."""
+    plain = (o for o in name.operators if not has_out(o))
+    if op.derived:
+        return any(o.entry is op.entry for o in plain)
+    overloads = {f"{o.schema.overload}_out" if o.schema.overload else "out" for o in plain}
+    return op.schema.overload in overloads
+
+
 def _warned(names: list[PythonName]) -> dict[str, str]:
     """The warnings of operators: C name -> text."""
     return {_warning(op): op.entry.warns for n in names for op in n.operators if op.entry.warns}

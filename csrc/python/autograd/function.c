@@ -385,18 +385,19 @@ static PyObject* context_getattro(PyObject* self, PyObject* name) {
 
 static PyMethodDef context_methods[] = {
     {"save_for_backward", save_for_backward, METH_VARARGS,
-     "save_for_backward(*tensors)\n--\n\nKeep tensors for backward, as ctx.saved_tensors."},
+     "save_for_backward($self, *tensors)\n--\n\nKeep tensors for backward, where they are "
+     "ctx.saved_tensors. Other values may be attributes of ctx."},
     {"save_for_forward", save_for_forward, METH_VARARGS,
-     "save_for_forward(*tensors)\n--\n\nKeep tensors for jvp, as ctx.saved_tensors."},
+     "save_for_forward($self, *tensors)\n--\n\nKeep tensors for jvp, where they are ctx.saved_tensors."},
     {"mark_shared_storage", mark_shared_storage, METH_VARARGS,
-     "mark_shared_storage(*pairs)\n--\n\nWithout effect; warns."},
+     "mark_shared_storage($self, *pairs)\n--\n\nWithout effect; warns."},
     {"mark_dirty", mark_dirty, METH_VARARGS,
-     "mark_dirty(*tensors)\n--\n\nThese inputs were changed in place."},
+     "mark_dirty($self, *tensors)\n--\n\nSay in forward which inputs it has changed in place."},
     {"mark_non_differentiable", mark_non_differentiable, METH_VARARGS,
-     "mark_non_differentiable(*tensors)\n--\n\nThese outputs have no gradient."},
+     "mark_non_differentiable($self, *tensors)\n--\n\nSay in forward which outputs have no gradient."},
     {"set_materialize_grads", set_materialize_grads, METH_O,
-     "set_materialize_grads(value)\n--\n\nShould undefined gradients reach backward as zeros? "
-     "Default: yes."},
+     "set_materialize_grads($self, value, /)\n--\n\nWhether gradients that nobody has given reach "
+     "backward as zeros (the default) or as None."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -50,7 +50,8 @@ static PyObject* handle_id(PyObject* self, void* closure) {
 }
 
 static PyMethodDef handle_methods[] = {
-    {"remove", handle_remove, METH_NOARGS, "remove()\n--\n\nTake the hook back; again is fine."},
+    {"remove", handle_remove, METH_NOARGS,
+     "remove($self)\n--\n\nTake the hook back; again is fine."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

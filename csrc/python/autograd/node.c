@@ -278,18 +278,18 @@ done:
 
 static PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS,
-     "name()\n--\n\nThe name of the function, such as MulBackward0."},
+     "name($self)\n--\n\nThe name of the function, such as MulBackward0."},
     {"_sequence_nr", node_sequence_nr, METH_NOARGS,
      "The position in the order in which nodes were made."},
     {"register_hook", node_register_hook, METH_O,
-     "register_hook(fn)\n--\n\nCall fn(grad_inputs, grad_outputs) after the node has run; a result "
-     "replaces grad_inputs."},
+     "register_hook($self, fn, /)\n--\n\nCall fn(grad_inputs, grad_outputs) after the node has run; a "
+     "result replaces grad_inputs.\n\nReturns a handle, whose remove() takes the hook back."},
     {"register_prehook", node_register_prehook, METH_O,
-     "register_prehook(fn)\n--\n\nCall fn(grad_outputs) before the node runs; a result replaces "
-     "grad_outputs."},
+     "register_prehook($self, fn, /)\n--\n\nCall fn(grad_outputs) before the node runs; a result replaces "
+     "grad_outputs.\n\nReturns a handle, whose remove() takes the hook back."},
     {"_register_hook_dict", node_register_hook_dict, METH_O,
-     "_register_hook_dict(tensor)\n--\n\nLet the hooks of a tensor run with this node, too, unless it is the tensor's "
-     "own."},
+     "_register_hook_dict($self, tensor, /)\n--\n\nLet the hooks of a tensor run with this node, too, "
+     "unless it is the tensor's own."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -452,21 +452,30 @@ static PyObject* increment_version(PyObject* module, PyObject* o) {
 
 static PyMethodDef tensor_methods[] = {
     {"backward", (PyCFunction)(void (*)(void))backward, METH_FASTCALL | METH_KEYWORDS,
-     "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
-     "Add the gradient of this tensor to the .grad of the graph's leaves."},
+     "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\nAdd the "
+     "gradient of this tensor to the .grad of the leaves of its graph.\n\nArgs:\n    gradient: What the "
+     "gradient of this tensor is, of its shape; may be left out for one element, where it is 1.\n    "
+     "retain_graph: Keep what the nodes have saved, for another backward; default: create_graph.\n    "
+     "create_graph: Record the calculation, for second derivatives.\n    inputs: The tensors whose .grad "
+     "is wanted; default: all leaves.\n\nRaises RuntimeError when no graph was recorded, its saved "
+     "tensors are gone, or gradient is needed."},
     {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_FASTCALL | METH_KEYWORDS,
-     "requires_grad_(requires_grad=True)\n--\n\nLet operations on this tensor be recorded; returns "
-     "it."},
+     "requires_grad_($self, requires_grad=True)\n--\n\nLet operations on this tensor be recorded, or no "
+     "longer; returns it.\n\nRaises RuntimeError for integers, and for a tensor with history that would "
+     "be cut off."},
     {"retain_grad", retain_grad, METH_NOARGS,
-     "retain_grad()\n--\n\nLet a non-leaf keep its .grad."},
+     "retain_grad($self)\n--\n\nLet a tensor with history keep its .grad; nothing happens for a "
+     "leaf.\n\nRaises RuntimeError when it does not require grad."},
     {"detach_", detach_, METH_NOARGS,
-     "detach_()\n--\n\nCut this tensor from its history; returns it."},
+     "detach_($self)\n--\n\nCut this tensor from its history and return it.\n\nRaises RuntimeError for a "
+     "view, which cannot be cut off in place."},
     {"register_hook", register_hook, METH_O,
-     "register_hook(hook)\n--\n\nCall hook(grad) when the gradient is known; a result replaces "
-     "it."},
+     "register_hook($self, hook, /)\n--\n\nCall hook(grad) when the gradient of this tensor is known; a "
+     "result other than None replaces it.\n\nReturns a handle, whose remove() takes the hook back."},
     {"register_post_accumulate_grad_hook", register_post_hook, METH_O,
-     "register_post_accumulate_grad_hook(hook)\n--\n\nCall hook(tensor) after .grad of this leaf "
-     "was updated."},
+     "register_post_accumulate_grad_hook($self, hook, /)\n--\n\nCall hook(tensor) after the .grad of this "
+     "leaf was updated.\n\nReturns a handle, whose remove() takes the hook back. Raises RuntimeError for "
+     "a tensor with history."},
     {NULL, NULL, 0, NULL},
 };
 

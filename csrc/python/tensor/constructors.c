@@ -185,14 +185,23 @@ static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwarg
 
 PyMethodDef shmt__py_construct_functions[] = {
     {"from_numpy", (PyCFunction)(void (*)(void))py_from_numpy, METH_VARARGS | METH_KEYWORDS,
-     "from_numpy(ndarray, *, shared=False)\n--\n\nA tensor that shares the array's memory; with "
-     "shared=True, a copy in shared memory. Over an array that is not writable it is read-only: what "
-     "would write to it raises RuntimeError."},
+     "from_numpy(ndarray, *, shared=False)\n--\n\nA tensor that shares the memory of a NumPy "
+     "array.\n\nWith shared=True it is a copy in shared memory. Over an array that is not writable the "
+     "tensor is\nread-only: what would write to it raises RuntimeError. Raises TypeError for an array of "
+     "another dtype\nthan tensors have."},
     {"tensor", (PyCFunction)(void (*)(void))py_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "tensor(data, *, dtype=None, device=None, requires_grad=False, shared=False)\n--\n\nCopy data "
-     "into a new tensor, in shared memory when asked."},
+     "tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False, "
+     "shared=False)\n--\n\nCopy data into a new tensor.\n\nArgs:\n    data: A number, nested lists or "
+     "tuples of numbers, a NumPy array, or a tensor.\n    dtype: Default: that of data; the default dtype "
+     "for Python floats, int64 for ints.\n    device: 'cpu' or 'meta'.\n    requires_grad: Record "
+     "operations on it.\n    pin_memory: Refused: there is no device to pin memory for.\n    shared: Make "
+     "it in shared memory, where other processes can map it.\n\nRaises ValueError for lists of unlike "
+     "lengths, TypeError for what is no number.\n\nExample:\n    >>> torch.tensor([[1, 2], [3, 4]])\n    "
+     "tensor([[1, 2],\n            [3, 4]])"},
     {"as_tensor", (PyCFunction)(void (*)(void))py_as_tensor, METH_FASTCALL | METH_KEYWORDS,
-     "as_tensor(data, dtype=None, device=None, *, shared=False)\n--\n\nA tensor of data, sharing its "
-     "memory where that is possible; shared=True copies what is not in shared memory."},
+     "as_tensor(data, dtype=None, device=None, *, shared=False)\n--\n\nA tensor of data that shares its "
+     "memory where that is possible, and else copies it.\n\nArgs:\n    data: As for tensor().\n    dtype: "
+     "Default: that of data. Another one makes a copy.\n    device: 'cpu' or 'meta'.\n    shared: Copy "
+     "what is not in shared memory into it."},
     {NULL, NULL, 0, NULL},
 };

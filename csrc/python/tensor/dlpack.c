@@ -403,15 +403,19 @@ static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwar
 
 PyMethodDef shmt__py_dlpack_methods[] = {
     {"__dlpack__", (PyCFunction)(void (*)(void))m_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "__dlpack__(*, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA capsule "
-     "over the same memory."},
-    {"__dlpack_device__", m_dlpack_device, METH_NOARGS, "(1, 0): the cpu."},
+     "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\nA DLPack "
+     "capsule over the same memory, or over a copy of it with copy=True.\n\nRaises BufferError for what "
+     "DLPack cannot say: a tensor that requires grad, a sparse one, another device."},
+    {"__dlpack_device__", m_dlpack_device, METH_NOARGS,
+     "__dlpack_device__($self)\n--\n\n(1, 0): the CPU."},
     {NULL, NULL, 0, NULL},
 };
 
 PyMethodDef shmt__py_dlpack_functions[] = {
     {"from_dlpack", (PyCFunction)(void (*)(void))py_from_dlpack, METH_VARARGS | METH_KEYWORDS,
-     "from_dlpack(ext_tensor, *, device=None, copy=None)\n--\n\nA tensor over another library's "
-     "memory."},
+     "from_dlpack(ext_tensor, *, device=None, copy=None)\n--\n\nA tensor over the memory of another "
+     "library's array.\n\nArgs:\n    ext_tensor: An object with __dlpack__, or a capsule.\n    device: "
+     "Where the tensor is wanted: the CPU.\n    copy: True copies, False raises BufferError where the "
+     "other library would have to copy."},
     {NULL, NULL, 0, NULL},
 };

@@ -154,11 +154,20 @@ static PyObject* m_cpu(PyObject* self, PyObject* const* args, Py_ssize_t n, PyOb
 #define FAST(f) ((PyCFunction)(void (*)(void))(f)), METH_FASTCALL | METH_KEYWORDS
 #define ROW(name, dtype)  \
   {#name, FAST(m_##name), \
-   #name "(memory_format=preserve_format)\n--\n\nThis tensor with elements of another dtype."},
+   #name "($self, *, memory_format=...)\n--\n\nThis tensor with elements of dtype " #name \
+         "; itself when they are that already. Differentiable between floating-point dtypes.\n\n" \
+         "memory_format: the order of a copy in memory, by default that of this tensor."},
 
 PyMethodDef shmt__py_to_methods[] = {
     {"to", FAST(m_to),
-     "This tensor with another dtype, device or memory format; itself when nothing changes."},
-    {"cpu", FAST(m_cpu), "This tensor on the CPU."},
+     "to($self, *args, **kwargs)\n--\n\nThis tensor with another dtype, device or memory format; itself "
+     "when nothing changes.\n\nCalls:\n    to(dtype, non_blocking=False, copy=False, *, "
+     "memory_format=None) -> Tensor\n    to(device, dtype=None, non_blocking=False, copy=False, *, "
+     "memory_format=None) -> Tensor\n    to(other: Tensor, non_blocking=False, copy=False, *, "
+     "memory_format=None) -> Tensor\n\ncopy=True copies in any case; non_blocking has no effect on the "
+     "CPU. Differentiable."},
+    {"cpu", FAST(m_cpu),
+     "cpu($self, *, memory_format=...)\n--\n\nThis tensor on the CPU: itself, unless it is on meta, which "
+     "raises NotImplementedError."},
     CASTS(ROW){NULL, NULL, 0, NULL},
 };

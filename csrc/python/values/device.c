@@ -224,7 +224,7 @@ static PyMethodDef device_methods[] = {
 
 PyMethodDef shmt__py_device_functions[] = {
     {"set_default_device", set_default_device, METH_O,
-     "set_default_device(device)\n--\n\nMake new tensors of this thread there when their call names no device; "
+     "set_default_device(device, /)\n--\n\nMake new tensors of this thread there when their call names no device; "
      "None: on the CPU again."},
     {"get_default_device", get_default_device, METH_NOARGS,
      "get_default_device()\n--\n\nWhere new tensors of this thread are made when their call names no device."},

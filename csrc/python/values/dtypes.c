@@ -80,8 +80,11 @@ static PyGetSetDef dtype_getset[] = {
 
 static PyMethodDef dtype_methods[] = {
     {"__reduce__", constant_reduce, METH_NOARGS, "Name in the package, for pickle and copy."},
-    {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with parts of this dtype."},
-    {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the real part."},
+    {"to_complex", dtype_to_complex, METH_NOARGS,
+     "to_complex($self)\n--\n\nThe complex dtype with parts of this dtype. Raises RuntimeError for "
+     "integers and bool."},
+    {"to_real", dtype_to_real, METH_NOARGS,
+     "to_real($self)\n--\n\nThe dtype of the real part; itself when it is real."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -164,12 +164,20 @@ static PyObject* get_device(PyObject* self, void* c) {
 }
 
 static PyMethodDef methods[] = {
-    {"manual_seed", manual_seed, METH_O, "Start the stream of this seed; returns the generator."},
-    {"seed", seed, METH_NOARGS, "Seed with a number from the kernel, and return it."},
-    {"initial_seed", initial_seed, METH_NOARGS, "The seed the stream started with."},
-    {"get_state", get_state, METH_NOARGS, "The state as a tensor of bytes."},
-    {"set_state", set_state, METH_O, "Continue from a state that get_state gave."},
-    {"clone_state", clone_state, METH_NOARGS, "Another generator in the same state."},
+    {"manual_seed", manual_seed, METH_O,
+     "manual_seed($self, seed, /)\n--\n\nStart the stream of this seed, an int of at most 64 bits; "
+     "returns the generator."},
+    {"seed", seed, METH_NOARGS,
+     "seed($self)\n--\n\nSeed with a number from the operating system, and return it."},
+    {"initial_seed", initial_seed, METH_NOARGS,
+     "initial_seed($self)\n--\n\nThe seed that the stream was started with."},
+    {"get_state", get_state, METH_NOARGS,
+     "get_state($self)\n--\n\nThe state as a tensor of bytes, for set_state."},
+    {"set_state", set_state, METH_O,
+     "set_state($self, state, /)\n--\n\nContinue from a state that get_state gave.\n\nRaises RuntimeError "
+     "for what is no state, TypeError for what is no tensor of bytes."},
+    {"clone_state", clone_state, METH_NOARGS,
+     "clone_state($self)\n--\n\nAnother generator in the same state."},
     {"__reduce__", generator_reduce, METH_NOARGS, "Pickle by state."},
     {"__setstate__", generator_setstate, METH_O, "Continue from a pickled state."},
     {NULL, NULL, 0, NULL},

@@ -135,7 +135,8 @@ PyMethodDef shmt__py_size_functions[] = {
 };
 
 static PyMethodDef size_methods[] = {
-    {"numel", size_numel, METH_NOARGS, "Number of elements of a tensor of this size."},
+    {"numel", size_numel, METH_NOARGS,
+     "numel($self)\n--\n\nNumber of elements of a tensor of this size."},
     {"__reduce__", size_reduce, METH_NOARGS, "Pickle as a tuple."},
     {NULL, NULL, 0, NULL},
 };
