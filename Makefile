@@ -83,7 +83,7 @@ lint: $(STAMP)/lint-extra $(STAMP)/built
 
 types: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python -m mypy
-	$(BIN)/python -m mypy tests/typing/calls.py
+	$(BIN)/python tools/check_typing.py examples
 	$(BIN)/python -m mypy.stubtest shmtensor --mypy-config-file pyproject.toml \
 	  --allowlist tools/stubtest_allow.txt
 

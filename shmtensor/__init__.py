@@ -45,9 +45,9 @@ __version__ = "0.1.0"  # pyproject.toml reads it here
 
 del ffi, lib  # noqa: F821 - from the star above; of _boundary only
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from shmtensor._later import *
 
 
@@ -71,18 +71,20 @@ def _load_later() -> object:
     return True
 
 
-def __getattr__(name: str) -> object:
-    if not name.startswith("__"):
-        if _load_later():
-            if name in globals():
-                return globals()[name]
-        else:
-            from shmtensor._lazy import stand_in
+if not _typing.TYPE_CHECKING:  # type checkers know the names that there are
 
-            # `_later` imports a submodule, which the import system looks for here first.
-            if (module := stand_in(f"shmtensor.{name}")) is not None:
-                return module
-    raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        if not name.startswith("__"):
+            if _load_later():
+                if name in globals():
+                    return globals()[name]
+            else:
+                from shmtensor._lazy import stand_in
+
+                # `_later` imports a submodule, which the import system looks for here first.
+                if (module := stand_in(f"shmtensor.{name}")) is not None:
+                    return module
+        raise AttributeError(f"module 'shmtensor' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

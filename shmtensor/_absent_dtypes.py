@@ -10,7 +10,45 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__: list[str] = []
+__all__ = [
+    "bit",
+    "bits16",
+    "bits1x8",
+    "bits2x4",
+    "bits4x2",
+    "bits8",
+    "float4_e2m1fn_x2",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "int1",
+    "int2",
+    "int3",
+    "int4",
+    "int5",
+    "int6",
+    "int7",
+    "per_channel_affine",
+    "per_channel_affine_float_qparams",
+    "per_channel_symmetric",
+    "per_tensor_affine",
+    "per_tensor_symmetric",
+    "qint32",
+    "qint8",
+    "qscheme",
+    "quint2x4",
+    "quint4x2",
+    "quint8",
+    "uint1",
+    "uint2",
+    "uint3",
+    "uint4",
+    "uint5",
+    "uint6",
+    "uint7",
+]
 
 
 class Limits(NamedTuple):
@@ -71,30 +109,41 @@ class qscheme:
         return self._name
 
 
-__all__.append("qscheme")
-for _name in (
-    "per_channel_affine",
-    "per_channel_affine_float_qparams",
-    "per_channel_symmetric",
-    "per_tensor_affine",
-    "per_tensor_symmetric",
-):
-    globals()[_name] = qscheme(_name)
-    __all__.append(_name)
+per_channel_affine = qscheme("per_channel_affine")
+per_channel_affine_float_qparams = qscheme("per_channel_affine_float_qparams")
+per_channel_symmetric = qscheme("per_channel_symmetric")
+per_tensor_affine = qscheme("per_tensor_affine")
+per_tensor_symmetric = qscheme("per_tensor_symmetric")
 
-
-def _add(names: str, itemsize: int, is_floating_point: bool, is_signed: bool) -> None:
-    for name in names.split():
-        globals()[name] = AbsentDtype(name, itemsize, is_floating_point, is_signed)
-        __all__.append(name)
-
-
-_add("float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float4_e2m1fn_x2", 1, True, True)
-_add("float8_e8m0fnu", 1, True, False)
-_add("int1 int2 int3 int4 int5 int6 int7", 1, False, True)
-_add("uint1 uint2 uint3 uint4 uint5 uint6 uint7", 1, False, False)
-_add("bit bits1x8 bits2x4 bits4x2 bits8", 1, False, False)
-_add("bits16", 2, False, False)
-_add("qint8", 1, False, True)
-_add("quint8 quint2x4 quint4x2", 1, False, False)
-_add("qint32", 4, False, True)
+# Name, bytes, whether it would be floating, whether signed.
+float8_e4m3fn = AbsentDtype("float8_e4m3fn", 1, True, True)
+float8_e4m3fnuz = AbsentDtype("float8_e4m3fnuz", 1, True, True)
+float8_e5m2 = AbsentDtype("float8_e5m2", 1, True, True)
+float8_e5m2fnuz = AbsentDtype("float8_e5m2fnuz", 1, True, True)
+float4_e2m1fn_x2 = AbsentDtype("float4_e2m1fn_x2", 1, True, True)
+float8_e8m0fnu = AbsentDtype("float8_e8m0fnu", 1, True, False)
+int1 = AbsentDtype("int1", 1, False, True)
+int2 = AbsentDtype("int2", 1, False, True)
+int3 = AbsentDtype("int3", 1, False, True)
+int4 = AbsentDtype("int4", 1, False, True)
+int5 = AbsentDtype("int5", 1, False, True)
+int6 = AbsentDtype("int6", 1, False, True)
+int7 = AbsentDtype("int7", 1, False, True)
+uint1 = AbsentDtype("uint1", 1, False, False)
+uint2 = AbsentDtype("uint2", 1, False, False)
+uint3 = AbsentDtype("uint3", 1, False, False)
+uint4 = AbsentDtype("uint4", 1, False, False)
+uint5 = AbsentDtype("uint5", 1, False, False)
+uint6 = AbsentDtype("uint6", 1, False, False)
+uint7 = AbsentDtype("uint7", 1, False, False)
+bit = AbsentDtype("bit", 1, False, False)
+bits1x8 = AbsentDtype("bits1x8", 1, False, False)
+bits2x4 = AbsentDtype("bits2x4", 1, False, False)
+bits4x2 = AbsentDtype("bits4x2", 1, False, False)
+bits8 = AbsentDtype("bits8", 1, False, False)
+bits16 = AbsentDtype("bits16", 2, False, False)
+qint8 = AbsentDtype("qint8", 1, False, True)
+quint8 = AbsentDtype("quint8", 1, False, False)
+quint2x4 = AbsentDtype("quint2x4", 1, False, False)
+quint4x2 = AbsentDtype("quint4x2", 1, False, False)
+qint32 = AbsentDtype("qint32", 4, False, True)

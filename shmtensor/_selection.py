@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
@@ -40,6 +40,22 @@ def _select(results: tuple[Tensor, Tensor, Tensor], inverse: bool, counts: bool)
     return (values, *wanted) if wanted else values
 
 
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...
+@overload
+def unique(
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...
 def unique(
     input: Tensor,
     sorted: bool = True,
@@ -69,6 +85,20 @@ def unique(
     return _select(results, return_inverse, return_counts)
 
 
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    dim: int | None = None,
+) -> Tensor: ...
+@overload
+def unique_consecutive(
+    input: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...
 def unique_consecutive(
     input: Tensor,
     return_inverse: bool = False,

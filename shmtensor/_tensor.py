@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from shmtensor import _C, _array_standard, _layouts
 from shmtensor import _named_dimensions as _named
@@ -585,6 +585,22 @@ class Tensor(_TensorBase):
 
         return norm(self, p, dim, keepdim, dtype=dtype)
 
+    @overload
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+        dim: int | None = None,
+    ) -> Tensor: ...
+    @overload
+    def unique(
+        self,
+        sorted: bool = True,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any: ...
     def unique(
         self,
         sorted: bool = True,
@@ -597,6 +613,20 @@ class Tensor(_TensorBase):
 
         return unique(self, sorted, return_inverse, return_counts, dim)
 
+    @overload
+    def unique_consecutive(
+        self,
+        return_inverse: Literal[False] = False,
+        return_counts: Literal[False] = False,
+        dim: int | None = None,
+    ) -> Tensor: ...
+    @overload
+    def unique_consecutive(
+        self,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        dim: int | None = None,
+    ) -> Any: ...
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:

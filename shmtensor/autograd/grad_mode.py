@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Generator
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from shmtensor import _C
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = [
     "enable_grad",
@@ -92,9 +95,10 @@ class _Toggle(_Switch):
 
     _value = False
 
-    def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
+    # Of a function it makes a function; type checkers know ``@no_grad()`` only.
+    def __new__(cls, function: Callable[..., Any] | None = None) -> Self:
         switch = super().__new__(cls)
-        return switch if function is None else switch(function)
+        return switch if function is None else cast("Self", switch(function))
 
     def __enter__(self) -> None:
         self._before = _C._set_grad_enabled(self._value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from shmtensor._not_offered import unavailable_names
 from shmtensor.compiler import config as config
@@ -46,6 +46,13 @@ __getattr__, __dir__ = unavailable_names(
 )
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(model: F, **options: Any) -> F: ...
+@overload
+def compile(model: None = None, **options: Any) -> Callable[[F], F]: ...
 def compile(
     model: Callable[..., Any] | None = None,
     *,

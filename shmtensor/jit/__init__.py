@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 from typing import Final as Final
 
 from shmtensor._jit_internal import (
@@ -124,13 +124,16 @@ class Attribute:
 # --- scripts and traces --------------------------------------------------------------------------
 
 
+T = TypeVar("T")
+
+
 def script(
-    obj: Any,
+    obj: T,
     optimize: None = None,
     _frames_up: int = 0,
     _rcb: Any = None,
     example_inputs: Any = None,
-) -> Any:
+) -> T:
     """Return what is given, a function, a module or a class: it runs as it is.
 
     Args:

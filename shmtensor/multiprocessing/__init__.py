@@ -24,8 +24,9 @@ if _TYPE_CHECKING:  # before the standard names, which they hide; set from the c
         JoinableQueue as JoinableQueue,
         Queue as Queue,
         SimpleQueue as SimpleQueue,
+        get_context as get_context,
     )
-from multiprocessing import *  # type: ignore[assignment] # noqa: F403
+from multiprocessing import *  # type: ignore[assignment,no-redef] # noqa: F403
 
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context

@@ -6,10 +6,26 @@ At run time, ``multiprocessing.Queue`` and the others are methods of the default
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal, cast, overload
 
-from shmtensor.multiprocessing import queues
+from shmtensor.multiprocessing import context, queues
 
-__all__ = ["JoinableQueue", "Queue", "SimpleQueue"]
+__all__ = ["JoinableQueue", "Queue", "SimpleQueue", "get_context"]
+
+
+@overload
+def get_context(method: None = None) -> context.DefaultContext: ...
+@overload
+def get_context(method: Literal["fork"]) -> context.ForkContext: ...
+@overload
+def get_context(method: Literal["spawn"]) -> context.SpawnContext: ...
+@overload
+def get_context(method: Literal["forkserver"]) -> context.ForkServerContext: ...
+@overload
+def get_context(method: str) -> context.BaseContext: ...
+def get_context(method: str | None = None) -> context.BaseContext:
+    """Stand for the method of the default context."""
+    return cast("context.BaseContext", context._default_context.get_context(method))
 
 
 class SimpleQueue(queues.SimpleQueue):

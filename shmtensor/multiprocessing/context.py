@@ -9,9 +9,14 @@ from __future__ import annotations
 
 import multiprocessing.context as _standard
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from shmtensor.multiprocessing._overlay import Overlay
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from shmtensor.multiprocessing import pool, queues
 
 __all__: tuple[str, ...] = ()
 
@@ -19,19 +24,25 @@ __all__: tuple[str, ...] = ()
 class BaseContext(_standard.BaseContext):
     """What the contexts of all start methods share."""
 
-    def Queue(self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None) -> Any:
+    def Queue(  # type: ignore[override]
+        self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
+    ) -> queues.Queue:
         """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
         from shmtensor.multiprocessing.queues import Queue  # only programs that make one need it
 
         return Queue(maxsize, ctx=self.get_context(), adopt=adopt)
 
-    def JoinableQueue(self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None) -> Any:
+    def JoinableQueue(  # type: ignore[override]
+        self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
+    ) -> queues.JoinableQueue:
         """Return a queue whose items can be declared done."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
         return JoinableQueue(maxsize, ctx=self.get_context(), adopt=adopt)
 
-    def SimpleQueue(self, *, adopt: str | Iterable[str] | None = None) -> Any:
+    def SimpleQueue(  # type: ignore[override]
+        self, *, adopt: str | Iterable[str] | None = None
+    ) -> queues.SimpleQueue:
         """Return a queue without a bound, a feeder thread or timeouts."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
@@ -43,13 +54,23 @@ class BaseContext(_standard.BaseContext):
         initializer: Callable[..., object] | None = None,
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
-    ) -> Any:
+    ) -> pool.Pool:
         """Return a pool of worker processes; see `shmtensor.multiprocessing.pool.Pool`."""
         from shmtensor.multiprocessing.pool import Pool
 
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
-    def get_context(self, method: str | None = None) -> Any:
+    @overload  # type: ignore[override]
+    def get_context(self, method: None = None) -> Self: ...
+    @overload
+    def get_context(self, method: Literal["fork"]) -> ForkContext: ...
+    @overload
+    def get_context(self, method: Literal["spawn"]) -> SpawnContext: ...
+    @overload
+    def get_context(self, method: Literal["forkserver"]) -> ForkServerContext: ...
+    @overload
+    def get_context(self, method: str) -> BaseContext: ...
+    def get_context(self, method: str | None = None) -> BaseContext:
         """Return the context of a start method; None: this context.
 
         Raises:
@@ -59,7 +80,7 @@ class BaseContext(_standard.BaseContext):
             return self
         if method not in _concrete_contexts:
             raise ValueError(f"cannot find context for {method!r}")
-        context = _concrete_contexts[method]
+        context = cast("BaseContext", _concrete_contexts[method])
         context._check_available()
         return context
 
@@ -97,7 +118,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
     def _actual_context(self, context: Any) -> None:
         self.set_start_method(None if context is None else context._name, force=True)
 
-    def get_context(self, method: str | None = None) -> Any:
+    def get_context(self, method: str | None = None) -> Any:  # type: ignore[override]
         """Return the context of a start method; None: of the current one.
 
         Raises:

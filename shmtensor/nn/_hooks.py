@@ -132,7 +132,7 @@ class HookMixin:
         """Accept what `shmtensor.compile` accepts; the module runs as it is."""
         from shmtensor.compiler import compile
 
-        compile(self, *args, **kwargs)  # type: ignore[arg-type]
+        compile(self, *args, **kwargs)  # type: ignore[call-overload]
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()

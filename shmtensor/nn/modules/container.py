@@ -6,11 +6,14 @@ import operator
 import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor._tensor import Tensor
 from shmtensor.nn.modules.module import Module, _addindent, _type_name
 from shmtensor.nn.parameter import Parameter
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 def _position(index: Any, length: int) -> int:
@@ -87,6 +90,10 @@ class Sequential(_Numbered):
     def _key(self, index: Any) -> str:
         return list(self._modules)[_position(index, len(self))]
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
@@ -147,6 +154,10 @@ class ModuleList(_Numbered):
         if modules is not None:
             self.extend(modules)
 
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return type(self)(self._values()[index])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
 from shmtensor._tensor import Tensor
@@ -29,6 +29,8 @@ __all__ = ["Module"]
 
 M = TypeVar("M", bound="Module")
 T = TypeVar("T")
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -42,6 +44,10 @@ def _type_name(value: object) -> str:
 
 def _addindent(text: str, n_spaces: int = 2) -> str:
     return text.replace("\n", "\n" + " " * n_spaces)
+
+
+class _HasForward(Protocol[P, R_co]):
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 class Module(HookMixin, StateMixin):
@@ -90,17 +96,24 @@ class Module(HookMixin, StateMixin):
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run ``forward`` and the hooks around it."""
-        if (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-            or all_modules.are_any()
-        ):
-            return self._call_with_hooks(args, kwargs)
-        return self.forward(*args, **kwargs)
+    if TYPE_CHECKING:  # a call takes and returns what ``forward`` does
+
+        @property
+        def __call__(self: _HasForward[P, R_co]) -> Callable[P, R_co]: ...  # noqa: D102
+
+    else:
+
+        def __call__(self, *args, **kwargs):
+            """Run ``forward`` and the hooks around it."""
+            if (
+                self._forward_hooks
+                or self._forward_pre_hooks
+                or self._backward_hooks
+                or self._backward_pre_hooks
+                or all_modules.are_any()
+            ):
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
 
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(

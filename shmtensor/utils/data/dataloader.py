@@ -10,7 +10,7 @@ import multiprocessing as _standard
 import multiprocessing.context
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 from shmtensor.multiprocessing import context as _context
@@ -23,7 +23,7 @@ from shmtensor.utils.data._utils.iterators import (
 )
 from shmtensor.utils.data._utils.multiprocess import _MultiProcessingDataLoaderIter
 from shmtensor.utils.data._utils.worker import get_worker_info
-from shmtensor.utils.data.dataset import is_stream
+from shmtensor.utils.data.dataset import Dataset, is_stream
 from shmtensor.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = [
@@ -103,7 +103,7 @@ class DataLoader(Generic[_T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[_T_co] | Sequence[_T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Sampler[Any] | Iterable[Any] | None = None,

@@ -1,0 +1,51 @@
+"""Queues, processes, pools and a service."""
+
+from __future__ import annotations
+
+import os
+
+from typing_extensions import assert_type
+
+import shmtensor as torch
+import shmtensor.multiprocessing as mp
+from shmtensor import Tensor, service
+from shmtensor.multiprocessing.pool import Pool
+from shmtensor.multiprocessing.queues import Queue, SimpleQueue
+
+
+def work(rank: int, weights: Tensor, queue: Queue) -> None:
+    weights[rank] += 1.0
+    queue.put(weights[rank])
+
+
+def double(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def main() -> None:
+    context = mp.get_context("spawn")
+    assert_type(context, mp.context.SpawnContext)
+    weights = torch.zeros(2, 3, shared=True)
+    queue = context.Queue(4)
+    assert_type(queue, Queue)
+    assert_type(mp.SimpleQueue().empty(), bool)
+    simple: SimpleQueue = context.SimpleQueue()
+    simple.put({"x": weights})
+    assert_type(queue.qsize(), int)
+    mp.spawn(work, args=(weights, queue), nprocs=2)
+    received: Tensor = queue.get(timeout=60)
+    print(received, queue.get(timeout=60), simple.get()["x"].sum())
+    queue.put_many([weights, mp.lend(weights)])
+    first, second = queue.get_many(2, 60.0)
+    print(first, second)
+    with context.Pool(1) as pool:
+        assert_type(pool, Pool)
+        print(pool.map(double, [weights]))
+    name = f"typing-{os.getpid()}"
+    assert_type(service.publish(name, {"weights": weights}), int)
+    print(service.attach(name)["weights"].sum())
+    service.unpublish(name)
+
+
+if __name__ == "__main__":
+    main()
