@@ -17,8 +17,8 @@ from shmtensor.nn.parameter import Parameter, UninitializedBuffer, Uninitialized
 class _Norm(Module):
     """Weight, bias and running statistics for every channel."""
 
-    weight: Parameter | None
-    bias: Parameter | None
+    weight: Parameter  # None when there is none; typed for those that have it
+    bias: Parameter  # None when there is none; typed for those that have it
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -263,7 +263,8 @@ class _LazyNorm(LazyModuleMixin, _Norm):
         options = {"device": device, "dtype": dtype}
         if affine:
             self.weight = UninitializedParameter(**options)
-            self.bias = UninitializedParameter(**options) if bias else None
+            if bias:
+                self.bias = UninitializedParameter(**options)
         if track_running_stats:
             self.running_mean = UninitializedBuffer(**options)
             self.running_var = UninitializedBuffer(**options)

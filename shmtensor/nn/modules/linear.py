@@ -41,7 +41,7 @@ class Linear(Module):
     """
 
     weight: Parameter
-    bias: Parameter | None
+    bias: Parameter  # None when there is none; typed for those that have it
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Bilinear(Module):
     """
 
     weight: Parameter
-    bias: Parameter | None
+    bias: Parameter  # None when there is none; typed for those that have it
 
     def __init__(
         self,
@@ -159,7 +159,8 @@ class LazyLinear(LazyModuleMixin, Linear):
         self.out_features = out_features
         options = {"device": device, "dtype": dtype}
         self.weight = UninitializedParameter(**options)
-        self.bias = UninitializedParameter(**options) if bias else None
+        if bias:
+            self.bias = UninitializedParameter(**options)
         self._become_lazy()
 
     def reset_parameters(self) -> None:

@@ -32,8 +32,8 @@ class LayerNorm(Module):
         dtype: Their type.
     """
 
-    weight: Parameter | None
-    bias: Parameter | None
+    weight: Parameter  # None when there is none; typed for those that have it
+    bias: Parameter  # None when there is none; typed for those that have it
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class RMSNorm(Module):
         dtype: Its type.
     """
 
-    weight: Parameter | None
+    weight: Parameter  # None when there is none; typed for those that have it
 
     def __init__(
         self,
@@ -134,8 +134,8 @@ class GroupNorm(Module):
         bias: Whether there is a bias besides the weight.
     """
 
-    weight: Parameter | None
-    bias: Parameter | None
+    weight: Parameter  # None when there is none; typed for those that have it
+    bias: Parameter  # None when there is none; typed for those that have it
 
     def __init__(
         self,
