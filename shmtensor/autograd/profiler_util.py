@@ -59,7 +59,7 @@ class Interval:
         self.end = end
 
     def elapsed_us(self) -> float:
-        """Its length."""
+        """Its length in microseconds."""
         return self.end - self.start
 
 

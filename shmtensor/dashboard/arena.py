@@ -61,7 +61,7 @@ class Blocks:
 
     @classmethod
     def of(cls, session: Session) -> Blocks:
-        """Read them."""
+        """Read the blocks of an arena."""
         columns: dict[str, list[_Array]] = defaultdict(list)
         holders: dict[int, list[int]] = {}
         for batch in session.block_batches():

@@ -58,7 +58,7 @@ class Store(ABC):
         return self._ask(op, list(fields), seconds)
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Set a key."""
+        """Set the value of *key*, which replaces the one it had."""
         self._request(Op.SET, _bytes(key, "a key"), _bytes(value, "a value"))
 
     def get(self, key: str) -> bytes:

@@ -52,12 +52,12 @@ class Beta(ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """Weight of 1."""
+        """Weight of 1: the first concentration."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """Weight of 0."""
+        """Weight of 0: the second concentration."""
         return self._dirichlet.concentration[..., 1]
 
     @property

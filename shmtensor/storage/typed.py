@@ -123,7 +123,7 @@ class TypedStorage(Conversions):
         return len(self)
 
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return self._untyped_storage.nbytes()
 
     def element_size(self) -> int:
@@ -141,7 +141,7 @@ class TypedStorage(Conversions):
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """False: there are no CUDA devices here."""
         return False
 
     @property

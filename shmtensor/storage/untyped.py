@@ -137,7 +137,7 @@ class UntypedStorage(Conversions):
         return _c.nbytes(self._ref)
 
     def nbytes(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return _c.nbytes(self._ref)
 
     def size(self) -> int:
@@ -159,7 +159,7 @@ class UntypedStorage(Conversions):
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """False: there are no CUDA devices here."""
         return False
 
     @property

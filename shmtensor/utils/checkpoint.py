@@ -143,7 +143,7 @@ class DefaultDeviceType:
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
-        """Set the type."""
+        """Set the type of the default device."""
         DefaultDeviceType._default_device_type = device
 
     @staticmethod

@@ -408,9 +408,9 @@ static PyGetSetDef context_getset[] = {
     {"needs_input_grad", get_needs_input_grad, set_needs_input_grad, "One bool per argument of forward.", NULL},
     {"saved_for_forward", get_field, NULL, "What save_for_forward kept.",
      (void*)offsetof(shmt__py_context, for_forward)},
-    {"to_save", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, to_save)},
-    {"dirty_tensors", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, dirty)},
-    {"non_differentiable", get_field, NULL, NULL, (void*)offsetof(shmt__py_context, non_differentiable)},
+    {"to_save", get_field, NULL, "What save_for_backward was given.", (void*)offsetof(shmt__py_context, to_save)},
+    {"dirty_tensors", get_field, NULL, "What mark_dirty was given.", (void*)offsetof(shmt__py_context, dirty)},
+    {"non_differentiable", get_field, NULL, "What mark_non_differentiable was given.", (void*)offsetof(shmt__py_context, non_differentiable)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -297,7 +297,7 @@ static PyGetSetDef node_getset[] = {
     {"next_functions", node_next_functions, NULL,
      "Pairs (node, number of its input) that gradients go to.", NULL},
     {"metadata", node_metadata, NULL, "A dict for the user.", NULL},
-    {"requires_grad", node_requires_grad, NULL, "Always true.", NULL},
+    {"requires_grad", node_requires_grad, NULL, "True: nodes are made for what requires grad.", NULL},
     {"_input_metadata", node_input_metadata, NULL, "dtype, device and shape of each forward output.", NULL},
     {"variable", node_variable, NULL, "The leaf of an AccumulateGrad node.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

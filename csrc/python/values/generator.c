@@ -184,7 +184,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyGetSetDef getset[] = {
-    {"device", get_device, NULL, "cpu.", NULL},
+    {"device", get_device, NULL, "Where it draws numbers: the CPU.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

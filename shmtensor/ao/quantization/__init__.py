@@ -46,7 +46,7 @@ class QuantStub(Module):
             self.qconfig = qconfig
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return *x*."""
+        """Return *x* as it is."""
         return x
 
 

@@ -29,7 +29,7 @@ class _Plain(Transform):
 
 
 class ExpTransform(_Plain):
-    """y = exp(x)."""
+    """The exponential function: y = exp(x), from all numbers to the positive ones."""
 
     domain = constraints.real
     codomain = constraints.positive
@@ -138,7 +138,7 @@ class SoftplusTransform(_Plain):
 
 
 class TanhTransform(_Plain):
-    """y = tanh(x)."""
+    """The hyperbolic tangent: y = tanh(x), from all numbers to those between -1 and 1."""
 
     domain = constraints.real
     codomain = constraints.interval(-1.0, 1.0)

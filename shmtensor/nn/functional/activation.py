@@ -92,7 +92,7 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x, 0), 6)."""
+    """Apply min(max(x, 0), 6) to every element; *inplace* writes into *input*."""
     return _nn.relu6_(input) if inplace else _nn.relu6(input)
 
 
@@ -234,12 +234,12 @@ def rrelu_(
 
 
 def tanhshrink(input: Tensor) -> Tensor:
-    """``x - tanh(x)``."""
+    """Apply ``x - tanh(x)`` to every element."""
     return input - input.tanh()
 
 
 def softsign(input: Tensor) -> Tensor:
-    """``x / (1 + |x|)``."""
+    """Apply ``x / (1 + |x|)`` to every element."""
     return input / (input.abs() + 1)
 
 
@@ -254,22 +254,22 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """min(max(x + 3, 0), 6) / 6."""
+    """Apply min(max(x + 3, 0), 6) / 6 to every element; *inplace* writes into *input*."""
     return _nn.hardsigmoid_(input) if inplace else _nn.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * hardsigmoid(x)``."""
+    """Apply ``x * hardsigmoid(x)`` to every element; *inplace* writes into *input*."""
     return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * sigmoid(x)``, also called swish."""
+    """Apply ``x * sigmoid(x)``, also called swish; *inplace* writes into *input*."""
     return _nn.silu_(input) if inplace else _nn.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """``x * tanh(softplus(x))``."""
+    """Apply ``x * tanh(softplus(x))`` to every element; *inplace* writes into *input*."""
     return _nn.mish_(input) if inplace else _nn.mish(input)
 
 

@@ -1,4 +1,4 @@
-"""The layers."""
+"""The layers of `shmtensor.nn`, a file for each kind."""
 
 from __future__ import annotations
 

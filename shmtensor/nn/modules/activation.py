@@ -27,7 +27,7 @@ class _Plain(Module):
 
 
 class ReLU(_Plain):
-    """max(x, 0); *inplace* writes into the input."""
+    """Rectified linear unit: max(x, 0) for every element; *inplace* writes into the input."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -35,7 +35,7 @@ class ReLU(_Plain):
 
 
 class SiLU(_Plain):
-    """x * sigmoid(x)."""
+    """Sigmoid-weighted linear unit, also called swish: x * sigmoid(x) for every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -43,7 +43,7 @@ class SiLU(_Plain):
 
 
 class Mish(_Plain):
-    """x * tanh(softplus(x))."""
+    """Apply x * tanh(softplus(x)) to every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -63,7 +63,7 @@ class Hardswish(_Plain):
 
 
 class Hardsigmoid(_Plain):
-    """min(max(x + 3, 0), 6) / 6."""
+    """The sigmoid as three lines: min(max(x + 3, 0), 6) / 6 for every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -165,7 +165,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(x, 0), 6)."""
+    """Rectified linear unit with a bound: min(max(x, 0), 6) for every element."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -257,7 +257,7 @@ class PReLU(Module):
 
 
 class Tanh(Module):
-    """Hyperbolic tangent."""
+    """Hyperbolic tangent of every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -265,7 +265,7 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """Logistic function: 1 / (1 + exp(-x)) for every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -273,7 +273,7 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """Logarithm of the sigmoid of every element, exact far from zero too."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -281,7 +281,7 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """``x / (1 + |x|)``."""
+    """A soft sign: ``x / (1 + |x|)`` for every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""
@@ -289,7 +289,7 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """``x - tanh(x)``."""
+    """Apply ``x - tanh(x)`` to every element."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Any shape to the same shape."""

@@ -339,7 +339,7 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
@@ -349,7 +349,7 @@ class ModuleDict(Module):
         return module
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """The names of the modules, in the order in which they were added."""
         return self._modules.keys()
 
     def items(self) -> ItemsView[str, Any]:
@@ -357,7 +357,7 @@ class ModuleDict(Module):
         return self._modules.items()
 
     def values(self) -> ValuesView[Any]:
-        """The modules."""
+        """The modules, in the order in which they were added."""
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
@@ -418,7 +418,7 @@ class ParameterDict(Module):
         return self[key]
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all parameters."""
         for key in list(self._keys):
             del self[key]
 
@@ -442,7 +442,7 @@ class ParameterDict(Module):
         return ParameterDict((key, default) for key in keys)
 
     def keys(self) -> KeysView[str]:
-        """The names."""
+        """The names of the parameters, in the order in which they were added."""
         return self._keys.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
@@ -450,7 +450,7 @@ class ParameterDict(Module):
         return [(key, self[key]) for key in self._keys]
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """The parameters, in the order in which they were added."""
         return [self[key] for key in self._keys]
 
     def update(self, parameters: Any) -> None:

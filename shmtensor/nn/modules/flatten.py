@@ -36,7 +36,7 @@ class Unflatten(Module):
         )
 
     def forward(self, input: Tensor) -> Tensor:
-        """A view."""
+        """A view whose dimension *dim* is split into *unflattened_size*."""
         return input.unflatten(self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Affine maps."""
+"""Affine maps: `Linear`, `Bilinear` and their lazy forms."""
 
 from __future__ import annotations
 

@@ -116,6 +116,7 @@ class Module(HookMixin, StateMixin):
             return self.forward(*args, **kwargs)
 
     def _forward_missing(self, *args: Any, **kwargs: Any) -> Any:
+        """Stand for the ``forward`` that a subclass defines."""
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )

@@ -119,7 +119,7 @@ class PackedSequence(_Packed):
 
     @property
     def is_cuda(self) -> bool:
-        """False."""
+        """False: there are no CUDA devices here."""
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:

@@ -166,7 +166,7 @@ class Measurement:
 
     @property
     def env(self) -> str:
-        """What it ran in."""
+        """What it ran in, as the task says."""
         return "Unspecified env" if self.task_spec.env is None else str(self.task_spec.env)
 
     @property
