@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from setuptools import Extension, find_packages, setup
+from setuptools import Extension, find_namespace_packages, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -47,7 +47,11 @@ class CleanPy(build_py):
         _build(in_place=False)
         if not self.editable_mode:
             shutil.rmtree(Path(self.build_lib) / "shmtensor", ignore_errors=True)
-            self.packages = find_packages(include=["shmtensor", "shmtensor.*"])
+            # as_torch/site has folders that look like packages and have no __init__.py.
+            self.packages = find_namespace_packages(
+                include=["shmtensor", "shmtensor.*"],
+                exclude=["*.__pycache__", "shmtensor.bin", "shmtensor._libs*"],
+            )
             self.__dict__.pop("data_files", None)
         super().run()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shmtensor._boundary.core import ffi, lib
 
-__all__ = ["cpu_capability", "get_num_threads", "set_num_threads"]
+__all__ = ["blas_library", "cpu_capability", "get_num_threads", "set_num_threads"]
 
 
 def get_num_threads() -> int:
@@ -30,3 +30,9 @@ def cpu_capability() -> str:
     """The level kernels use: ``base``, ``v3`` (AVX2) or ``v4`` (AVX-512)."""
     text: bytes = ffi.string(lib.shmt_cpu_capability())
     return text.decode()
+
+
+def blas_library() -> str:
+    """Return the path of the library that matrix products run on; "none": on the built-in loops."""
+    text: bytes = ffi.string(lib.shmt_blas_library())
+    return text.decode(errors="replace")

@@ -11,13 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shmtensor.inspect import Picture, Session, Unreadable, find_sessions
+from shmtensor.inspect import Check, Picture, Session, Unreadable, find_sessions
 from shmtensor.inspect.processes import printable
 from shmtensor.inspect.sessions import select
 
 __all__ = [
     "add_json_argument",
     "add_session_argument",
+    "check_lines",
     "chosen_sessions",
     "count",
     "identity",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+_VERDICTS = {"ok": "green", "bad": "red"}
 
 
 def add_session_argument(parser: argparse.ArgumentParser) -> None:
@@ -148,6 +150,13 @@ def identity(session: Session) -> dict[str, Any]:
 def print_json(value: Any, indent: int | None = 2) -> None:
     """Print a value as JSON; with *indent* None on one line."""
     print(json.dumps(value, indent=indent), flush=True)
+
+
+def check_lines(check: Check, width: int) -> list[str]:
+    """Return the line of a check, its name padded to *width*, and the line of its advice if any."""
+    verdict = styled(f"{check.verdict:<4}", _VERDICTS.get(check.verdict, "yellow"))
+    line = f"{verdict}  {check.name:<{width}}  {check.found}"
+    return [line, f"{'':<{width + 8}}{check.advice}"] if check.advice else [line]
 
 
 def table(

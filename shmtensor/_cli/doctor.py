@@ -14,12 +14,10 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from shmtensor._cli._common import add_json_argument, print_json, styled
+from shmtensor._cli._common import add_json_argument, check_lines, print_json
 from shmtensor.inspect import check_machine
 
 SUMMARY = "check kernel features, limits and permissions"
-
-_STYLES = {"ok": "green", "bad": "red"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +33,5 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         width = max(len(check.name) for check in checks)
         for check in checks:
-            verdict = styled(f"{check.verdict:<4}", _STYLES.get(check.verdict, "yellow"))
-            print(f"{verdict}  {check.name:<{width}}  {check.found}")
-            if check.advice:
-                print(f"{'':<{width + 8}}{check.advice}")
+            print("\n".join(check_lines(check, width)))
     return 1 if any(check.verdict == "bad" for check in checks) else 0
