@@ -93,24 +93,37 @@ class Artifacts:
 
     files: dict[str, Path]
 
-    def install(self, package: Path) -> None:
+    def install(self, package: Path, *, stripped: bool = False) -> None:
         """Copy every file into the directory *package*, each one in a single step.
 
         A running manager and a loaded extension keep their old file: overwriting in place would
-        give ETXTBSY or crash them.
+        give ETXTBSY or crash them. A file that is *stripped* has no debug information, and so none
+        of the paths of the machine it was built on.
         """
         for name, source in self.files.items():
             target = package / name
-            if target.exists() and _same(source, target):
+            if not stripped and target.exists() and _same(source, target):
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             aside = target.with_name(f".{target.name}.{os.getpid()}")
             shutil.copy2(source, aside)
+            if stripped and source.is_relative_to(ROOT / "build"):
+                _strip(aside)
             os.replace(aside, target)
         for stale in package.glob("_C.*.so"):
             own = sysconfig.get_config_var("SOABI") or ""
             if own in stale.name and stale.name not in self.files:
                 stale.unlink()
+
+
+def _strip(binary: Path) -> None:
+    """Remove debug information with the compiler's own tool, which knows its target."""
+    command = [*shlex.split(_compiler()), "-print-prog-name=strip"]
+    tool = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if shutil.which(tool) is None:
+        print(f"shmtensor: {tool} not found; {binary.name} keeps its symbols", file=sys.stderr)
+        return
+    subprocess.run([tool, "--strip-debug", str(binary)], check=True)
 
 
 def _same(a: Path, b: Path) -> bool:
@@ -233,6 +246,20 @@ def _cdef_text(path: Path) -> str:
     return "\n".join(kept).replace("SHMT_API ", "")
 
 
+def _declare(target: Path) -> None:
+    """Let ``shmt__py_declare`` have the last word on what the module says about itself.
+
+    Raises:
+        BuildError: cffi ends the module's function in another way than expected.
+    """
+    start = "return _cffi_init("
+    head, found, tail = target.read_text().partition(start)
+    call, end, rest = tail.partition(");\n")
+    if not found or not end or start in rest:
+        raise BuildError(f"{_rel(target)}: found no single call of _cffi_init")
+    target.write_text(f"{head}return shmt__py_declare(_cffi_init({call}));\n{rest}")
+
+
 def emit_extension_c(build_dir: Path) -> Path:
     """Let cffi write ``_C.c`` from the ``api`` headers.
 
@@ -253,8 +280,10 @@ def emit_extension_c(build_dir: Path) -> Path:
         except Exception as error:  # cffi raises several unrelated classes
             raise BuildError(f"{name}: cffi cannot parse it: {error}") from error
     preamble = "".join(f'#include "{name}"\n' for name, _ in headers)
+    preamble += '#include "python/declare.h"\n'
     ffi.set_source("shmtensor._C", preamble)
     ffi.emit_c_code(str(target))
+    _declare(target)
     stamp.write_text(digest)
     return target
 
@@ -281,8 +310,17 @@ def _python_include() -> str:
     return include
 
 
+def _target() -> str:
+    """Return the machine that the build is for, as Python's configuration tells it."""
+    return sysconfig.get_platform().rpartition("-")[2]
+
+
 def _is_x86() -> bool:
-    return platform.machine() in ("x86_64", "AMD64")
+    return _target() == "x86_64"
+
+
+def _is_for_target(path: Path) -> bool:
+    return _is_x86() or not path.name.endswith(tuple(suffix for suffix, _ in _ISA))
 
 
 def _isa_flags(name: str) -> str:
@@ -369,9 +407,13 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         if config == "native":
             extra.append(_optimisation(inner))
         if needs_python:
-            extra.append("$pyinclude")
+            # Python's headers have assertions, with the paths of these headers as text.
+            extra.append("-DNDEBUG $pyinclude" if config == "native" else "$pyinclude")
         if source == extension_c:
             extra.append("-O1 -Wno-unused-parameter -Wno-missing-field-initializers")
+            # cffi leaves this to the interpreter that runs it; the text may be another one's.
+            if sysconfig.get_config_var("Py_GIL_DISABLED"):
+                extra.append("-D_CFFI_NO_LIMITED_API=")
         lines.append(f"build {_ninja_escape(out)}: cc {_ninja_escape(name)}")
         flags = " ".join(e for e in extra if e)
         if flags:
@@ -379,7 +421,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         return out
 
     built: dict[Path, str] = {}
-    for source in dict.fromkeys([*_hand_written(), *generated, extension_c]):
+    compiled = filter(_is_for_target, generated)
+    for source in dict.fromkeys([*_hand_written(), *compiled, extension_c]):
         built[source] = compile_file(source)
         objects.append(built[source])
     so_name = f"{base}/_C{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -514,7 +557,8 @@ def build(
     """
     if config not in CONFIGS:
         raise BuildError(f"no configuration named {config!r}; there are {', '.join(CONFIGS)}")
-    build_dir = ROOT / "build" / config
+    is_cross = _target() != platform.machine()
+    build_dir = ROOT / "build" / (f"{config}-{_target()}" if is_cross else config)
     # Only the generator writes outside build/<config>; the long step locks its own folder.
     with _lock(build_dir):
         with _lock(ROOT / "build"):

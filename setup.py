@@ -33,7 +33,7 @@ class BuildExtension(build_ext):
         """Build and install into the source tree or into ``build_lib``."""
         artifacts = _build(in_place=bool(self.inplace))
         if not self.inplace:
-            artifacts.install(Path(self.build_lib) / "shmtensor")
+            artifacts.install(Path(self.build_lib) / "shmtensor", stripped=True)
 
     def copy_extensions_to_source(self) -> None:
         """Do nothing: ``run`` has put the files there."""

@@ -1,7 +1,7 @@
 """The build: what is rebuilt when, what is exported, what a failure says.
 
 Runs build_ffi.py on a small tree with a generator of its own. The real tree is built by every
-test run; packaging into wheels is not covered here.
+test run; test_metadata.py has what goes into archives.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ FILES = {
     "csrc/codegen/__init__.py": GENERATOR,
     "csrc/spec/value.yaml": "7\n",
     "csrc/api/both.h": "#define DROPPED \\\n  1\nint one(void);\nint two(void);\n",
+    "csrc/python/declare.h": (ROOT / "csrc/python/declare.h").read_text(),
     "csrc/base/one.h": "#define ONE 1\n",
     "csrc/base/one.c": '#include "api/both.h"\n#include "base/one.h"\n'
     "int one(void) { return ONE; }\n",
@@ -144,6 +145,49 @@ def test_keep_going_compiles_the_rest(tree):
     (tree / "csrc/base/aaa.c").write_text("#error broken\n")
     assert build(tree, "-k").returncode == 1
     assert (tree / "build/native/obj/csrc/base/two.o").exists()
+
+
+def test_installed_binaries_have_no_path_of_the_tree(tree):
+    code = (
+        "import build_ffi, pathlib; "
+        "build_ffi.build(in_place=False).install(pathlib.Path('out/shmtensor'), stripped=True)"
+    )
+    environment = {**os.environ, "SHMTENSOR_BUNDLE_BLAS": "0"}
+    subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, check=True)
+    built, installed = (
+        next(p.glob("_C.*.so")) for p in (tree / "build/native", tree / "out/shmtensor")
+    )
+    assert b".debug_info" in built.read_bytes()
+    assert b".debug_info" not in installed.read_bytes()
+    assert os.fsencode(tree) not in installed.read_bytes()
+    (tree / "out/shmtensor/__init__.py").touch()
+    assert call(tree, "two", "out") == 7
+
+
+def test_instruction_sets_of_x86_are_left_out_for_other_processors():
+    code = (
+        "import build_ffi, pathlib; v3 = 'generated/kernels/add_v3.c'; "
+        "print(build_ffi._target(), build_ffi._isa_flags(v3) == '', "
+        "build_ffi._is_for_target(pathlib.Path(v3)), "
+        "build_ffi._is_for_target(pathlib.Path('generated/kernels/add_base.c')))"
+    )
+    environment = {**os.environ, "_PYTHON_HOST_PLATFORM": "linux-aarch64"}
+    output = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert output.split() == ["aarch64", "True", "False", "True"]
+
+
+def test_module_declares_itself_once(tree):
+    build(tree)
+    assert (tree / "build/native/_C.c").read_text().count(
+        "return shmt__py_declare(_cffi_init("
+    ) == 1
 
 
 def test_extension_exports_its_init_function_only():

@@ -275,6 +275,8 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
             for dtype in loop.dtypes:
                 source += f"DECLARE(shmt__loop_{loop.name}_{dtype}_{level});\n"
     for level in LEVELS:
+        if level == LEVELS[1]:
+            source += "\n#if defined(__x86_64__) /* elsewhere only the level base is compiled */"
         source += f"\nstatic const shmt__loop loops_{level}[SHMT_N_LOOPS + 1][SHMT_N_DTYPES] = {{\n"
         for loop in loops.loops.values():
             best = _best_level(loops.templates[loop.template], level)
@@ -284,6 +286,7 @@ def _emit_tables(emitter: Emitter, loops: Loops, tables: Tables) -> None:
                 source += f"shmt__loop_{loop.name}_{dtype}_{best},\n"
             source += "  },\n"
         source += "};\n"
+    source += "#endif\n"
     costly = "".join(
         f"  [SHMT_LOOP_{loop.name}] = true,\n"
         for loop in loops.loops.values()
@@ -318,7 +321,13 @@ static int detect_level(void) {
 }
 
 __attribute__((constructor)) static void choose_loops(void) {
-  static const shmt__loop (*const tables[])[SHMT_N_DTYPES] = {loops_base, loops_v3, loops_v4};
+  static const shmt__loop (*const tables[])[SHMT_N_DTYPES] = {
+      loops_base,
+#if defined(__x86_64__)
+      loops_v3,
+      loops_v4,
+#endif
+  };
   int wanted = shmt__options_get()->cpu_capability;
   int level = detect_level();
   if (wanted == SHMT_CPU_CAPABILITY_BASE) level = SHMT_CPU_BASE;

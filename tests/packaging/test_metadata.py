@@ -1,0 +1,150 @@
+"""What the package says about itself: one version, the dependencies it uses, the Pythons it is for.
+
+What the build makes is in test_build_ffi.py; what an installed package does is in
+test_selftest.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import shmtensor
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parents[2]
+RELEASE = runpy.run_path(str(ROOT / "tools/release_version.py"))
+
+# Imported where they are needed, if they are there; each is an extra.
+_OPTIONAL = {"matplotlib", "mpi4py", "rich"}
+# For type checkers, which bring it.
+_TYPES = {"typing_extensions"}
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def imported() -> set[str]:
+    """The top-level modules that the package's files import, the standard library left out."""
+    names = set()
+    for path in (ROOT / "shmtensor").rglob("*.py"):
+        if "site" in path.parts:  # as_torch: a folder that is not the package's
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names.add((node.module or "").partition(".")[0])
+    return names - set(sys.stdlib_module_names) - {"shmtensor"}
+
+
+def test_version_is_the_same_everywhere():
+    assert RELEASE["package_version"]() == shmtensor.__version__
+    assert shmtensor.version.__version__ == shmtensor.__version__
+    command = [sys.executable, "-m", "shmtensor", "--version"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert output == f"shmtensor {shmtensor.__version__}\n"
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", shmtensor.__version__)
+
+
+def test_release_needs_a_heading_in_the_changelog(tmp_path):
+    (tmp_path / "shmtensor").mkdir()
+    (tmp_path / "shmtensor/__init__.py").write_text('import os\n__version__ = "1.2.0"\n')
+    log = tmp_path / "CHANGELOG.md"
+    log.write_text("# Changelog\n\n## Unreleased\n")
+    assert RELEASE["findings"]("v1.2.0", tmp_path) == [
+        "CHANGELOG.md has no heading '## 1.2.0 (YYYY-MM-DD)'"
+    ]
+    log.write_text("# Changelog\n\n## 1.2.0 (2026-01-31)\n")
+    assert RELEASE["findings"]("v1.2.0", tmp_path) == []
+    assert RELEASE["findings"]("v1.2", tmp_path) == [
+        "the tag is v1.2, shmtensor.__version__ is 1.2.0"
+    ]
+
+
+def test_dependencies_are_those_that_are_imported(project):
+    declared = {re.split(r"[<>=]", text)[0] for text in project["project"]["dependencies"]}
+    assert declared - {"cffi"} == imported() - _OPTIONAL - _TYPES
+    extras = str(project["project"]["optional-dependencies"])
+    assert all(f"'{name}>=" in extras for name in _OPTIONAL)
+    # The extension imports cffi's backend itself.
+    assert "_cffi_backend" in sys.modules
+
+
+def test_pythons_are_the_same_in_classifiers_and_wheels(project):
+    pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)$")
+    found = [pattern.match(text) for text in project["project"]["classifiers"]]
+    named = [match[1] for match in found if match]
+    wheels = project["tool"]["cibuildwheel"]["build"].split()
+    assert [f"cp{version.replace('.', '')}-*" for version in named] == wheels
+    assert project["project"]["requires-python"] == f">={named[0]}"
+
+
+def test_licence_files_exist_and_name_what_is_bundled(project):
+    files = project["project"]["license-files"]
+    assert all((ROOT / name).exists() for name in files)
+    notice = (ROOT / "NOTICE.md").read_text()
+    bundled = ROOT / "shmtensor" / "_libs"
+    for library in bundled.glob("*.so"):
+        assert f"shmtensor/_libs/{library.name}" in notice
+        assert list((bundled / "licenses").iterdir())
+
+
+def test_workflows_build_what_the_project_says():
+    yaml = pytest.importorskip("yaml")
+    folder = ROOT / ".github" / "workflows"
+    release, ci = (
+        yaml.safe_load((folder / f"{name}.yml").read_text()) for name in ("release", "ci")
+    )
+    steps = {name: str(job["steps"]) for name, job in release["jobs"].items()}
+    assert "cibuildwheel" in steps["wheels"]
+    assert "tools/release_version.py" in steps["source"]
+    assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
+    assert set(release["jobs"]["publish"]["needs"]) == {"source", "wheels"}
+    assert "bash .ci/run" in str(ci["jobs"]["check"]["steps"])
+
+
+@pytest.mark.slow
+def test_source_archive_has_every_file_and_nothing_else(tmp_path):
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("needs the repository, to know which files belong to it")
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    files = {name for name in listing.split("\0") if name and (ROOT / name).exists()}
+    tree = tmp_path / "tree"
+    for name in files:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, tree / name)
+    (tree / "shmtensor/bin").mkdir()
+    (tree / "shmtensor/bin/shmtensor-manager").write_bytes(b"\x7fELF")
+    code = "from setuptools import build_meta; print(build_meta.build_sdist('..'))"
+    outcome = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tree,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    with tarfile.open(tmp_path / f"shmtensor-{shmtensor.__version__}.tar.gz") as archive:
+        packed = {m.name.partition("/")[2] for m in archive.getmembers() if m.isfile()}
+    made = {name for name in packed if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
+    assert files - packed == {".gitignore"}
+    assert packed - files == made
