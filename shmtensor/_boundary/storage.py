@@ -1,7 +1,6 @@
 """C storages as objects that own one reference each.
 
-A `StorageRef` is made only by `adopt`, which takes over a reference, or by `borrow`, which adds
-one.
+A `StorageRef` of an address is made only by `adopt`, which takes over the reference that came with it.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ __all__ = [
     "WeakStorageRef",
     "adopt",
     "allocator",
-    "borrow",
     "byteswap",
     "copy",
     "create",
@@ -48,7 +46,6 @@ FILE_WRITABLE = 2
 FILE_CREATE = 4
 FILE_EXTEND = 8
 
-_POINTER = ffi.typeof("shmt_storage *")
 _tensor_of: Any = _C._tensor_from_cdata
 
 _RESIZABLE = 1
@@ -66,9 +63,9 @@ class StorageRef:
 
     __slots__ = ("address", "pointer")
 
-    def __init__(self, pointer: Any, address: int = 0) -> None:
+    def __init__(self, pointer: Any) -> None:
         self.pointer = ffi.gc(pointer, lib.shmt_storage_release)
-        self.address = address or address_of(pointer)
+        self.address = address_of(pointer)
 
 
 class WeakStorageRef:
@@ -90,13 +87,6 @@ class WeakStorageRef:
 def adopt(address: int) -> StorageRef:
     """Take over the reference that came with *address*."""
     return StorageRef(pointer_to("shmt_storage *", address))
-
-
-def borrow(address: int) -> StorageRef:
-    """Add a reference to the live storage at *address*."""
-    pointer = ffi.cast(_POINTER, address)
-    lib.shmt_storage_retain(pointer)
-    return StorageRef(pointer, address)
 
 
 def _check_size(size: int) -> int:

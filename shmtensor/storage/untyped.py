@@ -110,9 +110,8 @@ class UntypedStorage(Conversions):
         if tensor.layout is not _C.strided:
             kind = "SparseTensorImpl" if tensor.is_sparse else "SparseCsrTensorImpl"
             raise NotImplementedError(f"Cannot access storage of {kind}")
-        address = tensor._storage_cdata
-        found = _live.get(address)
-        return cls._own(_c.borrow(address)) if found is None else found
+        found = _live.get(tensor._storage_cdata)
+        return cls._of_address(tensor._retain_storage()) if found is None else found
 
     @property
     def _cdata(self) -> int:

@@ -94,7 +94,8 @@ static double FN(norm_of_v)(const FN(workspace) * r, int64_t begin) {
   double most = 0;
 
   if ((square > 1e-280 && square < 1e280) || isnan(square)) return sqrt(square);
-  for (int64_t i = begin; i < r->rows; i++) most = fmax(most, fabs((double)r->v[i]));
+  for (int64_t i = begin; i < r->rows; i++) /* no NaN here; gcc 12 cannot compile fmax on aarch64 */
+    most = fabs((double)r->v[i]) > most ? fabs((double)r->v[i]) : most;
   if (most == 0 || isinf(most)) return most;
   const int power = ilogb(most) < -1000 ? -1000 : ilogb(most);
   return ldexp(sqrt(FN(scaled_square_sum)(r, begin, ldexp(1, -power))), power);

@@ -87,6 +87,15 @@ static PyObject* m_storage_offset(PyObject* self, PyObject* unused) {
   (void)unused;
   return PyLong_FromLongLong(shmt__py_tensor(self)->offset);
 }
+/* A reference to the storage, as its address. One step under the interpreter lock: when a thread reads the address and
+ * then takes a reference, another thread may set `data` in between. */
+static PyObject* m_retain_storage(PyObject* self, PyObject* unused) {
+  (void)unused;
+  shmt_tensor* t = shmt__py_tensor(self);
+  shmt__storage_retain(t->storage);
+  return PyLong_FromVoidPtr(t->storage);
+}
+
 static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
   (void)unused;
   shmt_tensor* t = shmt__py_tensor(self);
@@ -308,6 +317,8 @@ PyMethodDef shmt__py_plain_methods[] = {
      "element_size($self)\n--\n\nBytes of one element."},
     {"storage_offset", m_storage_offset, METH_NOARGS,
      "storage_offset($self)\n--\n\nPosition of the first element in the storage, in elements."},
+    {"_retain_storage", m_retain_storage, METH_NOARGS,
+     "_retain_storage($self)\n--\n\nA reference to the C storage, as its address."},
     {"data_ptr", m_data_ptr, METH_NOARGS,
      "data_ptr($self)\n--\n\nAddress of the first element in this process, as an int; 0 when there is "
      "none."},
