@@ -492,11 +492,12 @@ def check_symbols(extension: Path) -> None:
 def _blas_files() -> dict[str, Path]:
     if os.environ.get("SHMTENSOR_BUNDLE_BLAS", "1") == "0":
         return {}
-    if importlib.util.find_spec("scipy_openblas32") is None:
+    # Found, not imported: importing loads the library, which may be another processor's.
+    found = importlib.util.find_spec("scipy_openblas32")
+    if found is None or found.origin is None:
         print("shmtensor: scipy_openblas32 is not installed; no BLAS is bundled", file=sys.stderr)
         return {}
-    module = importlib.import_module("scipy_openblas32")
-    library = next(Path(module.get_lib_dir()).glob("libscipy_openblas*.so"))
+    library = next((Path(found.origin).parent / "lib").glob("libscipy_openblas*.so"))
     files = {"_libs/libshmt_openblas.so": library}
     metadata = importlib.import_module("importlib.metadata")
     for entry in metadata.files("scipy-openblas32") or []:
