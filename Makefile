@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench docs clean build
+.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench wheel docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -27,6 +27,7 @@ help:
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
 	@echo "make bench   the benchmarks, beside torch (torch==2.13.0 in the environment)"
+	@echo "make wheel   source archive and wheel into dist/, the self-test in an empty environment"
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make clean   remove what builds made, except $(VENV)"
 
@@ -130,6 +131,15 @@ parity: $(STAMP)/built $(STAMP)/test-extra
 
 bench: $(STAMP)/built
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+# The wheel is built from the archive, in a copy of the tree: everything is compiled again.
+wheel: $(STAMP)/backend
+	rm -rf dist build/wheel-venv
+	$(BIN)/python -m pip install -q build
+	cd / && $(abspath $(BIN))/python -m build --outdir "$(CURDIR)/dist" "$(CURDIR)"
+	$(BIN)/python -m venv build/wheel-venv
+	build/wheel-venv/bin/python -m pip install -q dist/*.whl
+	cd / && "$(CURDIR)/build/wheel-venv/bin/python" -m shmtensor.testing
 
 # The reference pages (docs/reference) are written by the build. The variable silences an advertisement of the theme.
 docs: $(STAMP)/built $(STAMP)/docs-extra

@@ -38,9 +38,11 @@ def _interpreter() -> list[Check]:
     found = [Check("interpreter", "ok", f"{text}, {platform.machine()}, {platform.libc_ver()[1]}")]
     if gil_free:
         enabled = bool(getattr(sys, "_is_gil_enabled", lambda: True)())
-        advice = "something that is loaded, or PYTHON_GIL=1, has switched it on" if enabled else ""
-        state = "on" if enabled else "off"
-        found.append(Check("global lock", "note" if enabled else "ok", state, advice))
+        if enabled:
+            found.append(Check("interpreter lock", "ok", "on, as the extension needs it"))
+        else:
+            advice = "only one thread may use tensors; leave PYTHON_GIL=0 and -Xgil=0 out"
+            found.append(Check("interpreter lock", "note", "off", advice))
     return found
 
 
