@@ -1,6 +1,7 @@
 """C storages as objects that own one reference each.
 
-A `StorageRef` of an address is made only by `adopt`, which takes over the reference that came with it.
+A `StorageRef` of an address is made only by `adopt`, which takes over the reference that came with
+it.
 """
 
 from __future__ import annotations
