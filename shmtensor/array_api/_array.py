@@ -68,6 +68,8 @@ def _forwards(key: Any, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], list[i
     entries = key if isinstance(key, tuple) else (key,)
     if not any(isinstance(e, slice) and isinstance(e.step, int) and e.step < 0 for e in entries):
         return None
+    if any(isinstance(e, bool) for e in entries):  # a mask, though Python calls it an integer
+        return None
     if not all(e is None or e is ... or isinstance(e, (int, slice)) for e in entries):
         return None
     n_skipped = len(shape) - sum(isinstance(e, (int, slice)) for e in entries)

@@ -218,6 +218,8 @@ def test_negative_steps_give_what_numpy_gives() -> None:
     assert changed.tolist() == expected.tolist()
     with pytest.raises(ValueError, match="step"):
         x[::-1, xp.asarray([0, 1])]
+    with pytest.raises(ValueError, match="step"):
+        x[::-1, True]
     with pytest.raises(IndexError):
         x[::-1, 0, 0, 0]
 
