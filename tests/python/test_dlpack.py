@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import re
 
@@ -222,3 +223,151 @@ def test_jax_reads_the_same_memory() -> None:
     assert again.data_ptr() == t.data_ptr()
     assert again.tolist() == t.tolist()
     assert T.from_dlpack(array, copy=True).data_ptr() != t.data_ptr()
+
+
+# --- the table of functions for C ----------------------------------------------------------------
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.CFUNCTYPE(None, ctypes.c_void_p)),
+        ("flags", ctypes.c_uint64),
+        ("tensor", _Tensor),
+    )
+
+
+_Fail = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+_Out = ctypes.POINTER(ctypes.POINTER(_Managed))
+
+
+class _ExchangeApi(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("older", ctypes.c_void_p),
+        (
+            "allocate",
+            ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Tensor), _Out, ctypes.c_void_p, _Fail),
+        ),
+        ("managed_from_object", ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, _Out)),
+        (
+            "managed_to_object",
+            ctypes.PYFUNCTYPE(
+                ctypes.c_int, ctypes.POINTER(_Managed), ctypes.POINTER(ctypes.py_object)
+            ),
+        ),
+        (
+            "view_from_object",
+            ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(_Tensor)),
+        ),
+        (
+            "current_stream",
+            ctypes.PYFUNCTYPE(
+                ctypes.c_int, ctypes.c_int, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p)
+            ),
+        ),
+    )
+
+
+def _exchange_api() -> _ExchangeApi:
+    pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer_of.restype = ctypes.c_void_p
+    pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    capsule = T.Tensor.__dlpack_c_exchange_api__  # type: ignore[attr-defined]
+    return _ExchangeApi.from_address(pointer_of(capsule, b"dlpack_exchange_api"))
+
+
+def test_c_views_and_managed_tensors_show_the_same_memory() -> None:
+    api = _exchange_api()
+    assert (api.major, api.minor, api.older) == (1, 3, None)
+    t = T.arange(12.0).reshape(3, 4)[:, 1:]
+    view = _Tensor()
+    assert api.view_from_object(t, view) == 0
+    managed = ctypes.POINTER(_Managed)()
+    assert api.managed_from_object(t, managed) == 0
+    for shown in (view, managed.contents.tensor):
+        assert shown.data == t.data_ptr()
+        assert (shown.device_type, shown.ndim, shown.code, shown.bits) == (1, 2, 2, 32)
+        assert (shown.shape[:2], shown.strides[:2]) == ([3, 3], [4, 1])
+    out = ctypes.py_object()
+    assert api.managed_to_object(managed, out) == 0
+    again = out.value
+    ctypes.pythonapi.Py_DecRef(out)
+    assert again.data_ptr() == t.data_ptr()
+    assert again.tolist() == t.tolist()
+    stream = ctypes.c_void_p(1)
+    assert api.current_stream(1, 0, stream) == 0
+    assert stream.value is None
+
+
+def test_c_consumers_end_what_they_keep() -> None:
+    api = _exchange_api()
+    t = T.ones(4)
+    managed = ctypes.POINTER(_Managed)()
+    assert api.managed_from_object(t, managed) == 0
+    with pytest.raises((BufferError, RuntimeError)):
+        t.resize_(100000)
+    managed.contents.deleter(ctypes.addressof(managed.contents))
+    t.resize_(8)
+
+
+def test_c_libraries_allocate_tensors_here() -> None:
+    api = _exchange_api()
+    shape = (ctypes.c_int64 * 2)(2, 3)
+    prototype = _Tensor(device_type=1, ndim=2, code=0, bits=16, lanes=1, shape=shape)
+    errors: list[tuple[bytes, bytes]] = []
+    fail = _Fail(lambda context, kind, message: errors.append((kind, message)))
+    managed, out = ctypes.POINTER(_Managed)(), ctypes.py_object()
+    assert api.allocate(prototype, managed, None, fail) == 0
+    assert api.managed_to_object(managed, out) == 0
+    made = out.value
+    ctypes.pythonapi.Py_DecRef(out)
+    assert (made.dtype, made.shape) == (T.int16, (2, 3))
+    for field, value in (("device_type", 2), ("bits", 3), ("ndim", 65), ("ndim", -1)):
+        before = getattr(prototype, field)
+        setattr(prototype, field, value)
+        assert api.allocate(prototype, managed, None, fail) == -1
+        setattr(prototype, field, before)
+    shape[0] = -1
+    assert api.allocate(prototype, managed, None, fail) == -1
+    shape[:] = [2**40, 2**40]
+    assert api.allocate(prototype, managed, None, fail) == -1
+    assert [kind for kind, _ in errors] == [b"BufferError"] * 4 + [b"RuntimeError"] * 2
+    assert b"-1" in errors[4][1]
+
+
+def test_c_functions_refuse_what_python_refuses() -> None:
+    api = _exchange_api()
+    view, managed = _Tensor(), ctypes.POINTER(_Managed)()
+    with pytest.raises(TypeError, match="expected a tensor of shmtensor, got int"):
+        api.view_from_object(1, view)
+    for function, out in ((api.view_from_object, view), (api.managed_from_object, managed)):
+        with pytest.raises(BufferError, match="detach"):
+            function(T.ones(1, requires_grad=True), out)
+    read_only = T.from_dlpack(np.broadcast_to(np.ones(1), (3,)))
+    with pytest.raises(BufferError, match="read-only"):
+        api.view_from_object(read_only, view)
+    assert api.managed_from_object(read_only, managed) == 0
+    assert managed.contents.flags == 1
+    managed.contents.deleter(ctypes.addressof(managed.contents))
+    odd = _Managed(major=2)
+    with pytest.raises(BufferError, match=r"version 2\.0"):
+        api.managed_to_object(odd, ctypes.py_object())

@@ -26,7 +26,18 @@ static void describe_dtype(shmt_dtype dtype, shmt__dl_tensor* out) {
   out->lanes = 1;
 }
 
-static shmt_dtype find_dtype(const shmt__dl_tensor* t) {
+void shmt__dl_describe(const shmt_tensor* t, shmt__dl_tensor* out) {
+  out->data = shmt__tensor_data(t);
+  out->device_type = SHMT_DL_CPU;
+  out->device_id = 0;
+  out->n_dims = t->n_dims;
+  describe_dtype(t->dtype, out);
+  out->shape = t->sizes;
+  out->strides = t->strides;
+  out->byte_offset = 0;
+}
+
+shmt_dtype shmt__dl_dtype(const shmt__dl_tensor* t) {
   for (int d = 0; d < SHMT_N_DTYPES; d++) {
     shmt__dl_tensor candidate;
     describe_dtype(d, &candidate);
@@ -65,9 +76,10 @@ static void capsule_destructor(PyObject* capsule) {
   }
 }
 
-static PyObject* export_tensor(shmt_tensor* t, bool versioned, bool copied) {
+/* The structures for t, which hold its storage; NULL: no memory. */
+static exported* make_exported(const shmt_tensor* t, bool versioned, bool copied) {
   exported* e = malloc(sizeof *e + 2 * (size_t)t->n_dims * sizeof e->dims[0]);
-  if (e == NULL) return PyErr_NoMemory();
+  if (e == NULL) return NULL;
   shmt__dl_tensor* dl = versioned ? &e->managed.versioned.tensor : &e->managed.plain.tensor;
   e->storage = t->storage;
   shmt_storage_retain(e->storage);
@@ -77,29 +89,32 @@ static PyObject* export_tensor(shmt_tensor* t, bool versioned, bool copied) {
     /* Consumers that ask for compact memory look at strides that do not matter as well. */
     e->dims[t->n_dims + i] = t->sizes[i] == 1 ? 1 : t->strides[i];
   }
-  dl->data = shmt__tensor_data(t);
-  dl->device_type = SHMT_DL_CPU;
-  dl->device_id = 0;
-  dl->n_dims = t->n_dims;
-  describe_dtype(t->dtype, dl);
+  shmt__dl_describe(t, dl);
   dl->shape = e->dims;
   dl->strides = e->dims + t->n_dims;
-  dl->byte_offset = 0;
-  PyObject* capsule;
   if (versioned) {
     shmt__dl_versioned* m = &e->managed.versioned;
     m->major = 1;
     m->minor = 0;
     m->context = e;
     m->deleter = delete_versioned;
-    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? SHMT_DL_READ_ONLY : 0) |
-               (copied ? SHMT_DL_IS_COPIED : 0);
-    capsule = PyCapsule_New(m, "dltensor_versioned", capsule_destructor);
+    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? SHMT_DL_READ_ONLY : 0) | (copied ? SHMT_DL_IS_COPIED : 0);
   } else {
     e->managed.plain.context = e;
     e->managed.plain.deleter = delete_plain;
-    capsule = PyCapsule_New(&e->managed.plain, "dltensor", capsule_destructor);
   }
+  return e;
+}
+
+shmt__dl_versioned* shmt__dl_export(const shmt_tensor* t) {
+  exported* e = make_exported(t, true, false);
+  return e ? &e->managed.versioned : NULL;
+}
+
+static PyObject* export_tensor(shmt_tensor* t, bool versioned, bool copied) {
+  exported* e = make_exported(t, versioned, copied);
+  if (e == NULL) return PyErr_NoMemory();
+  PyObject* capsule = PyCapsule_New(&e->managed, versioned ? "dltensor_versioned" : "dltensor", capsule_destructor);
   if (capsule == NULL) exported_free(e);
   return capsule;
 }
@@ -135,8 +150,7 @@ static int wants_versioned(PyObject* max_version) {
   if (max_version == NULL || max_version == Py_None) return 0;
   long major, minor;
   if (!PyTuple_Check(max_version) || !PyArg_ParseTuple(max_version, "ll", &major, &minor)) {
-    PyErr_SetString(PyExc_TypeError,
-                    "__dlpack__(): max_version must be a tuple of two ints or None");
+    PyErr_SetString(PyExc_TypeError, "__dlpack__(): max_version must be a tuple of two ints or None");
     return -1;
   }
   return major >= 1;
@@ -157,8 +171,7 @@ static int check_stream(PyObject* stream) {
 
 static int check_copy(const char* name, PyObject* copy) {
   if (copy == NULL || copy == Py_None || PyBool_Check(copy)) return 0;
-  PyErr_Format(PyExc_TypeError, "%s(): argument 'copy' must be bool, not %s", name,
-               Py_TYPE(copy)->tp_name);
+  PyErr_Format(PyExc_TypeError, "%s(): argument 'copy' must be bool, not %s", name, Py_TYPE(copy)->tp_name);
   return -1;
 }
 
@@ -166,20 +179,18 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
   static const char* const names[] = {"stream", "max_version", "dl_device", "copy", NULL};
   PyObject *stream = NULL, *max_version = NULL, *device = NULL, *copy = NULL;
   shmt_tensor* t = shmt__py_tensor(self);
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", (char**)names, &stream,
-                                   &max_version, &device, &copy))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__", (char**)names, &stream, &max_version, &device,
+                                   &copy))
     return NULL;
   if (check_stream(stream) < 0 || check_copy("__dlpack__", copy) < 0) return NULL;
   if (shmt__py_check_exportable(t) < 0) return NULL;
   if (device != NULL && device != Py_None) {
     int type, id;
     if (!PyTuple_Check(device) || !PyArg_ParseTuple(device, "ii", &type, &id)) {
-      PyErr_Format(PyExc_TypeError, "__dlpack__(): dl_device must be a tuple of two ints, not %R",
-                   device);
+      PyErr_Format(PyExc_TypeError, "__dlpack__(): dl_device must be a tuple of two ints, not %R", device);
       return NULL;
     }
-    if (type != SHMT_DL_CPU)
-      return refuse("the tensor is on the cpu and cannot be exported to another device");
+    if (type != SHMT_DL_CPU) return refuse("the tensor is on the cpu and cannot be exported to another device");
   }
   int versioned = wants_versioned(max_version);
   if (versioned < 0) return NULL;
@@ -215,8 +226,7 @@ static void drop_versioned(void* arg, void* data) {
 }
 
 /* Geometry of dl in elements, and the bytes it spans. 0, or -1 with an exception. */
-static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strides,
-                         uint64_t* nbytes) {
+static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strides, uint64_t* nbytes) {
   int64_t span = item, dense = 1;
   bool empty = false;
   for (int i = dl->n_dims - 1; i >= 0; i--) {
@@ -232,8 +242,8 @@ static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strid
     if (size <= 1 && strides[i] < 0) strides[i] = 1;
     empty |= size == 0;
     if (!shmt__mul_i64(dense, size > 0 ? size : 1, &dense) ||
-        !shmt__mul_i64(size > 0 ? size - 1 : 0, strides[i], &reach) ||
-        !shmt__mul_i64(reach, item, &reach) || !shmt__add_i64(span, reach, &span)) {
+        !shmt__mul_i64(size > 0 ? size - 1 : 0, strides[i], &reach) || !shmt__mul_i64(reach, item, &reach) ||
+        !shmt__add_i64(span, reach, &span)) {
       PyErr_SetString(PyExc_ValueError, "from_dlpack(): the tensor spans more than 2^63 bytes");
       return -1;
     }
@@ -244,22 +254,20 @@ static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strid
 
 /* A tensor over dl, which `drop(arg)` gives back. 0, or -1 with an exception and dl not taken over.
  */
-static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)(void*, void*),
-                         void* arg, shmt_tensor** out) {
+static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)(void*, void*), void* arg,
+                         shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
   uint64_t nbytes;
   if (dl->device_type != SHMT_DL_CPU) {
-    PyErr_Format(PyExc_BufferError,
-                 "from_dlpack(): the data is on device type %d, only the cpu (%d) is supported",
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): the data is on device type %d, only the cpu (%d) is supported",
                  (int)dl->device_type, SHMT_DL_CPU);
     return -1;
   }
-  shmt_dtype dtype = find_dtype(dl);
+  shmt_dtype dtype = shmt__dl_dtype(dl);
   if (dtype == SHMT_DTYPE_NONE || dl->n_dims < 0 || dl->n_dims > SHMT_MAX_DIMS) {
-    PyErr_Format(
-        PyExc_BufferError,
-        "from_dlpack(): unsupported type code %d with %d bits and %d lanes, or %d dimensions",
-        (int)dl->code, (int)dl->bits, (int)dl->lanes, (int)dl->n_dims);
+    PyErr_Format(PyExc_BufferError,
+                 "from_dlpack(): unsupported type code %d with %d bits and %d lanes, or %d dimensions", (int)dl->code,
+                 (int)dl->bits, (int)dl->lanes, (int)dl->n_dims);
     return -1;
   }
   if (read_geometry(dl, shmt__dtype_size[dtype], strides, &nbytes) < 0) return -1;
@@ -274,8 +282,8 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
     shmt__py_raise(s);
     return -1;
   }
-  s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->n_dims},
-                                (shmt_ints){strides, dl->n_dims}, 0, dtype, out);
+  s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->n_dims}, (shmt_ints){strides, dl->n_dims}, 0, dtype,
+                                out);
   if (s == SHMT_OK) {
     shmt__storage_release(storage);
     return 0;
@@ -286,18 +294,26 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
   return 1;
 }
 
+/* As import_tensor. */
+static int import_versioned(shmt__dl_versioned* m, shmt_tensor** out) {
+  if (m->major != 1) {
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u is not supported", m->major, m->minor);
+    return -1;
+  }
+  uint32_t flags = m->flags & SHMT_DL_READ_ONLY ? SHMT_STORAGE_READ_ONLY : 0;
+  return import_tensor(&m->tensor, flags, drop_versioned, m, out);
+}
+
+PyObject* shmt__dl_import(shmt__dl_versioned* m) {
+  shmt_tensor* t = NULL;
+  return import_versioned(m, &t) == 0 ? shmt__py_wrap(t) : NULL;
+}
+
 static PyObject* from_capsule(PyObject* capsule) {
   shmt_tensor* t = NULL;
   int r;
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    shmt__dl_versioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-    if (m->major != 1) {
-      PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u is not supported", m->major,
-                   m->minor);
-      return NULL;
-    }
-    uint32_t flags = m->flags & SHMT_DL_READ_ONLY ? SHMT_STORAGE_READ_ONLY : 0;
-    r = import_tensor(&m->tensor, flags, drop_versioned, m, &t);
+    r = import_versioned(PyCapsule_GetPointer(capsule, "dltensor_versioned"), &t);
     if (r >= 0) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
     shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
@@ -316,8 +332,7 @@ static PyObject* from_capsule(PyObject* capsule) {
 /* The keyword arguments of __dlpack__; those that are None stay away. */
 static PyObject* request(PyObject* copy, bool to_cpu) {
   PyObject* options = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
-  if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0)
-    Py_CLEAR(options);
+  if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0) Py_CLEAR(options);
   if (options == NULL || !to_cpu) return options;
   PyObject* device = Py_BuildValue("(ii)", SHMT_DL_CPU, 0);
   if (device == NULL || PyDict_SetItemString(options, "dl_device", device) < 0) Py_CLEAR(options);
@@ -365,8 +380,7 @@ static PyObject* import_object(PyObject* o, PyObject* copy, bool to_cpu) {
   PyObject* capsule = call_dlpack(o, copy, to_cpu, &copied);
   if (capsule == NULL) return NULL;
   PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
-  if (t == NULL && !PyErr_Occurred())
-    PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
+  if (t == NULL && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
   Py_DECREF(capsule);
   return t != NULL && copy == Py_True && !copied ? copy_of(t) : t;
 }
@@ -380,8 +394,7 @@ static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwar
   PyObject *o, *device_object = Py_None, *copy = Py_None;
   shmt_device device = SHMT_CPU;
   (void)module;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", (char**)names, &o,
-                                   &device_object, &copy))
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OO:from_dlpack", (char**)names, &o, &device_object, &copy))
     return NULL;
   if (check_copy("from_dlpack", copy) < 0) return NULL;
   if (PyCapsule_CheckExact(o) && (device_object != Py_None || copy != Py_None)) {
@@ -393,12 +406,9 @@ static PyObject* py_from_dlpack(PyObject* module, PyObject* args, PyObject* kwar
   int r = device_object == Py_None ? 1 : shmt__py_as_device(device_object, &device);
   if (r == 1 && device != SHMT_CPU) r = 0;
   if (r == 0)
-    PyErr_Format(PyExc_ValueError,
-                 "from_dlpack(): tensors can only be imported to the cpu, not to %S",
-                 device_object);
+    PyErr_Format(PyExc_ValueError, "from_dlpack(): tensors can only be imported to the cpu, not to %S", device_object);
   if (r != 1) return NULL;
-  return PyCapsule_CheckExact(o) ? from_capsule(o)
-                                 : import_object(o, copy, device_object != Py_None);
+  return PyCapsule_CheckExact(o) ? from_capsule(o) : import_object(o, copy, device_object != Py_None);
 }
 
 PyMethodDef shmt__py_dlpack_methods[] = {

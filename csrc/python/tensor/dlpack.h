@@ -54,8 +54,7 @@ typedef struct shmt__dl_versioned {
   shmt__dl_tensor tensor;
 } shmt__dl_versioned;
 
-_Static_assert(sizeof(shmt__dl_tensor) == 48 && offsetof(shmt__dl_tensor, shape) == 24,
-               "as specified");
+_Static_assert(sizeof(shmt__dl_tensor) == 48 && offsetof(shmt__dl_tensor, shape) == 24, "as specified");
 _Static_assert(offsetof(shmt__dl_managed, deleter) == 56, "as specified");
 _Static_assert(offsetof(shmt__dl_versioned, tensor) == 32, "as specified");
 
@@ -65,6 +64,22 @@ PyObject* shmt__py_import_dlpack(PyObject* o, PyObject* copy);
 
 /* 0 when other libraries can be shown the memory of t, or -1 with a BufferError that says why not. */
 int shmt__py_check_exportable(const shmt_tensor* t);
+
+/* A view of t, whose arrays belong to t. */
+void shmt__dl_describe(const shmt_tensor* t, shmt__dl_tensor* out);
+
+/* The dtype of t, SHMT_DTYPE_NONE if there is none like it. */
+shmt_dtype shmt__dl_dtype(const shmt__dl_tensor* t);
+
+/* t for another library: a new structure, which the library ends by its deleter. NULL: no memory. */
+shmt__dl_versioned* shmt__dl_export(const shmt_tensor* t);
+
+/* A tensor over m, which it consumes. New reference; or NULL with an exception, and m is still the caller's. */
+PyObject* shmt__dl_import(shmt__dl_versioned* m);
+
+/* The functions of this file as a table for C, a capsule for the type's attribute __dlpack_c_exchange_api__. New
+ * reference, or NULL with an exception. */
+PyObject* shmt__dl_exchange_api(void);
 
 extern PyMethodDef shmt__py_dlpack_methods[];   /* of _TensorBase */
 extern PyMethodDef shmt__py_dlpack_functions[]; /* of the module */

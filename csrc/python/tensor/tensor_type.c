@@ -184,6 +184,10 @@ int shmt__py_tensor_type_init(PyObject* module) {
       shmt__py_add_tensor_methods(shmt__py_dlpack_methods, NULL) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_arrow_methods, NULL) < 0)
     return -1;
+  PyObject* exchange = shmt__dl_exchange_api();
+  int r = exchange ? PyObject_SetAttrString((PyObject*)type, "__dlpack_c_exchange_api__", exchange) : -1;
+  Py_XDECREF(exchange);
+  if (r < 0) return -1;
   if (PyModule_AddFunctions(module, module_methods) < 0) return -1;
   return PyModule_AddObjectRef(module, "_TensorBase", (PyObject*)type);
 }
