@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any, ClassVar
 
 from shmtensor import _C
 
 __all__ = ["OpOverload", "OpOverloadPacket", "ops"]
+
+#: Folder and name of a compiled library -> the module that defines the same operators.
+_STAND_INS = {
+    ("torchvision", "_C"): "as_torch.torchvision_operators",
+    ("torchvision", "_C_stable"): "as_torch.torchvision_operators",
+}
 
 
 class OpOverload:
@@ -137,9 +145,16 @@ class _Ops:
     def load_library(self, path: Any) -> None:
         """Load operators that were compiled for torch.
 
+        The operators of torchvision are taken from `shmtensor.as_torch.torchvision_operators`.
+
         Raises:
             OSError: They need torch's own C++ library; `library` adds operators from Python.
         """
+        file = Path(path)
+        stand_in = _STAND_INS.get((file.parent.name, file.name.partition(".")[0]))
+        if stand_in is not None:
+            importlib.import_module(f"{__package__}.{stand_in}")
+            return
         raise OSError(
             f"Could not load this library: {path}: it is compiled for torch's own C++ library, "
             "which is not here"

@@ -16,6 +16,12 @@ from shmtensor._C import (
 from shmtensor._C import (
     device as _device,
 )
+from shmtensor._C import (
+    dtype as _dtype,  # noqa: F401  (libraries import these names)
+)
+from shmtensor._C import (
+    layout as _layout,  # noqa: F401
+)
 from shmtensor._symbols import SymBool, SymFloat, SymInt
 from shmtensor._tensor import Tensor
 from shmtensor.storage import TypedStorage, UntypedStorage

@@ -128,6 +128,11 @@ def _is_archive(file: IO[bytes]) -> bool:
     return head == _ZIP_HEAD
 
 
+def _is_set(variable: str) -> bool:
+    """Whether an environment variable says yes, in one of the ways that torch takes."""
+    return os.environ.get(variable, "0").lower() in ("1", "y", "yes", "true")
+
+
 def load(
     f: FileLike,
     map_location: MapLocation = None,
@@ -145,7 +150,9 @@ def load(
             of a storage and a device name. None: the device from which they were saved.
         pickle_module: The module to unpickle with; not together with *weights_only*.
         weights_only: Refuse everything but tensors, plain containers and what `add_safe_globals`
-            allows. None: True, unless a *pickle_module* is given.
+            allows. None: True, unless a *pickle_module* is given, or the environment variable
+            ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is 1. Where ``TORCH_FORCE_WEIGHTS_ONLY_LOAD`` is 1,
+            it is always True.
         mmap: Map the file privately instead of reading it; *f* must be a path.
         **pickle_load_args: For the unpickler; ``encoding`` is that of the strings of Python 2.
 
@@ -159,6 +166,14 @@ def load(
     """
     if weights_only is None:
         weights_only = pickle_module is None or pickle_module is pickle
+        weights_only = weights_only and not _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    if _is_set("TORCH_FORCE_WEIGHTS_ONLY_LOAD"):
+        if _is_set("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+            raise RuntimeError(
+                "TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set, "
+                "which contradict each other"
+            )
+        weights_only = True
     if weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if mmap and not isinstance(f, str | os.PathLike):

@@ -234,8 +234,29 @@ def readable() -> dict[str, Any]:
     known = dict(_fixed())
     for item in user_globals:
         value, name = item if isinstance(item, tuple) else (item, None)
-        known[name or f"{value.__module__}.{value.__qualname__}"] = value
+        if name is None:
+            module, plain = torch_name(value) or (value.__module__, value.__qualname__)
+            known[f"{module}.{plain}"] = value
+            name = f"{value.__module__}.{value.__qualname__}"
+        known[name] = value
     return known
+
+
+def torch_name(obj: Any) -> tuple[str, str] | None:
+    """Return module and name of torch's counterpart of a class or function of this package."""
+    module, name = getattr(obj, "__module__", None), getattr(obj, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        return None
+    package, _, rest = module.partition(".")
+    if package != _C.__name__.partition(".")[0]:
+        return None
+    if rest.startswith("nn.functional."):  # one module there, a package here
+        rest = "nn.functional"
+    elif obj is _C._TensorBase:
+        name = "TensorBase"
+    elif rest == "_C":
+        rest = ""
+    return f"torch.{rest}".removesuffix("."), name
 
 
 @functools.cache
@@ -255,8 +276,12 @@ def _written() -> dict[int, tuple[str, str]]:
 
 
 def name_in_files(obj: Any) -> tuple[str, str] | None:
-    """Return the module and name that files use for *obj*; None: its own."""
-    return _written().get(id(obj))
+    """Return the module and name that files use for *obj*; None: its own.
+
+    Classes and functions of this package are named as torch's, so that torch reads the modules
+    that `save` writes whole.
+    """
+    return _written().get(id(obj)) or torch_name(obj)
 
 
 # --- what a tensor becomes in a file ----------------------------------------------------------

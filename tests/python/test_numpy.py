@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import mmap
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -292,3 +294,17 @@ def test_numpy_2_finds_the_protocols_that_it_asks_for() -> None:
     assert [type(part) for part in np.modf(t)] == [T.Tensor, T.Tensor]
     assert np.add(t, 1, out=np.zeros(2)).tolist() == [2.0, 3.0]
     assert np.concatenate([t, np.zeros(1)]).tolist() == [1.0, 2.0, 0.0]
+
+
+@pytest.mark.parametrize("make", ["from_numpy", "tensor", "as_tensor", "asarray"])
+def test_the_first_array_of_a_process_may_be_of_a_derived_class(make: str) -> None:
+    text = f"""
+import numpy, tempfile, shmtensor
+with tempfile.NamedTemporaryFile() as file:
+    array = numpy.memmap(file.name, dtype="int64", mode="w+", shape=(3,))
+    array[:] = [1, 2, 3]
+    assert shmtensor.{make}(array).tolist() == [1, 2, 3]
+    assert shmtensor.{make}(array).dtype is shmtensor.int64
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -19,7 +19,12 @@ import pytest
 import shmtensor
 from shmtensor import nn
 from shmtensor._generated.dtypes import DTYPES
-from shmtensor.serialization import get_unsafe_globals_in_checkpoint, load, save
+from shmtensor.serialization import (
+    get_unsafe_globals_in_checkpoint,
+    load,
+    safe_globals,
+    save,
+)
 
 FORMATS = pytest.mark.parametrize("archive", [True, False], ids=["archive", "legacy"])
 
@@ -128,15 +133,29 @@ def test_one_memory_has_one_dtype_in_a_file(archive: bool) -> None:
     assert len(again([empty, empty.view(shmtensor.int32)], archive)) == 2
 
 
-def test_a_whole_module_names_our_classes_and_needs_leave() -> None:
+def test_a_whole_module_names_torchs_classes_and_needs_leave() -> None:
     data = bytes_of(nn.Linear(2, 1))
-    assert "shmtensor.nn.modules.linear Linear" in globals_of(data)
-    assert get_unsafe_globals_in_checkpoint(io.BytesIO(data)) == [
-        "shmtensor.nn.modules.linear.Linear"
-    ]
+    assert "torch.nn.modules.linear Linear" in globals_of(data)
+    assert get_unsafe_globals_in_checkpoint(io.BytesIO(data)) == ["torch.nn.modules.linear.Linear"]
     with pytest.raises(pickle.UnpicklingError, match=r"linear\.Linear was not an allowed global"):
         load(io.BytesIO(data))
     assert type(load(io.BytesIO(data), weights_only=False)) is nn.Linear
+    with safe_globals([nn.Linear]):
+        assert type(load(io.BytesIO(data))) is nn.Linear
+
+
+def test_the_environment_decides_whether_files_may_run_code(monkeypatch) -> None:
+    data = bytes_of(nn.Linear(2, 1))
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    assert type(load(io.BytesIO(data))) is nn.Linear
+    with pytest.raises(pickle.UnpicklingError):
+        load(io.BytesIO(data), weights_only=True)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(RuntimeError, match="TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"):
+        load(io.BytesIO(data))
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD")
+    with pytest.raises(pickle.UnpicklingError):
+        load(io.BytesIO(data), weights_only=False)
 
 
 # --- what is in a file ------------------------------------------------------------------------

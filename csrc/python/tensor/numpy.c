@@ -21,7 +21,10 @@ static PyObject* array_type; /* numpy.ndarray, once numpy is loaded */
 bool shmt__py_is_numpy_array(PyObject* o) {
   if (SHMT_LIKELY(array_type != NULL))
     return (PyObject*)Py_TYPE(o) == array_type || PyObject_TypeCheck(o, (PyTypeObject*)array_type);
-  if (strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0) return false;
+  /* The first array may be of a class derived from ndarray, such as a memmap. */
+  PyTypeObject* type = Py_TYPE(o);
+  while (type != NULL && strcmp(type->tp_name, "numpy.ndarray") != 0) type = type->tp_base;
+  if (type == NULL) return false;
   PyObject* numpy = PyImport_ImportModule("numpy");
   array_type = numpy ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
   Py_XDECREF(numpy);

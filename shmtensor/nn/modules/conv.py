@@ -95,6 +95,10 @@ class _ConvNd(Module):
         self.output_padding = (0,) * n
         self.groups = groups
         self.padding_mode = padding_mode
+        self.transposed = type(self).transposed  # in the state, as torch's readers want it
+        self._reversed_padding_repeated_twice = (
+            self._edges() if isinstance(padding, str) else tuple(self._edges())
+        )
         if self.transposed:
             shape = (in_channels, out_channels // groups, *self.kernel_size)
         else:

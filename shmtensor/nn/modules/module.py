@@ -93,6 +93,7 @@ class Module(HookMixin, StateMixin):
             "_load_state_dict_post_hooks",
         ):
             make(name, OrderedDict())
+        make("_is_full_backward_hook", None)  # torch reads it in modules that `save` wrote
         if self.call_super_init:
             super().__init__(*args, **kwargs)
 

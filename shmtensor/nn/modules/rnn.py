@@ -20,6 +20,9 @@ from shmtensor.nn.utils.rnn import PackedSequence
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
+#: What torch keeps in a recurrent layer besides the parameters; here it follows from them.
+_DERIVED = ("_all_weights", "_flat_weights_names", "_flat_weights")
+
 
 def _check_count(name: str, value: Any, least: int = 1) -> None:
     if not isinstance(value, int):
@@ -134,6 +137,30 @@ class RNNBase(Module):
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        """The names of `all_weights`."""
+        return [
+            [name for name in self._parameters if name.endswith(suffix)]
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Parameter | None]:
+        return [self._parameters[name] for name in self._flat_weights_names]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(vars(self))
+        return state | {name: getattr(self, name) for name in _DERIVED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({k: v for k, v in state.items() if k not in _DERIVED})
 
     def flatten_parameters(self) -> None:
         """Do nothing: every parameter keeps its own memory."""

@@ -10,7 +10,7 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
-from shmtensor.nn.modules.activation import MultiheadAttention
+from shmtensor.nn.modules.activation import GELU, MultiheadAttention, ReLU
 from shmtensor.nn.modules.container import ModuleList
 from shmtensor.nn.modules.dropout import Dropout
 from shmtensor.nn.modules.linear import Linear
@@ -71,6 +71,12 @@ class _Layer(Module):
         for i in range(1, n_parts + 1):
             self.add_module(f"dropout{i}", Dropout(dropout))
         self.activation = _get_activation_fn(activation)
+        #: Which of the two it is: 1, 2, or 0 for neither.
+        self.activation_relu_or_gelu = 0
+        if self.activation is F.relu or isinstance(self.activation, ReLU):
+            self.activation_relu_or_gelu = 1
+        elif self.activation is F.gelu or isinstance(self.activation, GELU):
+            self.activation_relu_or_gelu = 2
 
     def _expand(self, x: Tensor) -> Tensor:
         hidden = self.dropout(self.activation(self.linear1(x)))
