@@ -219,3 +219,73 @@ def from_file(
     nbytes = size * result.element_size()
     storage = UntypedStorage.from_file(filename, bool(shared), nbytes)
     return result.set_(storage, 0, (size,)).requires_grad_(requires_grad)
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """Return the shape of *self* as int64, ``(dim,)``."""
+    return _C.tensor(list(self.shape), dtype=_C.int64)  # type: ignore[no-any-return]
+
+
+def _assert_async(self: Tensor, assert_msg: str | None = None) -> None:
+    """Check that a tensor of one element is not zero.
+
+    Raises:
+        RuntimeError: It is, with *assert_msg* as its text; or it has not one element.
+    """
+    if not bool(self):
+        raise RuntimeError(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
+    """Return where each row begins among sorted row indices.
+
+    Args:
+        self: ``(N,)``, integers, sorted.
+        size: Number of rows.
+        out_int32: Return int32 instead of int64.
+
+    Returns:
+        ``(size + 1,)``.
+    """
+    rows = _C.arange(size + 1, dtype=self.dtype, device=self.device)
+    return _C.searchsorted(self, rows, out_int32=out_int32)  # type: ignore[no-any-return]
+
+
+def _convert_indices_from_csr_to_coo(
+    crow_indices: Tensor,
+    col_indices: Tensor,
+    *,
+    out_int32: bool = False,
+    transpose: bool = False,
+) -> Tensor:
+    """Return the row and column of every element; undoes `_convert_indices_from_coo_to_csr`.
+
+    Args:
+        crow_indices: ``(R + 1,)``, where each row begins.
+        col_indices: ``(N,)``.
+        out_int32: Return int32 instead of int64.
+        transpose: Columns first.
+
+    Returns:
+        ``(2, N)``.
+    """
+    counts = crow_indices.diff()
+    rows = _C.repeat_interleave(_C.arange(len(counts), device=counts.device), counts)
+    parts = (col_indices, rows) if transpose else (rows, col_indices)
+    dtype = _C.int32 if out_int32 else _C.int64
+    return _C.stack([part.to(dtype) for part in parts])  # type: ignore[no-any-return]
+
+
+def dsmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of a sparse matrix and a dense one: another name of `mm`."""
+    return _C.mm(input, mat2)  # type: ignore[no-any-return]
+
+
+# Names that begin with an underscore are not exported by ``*`` unless they are listed.
+__all__ += [
+    "_assert_async",
+    "_convert_indices_from_coo_to_csr",
+    "_convert_indices_from_csr_to_coo",
+    "_shape_as_tensor",
+    "dsmm",
+]

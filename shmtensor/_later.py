@@ -18,6 +18,8 @@ from shmtensor import (
     _functorch as _functorch,
     _higher_order_ops as _higher_order_ops,
     _jit_internal as _jit_internal,
+    _subclasses as _subclasses,
+    _tensor_str as _tensor_str,
     accelerator as accelerator,
     amp as amp,
     ao as ao,
@@ -98,8 +100,9 @@ from shmtensor.errors import (
     OutOfMemoryError as OutOfMemoryError,
 )
 from shmtensor.futures import Future as Future
-from shmtensor.jit import fork as fork, wait as wait
+from shmtensor.jit import ScriptModule as ScriptModule, fork as fork, wait as wait
 from shmtensor.serialization import load as load, save as save
+from shmtensor.serialization._records import PyTorchFileReader as PyTorchFileReader
 from shmtensor.utils.dlpack import to_dlpack as to_dlpack
 
 

@@ -6,6 +6,9 @@ Source:
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 from shmtensor import _C
@@ -52,8 +55,47 @@ def _is_torch_function_enabled() -> bool:
     return not _C._change_overrides_off(0)
 
 
+def _get_default_device() -> str:
+    """Return the text of the device that factories take when none is given."""
+    from shmtensor import get_default_device  # the package imports this module
+
+    return str(get_default_device())
+
+
+def _is_alias_of(a: Any, b: Any) -> bool:
+    """Return whether two tensors have the same storage."""
+    return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Return whether a mode sees the calls of this thread."""
+    return bool(_C._function_mode_depth() > 0)
+
+
+def _are_functorch_transforms_active() -> bool:
+    """Return whether this thread is inside of a function transform."""
+    return bool(_C._level_count() > 0)
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
+    """Return what the arguments of `Tensor.to` say: device, dtype, non_blocking, memory format.
+
+    Raises:
+        TypeError: They have none of its forms.
+    """
+    from shmtensor.nn._to import parse_to  # nn stands above this module
+
+    device, dtype, memory_format = parse_to(*args, **kwargs)
+    flags = [value for value in args if isinstance(value, bool)]
+    return device, dtype, bool(kwargs.get("non_blocking", flags[0] if flags else False)), memory_format
+
+
 for _function in (
+    _are_functorch_transforms_active,
     _get_accelerator,
+    _get_default_device,
+    _is_alias_of,
+    _is_torch_function_mode_enabled,
     _get_privateuse1_backend_name,
     _get_tracing_state,
     _is_torch_function_enabled,
@@ -84,3 +126,53 @@ _C.TensorBase = _C._TensorBase
 for _name in ("Graph", "Value"):
     _members = {"__module__": _C.__name__, "__doc__": "Of TorchScript's graphs: has no instances."}
     setattr(_C, _name, type(_name, (), _members))
+_C._nn._parse_to = _parse_to
+_C._TensorMeta = type(_C._TensorBase)
+
+
+def _functorch_module() -> ModuleType:
+    """Return what libraries import from ``torch._C._functorch``."""
+
+    def is_batchedtensor(tensor: Any) -> bool:
+        """Return whether *tensor* is one of the examples that `vmap` calls a function with."""
+        return _C._batched_parts(tensor) is not None
+
+    def get_unwrapped(tensor: Any) -> Any:
+        """Return the value that a batched tensor has one level below."""
+        return _C._batched_parts(tensor)[0]
+
+    def maybe_get_bdim(tensor: Any) -> int:
+        """Return the dimension of the examples of a batched tensor; -1 for others."""
+        parts = _C._batched_parts(tensor)
+        return -1 if parts is None or parts[1] is None else int(parts[1])
+
+    def maybe_get_level(tensor: Any) -> int:
+        """Return the level of a batched tensor; -1 for others."""
+        parts = _C._batched_parts(tensor)
+        return -1 if parts is None else int(parts[2])
+
+    def is_legacy_batchedtensor(tensor: Any) -> bool:
+        """Return False: torch's first `vmap` is not here."""
+        return False
+
+    name = f"{_C.__name__}._functorch"
+    module = ModuleType(name, "Questions about tensors inside of function transforms.")
+    for function in (
+        get_unwrapped,
+        is_batchedtensor,
+        is_legacy_batchedtensor,
+        maybe_get_bdim,
+        maybe_get_level,
+    ):
+        function.__module__ = name
+        setattr(module, function.__name__, function)
+    module._add_batch_dim = _C._add_batch_dim  # type: ignore[attr-defined]
+    module._remove_batch_dim = _C._remove_batch_dim  # type: ignore[attr-defined]
+    module.is_functorch_wrapped_tensor = is_batchedtensor  # type: ignore[attr-defined]
+    module.__spec__ = ModuleSpec(name, None)
+    return module
+
+
+_C._functorch = _functorch_module()
+#: Importable as a module, though the extension is no package.
+sys.modules[_C._functorch.__name__] = _C._functorch

@@ -19,6 +19,7 @@ __all__ = [
     "_get_all_device_indices",
     "_get_available_device_type",
     "_get_device_index",
+    "_get_device_module",
     "_import_dotted_name",
     "_reorder_tensors_as",
     "_take_tensors",
@@ -40,6 +41,19 @@ def _import_dotted_name(name: str) -> Any:
     for part in rest:
         found = getattr(found, part)
     return found
+
+
+def _get_device_module(device_type: str) -> Any:
+    """Return the module of a type of devices, such as `shmtensor.cpu`.
+
+    Raises:
+        RuntimeError: There is none.
+    """
+    package = __name__.partition(".")[0]
+    try:
+        return importlib.import_module(f"{package}.{device_type}")
+    except ImportError:
+        raise RuntimeError(f"there is no module for devices of the type '{device_type}'") from None
 
 
 # --- many tensors as one -------------------------------------------------------------------------
@@ -193,3 +207,13 @@ class ExceptionWrapper:
             # The exception's class wants other arguments; its name is in the text.
             raise RuntimeError(text) from None
         raise made
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_rebuild_"):  # what files call; it stands above this module
+        from shmtensor.serialization._names import REBUILDS
+
+        function = REBUILDS.get(f"torch._utils.{name}")
+        if function is not None:
+            return function
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -326,3 +326,9 @@ def unwrap_batched(args: Any, level: int) -> tuple[Any, Any]:
         values.append(parts[0] if parts is not None and here else arg)
         dims.append(parts[1] if parts is not None and here else None)
     return tree_unflatten(values, spec), tree_unflatten(dims, spec)
+
+
+#: Names that libraries import from here.
+_add_batch_dim = _C._add_batch_dim
+_remove_batch_dim = _C._remove_batch_dim
+_get_name = get_name

@@ -21,8 +21,9 @@ from pathlib import Path
 
 import shmtensor
 from shmtensor import version
-from shmtensor.as_torch._finder import TorchFinder
+from shmtensor.as_torch._finder import OURS, THEIRS, TorchFinder
 from shmtensor.as_torch._report import report_at_exit
+from shmtensor.library import Library
 from shmtensor.torch_version import TorchVersion
 
 __all__ = ["REPORT_VARIABLE", "SITE", "install"]
@@ -31,6 +32,15 @@ __all__ = ["REPORT_VARIABLE", "SITE", "install"]
 SITE = str(Path(__file__).parent / "site")
 #: A process whose number is in this environment variable says at its end what it used of torch.
 REPORT_VARIABLE = "SHMTENSOR_AS_TORCH_REPORT"
+
+#: Operators that libraries look up when they are imported. Calling one says that it has no kernel.
+_DECLARED = (
+    "_pin_memory(Tensor self, Device? device=None) -> Tensor",
+    "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
+    "-> Tensor",
+    "_sparse_mm_reduce_impl(Tensor self, Tensor other, str reduce) -> (Tensor, Tensor)",
+)
+_LIBRARY = Library("aten", "FRAGMENT")
 
 
 def install() -> None:
@@ -53,6 +63,14 @@ def install() -> None:
     finder = TorchFinder()
     sys.meta_path.insert(0, finder)
     sys.modules["torch"] = shmtensor
+    for schema in _DECLARED:
+        _LIBRARY.define(schema)
+    shmtensor.__name__ = "torch"  # libraries that work with several packages tell them by it
+    shmtensor.torch = shmtensor  # type: ignore[attr-defined]  # programs write torch.torch.Tensor
+    # The extension is no package: the import system asks no finder for what seems to lie in it.
+    inside = f"{shmtensor._C.__name__}."
+    for name in [name for name in sys.modules if name.startswith(inside)]:
+        sys.modules[THEIRS + name.removeprefix(OURS)] = sys.modules[name]
     if os.environ.get(REPORT_VARIABLE) == str(os.getpid()):
         report_at_exit(finder)
 

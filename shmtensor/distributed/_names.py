@@ -32,3 +32,7 @@ class ReduceOp(enum.IntEnum):
 
     def __str__(self) -> str:
         return f"RedOpType.{self.name}"
+
+
+#: The type of the members, which is the class itself here.
+type.__setattr__(ReduceOp, "RedOpType", ReduceOp)

@@ -57,6 +57,11 @@ class _OnlyWrites(io.RawIOBase):
         return memoryview(data).nbytes
 
 
+#: Names that libraries import: what `load` takes for a device, and the protocol that `save` writes.
+MAP_LOCATION: TypeAlias = MapLocation
+DEFAULT_PROTOCOL = 2
+
+
 @contextlib.contextmanager
 def _opened(f: FileLike, mode: str) -> Iterator[IO[bytes]]:
     if isinstance(f, str | os.PathLike):
@@ -86,7 +91,7 @@ def save(
     obj: Any,
     f: FileLike,
     pickle_module: Any = pickle,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
 ) -> None:
     """Write an object that contains tensors to a file.

@@ -7,8 +7,9 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor import _ops as _ops  # operator objects need its class
+from shmtensor._tensor import Tensor
 
-__all__ = ["TorchDispatchMode"]
+__all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
 
 class TorchDispatchMode:
@@ -48,3 +49,8 @@ class TorchDispatchMode:
 
 
 DispatchMode = TorchDispatchMode
+
+
+def is_traceable_wrapper_subclass(t: object) -> bool:
+    """Return whether an object is a tensor made of other tensors, which says how to take it apart."""
+    return isinstance(t, Tensor) and hasattr(t, "__tensor_flatten__")

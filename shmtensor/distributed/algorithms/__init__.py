@@ -1,0 +1,11 @@
+"""Algorithms of groups: training with different numbers of batches on the ranks.
+
+Source:
+    torch.distributed.algorithms.
+"""
+
+from __future__ import annotations
+
+from shmtensor.distributed.algorithms.join import Join as Join
+from shmtensor.distributed.algorithms.join import Joinable as Joinable
+from shmtensor.distributed.algorithms.join import JoinHook as JoinHook

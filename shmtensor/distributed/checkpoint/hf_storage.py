@@ -1,0 +1,18 @@
+"""Checkpoints of groups as safetensors files, which are not here; `utils.safetensors` has the files.
+
+Source:
+    torch.distributed.checkpoint.hf_storage.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor._not_offered import unavailable_class
+
+_WHAT = "every rank has whole tensors here; utils.safetensors writes and reads such files"
+
+__all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter"]
+
+HuggingFaceStorageReader: Any = unavailable_class("HuggingFaceStorageReader", __name__, _WHAT)
+HuggingFaceStorageWriter: Any = unavailable_class("HuggingFaceStorageWriter", __name__, _WHAT)

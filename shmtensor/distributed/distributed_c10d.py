@@ -1,0 +1,18 @@
+"""The names of `shmtensor.distributed`, where some libraries look for them.
+
+Source:
+    torch.distributed.distributed_c10d.
+"""
+
+from __future__ import annotations
+
+from shmtensor import distributed as _distributed
+from shmtensor.distributed import *  # noqa: F403
+from shmtensor.distributed._group import (
+    _default_group as _get_default_group,  # noqa: F401
+)
+from shmtensor.distributed._group import (
+    _default_store as _get_default_store,  # noqa: F401
+)
+
+__all__ = list(_distributed.__all__)

@@ -1,0 +1,15 @@
+"""Sizes of the parts of a sharded tensor, which are not here.
+
+Source:
+    torch.distributed.tensor._utils.
+"""
+
+from __future__ import annotations
+
+from shmtensor._not_offered import unavailable_names
+
+__all__ = ["compute_local_shape_and_global_offset"]
+
+__getattr__, __dir__ = unavailable_names(
+    __name__, __all__, "process groups do not shard tensors here"
+)
