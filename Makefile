@@ -26,7 +26,8 @@ help:
 	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
-	@echo "make bench   the benchmarks, beside torch (torch==2.13.0 in the environment)"
+	@echo "make bench   the shorter benchmarks, beside torch and other packages that are installed:"
+	@echo "             benchmarks/README.md, results.json, README's figures and a plot"
 	@echo "make wheel   source archive and wheel into dist/, the self-test in an empty environment"
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make clean   remove what builds made, except $(VENV)"
@@ -130,7 +131,8 @@ parity: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python tools/parity.py --jobs $(WORKERS) $(PARITY_ARGS)
 
 bench: $(STAMP)/built
-	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/summary.py
+	$(BIN)/python benchmarks/figures.py
 
 # The wheel is built from the archive, in a copy of the tree: everything is compiled again.
 wheel: $(STAMP)/backend

@@ -1,20 +1,27 @@
-"""Run the shorter benchmarks and write benchmarks/README.md from what they print.
+"""Run the shorter benchmarks; write benchmarks/README.md and results.json from what they print.
 
-Run ``python benchmarks/summary.py`` where torch is installed, on a machine that does nothing else;
-it takes about a quarter of an hour. The page has one section a program: what it measures, its
-command, and the table it printed. ``report.py`` writes the page of single operators, which takes
-hours.
+Run ``make bench``, or ``python benchmarks/summary.py``, where torch is installed, on a machine that
+does nothing else; it takes about a quarter of an hour. The page has one section a program: what it
+measures, its command, and the table it printed. The other file has the same tables as JSON, and
+``figures.py`` makes the figures of the first page and the plot from it. ``report.py`` writes the
+page of single operators, which takes hours. ``--only`` runs some programs again and keeps the rest.
 """
 
 from __future__ import annotations
 
+import argparse
 import ast
+import json
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+from figures import RESULTS
 from measure import machine
+from tables import rows_of
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -23,6 +30,7 @@ PROGRAMS = (
     ("bench_sends.py",),
     ("bench_queue.py",),
     ("bench_adopt.py",),
+    ("bench_peers.py",),
     ("bench_collectives.py",),
     ("bench_share.py",),
     ("bench_memory.py",),
@@ -33,19 +41,22 @@ PROGRAMS = (
     ("bench_optim.py",),
     ("bench_hogwild.py",),
     ("bench_data.py",),
-    ("bench_collectives.py",),
     ("bench_import.py",),
 )
 _INTRODUCTION = """# Measured
 
-`python benchmarks/summary.py` writes this page from one run of each program below.
+`make bench` writes this page from one run of each program below, and `results.json` with the same
+tables.
 [operators.md](operators.md) has the operators one by one (`report.py`). Other programs print their
 tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py` (narrow, flat and deep
 shapes), `bench_peak.py` (memory that a call takes at most).
 
 Ratios are shmtensor's time divided by the other side's: below 1 is faster. Samples of both sides
 alternate in one run, and a figure is a median, or the ratio of two medians. The programs want torch
-beside the package: `pip install torch==2.13.0`.
+beside the package: `pip install torch==2.13.0`. bench_peers measures what is installed of
+`ray SharedArray faster-fifo lmdb pyzmq`.
+
+![Round trips of an array through shmtensor and other packages](../docs/images/peers.png)
 """
 
 
@@ -63,24 +74,49 @@ def _section(command: tuple[str, ...], seconds: float, output: str) -> str:
     )
 
 
-def main() -> None:
-    """Run every program, then write the page."""
-    facts = "".join(f"- {name}: {value}\n" for name, value in machine().items())
-    page = f"{_INTRODUCTION}\n{facts}"
+def _run(command: tuple[str, ...]) -> dict[str, Any]:
+    """Run a program; returns what it printed, its tables and how long it took."""
+    start = time.monotonic()
+    # A missed goal is an exit status of 1; the table is there all the same.
+    done = subprocess.run(
+        [sys.executable, str(HERE / command[0]), *command[1:]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if not done.stdout:
+        raise SystemExit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-2000:]}")
+    seconds = time.monotonic() - start
+    print(" ".join(command), f"{seconds:.0f} s", flush=True)
+    return {"seconds": seconds, "output": done.stdout, "results": rows_of(done.stdout)}
+
+
+def page(results: dict[str, Any]) -> str:
+    """Return the page of recorded results."""
+    facts = "".join(f"- {name}: {value}\n" for name, value in results["machine"].items())
+    text = f"{_INTRODUCTION}\n{facts}"
     for command in PROGRAMS:
-        start = time.monotonic()
-        # A missed goal is an exit status of 1; the table is there all the same.
-        done = subprocess.run(
-            [sys.executable, str(HERE / command[0]), *command[1:]],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if not done.stdout:
-            raise SystemExit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-2000:]}")
-        page += _section(command, time.monotonic() - start, done.stdout)
-        print(" ".join(command), f"{time.monotonic() - start:.0f} s", flush=True)
-    PAGE.write_text(page)
+        found = results["programs"].get(" ".join(command))
+        if found is not None:
+            text += _section(command, found["seconds"], found["output"])
+    return text
+
+
+def main() -> None:
+    """Run the programs, then write the page and the results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", help="programs such as bench_call.py; default: all")
+    only = parser.parse_args().only
+    programs: dict[str, Any] = {}
+    if only:
+        programs = json.loads(RESULTS.read_text())["programs"]
+    for command in PROGRAMS:
+        if not only or command[0] in only:
+            programs[" ".join(command)] = _run(command)
+    torch = version("torch").partition("+")[0].removesuffix(".0")
+    results = {"machine": machine(), "torch": torch, "programs": programs}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+    PAGE.write_text(page(results))
 
 
 if __name__ == "__main__":

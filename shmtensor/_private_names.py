@@ -87,7 +87,12 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[Any, Any, bool, Any]:
 
     device, dtype, memory_format = parse_to(*args, **kwargs)
     flags = [value for value in args if isinstance(value, bool)]
-    return device, dtype, bool(kwargs.get("non_blocking", flags[0] if flags else False)), memory_format
+    return (
+        device,
+        dtype,
+        bool(kwargs.get("non_blocking", flags[0] if flags else False)),
+        memory_format,
+    )
 
 
 for _function in (
@@ -126,7 +131,7 @@ _C.TensorBase = _C._TensorBase
 for _name in ("Graph", "Value"):
     _members = {"__module__": _C.__name__, "__doc__": "Of TorchScript's graphs: has no instances."}
     setattr(_C, _name, type(_name, (), _members))
-_C._nn._parse_to = _parse_to
+setattr(_C._nn, "_parse_to", _parse_to)  # noqa: B010 - the stub lists only operators
 _C._TensorMeta = type(_C._TensorBase)
 
 

@@ -20,6 +20,7 @@ STEPS: dict[str, list[str]] = {
     "headers": [PYTHON, "tools/check_headers.py"],
     "style": [PYTHON, "tools/check_style.py"],
     "strict-c": [PYTHON, "tools/strict_c.py", "sources"],
+    "figures": [PYTHON, "benchmarks/figures.py", "--check"],
     "ruff": [PYTHON, "-m", "ruff", "check", "-q", "."],
     "ruff-format": [PYTHON, "-m", "ruff", "format", "-q", "--check", "."],
     "codespell": [PYTHON, "-m", "codespell_lib", "."],

@@ -59,7 +59,10 @@ def swap_tensors(t1: Any, t2: Any) -> None:
             raise RuntimeError("swap_tensors(): a tensor with a grad_fn cannot be exchanged")
     first, second = t1.data, t2.data
     grads, needs = (t1.grad, t2.grad), (t1.requires_grad, t2.requires_grad)
-    for tensor, data, grad, need in ((t1, second, grads[1], needs[1]), (t2, first, grads[0], needs[0])):
+    for tensor, data, grad, need in (
+        (t1, second, grads[1], needs[1]),
+        (t2, first, grads[0], needs[0]),
+    ):
         tensor.grad = None
         tensor.requires_grad_(False)
         tensor.data = data

@@ -52,5 +52,5 @@ DispatchMode = TorchDispatchMode
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
-    """Return whether an object is a tensor made of other tensors, which says how to take it apart."""
+    """Return whether an object is a tensor made of others, and says how to take it apart."""
     return isinstance(t, Tensor) and hasattr(t, "__tensor_flatten__")

@@ -43,6 +43,10 @@ def test_modules_are_the_same_objects(tmp_path):
         assert rnn is shmtensor.nn.utils.rnn
         assert shmtensor.nn.utils.rnn.__spec__.name == "shmtensor.nn.utils.rnn"
         assert shmtensor.optim.__path__
+        assert torch.__name__ == "torch" and torch.torch is torch
+        from torch._C._functorch import is_batchedtensor
+        from functorch import vmap
+        assert vmap is torch.func.vmap
         assert issubclass(StepLR, shmtensor.optim.lr_scheduler.LRScheduler)
         print(sys.argv[1:])
         sys.exit(3)
@@ -93,7 +97,7 @@ def test_workers_and_programs_that_are_started_find_it(tmp_path, method):
                 process.start()
                 print(queue.get().tolist(), flush=True)
                 process.join()
-            subprocess.run([sys.executable, "-c", "import torch; print(torch.__name__)"])
+            subprocess.run([sys.executable, "-c", "import torch; print(torch.Tensor.__module__)"])
         """,
     )
     assert done.stdout.splitlines() == ["[0, 1, 2]", "[0, 1, 2]", "shmtensor"], done.stderr
@@ -121,7 +125,7 @@ def test_missing_names_are_named_and_reported(tmp_path):
     assert done.stdout.splitlines() == [
         "No module named 'torch.no_such_module'",
         "No module named 'torch.nn.no_such_module'",
-        "module 'shmtensor' has no attribute 'no_such_name'",
+        "module 'torch' has no attribute 'no_such_name'",
     ]
     used, missing = done.stderr.split("names were asked for that shmtensor does not have:")
     assert "  torch.nn.Linear\n" in used
@@ -142,7 +146,7 @@ def test_torch_that_is_loaded_already_is_refused(tmp_path):
 
 
 def test_modules_run_with_m(tmp_path):
-    (tmp_path / "program.py").write_text("import torch; print(__name__, torch.__name__)")
+    (tmp_path / "program.py").write_text("import torch; print(__name__, torch.Tensor.__module__)")
     done = run(
         "-m", "shmtensor", "run", "--as-torch", "-m", "program", PYTHONPATH=f"{tmp_path}:{ROOT}"
     )

@@ -8,6 +8,9 @@ calls the operators named ``_…_backward``. Those for quantized tensors are onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from shmtensor import _C
 from shmtensor.as_torch.torchvision_operators import boxes, deformable, regions
 from shmtensor.library import Library
@@ -23,11 +26,10 @@ _CONVOLUTION = (
 )
 
 #: Schema -> what computes it.
-_OPERATORS = {
+_OPERATORS: dict[str, Callable[..., Any]] = {
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor": boxes.nms,
-    f"roi_align(Tensor input, Tensor rois, {_REGION}, int sampling_ratio, bool aligned) -> Tensor": (
-        regions.roi_align
-    ),
+    f"roi_align(Tensor input, Tensor rois, {_REGION}, int sampling_ratio, bool aligned) "
+    "-> Tensor": regions.roi_align,
     f"_roi_align_backward(Tensor grad, Tensor rois, {_REGION}, {_SIZES}, int sampling_ratio, "
     "bool aligned) -> Tensor": regions.roi_align_backward,
     f"ps_roi_align(Tensor input, Tensor rois, {_REGION}, int sampling_ratio) "
@@ -50,7 +52,8 @@ _OPERATORS = {
 _DECLARED = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qroi_align(Tensor input, Tensor rois, float input_scale, int input_zero_point, "
-    f"float rois_scale, int rois_zero_point, {_REGION}, int sampling_ratio, bool aligned) -> Tensor",
+    f"float rois_scale, int rois_zero_point, {_REGION}, int sampling_ratio, bool aligned) "
+    "-> Tensor",
 )
 
 #: Keeps the operators; they stay as long as the process.

@@ -28,7 +28,7 @@ class _Options(NamedTuple):
     dilation_w: int
     groups: int
     offset_groups: int
-    use_mask: bool
+    use_mask: int
 
 
 def _grid(input: Tensor, weight: Tensor, offset: Tensor, o: _Options) -> Tensor:

@@ -1,4 +1,6 @@
-"""Checkpoints of groups as safetensors files, which are not here; `utils.safetensors` has the files.
+"""Checkpoints of groups as safetensors files, which are not here.
+
+`utils.safetensors` writes and reads the files of one process.
 
 Source:
     torch.distributed.checkpoint.hf_storage.

@@ -149,7 +149,9 @@ def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """Return the combination of all ranks' tensors on rank *dst*; elsewhere the result is undefined.
+    """Return the combination of all ranks' tensors on rank *dst*.
+
+    What the other ranks get is undefined.
 
     Args:
         tensor: Of the same shape and dtype on all ranks.

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from shmtensor._not_offered import unavailable_names
 
-__all__ = ["compute_local_shape_and_global_offset"]
+_REFUSED = ["compute_local_shape_and_global_offset"]
+
+__all__ = [*_REFUSED]
 
 __getattr__, __dir__ = unavailable_names(
-    __name__, __all__, "process groups do not shard tensors here"
+    __name__, _REFUSED, "process groups do not shard tensors here"
 )
