@@ -65,7 +65,8 @@ def install() -> None:
     sys.modules["torch"] = shmtensor
     for schema in _DECLARED:
         _LIBRARY.define(schema)
-    shmtensor.__name__ = "torch"  # libraries that work with several packages tell them by it
+    # Libraries that work with several packages tell them by these names.
+    shmtensor.__name__ = shmtensor.Tensor.__module__ = THEIRS
     shmtensor.torch = shmtensor  # type: ignore[attr-defined]  # programs write torch.torch.Tensor
     # The extension is no package: the import system asks no finder for what seems to lie in it.
     inside = f"{shmtensor._C.__name__}."

@@ -162,3 +162,20 @@ def test_causal_masks() -> None:
     assert T.equal(F.scaled_dot_product_attention(q, k, k, attn_mask=mask), expected)
     with pytest.raises(ValueError, match="should not be used with causal=True"):
         F.scaled_dot_product_attention(q, k, k, attn_mask=mask, is_causal=True)
+
+
+def test_none_keeps_its_place_in_lists_of_modules():
+    relu = nn.ReLU()
+    modules = nn.ModuleList([None, relu, None])
+    assert list(modules) == [None, relu, None]
+    assert len(modules) == 3
+    first, second = modules[:2]
+    assert first is None
+    assert second is relu
+    assert repr(modules) == "ModuleList(\n  (0): None\n  (1): ReLU()\n  (2): None\n)"
+    modules.insert(0, None)
+    modules.append(None)
+    del modules[1]
+    assert list(modules + [None]) == [None, relu, None, None, None]
+    assert list(modules.children()) == [relu]
+    assert list(nn.Sequential(relu, None)) == [relu, None]

@@ -44,12 +44,12 @@ class Container(Module):
 
 
 class _Numbered(Module):
-    """A module whose children are named "0", "1", ..."""
+    """A module whose children are named "0", "1", ...; None keeps a place."""
 
-    def _values(self) -> list[Module]:
-        return [m for m in self._modules.values() if m is not None]
+    def _values(self) -> list[Any]:
+        return list(self._modules.values())
 
-    def _renumber(self, modules: Iterable[Module]) -> None:
+    def _renumber(self, modules: Iterable[Any]) -> None:
         """Replace all children."""
         self._modules.clear()
         for i, module in enumerate(modules):
@@ -58,7 +58,7 @@ class _Numbered(Module):
     def __len__(self) -> int:
         return len(self._modules)
 
-    def __iter__(self) -> Iterator[Module]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._values())
 
     def __contains__(self, module: object) -> bool:
