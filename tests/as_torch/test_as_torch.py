@@ -98,7 +98,8 @@ def test_workers_and_programs_that_are_started_find_it(tmp_path, method):
                 process.start()
                 print(queue.get().tolist(), flush=True)
                 process.join()
-            subprocess.run([sys.executable, "-c", "import torch; print('shmtensor' in torch.__file__)"])
+            text = "import torch; print('shmtensor' in torch.__file__)"
+            subprocess.run([sys.executable, "-c", text])
         """,
     )
     assert done.stdout.splitlines() == ["[0, 1, 2]", "[0, 1, 2]", "True"], done.stderr
