@@ -8,7 +8,7 @@ a = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]], dtype=torch.float64)
 start, times = torch.tensor([[2.0, 0.0]], dtype=torch.float64), torch.linspace(0, 1, 40).double()
 true = odeint(lambda t, y: y**3 @ a, start, times, method="dopri5")
 print(f"{true.abs().sum().item():.6f}")
-for method in ("euler", "midpoint", "rk4", "explicit_adams", "bosh3", "dopri8"):
+for method in ("midpoint", "rk4", "bosh3", "dopri8"):
     print(method, f"{odeint(lambda t, y: y**3 @ a, start, times, method=method).sum().item():.6f}")
 
 

@@ -1,4 +1,4 @@
-"""A language model of words: five kinds of networks, saved whole and read under a list ."""
+"""A language model of words: five kinds of networks, saved whole and read under a list."""
 
 import io
 import math
