@@ -15,6 +15,7 @@ from typing import Any
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
 __all__ = [
+    "_global_parameter_registration_hooks",
     "register_module_backward_hook",
     "register_module_buffer_registration_hook",
     "register_module_forward_hook",
@@ -37,6 +38,9 @@ backward_at_last_node: Hooks = OrderedDict()
 parameter_registration: Hooks = OrderedDict()
 buffer_registration: Hooks = OrderedDict()
 module_registration: Hooks = OrderedDict()
+
+#: Libraries look into this one by torch's name.
+_global_parameter_registration_hooks = parameter_registration
 
 
 def are_any() -> bool:

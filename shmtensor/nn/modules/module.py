@@ -16,9 +16,6 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
-from shmtensor.nn._global_hooks import (
-    parameter_registration as _global_parameter_registration_hooks,  # noqa: F401 - torch's name
-)
 from shmtensor.nn._hooks import HookMixin
 from shmtensor.nn._state import (
     _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX,
