@@ -16,7 +16,7 @@ help:
 	@echo "make check   a few tests of every file, in about three minutes"
 	@echo "make test    the test suite"
 	@echo "make examples  every program of examples/, shortly, with what it reached"
-	@echo "make lint    layers, headers, style, strict C, ruff, codespell"
+	@echo "make lint    layers, headers, style, strict C, doc strings, ruff, codespell"
 	@echo "make types   mypy --strict, and whether the stubs say what is there at run time"
 	@echo "make asan    the suite under AddressSanitizer and UBSan (make tsan: tests with threads)"
 	@echo "make stress  kill, flood and fill, for minutes"

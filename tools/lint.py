@@ -21,6 +21,7 @@ STEPS: dict[str, list[str]] = {
     "style": [PYTHON, "tools/check_style.py"],
     "strict-c": [PYTHON, "tools/strict_c.py", "sources"],
     "figures": [PYTHON, "benchmarks/figures.py", "--check"],
+    "docs": [PYTHON, "tools/check_docs.py"],
     "ruff": [PYTHON, "-m", "ruff", "check", "-q", "."],
     "ruff-format": [PYTHON, "-m", "ruff", "format", "-q", "--check", "."],
     "codespell": [PYTHON, "-m", "codespell_lib", "."],

@@ -67,7 +67,7 @@ def generate(
     arguments = load_arguments(spec_dir / "arguments.yaml", root, model)
     emit_python(emitter, names, Help(arguments, nodes, loops, tables).text)
     emit_stubs(emitter, names, [d.name for d in tables.dtypes])
-    emit_docs(emitter, model, tables, nodes, loops)
+    emit_docs(emitter, model, tables, nodes, loops, arguments)
     emitter.remove_stale()
     emitter.result.problems = [str(problem) for problem in model.problems]
     if model.problems and not lenient:

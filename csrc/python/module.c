@@ -147,20 +147,26 @@ static PyObject* set_flush_denormal(PyObject* module, PyObject* o) {
 }
 
 static PyMethodDef setting_functions[] = {
-    {"get_num_threads", get_num_threads, METH_NOARGS, "Threads that one operator may use."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n--\n\nThe number of threads that one operator may use."},
     {"set_num_threads", set_num_threads, METH_O,
-     "set_num_threads(n, /)\n--\n\nLet one operator use n threads."},
+     "set_num_threads(n, /)\n--\n\nLet one operator use n threads, an int of at least 1.\n\nRaises "
+     "RuntimeError for less than 1, TypeError for what is no int."},
     {"set_flush_denormal", set_flush_denormal, METH_O,
      "set_flush_denormal(mode, /)\n--\n\nLet this thread take subnormal numbers for zero, in its operators too; "
      "False where the processor cannot."},
-    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of Python floats."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS,
+     "get_default_dtype()\n--\n\nThe dtype of tensors made of Python floats, float32 unless "
+     "set_default_dtype has set another."},
     {"_set_default_dtype", set_default_dtype, METH_O, "Set the dtype of Python floats."},
     {"promote_types", (PyCFunction)(void (*)(void))promote_types, METH_FASTCALL | METH_KEYWORDS,
      "promote_types(type1, type2)\n--\n\nThe smallest dtype that both can be cast to."},
     {"can_cast", (PyCFunction)(void (*)(void))can_cast, METH_FASTCALL | METH_KEYWORDS,
-     "can_cast(from_, to)\n--\n\nTrue when torch's rules allow the cast."},
+     "can_cast(from_, to)\n--\n\nWhether the rules of promotion allow the cast: not from complex to real, "
+     "from floating-point to\nwhole numbers, or from numbers to bool."},
     {"result_type", (PyCFunction)(void (*)(void))result_type, METH_FASTCALL,
-     "result_type(tensor1, tensor2)\n--\n\nThe dtype of an operation on both."},
+     "result_type(tensor1, tensor2)\n--\n\nThe dtype that an operation on both has, tensors or Python "
+     "numbers."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -66,7 +66,8 @@ class Help:
             parts.append("Raises:\n" + _indented(raises))
         examples = [op.entry.example for op in shown if op.entry.example]
         if examples:
-            parts.append("Example:\n" + textwrap.indent(examples[0].strip(), "    "))
+            text = "\n".join(example.strip() for example in examples)
+            parts.append("Example:\n" + textwrap.indent(text, "    "))
         parts.append("\n".join(_filled(fact, hanging=True) for fact in self._facts(name, shown)))
         return "\n\n".join(parts)
 

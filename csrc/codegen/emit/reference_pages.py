@@ -8,6 +8,7 @@ from codegen.emit.emitter import Emitter
 from codegen.emit.kernels import Loops
 from codegen.emit.python import public_name, signature_text
 from codegen.expressions.nodes import Node
+from codegen.spec.arguments import Arguments
 from codegen.spec.autograd_kinds import autograd_kind
 from codegen.spec.model import Model, OperatorEntry, file_stem, spec_file
 from codegen.spec.tables import Tables
@@ -63,9 +64,30 @@ def _made_by(entry: OperatorEntry, loops: Loops) -> str:
     return "C function " + ", ".join(f"`{name}`" for name in functions) if functions else ""
 
 
-def _entry(entry: OperatorEntry, tables: Tables, nodes: dict[str, Node], loops: Loops) -> str:
+def _meanings(entry: OperatorEntry, arguments: Arguments) -> str:
+    """What the arguments mean, a line each."""
+    lines = ""
+    for argument in entry.schema.arguments:
+        name = "input" if argument.name == "self" else argument.name
+        meaning = "" if argument.is_out else arguments.meaning(entry, name, argument.type)
+        if meaning:
+            lines += f"- `{name}`: {meaning}\n"
+    return f"Arguments:\n\n{lines}\n" if lines else ""
+
+
+def _entry(
+    entry: OperatorEntry,
+    tables: Tables,
+    nodes: dict[str, Node],
+    loops: Loops,
+    arguments: Arguments,
+) -> str:
     text = f"## {entry.name}\n\n{entry.doc}\n\n```\n"
-    text += "\n".join(_call_lines(entry)) + "\n```\n\n"
+    text += "\n".join(_call_lines(entry)) + "\n```\n\n" + _meanings(entry, arguments)
+    if entry.raises:
+        text += f"Raises: {entry.raises}\n\n"
+    if entry.example:
+        text += f"```\n{entry.example.strip()}\n```\n\n"
     facts = []
     if entry.dtypes:
         facts.append(f"dtypes: {_dtype_text(entry, tables)}")
@@ -150,7 +172,12 @@ def _index(model: Model) -> str:
 
 
 def emit_docs(
-    emitter: Emitter, model: Model, tables: Tables, nodes: dict[str, Node], loops: Loops
+    emitter: Emitter,
+    model: Model,
+    tables: Tables,
+    nodes: dict[str, Node],
+    loops: Loops,
+    arguments: Arguments,
 ) -> None:
     """Write the reference pages."""
     folder = emitter.root / "docs" / "reference"
@@ -159,7 +186,7 @@ def emit_docs(
         if not public:
             continue
         body = f"# {_section_title(section)}\n\n"
-        body += "".join(_entry(e, tables, nodes, loops) for e in public)
+        body += "".join(_entry(e, tables, nodes, loops, arguments) for e in public)
         emitter.page(folder / f"{file_stem(section)}.md", spec_file(section), body)
     rows = "".join(
         f"| {d.name} | {d.kind} | {d.size} | {', '.join(d.aliases)} |\n" for d in tables.dtypes

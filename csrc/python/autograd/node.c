@@ -280,7 +280,7 @@ static PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS,
      "name($self)\n--\n\nThe name of the function, such as MulBackward0."},
     {"_sequence_nr", node_sequence_nr, METH_NOARGS,
-     "The position in the order in which nodes were made."},
+     "_sequence_nr($self)\n--\n\nThe position in the order in which nodes were made."},
     {"register_hook", node_register_hook, METH_O,
      "register_hook($self, fn, /)\n--\n\nCall fn(grad_inputs, grad_outputs) after the node has run; a "
      "result replaces grad_inputs.\n\nReturns a handle, whose remove() takes the hook back."},
