@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor import _C, _array_standard, _layouts
 from shmtensor import _named_dimensions as _named
@@ -68,6 +68,9 @@ def _dtype_of_type(kind: Any) -> Any:
     if name not in _TYPE_NAMES:
         raise ValueError(f"invalid type: '{kind if isinstance(kind, str) else kind.__name__}'")
     return _TYPE_NAMES[name]
+
+
+_NOT_THERE = property(lambda self: False, doc="False: no tensor is on such a device.")
 
 
 class Tensor(_TensorBase):
@@ -417,30 +420,7 @@ class Tensor(_TensorBase):
 
     # --- questions ---------------------------------------------------------------------------
 
-    @property
-    def is_ipu(self) -> bool:
-        """False: no tensor is on such a device."""
-        return False
-
-    @property
-    def is_maia(self) -> bool:
-        """False: no tensor is on such a device."""
-        return False
-
-    @property
-    def is_mtia(self) -> bool:
-        """False: no tensor is on such a device."""
-        return False
-
-    @property
-    def is_vulkan(self) -> bool:
-        """False: no tensor is on such a device."""
-        return False
-
-    @property
-    def is_xla(self) -> bool:
-        """False: no tensor is on such a device."""
-        return False
+    is_ipu = is_maia = is_mtia = is_vulkan = is_xla = _NOT_THERE
 
     def is_distributed(self) -> bool:
         """Return whether it is spread over machines: False."""
@@ -586,13 +566,7 @@ class Tensor(_TensorBase):
         return norm(self, p, dim, keepdim, dtype=dtype)
 
     @overload
-    def unique(
-        self,
-        sorted: bool = True,
-        return_inverse: Literal[False] = False,
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> Tensor: ...
+    def unique(self, sorted: bool = True, *, dim: int | None = None) -> Tensor: ...
     @overload
     def unique(
         self,
@@ -613,20 +587,6 @@ class Tensor(_TensorBase):
 
         return unique(self, sorted, return_inverse, return_counts, dim)
 
-    @overload
-    def unique_consecutive(
-        self,
-        return_inverse: Literal[False] = False,
-        return_counts: Literal[False] = False,
-        dim: int | None = None,
-    ) -> Tensor: ...
-    @overload
-    def unique_consecutive(
-        self,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        dim: int | None = None,
-    ) -> Any: ...
     def unique_consecutive(
         self, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
     ) -> Any:

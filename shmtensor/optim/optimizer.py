@@ -22,7 +22,7 @@ from typing import Any, TypeAlias, cast
 import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
-from shmtensor.nn.modules.module import _zero
+from shmtensor.nn._gradients import set_to_zero
 from shmtensor.optim._tools import (
     _default_to_fused_or_foreach as _default_to_fused_or_foreach,
 )
@@ -261,7 +261,7 @@ class Optimizer:
                     if set_to_none:
                         param.grad = None
                     else:
-                        _zero(param)
+                        set_to_zero(param)
         finally:
             if recorded:
                 _C._profiler_range_end()

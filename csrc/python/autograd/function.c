@@ -410,7 +410,8 @@ static PyGetSetDef context_getset[] = {
      (void*)offsetof(shmt__py_context, for_forward)},
     {"to_save", get_field, NULL, "What save_for_backward was given.", (void*)offsetof(shmt__py_context, to_save)},
     {"dirty_tensors", get_field, NULL, "What mark_dirty was given.", (void*)offsetof(shmt__py_context, dirty)},
-    {"non_differentiable", get_field, NULL, "What mark_non_differentiable was given.", (void*)offsetof(shmt__py_context, non_differentiable)},
+    {"non_differentiable", get_field, NULL, "What mark_non_differentiable was given.",
+     (void*)offsetof(shmt__py_context, non_differentiable)},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

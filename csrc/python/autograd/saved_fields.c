@@ -80,7 +80,8 @@ static PyObject* saved_unpack_hook(PyObject* self, void* closure) {
 
 static PyMethodDef saved_methods[] = {
     {"register_hooks", (PyCFunction)(void (*)(void))saved_register_hooks, METH_FASTCALL,
-     "register_hooks($self, pack_hook, unpack_hook, /)\n--\n\nKeep what pack_hook makes of the tensor instead; unpack_hook gives "
+     "register_hooks($self, pack_hook, unpack_hook, /)\n--\n\nKeep what pack_hook makes of the tensor instead; "
+     "unpack_hook gives "
      "the tensor back for backward."},
     {"unpack", saved_unpack, METH_NOARGS, "unpack($self)\n--\n\nThe tensor, or None."},
     {NULL, NULL, 0, NULL},

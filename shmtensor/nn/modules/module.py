@@ -16,10 +16,9 @@ import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
+from shmtensor.nn._gradients import set_to_zero
 from shmtensor.nn._hooks import HookMixin
-from shmtensor.nn._state import (
-    _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX,
-)
+from shmtensor.nn._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from shmtensor.nn._state import StateMixin
 from shmtensor.nn._state import _IncompatibleKeys as _IncompatibleKeys
 from shmtensor.nn._to import parse_to
@@ -558,7 +557,7 @@ class Module(HookMixin, StateMixin):
             if set_to_none:
                 parameter.grad = None
             else:
-                _zero(parameter)
+                set_to_zero(parameter)
 
     # --- the rest --------------------------------------------------------------------------
 
@@ -599,16 +598,3 @@ def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
             else:
                 parameter.grad = changed
     return parameter
-
-
-def _zero(parameter: Tensor) -> None:
-    """Set a gradient to zero in place, cut off from its history."""
-    grad = parameter.grad
-    if grad is None:
-        return
-    if grad.grad_fn is not None:
-        grad = grad.detach()
-        parameter.grad = grad
-    else:
-        grad.requires_grad_(False)
-    grad.zero_()

@@ -27,7 +27,7 @@ def refused(x: Tensor, model: nn.Linear) -> None:
     x.reshape(2.5)  # error: call-overload
     x["a"]  # error: index
     x[0] = "a"  # error: assignment
-    x.sise(0)  # error: attr-defined
+    x.sizes(0)  # error: attr-defined
     x.dtype = torch.float64  # error: misc
     x.requires_grad = 1  # error: assignment
     x.grad.sum()  # error: union-attr
