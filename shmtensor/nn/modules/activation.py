@@ -206,7 +206,12 @@ class CELU(ELU):
 
 
 class LeakyReLU(Module):
-    """x where positive, otherwise ``negative_slope * x``."""
+    """x where positive, otherwise ``negative_slope * x``.
+
+    Args:
+        negative_slope: Slope below zero.
+        inplace: Write into the input.
+    """
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__()
@@ -369,7 +374,11 @@ class Hardshrink(Module):
 
 
 class GLU(Module):
-    """The first half along *dim* times the sigmoid of the second half."""
+    """The first half along *dim* times the sigmoid of the second half.
+
+    Args:
+        dim: The dimension that is halved; its size is even.
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -401,7 +410,11 @@ class Softmin(Module):
 
 
 class Softmax(Module):
-    """exp(x) divided by its sum along *dim*."""
+    """Exponentials divided by their sum along *dim*: numbers from 0 to 1 whose sum is 1.
+
+    Args:
+        dim: The dimension; None chooses one by the number of dimensions, and warns.
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
@@ -429,7 +442,11 @@ class Softmax2d(Module):
 
 
 class LogSoftmax(Module):
-    """Logarithm of softmax along *dim*."""
+    """Logarithm of softmax along *dim*, exact where softmax is nearly 0.
+
+    Args:
+        dim: The dimension; None chooses one by the number of dimensions, and warns.
+    """
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -147,7 +147,16 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules whose parameters are found."""
+    """A list of modules whose parameters are found; it has no ``forward``.
+
+    Args:
+        modules: The first modules.
+
+    Example:
+        >>> layers = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+        >>> len(layers), len(list(layers.parameters()))
+        (3, 6)
+    """
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
@@ -313,7 +322,11 @@ def _pairs(owner: str, what: str, given: Any) -> list[tuple[str, Any]]:
 
 
 class ModuleDict(Module):
-    """A dictionary of modules whose parameters are found, in order of insertion."""
+    """A dictionary of modules whose parameters are found, in order of insertion.
+
+    Args:
+        modules: A mapping from names to modules, or pairs of both.
+    """
 
     def __init__(self, modules: Any = None) -> None:
         super().__init__()

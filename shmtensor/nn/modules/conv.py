@@ -165,21 +165,88 @@ class _ConvNd(Module):
 
 
 class Conv1d(_ConvNd):
-    """Cross-correlation of signals with learned filters; arguments as all convolutions."""
+    """Slide learned filters over signals: ``(N, C_in, L)`` to ``(N, C_out, ...)``, N optional.
+
+    The size of a dimension becomes
+    ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result: the number of filters.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Step of the filters.
+        padding: Elements added on each side, or ``'valid'`` for none, ``'same'`` to keep the size.
+        dilation: Distance of a filter's elements.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each filter has an offset.
+        padding_mode: What is added: ``'zeros'``, ``'reflect'``, ``'replicate'``, ``'circular'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+    """
 
     _n = 1
     _function = staticmethod(F.conv1d)
 
 
 class Conv2d(_ConvNd):
-    """Cross-correlation of images with learned filters; arguments as all convolutions."""
+    """Slide learned filters over images: ``(N, C_in, H, W)`` to ``(N, C_out, ...)``, N optional.
+
+    The size of a dimension becomes
+    ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result: the number of filters.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Step of the filters.
+        padding: Elements added on each side, or ``'valid'`` for none, ``'same'`` to keep the size.
+        dilation: Distance of a filter's elements.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each filter has an offset.
+        padding_mode: What is added: ``'zeros'``, ``'reflect'``, ``'replicate'``, ``'circular'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+
+    Example:
+        >>> nn.Conv2d(3, 8, kernel_size=3, padding=1)(torch.zeros(1, 3, 32, 32)).shape
+        torch.Size([1, 8, 32, 32])
+    """
 
     _n = 2
     _function = staticmethod(F.conv2d)
 
 
 class Conv3d(_ConvNd):
-    """Cross-correlation of volumes with learned filters; arguments as all convolutions."""
+    """Slide learned filters over volumes: ``(N, C_in, D, H, W)`` to ``(N, C_out, ...)``; N may lack.
+
+    The size of a dimension becomes
+    ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result: the number of filters.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Step of the filters.
+        padding: Elements added on each side, or ``'valid'`` for none, ``'same'`` to keep the size.
+        dilation: Distance of a filter's elements.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each filter has an offset.
+        padding_mode: What is added: ``'zeros'``, ``'reflect'``, ``'replicate'``, ``'circular'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(out_channels, in_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+    """
 
     _n = 3
     _function = staticmethod(F.conv3d)
@@ -274,21 +341,87 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose of ``Conv1d``."""
+    """Spread signals with learned filters: the transposed map of ``Conv1d``.
+
+    The input is ``(N, C_in, L)``, N optional. The size of a dimension becomes
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Distance at which the filters are laid down.
+        padding: Elements taken off each side of the result.
+        output_padding: Elements added on one side, where several sizes are possible.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each channel of the result has an offset.
+        dilation: Distance of a filter's elements.
+        padding_mode: ``'zeros'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(in_channels, out_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+    """
 
     _n = 1
     _function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose of ``Conv2d``."""
+    """Spread images with learned filters: the transposed map of ``Conv2d``.
+
+    The input is ``(N, C_in, H, W)``, N optional. The size of a dimension becomes
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Distance at which the filters are laid down.
+        padding: Elements taken off each side of the result.
+        output_padding: Elements added on one side, where several sizes are possible.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each channel of the result has an offset.
+        dilation: Distance of a filter's elements.
+        padding_mode: ``'zeros'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(in_channels, out_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+    """
 
     _n = 2
     _function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose of ``Conv3d``."""
+    """Spread volumes with learned filters: the transposed map of ``Conv3d``.
+
+    The input is ``(N, C_in, D, H, W)``, N optional. The size of a dimension becomes
+    ``(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1``.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the result.
+        kernel_size: Size of a filter, an int or one for each dimension.
+        stride: Distance at which the filters are laid down.
+        padding: Elements taken off each side of the result.
+        output_padding: Elements added on one side, where several sizes are possible.
+        groups: Groups of channels that do not see each other.
+        bias: Whether each channel of the result has an offset.
+        dilation: Distance of a filter's elements.
+        padding_mode: ``'zeros'``.
+        device: Where the parameters are.
+        dtype: Their type.
+
+    Attributes:
+        weight: ``(in_channels, out_channels / groups, *kernel_size)``.
+        bias: ``(out_channels,)``, or None.
+    """
 
     _n = 3
     _function = staticmethod(F.conv_transpose3d)

@@ -8,7 +8,12 @@ from shmtensor.nn.modules.module import Module
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between vectors along *dim*."""
+    """The cosine of the angle between vectors along *dim*, from -1 to 1.
+
+    Args:
+        dim: The dimension of the vectors.
+        eps: Least product of their lengths.
+    """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()

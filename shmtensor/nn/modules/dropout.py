@@ -36,7 +36,12 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Zeros channels with probability *p* while training."""
+    """Zero channels of ``(N, C, L)`` while training; scale the others by 1 / (1 - p).
+
+    Args:
+        p: Probability of a channel to be zeroed.
+        inplace: Write into the input.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """``(N, C, L)`` or ``(C, L)`` to the same shape."""
@@ -56,7 +61,12 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """Zeros channels with probability *p* while training."""
+    """Zero channels of ``(N, C, D, H, W)`` while training; scale the others by 1 / (1 - p).
+
+    Args:
+        p: Probability of a channel to be zeroed.
+        inplace: Write into the input.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """``(N, C, D, H, W)`` or ``(C, D, H, W)`` to the same shape."""

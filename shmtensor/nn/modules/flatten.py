@@ -9,7 +9,12 @@ from shmtensor.nn.modules.module import Module
 
 
 class Flatten(Module):
-    """Makes one dimension of ``start_dim`` to ``end_dim``."""
+    """Join the dimensions from *start_dim* to *end_dim*: ``(N, *)`` to ``(N, features)``.
+
+    Args:
+        start_dim: The first dimension that is joined; by default the one behind the batch.
+        end_dim: The last one.
+    """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -26,7 +31,12 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes several dimensions of one."""
+    """Split one dimension into several.
+
+    Args:
+        dim: The dimension.
+        unflattened_size: The new sizes; one may be -1.
+    """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """x W^T + b.
+    """The affine map x W^T + b of the last dimension: ``(*, in)`` to ``(*, out)``.
 
     Args:
         in_features: Size of the last dimension of the input.
@@ -38,6 +38,10 @@ class Linear(Module):
     Attributes:
         weight: ``(out_features, in_features)``, uniform in ±1/sqrt(in_features).
         bias: ``(out_features,)``, likewise, or ``None``.
+
+    Example:
+        >>> nn.Linear(4, 2)(torch.zeros(3, 4)).shape
+        torch.Size([3, 2])
     """
 
     weight: Parameter

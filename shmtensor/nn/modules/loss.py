@@ -56,7 +56,13 @@ class _WeightedLoss(_Loss):
 
 
 class MSELoss(_Loss):
-    """Squared difference of input and target."""
+    """Squared difference of input and target, which have one shape.
+
+    Args:
+        size_average: Old form of *reduction*, as *reduce* is.
+        reduce: See *size_average*.
+        reduction: ``'mean'``, ``'sum'``, or ``'none'`` for a loss per element.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two tensors of one shape to a scalar, or to that shape without reduction."""
@@ -64,7 +70,7 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """Absolute difference of input and target."""
+    """Absolute difference of input and target, which have one shape; options as ``MSELoss``."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two tensors of one shape to a scalar, or to that shape without reduction."""
@@ -72,7 +78,7 @@ class L1Loss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared difference near zero, absolute beyond *beta*."""
+    """Squared difference up to *beta*, divided by 2 * beta; absolute less beta / 2 beyond."""
 
     def __init__(
         self,
@@ -90,7 +96,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Squared difference up to *delta*, absolute beyond."""
+    """Half the squared difference up to *delta*; delta * (absolute - delta / 2) beyond."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -129,7 +135,11 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """Binary cross-entropy of probabilities."""
+    """Binary cross-entropy of probabilities from 0 to 1 and targets of the same shape.
+
+    *weight* is a factor for each element; other options as ``MSELoss``. Of scores, use
+    ``BCEWithLogitsLoss``, which is exact far from zero.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """Two tensors of one shape to a scalar, or to that shape without reduction."""
@@ -137,7 +147,11 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_WeightedLoss):
-    """Binary cross-entropy of scores."""
+    """Binary cross-entropy of scores, sigmoid included, and targets of the same shape.
+
+    *weight* is a factor for each element, *pos_weight* one for the positive ones, as for classes
+    that are rare; both can be broadcast. Other options as ``MSELoss``.
+    """
 
     pos_weight: Tensor | None
 
@@ -160,7 +174,11 @@ class BCEWithLogitsLoss(_WeightedLoss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative log-likelihood; the input is log-probabilities."""
+    """Negative log-likelihood: minus the input at the class of the target.
+
+    The input is log-probabilities, as of ``LogSoftmax``, ``(N, C)`` or ``(N, C, *)``; the target
+    has the class numbers, ``(N,)`` or ``(N, *)``, int64. Options as ``CrossEntropyLoss``.
+    """
 
     def __init__(
         self,
@@ -205,7 +223,23 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Log-softmax and negative log-likelihood in one; the input is scores."""
+    """Cross entropy of class scores: log-softmax and negative log-likelihood in one.
+
+    The input is ``(N, C)``, ``(C,)`` or ``(N, C, *)``, of any scores. The target has the class
+    numbers, ``(N,)``, ``()`` or ``(N, *)``, int64; or probabilities in the shape of the input.
+
+    Args:
+        weight: ``(C,)``, a factor for each class.
+        size_average: Old form of *reduction*, as *reduce* is.
+        ignore_index: Class number whose examples do not count.
+        reduce: See *size_average*.
+        reduction: ``'mean'`` (weighted by *weight*), ``'sum'``, or ``'none'``.
+        label_smoothing: Share of the target that is spread over all classes, from 0 to 1.
+
+    Example:
+        >>> nn.CrossEntropyLoss()(torch.tensor([[0.0, 0.0]]), torch.tensor([1]))
+        tensor(0.6931)
+    """
 
     def __init__(
         self,

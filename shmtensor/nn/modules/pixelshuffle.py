@@ -8,7 +8,11 @@ from shmtensor.nn.modules.module import Module
 
 
 class PixelShuffle(Module):
-    """Spreads groups of channels over squares of pixels."""
+    """Spread channels over squares of pixels: ``(*, C r^2, H, W)`` to ``(*, C, H r, W r)``.
+
+    Args:
+        upscale_factor: r.
+    """
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -24,7 +28,11 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """The inverse of ``PixelShuffle``."""
+    """The inverse of ``PixelShuffle``: ``(*, C, H r, W r)`` to ``(*, C r^2, H, W)``.
+
+    Args:
+        downscale_factor: r.
+    """
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()

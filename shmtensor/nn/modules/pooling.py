@@ -55,25 +55,60 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """Largest value in every window of signals."""
+    """The largest value in every window of signals ``(N, C, L)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Elements on each side that never win.
+        dilation: Distance of the window's elements.
+        return_indices: Also return where each value was, for ``MaxUnpool1d``.
+        ceil_mode: Let a last window reach out of the input.
+    """
 
     _function = staticmethod(F.max_pool1d)
 
 
 class MaxPool2d(_MaxPool):
-    """Largest value in every window of images."""
+    """The largest value in every window of images ``(N, C, H, W)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Elements on each side that never win.
+        dilation: Distance of the window's elements.
+        return_indices: Also return where each value was, for ``MaxUnpool2d``.
+        ceil_mode: Let a last window reach out of the input.
+    """
 
     _function = staticmethod(F.max_pool2d)
 
 
 class MaxPool3d(_MaxPool):
-    """Largest value in every window of volumes."""
+    """The largest value in every window of volumes ``(N, C, D, H, W)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Elements on each side that never win.
+        dilation: Distance of the window's elements.
+        return_indices: Also return where each value was, for ``MaxUnpool3d``.
+        ceil_mode: Let a last window reach out of the input.
+    """
 
     _function = staticmethod(F.max_pool3d)
 
 
 class AvgPool1d(Module):
-    """Mean of every window of signals; arguments as ``functional.avg_pool1d``."""
+    """The mean of every window of signals ``(N, C, L)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Zeros added on each side.
+        ceil_mode: Let a last window reach out of the input.
+        count_include_pad: Count added zeros in the mean.
+    """
 
     def __init__(
         self,
@@ -148,13 +183,31 @@ class _AvgPool(Module):
 
 
 class AvgPool2d(_AvgPool):
-    """Mean of every window of images."""
+    """The mean of every window of images ``(N, C, H, W)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Zeros added on each side.
+        ceil_mode: Let a last window reach out of the input.
+        count_include_pad: Count added zeros in the mean.
+        divisor_override: What sums are divided by, instead of the number of elements.
+    """
 
     _function = staticmethod(F.avg_pool2d)
 
 
 class AvgPool3d(_AvgPool):
-    """Mean of every window of volumes."""
+    """The mean of every window of volumes ``(N, C, D, H, W)``, N optional.
+
+    Args:
+        kernel_size: Size of the window, an int or one for each dimension.
+        stride: Step of the window; its size if None.
+        padding: Zeros added on each side.
+        ceil_mode: Let a last window reach out of the input.
+        count_include_pad: Count added zeros in the mean.
+        divisor_override: What sums are divided by, instead of the number of elements.
+    """
 
     _function = staticmethod(F.avg_pool3d)
 
@@ -230,19 +283,31 @@ class _AdaptiveAvgPool(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """Means of equal shares of signals."""
+    """The means of equal shares of signals, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+    """
 
     _function = staticmethod(F.adaptive_avg_pool1d)
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """Means of equal shares of images."""
+    """The means of equal shares of images, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+    """
 
     _function = staticmethod(F.adaptive_avg_pool2d)
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """Means of equal shares of volumes."""
+    """The means of equal shares of volumes, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+    """
 
     _function = staticmethod(F.adaptive_avg_pool3d)
 
@@ -267,19 +332,34 @@ class _AdaptiveMaxPool(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """Maxima of equal shares of signals."""
+    """The maxima of equal shares of signals, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+        return_indices: Also return where each value was.
+    """
 
     _function = staticmethod(F.adaptive_max_pool1d)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """Maxima of equal shares of images."""
+    """The maxima of equal shares of images, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+        return_indices: Also return where each value was.
+    """
 
     _function = staticmethod(F.adaptive_max_pool2d)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """Maxima of equal shares of volumes."""
+    """The maxima of equal shares of volumes, so that the result has a given size.
+
+    Args:
+        output_size: Size of the result, an int or one for each dimension; None keeps the input's.
+        return_indices: Also return where each value was.
+    """
 
     _function = staticmethod(F.adaptive_max_pool3d)
 

@@ -340,7 +340,21 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory; options as ``RNNBase`` without the mode.
+    """Long short-term memory: ``(L, N, I)`` to ``(L, N, H)`` and the last states ``(h, c)``.
+
+    A call takes the input, which may be a packed sequence or lack N, and the first states or None.
+
+    Args:
+        input_size: I, size of an input step.
+        hidden_size: H, size of the state.
+        num_layers: Layers, each fed with the outputs of the one below.
+        bias: Whether there are offsets.
+        batch_first: ``(N, L, I)`` instead of ``(L, N, I)``.
+        dropout: Probability of dropout between layers.
+        bidirectional: Also walk from the end to the beginning.
+        proj_size: Size that outputs are projected to; 0 for none.
+        device: Where the parameters are.
+        dtype: Their type.
 
     Source:
         Hochreiter and Schmidhuber, "Long short-term memory", 1997; Sak et al., 2014, for the
@@ -352,7 +366,20 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent units; options as ``RNNBase`` without the mode and the projection.
+    """Gated recurrent units: ``(L, N, I)`` to ``(L, N, H)`` and the last state.
+
+    A call takes the input, which may be a packed sequence or lack N, and the first state or None.
+
+    Args:
+        input_size: I, size of an input step.
+        hidden_size: H, size of the state.
+        num_layers: Layers, each fed with the outputs of the one below.
+        bias: Whether there are offsets.
+        batch_first: ``(N, L, I)`` instead of ``(L, N, I)``.
+        dropout: Probability of dropout between layers.
+        bidirectional: Also walk from the end to the beginning.
+        device: Where the parameters are.
+        dtype: Their type.
 
     Source:
         Cho et al., "Learning phrase representations using RNN encoder-decoder", 2014.
@@ -445,7 +472,16 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an ``RNN``."""
+    """One step of an ``RNN``: an input ``(N, I)`` and the state ``(N, H)``, to the next.
+
+    Args:
+        input_size: I.
+        hidden_size: H.
+        bias: Whether there are offsets.
+        nonlinearity: ``'tanh'`` or ``'relu'``.
+        device: Where the parameters are.
+        dtype: Their type.
+    """
 
     def __init__(
         self,
@@ -468,7 +504,15 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an ``LSTM``."""
+    """One step of an ``LSTM``: ``(N, I)`` and the states ``(h, c)``, each ``(N, H)``, to the next.
+
+    Args:
+        input_size: I.
+        hidden_size: H.
+        bias: Whether there are offsets.
+        device: Where the parameters are.
+        dtype: Their type.
+    """
 
     def __init__(
         self,
@@ -489,7 +533,15 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a ``GRU``."""
+    """One step of a ``GRU``: an input ``(N, I)`` and the state ``(N, H)``, to the next.
+
+    Args:
+        input_size: I.
+        hidden_size: H.
+        bias: Whether there are offsets.
+        device: Where the parameters are.
+        dtype: Their type.
+    """
 
     def __init__(
         self,
