@@ -225,7 +225,7 @@ class Conv2d(_ConvNd):
 
 
 class Conv3d(_ConvNd):
-    """Slide learned filters over volumes: ``(N, C_in, D, H, W)`` to ``(N, C_out, ...)``; N may lack.
+    """Slide learned filters over volumes ``(N, C_in, D, H, W)``; N is optional.
 
     The size of a dimension becomes
     ``floor((size + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1``.
