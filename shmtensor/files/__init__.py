@@ -5,23 +5,17 @@ is mapped, *shared* reads it into shared memory instead, so that other processes
 handle. Headers are checked before anything is made of them, and nothing in a file is executed.
 """
 
+# ruff: noqa: I001 - one statement for each module, though names are exported by "as"
+
 from __future__ import annotations
 
 from shmtensor.files._arrow import from_arrow as from_arrow
-from shmtensor.files._npy import load_npy as load_npy
-from shmtensor.files._npy import save_npy as save_npy
-from shmtensor.files._npz import load_npz as load_npz
-from shmtensor.files._npz import save_npz as save_npz
+from shmtensor.files._npy import load_npy as load_npy, save_npy as save_npy
+from shmtensor.files._npz import load_npz as load_npz, save_npz as save_npz
 from shmtensor.utils.safetensors import (
     SafetensorsError as SafetensorsError,
-)
-from shmtensor.utils.safetensors import (
     load_file as load_safetensors,
-)
-from shmtensor.utils.safetensors import (
     open_file as open_safetensors,
-)
-from shmtensor.utils.safetensors import (
     save_file as save_safetensors,
 )
 

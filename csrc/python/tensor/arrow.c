@@ -212,9 +212,11 @@ static PyObject* py_from_arrow(PyObject* module, PyObject* args) {
 
 PyMethodDef shmt__py_arrow_methods[] = {
     {"__arrow_c_array__", (PyCFunction)(void (*)(void))m_arrow_array, METH_VARARGS | METH_KEYWORDS,
-     "__arrow_c_array__(requested_schema=None)\n--\n\nTwo capsules, a schema and an array over the same memory, for "
+     "__arrow_c_array__($self, requested_schema=None)\n--\n\nTwo capsules, a schema and an array over the same memory, "
+     "for "
      "contiguous tensors of one dimension."},
-    {"__arrow_c_schema__", m_arrow_schema, METH_NOARGS, "A capsule with the Arrow type of the elements."},
+    {"__arrow_c_schema__", m_arrow_schema, METH_NOARGS,
+     "__arrow_c_schema__($self)\n--\n\nA capsule with the Arrow type of the elements."},
     {NULL, NULL, 0, NULL},
 };
 
