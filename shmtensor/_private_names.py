@@ -132,7 +132,7 @@ for _name in ("Graph", "Value"):
     _members = {"__module__": _C.__name__, "__doc__": "Of TorchScript's graphs: has no instances."}
     setattr(_C, _name, type(_name, (), _members))
 setattr(_C._nn, "_parse_to", _parse_to)  # noqa: B010 - the stub lists only operators
-_C._TensorMeta = type(_C._TensorBase)
+setattr(_C, "_TensorMeta", type(_C._TensorBase))  # noqa: B010 - not in the stub
 
 
 def _functorch_module() -> ModuleType:
