@@ -104,7 +104,7 @@ def plot(results: dict[str, Any], path: Path) -> bool:
         bars = axes.barh(names, times, color=["#1f6fb4", *["#9aa7b2"] * len(peers)])
         axes.bar_label(bars, [f"{time:,.0f}" for time in times], padding=3, fontsize=8)
         axes.set_xscale("log")
-        axes.set_xlim(right=max(times) * 6)
+        axes.set_xlim(min(times) / 3, max(times) * 6)
         axes.invert_yaxis()
         axes.set_title(f"{size} there and back, µs", fontsize=10)
         axes.spines[["top", "right"]].set_visible(False)
