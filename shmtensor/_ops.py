@@ -14,6 +14,7 @@ __all__ = ["OpOverload", "OpOverloadPacket", "ops"]
 _STAND_INS = {
     ("torchvision", "_C"): "as_torch.torchvision_operators",
     ("torchvision", "_C_stable"): "as_torch.torchvision_operators",
+    ("torchvision", "image"): "as_torch.torchvision_images",
 }
 
 
