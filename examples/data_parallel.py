@@ -153,9 +153,9 @@ def work(
     mine = slice(rank, None, options.workers)
     apart = [difference(lib, model, images[: options.batch], labels[: options.batch], mine)]
     began = saved = time.monotonic()
-    average = None
+    average, is_over = None, False
     try:
-        while step < n_steps and not time.monotonic() - began > (options.seconds or 1e9):
+        while step < n_steps and not is_over:
             if order is None or step % per_epoch == 0:  # all ranks draw the same permutation
                 generator.manual_seed(options.seed * 1_000_003 + step // per_epoch)
                 order = lib.core.randperm(len(labels), generator=generator)
@@ -173,10 +173,10 @@ def work(
             if rank == 0 and folder is not None and now - saved > options.checkpoint_every:
                 save(lib, folder, module, optimizer, step, facts(options))
                 saved = now
-            if options.seconds is not None:  # the clocks of the ranks differ: rank 0's counts
-                ends = lib.core.tensor([now - began])
-                dist.broadcast(ends, 0)
-                began = now - ends.item()
+            if options.seconds is not None:  # rank 0 decides: the others look at another moment
+                over = lib.core.tensor([float(now - began > options.seconds)])
+                dist.broadcast(over, 0)
+                is_over = over.item() > 0
         apart.append(difference(lib, model, images[: options.batch], labels[: options.batch], mine))
     except dist.DistBackendError:
         if folder is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 from shmtensor import _C
@@ -135,49 +134,14 @@ setattr(_C._nn, "_parse_to", _parse_to)  # noqa: B010 - the stub lists only oper
 setattr(_C, "_TensorMeta", type(_C._TensorBase))  # noqa: B010 - not in the stub
 
 
-def _functorch_module() -> ModuleType:
-    """Return what libraries import from ``torch._C._functorch``."""
-
-    def is_batchedtensor(tensor: Any) -> bool:
-        """Return whether *tensor* is one of the examples that `vmap` calls a function with."""
-        return _C._batched_parts(tensor) is not None
-
-    def get_unwrapped(tensor: Any) -> Any:
-        """Return the value that a batched tensor has one level below."""
-        return _C._batched_parts(tensor)[0]
-
-    def maybe_get_bdim(tensor: Any) -> int:
-        """Return the dimension of the examples of a batched tensor; -1 for others."""
-        parts = _C._batched_parts(tensor)
-        return -1 if parts is None or parts[1] is None else int(parts[1])
-
-    def maybe_get_level(tensor: Any) -> int:
-        """Return the level of a batched tensor; -1 for others."""
-        parts = _C._batched_parts(tensor)
-        return -1 if parts is None else int(parts[2])
-
-    def is_legacy_batchedtensor(tensor: Any) -> bool:
-        """Return False: torch's first `vmap` is not here."""
-        return False
-
-    name = f"{_C.__name__}._functorch"
-    module = ModuleType(name, "Questions about tensors inside of function transforms.")
-    for function in (
-        get_unwrapped,
-        is_batchedtensor,
-        is_legacy_batchedtensor,
-        maybe_get_bdim,
-        maybe_get_level,
-    ):
-        function.__module__ = name
-        setattr(module, function.__name__, function)
-    module._add_batch_dim = _C._add_batch_dim  # type: ignore[attr-defined]
-    module._remove_batch_dim = _C._remove_batch_dim  # type: ignore[attr-defined]
-    module.is_functorch_wrapped_tensor = is_batchedtensor  # type: ignore[attr-defined]
-    module.__spec__ = ModuleSpec(name, None)
-    return module
+def is_legacy_batchedtensor(tensor: Any) -> bool:
+    """Return False: torch's first `vmap` is not here."""
+    return False
 
 
-_C._functorch = _functorch_module()
+is_legacy_batchedtensor.__module__ = _C._functorch.__name__
+setattr(_C._functorch, "is_legacy_batchedtensor", is_legacy_batchedtensor)  # noqa: B010 - as above
+setattr(_C._functorch, "is_functorch_wrapped_tensor", _C._functorch.is_batchedtensor)  # noqa: B010
+_C._functorch.__spec__ = ModuleSpec(_C._functorch.__name__, None)
 #: Importable as a module, though the extension is no package.
 sys.modules[_C._functorch.__name__] = _C._functorch

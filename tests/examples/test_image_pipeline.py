@@ -74,7 +74,7 @@ def test_a_cnn_learns_from_what_the_workers_decode(started, tmp_path, output, me
 
 
 def test_the_rest_of_an_epoch_comes_from_new_workers(started, tmp_path):
-    run = start(started, tmp_path / "run", "--epochs", "4")
+    run = start(started, tmp_path / "run", "--epochs", "12")
     pids = run.worker_pids()
     run.wait_for("epoch [1-9]")
     os.kill(pids[0], signal.SIGKILL)
@@ -82,7 +82,7 @@ def test_the_rest_of_an_epoch_comes_from_new_workers(started, tmp_path):
     assert not set(new) & set(pids)
     text = finished(run)
     assert re.search(rf"DataLoader worker.*{pids[0]}.*exited unexpectedly.*new ones go on", text)
-    assert batches_in(text) == 4 * -(-N_TRAIN // 32)
+    assert batches_in(text) == 12 * -(-N_TRAIN // 32)
 
 
 def test_all_ends_with_a_killed_parent(started, tmp_path):
