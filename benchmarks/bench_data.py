@@ -143,7 +143,8 @@ def _killed_worker_ns(lib: Any) -> float:
     try:
         for _ in iterator:
             pass
-    except (RuntimeError, OSError):  # of torch: a descriptor that the worker was to send
+    # Of torch also these: the worker was to send a descriptor, or was about to.
+    except (RuntimeError, OSError, EOFError):
         return time.perf_counter_ns() - start
     raise SystemExit(f"{lib.__name__}: nobody noticed")
 

@@ -110,13 +110,14 @@ def main() -> None:
     programs: dict[str, Any] = {}
     if only:
         programs = json.loads(RESULTS.read_text())["programs"]
+    torch = version("torch").partition("+")[0].removesuffix(".0")
+    results = {"machine": machine(), "torch": torch, "programs": programs}
     for command in PROGRAMS:
         if not only or command[0] in only:
             programs[" ".join(command)] = _run(command)
-    torch = version("torch").partition("+")[0].removesuffix(".0")
-    results = {"machine": machine(), "torch": torch, "programs": programs}
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    PAGE.write_text(page(results))
+            # After each one: a program that fails loses nothing of the others.
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            PAGE.write_text(page(results))
 
 
 if __name__ == "__main__":
