@@ -10,7 +10,7 @@ standard, the functions here follow the standard.
 Source: data-apis.org/array-api/2024.12.
 """
 
-# ruff: noqa: F403, F405, I001 - one statement for each module, whose __all__ it takes
+# ruff: noqa: F403, I001 - one statement for each module, whose __all__ it takes
 
 from __future__ import annotations
 
@@ -31,7 +31,17 @@ from shmtensor import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from shmtensor.array_api import fft as fft, linalg as linalg
+from shmtensor.array_api import (
+    _creation,
+    _dtypes,
+    _elementwise,
+    _manipulation,
+    _products,
+    _reductions,
+    _searching,
+    fft as fft,
+    linalg as linalg,
+)
 from shmtensor.array_api._creation import *
 from shmtensor.array_api._dtypes import *
 from shmtensor.array_api._elementwise import *
@@ -73,147 +83,14 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
-    # _creation
-    "arange",
-    "asarray",
-    "empty",
-    "empty_like",
-    "eye",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "linspace",
-    "meshgrid",
-    "ones",
-    "ones_like",
-    "tril",
-    "triu",
-    "zeros",
-    "zeros_like",
-    # _dtypes
-    "astype",
-    "can_cast",
-    "finfo",
-    "iinfo",
-    "isdtype",
-    "result_type",
-    # _elementwise
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "ceil",
-    "clip",
-    "conj",
-    "copysign",
-    "cos",
-    "cosh",
-    "divide",
-    "equal",
-    "exp",
-    "expm1",
-    "floor",
-    "floor_divide",
-    "greater",
-    "greater_equal",
-    "hypot",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logaddexp",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "maximum",
-    "minimum",
-    "multiply",
-    "negative",
-    "nextafter",
-    "not_equal",
-    "positive",
-    "pow",
-    "real",
-    "reciprocal",
-    "remainder",
-    "round",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "subtract",
-    "tan",
-    "tanh",
-    "trunc",
-    # _manipulation
-    "broadcast_arrays",
-    "broadcast_to",
-    "concat",
-    "expand_dims",
-    "flip",
-    "moveaxis",
-    "permute_dims",
-    "repeat",
-    "reshape",
-    "roll",
-    "squeeze",
-    "stack",
-    "take",
-    "take_along_axis",
-    "tile",
-    "unstack",
-    # _products
-    "matmul",
-    "matrix_transpose",
-    "tensordot",
-    "vecdot",
-    # _reductions
-    "all",
-    "any",
-    "count_nonzero",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "std",
-    "sum",
-    "var",
-    # _searching
-    "argmax",
-    "argmin",
-    "argsort",
-    "nonzero",
-    "searchsorted",
-    "sort",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "where",
 ]
+__all__ += _creation.__all__
+__all__ += _dtypes.__all__
+__all__ += _elementwise.__all__
+__all__ += _manipulation.__all__
+__all__ += _products.__all__
+__all__ += _reductions.__all__
+__all__ += _searching.__all__
 
 
 def __dir__() -> list[str]:
