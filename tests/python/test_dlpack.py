@@ -78,7 +78,7 @@ def test_unused_capsule_gives_the_memory_back() -> None:
     t = T.ones(4)
     capsule = t.__dlpack__(max_version=(1, 0))
     assert "dltensor_versioned" in repr(capsule)
-    with pytest.raises((BufferError, RuntimeError)):
+    with pytest.raises(RuntimeError, match="not resizable"):
         t.resize_(100000)
     del capsule
     t.resize_(8)
@@ -323,7 +323,7 @@ def test_c_consumers_end_what_they_keep() -> None:
     t = T.ones(4)
     managed = ctypes.POINTER(_Managed)()
     assert api.managed_from_object(t, managed) == 0
-    with pytest.raises((BufferError, RuntimeError)):
+    with pytest.raises(RuntimeError, match="not resizable"):
         t.resize_(100000)
     managed.contents.deleter(ctypes.addressof(managed.contents))
     t.resize_(8)
