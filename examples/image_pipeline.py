@@ -210,9 +210,10 @@ class Training:
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint; model and optimizer are the same for both libraries."""
-        parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
-        state = {**checkpoints.as_shmtensor(parts), "run": dataclasses.asdict(self.state)}
-        checkpoints.write(folder, PROGRAM, settings_of(self.options), state)
+        with checkpoints.uninterrupted():
+            parts = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+            state = {**checkpoints.as_shmtensor(parts), "run": dataclasses.asdict(self.state)}
+            checkpoints.write(folder, PROGRAM, settings_of(self.options), state)
 
     def load(self, folder: Path) -> None:
         """Go on from the checkpoint."""

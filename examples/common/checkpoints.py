@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import shmtensor
 
-__all__ = ["NAME", "as_shmtensor", "of_library", "read", "write"]
+__all__ = ["NAME", "as_shmtensor", "of_library", "read", "uninterrupted", "write"]
 
 NAME = "checkpoint.pt"
 
 
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C back until the end of the block; only in the main thread, which alone sees it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
 def write(folder: Path, program: str, settings: dict[str, Any], state: dict[str, Any]) -> Path:
     """Replace the checkpoint in *folder*: a reader finds the old one or this one, whole.
+
+    An interruption waits until it is written.
 
     Args:
         folder: Made if it is not there.
@@ -25,14 +46,15 @@ def write(folder: Path, program: str, settings: dict[str, Any], state: dict[str,
     """
     folder.mkdir(parents=True, exist_ok=True)
     path, new = folder / NAME, folder / f"{NAME}.{os.getpid()}.new"
-    try:
-        with open(new, "wb") as file:
-            shmtensor.save({"program": program, "settings": settings, "state": state}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    with uninterrupted():
+        try:
+            with open(new, "wb") as file:
+                shmtensor.save({"program": program, "settings": settings, "state": state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
     return path
 
 

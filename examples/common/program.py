@@ -179,6 +179,7 @@ def run(name: str, options: argparse.Namespace, folder: Path, program: Callable[
         print(f"{name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\ninterrupted; {sys.argv[0]} --resume {folder} goes on")
+        is_saved = any(folder.rglob("checkpoint.pt"))
+        print(f"\ninterrupted{f'; {sys.argv[0]} --resume {folder} goes on' if is_saved else ''}")
         return 130
     return 0

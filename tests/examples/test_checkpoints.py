@@ -1,0 +1,44 @@
+"""Checkpoints of the programs of examples/: what Ctrl-C leaves of one that is being written."""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import ModuleType
+
+import pytest
+from programs import EXAMPLES
+
+
+@pytest.fixture
+def checkpoints(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    from common import checkpoints
+
+    return checkpoints
+
+
+def test_an_interruption_waits_until_the_file_is_whole(checkpoints, monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        checkpoints.write(tmp_path, "program", {"seed": 1}, {"step": 3})
+    assert os.listdir(tmp_path) == [checkpoints.NAME]
+    assert checkpoints.read(tmp_path, "program", {"seed": 1}) == {"step": 3}
+
+
+def test_an_interruption_waits_for_the_outer_block(checkpoints):
+    done = []
+    with pytest.raises(KeyboardInterrupt), checkpoints.uninterrupted():
+        with checkpoints.uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_failure_is_not_lost_with_an_interruption(checkpoints):
+    with pytest.raises(KeyboardInterrupt) as caught, checkpoints.uninterrupted():
+        signal.raise_signal(signal.SIGINT)
+        raise OSError("disk is full")
+    assert isinstance(caught.value.__context__, OSError)
