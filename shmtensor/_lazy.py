@@ -2,17 +2,22 @@
 
 `stand_in` makes a module's object, as the import system would, and leaves running its code to the
 first look at an attribute. The object stays the same, so it may be handed out and imported from
-before that. Whoever imports a submodule of it runs its code first.
+before that. Whoever imports a submodule of it runs its code first; where that code imports the
+submodule, this is the one that is given, and not a second one.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import threading
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-__all__ = ["stand_in"]
+__all__ = ["Existing", "stand_in"]
 
 # One for each module. Threads take them in the order in which modules import each other, which has
 # no circles, so that they never wait for one another.
@@ -20,6 +25,37 @@ _locks: dict[str, threading.RLock] = {}
 _loading: set[str] = set()
 # Attributes that tools look for in every module that there is.
 _ASKED_BY_TOOLS = ("__test__", "__warningregistry__", "__wrapped__")
+
+
+class Existing(Loader):
+    """Gives a module that is there, or can be imported, under its name or another."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Import the module."""
+        module = importlib.import_module(self._name)
+        getattr(module, "__path__", None)  # a module that waits for its first use is loaded now
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Take back what the import system has written into the module."""
+        module.__spec__ = self._spec
+
+
+class _SubmoduleFinder(MetaPathFinder):
+    """Finds submodules that were imported when the import system looked at their package.
+
+    It looks whether a module is there, then at its package, whose code may run just then.
+    """
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return how to give the module; None for all others, and for one that is reloaded."""
+        is_loaded = name in sys.modules and name.rpartition(".")[0] in _locks
+        return ModuleSpec(name, Existing(name)) if is_loaded and target is None else None
 
 
 class _Standin(ModuleType):
@@ -86,5 +122,7 @@ def stand_in(name: str) -> ModuleType | None:
     vars(module).update(
         __spec__=spec, __loader__=spec.loader, __package__=package, __file__=spec.origin
     )
+    if not _locks:
+        sys.meta_path.insert(0, _SubmoduleFinder())
     _locks[name] = threading.RLock()
     return sys.modules.setdefault(name, module)

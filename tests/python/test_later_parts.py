@@ -47,5 +47,69 @@ def test_they_are_found_and_then_stay(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# For each submodule in a process of its own: no class is there twice, each module has its spec.
+_SUBMODULES = """
+import collections, gc, importlib, os, pkgutil, sys
+import shmtensor
+
+for package in pkgutil.iter_modules(shmtensor.__path__):
+    exec(f"from shmtensor import {package.name}")
+
+
+def check(name):
+    try:
+        module = importlib.import_module(name)
+    except ImportError:  # it needs something that is not installed
+        return
+    assert module is sys.modules[name] or ".multiprocessing." in name, module
+    classes = [c for c in gc.get_objects() if isinstance(c, type)]
+    named_as_base = {b for c in classes for b in c.__bases__ if b.__qualname__ == c.__qualname__}
+    names = [f"{c.__module__}.{c.__qualname__}" for c in classes if c not in named_as_base]
+    names = [n for n in names if n.startswith("shmtensor.") and "<locals>" not in n]
+    twice = [n for n, count in collections.Counter(names).items() if count > 1]
+    assert not twice, (name, twice)
+    for n, m in list(sys.modules.items()):
+        has_file = n.startswith("shmtensor.") and getattr(m, "__file__", None)
+        assert not has_file or m.__spec__ is not None, n
+
+
+for package in pkgutil.iter_modules(shmtensor.__path__):
+    if not package.ispkg:
+        continue
+    module = sys.modules[f"shmtensor.{package.name}"]
+    for submodule in pkgutil.iter_modules(module.__spec__.submodule_search_locations):
+        if submodule.name == "__main__":
+            continue
+        pid = os.fork()
+        if pid == 0:
+            try:
+                check(f"{module.__name__}.{submodule.name}")
+            except AssertionError as error:
+                print(error, file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+"""
+_ONE_OF_EACH = """
+from shmtensor import distributions, nn, optim
+from shmtensor.optim.optimizer import Optimizer
+from shmtensor.optim.lr_scheduler import LRScheduler
+from shmtensor.distributions.normal import Normal
+from shmtensor.nn.modules.module import Module
+
+assert isinstance(nn.Linear(1, 1), Module) and distributions.Normal is Normal
+sgd = optim.SGD(nn.Linear(1, 1).parameters(), lr=1)
+assert isinstance(sgd, Optimizer) and isinstance(optim.lr_scheduler.StepLR(sgd, 1), LRScheduler)
+"""
+
+
+@pytest.mark.parametrize("code", [_SUBMODULES, _ONE_OF_EACH], ids=["all", "classes"])
+def test_a_submodule_is_loaded_once(code: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_version_is_that_of_the_distribution() -> None:
     assert shmtensor.__version__ == importlib.metadata.version("shmtensor")
