@@ -179,8 +179,6 @@ def _refusals(rank: int, size: int) -> None:
         DistributedDataParallel(nn.ReLU())
     with pytest.raises(ValueError, match="devices"):
         DistributedDataParallel(Net(), device_ids=[0])
-    with pytest.raises(NotImplementedError, match="join"):
-        DistributedDataParallel(Net()).join()
     with pytest.raises(NotImplementedError, match="mixed_precision"):
         DistributedDataParallel(Net(), mixed_precision=object())
     model = DistributedDataParallel(nn.Embedding(4, 2, sparse=True))

@@ -9,3 +9,6 @@ from __future__ import annotations
 from shmtensor.distributed.algorithms.join import Join as Join
 from shmtensor.distributed.algorithms.join import Joinable as Joinable
 from shmtensor.distributed.algorithms.join import JoinHook as JoinHook
+from shmtensor.nn.parallel import DistributedDataParallel
+
+Joinable.register(DistributedDataParallel)

@@ -132,6 +132,8 @@ class Join:
                 )
         for hook in self._hooks:
             hook.post_hook(last)
+        for joinable in self._joinables:
+            joinable._join_config = _JoinConfig(False, False, False)
 
     def _others(self) -> int:
         """How many ranks are still in their loops; they count themselves in the same all-reduce."""

@@ -116,6 +116,7 @@ class Reducer:
         self._finds_unused = finds_unused
         self._is_on = is_on
         self._hook: tuple[Callable[..., Any], Any] | None = None
+        self.divisor: int = group.size()  # of the sums of gradients
         self.buckets = _in_buckets(parameters, bucket_bytes)
         self.buckets[-1]._is_last = True
         self._place: dict[int, tuple[int, int]] = {}
@@ -215,7 +216,7 @@ class Reducer:
         elif self._hook is not None:
             view.copy_(grad.detach().reshape(-1))
         else:
-            _C.mul(grad.detach().reshape(-1), 1.0 / self._group.size(), out=view)
+            _C.mul(grad.detach().reshape(-1), 1.0 / self.divisor, out=view)
         bucket._missing -= 1
 
     def _begin(self, bucket: GradBucket) -> None:
@@ -246,6 +247,17 @@ class Reducer:
                 else:
                     parameter.grad.detach().copy_(reduced)
         self.reset()
+
+    def shadow(self) -> None:
+        """Take part in the reductions of a backward on other ranks, with gradients of 0."""
+        self.reset()
+        self._used = set()
+        for bucket in self.buckets:
+            for parameter in bucket._parameters:
+                parameter.grad = None
+            bucket._flat.zero_()
+            self._begin(bucket)
+        self._finish()
 
     def _unused_everywhere(self) -> set[int]:
         """Return the parameters that no rank has used; their gradients stay as they are."""

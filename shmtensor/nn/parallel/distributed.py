@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parallel._reducer import Reducer, used_parameters
+
+if TYPE_CHECKING:
+    from shmtensor.distributed.algorithms import Join, Joinable, JoinHook
 
 __all__ = ["DistributedDataParallel"]
 
@@ -98,9 +101,11 @@ class DistributedDataParallel(Module):
         self.static_graph = static_graph
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
+        self._join_config: Any = None  # set by Join
+        self._divides_by_initial_world_size = True
         if init_sync:
             _check_modules_agree(module, group)
-            _take_state_of_rank_0(list(module.parameters()) + list(module.buffers()), group)
+            _take_state_of(0, list(module.parameters()) + list(module.buffers()), group)
         self.reducer = Reducer(
             [p for _, p in named],
             group,
@@ -114,10 +119,13 @@ class DistributedDataParallel(Module):
         records = _C.is_grad_enabled()
         if records and self.require_backward_grad_sync and not self.find_unused_parameters:
             self.reducer.expect(None)
-        if self.training and self.broadcast_buffers and self.require_forward_param_sync:
-            buffers = list(self.module.buffers())
-            if buffers:
-                _take_state_of_rank_0(buffers, self.process_group)
+        source = 0
+        if self._join_config is not None and self._join_config.enable:
+            from shmtensor.distributed.algorithms._data_parallel_join import enter_iteration
+
+            source = enter_iteration(self)
+        if self._takes_buffers():
+            self._take_buffers(source)
         output = self.module(*inputs, **kwargs)
         if records and self.require_backward_grad_sync and self.find_unused_parameters:
             self.reducer.expect(used_parameters(output))
@@ -158,15 +166,69 @@ class DistributedDataParallel(Module):
             raise TypeError("Communication hook must be callable.")
         self.reducer.set_hook(state, hook)
 
-    def join(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Train with unequal numbers of batches.
+    # --- unequal numbers of batches -------------------------------------------------------------
 
-        Raises:
-            NotImplementedError: Always: give all ranks as many batches (`DistributedSampler` does).
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Join:
+        """Return a context for a loop in which ranks may have unequal numbers of batches.
+
+        A rank that has left the loop goes on taking part in the collectives of the others, and at
+        the end takes the parameters of a rank that trained to the end.
+
+        Args:
+            divide_by_initial_world_size: Divide sums of gradients by the number of all ranks, as
+                if the missing batches had gradients of 0; False: by the number of those that still
+                train.
+            enable: False: the numbers are equal, nothing is done.
+            throw_on_early_termination: Raise RuntimeError on every rank when one has no more.
+
+        Source:
+            torch.nn.parallel.DistributedDataParallel.join.
         """
-        raise NotImplementedError(
-            "DistributedDataParallel.join() is not offered: give all ranks as many batches"
+        from shmtensor.distributed.algorithms import Join
+
+        return Join(
+            [cast("Joinable", self)],
+            enable,
+            throw_on_early_termination,
+            divide_by_initial_world_size=divide_by_initial_world_size,
         )
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """Return what shadows this model in a `Join`.
+
+        Args:
+            **kwargs: Of `Join`; ``divide_by_initial_world_size`` as in `join`.
+        """
+        from shmtensor.distributed.algorithms._data_parallel_join import DataParallelJoinHook
+
+        return DataParallelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
+
+    @property
+    def join_device(self) -> Any:
+        """The device of the collectives."""
+        return _C.device("cpu")
+
+    @property
+    def join_process_group(self) -> Any:
+        """The group of the collectives."""
+        return self.process_group
+
+    def _takes_buffers(self) -> bool:
+        """Whether the next forward begins with the buffers of another rank."""
+        return (
+            self.training
+            and self.broadcast_buffers
+            and self.require_forward_param_sync
+            and next(self.module.buffers(), None) is not None
+        )
+
+    def _take_buffers(self, source: int) -> None:
+        _take_state_of(source, list(self.module.buffers()), self.process_group)
 
 
 def _check_modules_agree(module: Module, group: Any) -> None:
@@ -189,8 +251,8 @@ def _check_modules_agree(module: Module, group: Any) -> None:
             )
 
 
-def _take_state_of_rank_0(tensors: list[Tensor], group: Any) -> None:
+def _take_state_of(source: int, tensors: list[Tensor], group: Any) -> None:
     from shmtensor import distributed
 
     for tensor in tensors:
-        distributed.broadcast(tensor.detach(), group=group, group_src=0)
+        distributed.broadcast(tensor.detach(), group=group, group_src=source)
