@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from multiprocessing import util
 
 SUMMARY = "run a program of torch's with shmtensor"
 
@@ -44,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         os.environ[as_torch.REPORT_VARIABLE] = str(os.getpid())
     module = ["-m"] if arguments.is_module else []
-    command = [sys.executable, *module, arguments.program, *arguments.arguments]
+    flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined] # such as -W and -O
+    command = [sys.executable, *flags, *module, arguments.program, *arguments.arguments]
     sys.stdout.flush()
     os.execv(sys.executable, command)

@@ -24,6 +24,7 @@ NEEDED = {
     "with_botorch": "botorch",
     "with_einops": "einops",
     "with_gpytorch": "gpytorch",
+    "with_ignite": "ignite captum",
     "with_kornia": "kornia",
     "with_lightning": "lightning",
     "with_peft": "peft transformers",
@@ -42,6 +43,7 @@ NEEDED = {
     "with_x_transformers": (
         "x_transformers vector_quantize_pytorch entmax lion_pytorch ema_pytorch"
     ),
+    "with_zuko": "zuko nflows geoopt pytorch_metric_learning",
 }
 
 pytestmark = pytest.mark.timeout(300)
