@@ -28,17 +28,26 @@ def test_an_interruption_waits_until_the_file_is_whole(checkpoints, monkeypatch,
 
 def test_an_interruption_waits_for_the_outer_block(checkpoints):
     done = []
-    with pytest.raises(KeyboardInterrupt), checkpoints.uninterrupted():
+
+    def work() -> None:
         with checkpoints.uninterrupted():
-            signal.raise_signal(signal.SIGINT)
-            done.append("inner")
-        done.append("outer")
+            with checkpoints.uninterrupted():
+                signal.raise_signal(signal.SIGINT)
+                done.append("inner")
+            done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["inner", "outer"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_failure_is_not_lost_with_an_interruption(checkpoints):
-    with pytest.raises(KeyboardInterrupt) as caught, checkpoints.uninterrupted():
-        signal.raise_signal(signal.SIGINT)
-        raise OSError("disk is full")
+    def fail() -> None:
+        with checkpoints.uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            raise OSError("disk is full")
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fail()
     assert isinstance(caught.value.__context__, OSError)
