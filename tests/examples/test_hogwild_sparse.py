@@ -64,7 +64,8 @@ def test_compared_with_torch(start):
 
 @pytest.mark.parametrize("mode", [(), ("--locked",)], ids=["free", "locked"])
 def test_a_killed_worker_holds_nobody_up(start, mode):
-    run = start(*FOREVER, *mode, "--seconds", "4", "--decay", "1")
+    seconds = "12" if "SHMTENSOR_SANITIZER" in os.environ else "4"
+    run = start(*FOREVER, *mode, "--seconds", seconds, "--decay", "1")
     os.kill(run.training_pids("accuracy")[0], signal.SIGKILL)
     text = finished(run)
     assert "worker 0 killed by SIGKILL after" in text

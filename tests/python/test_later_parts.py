@@ -76,7 +76,7 @@ def check(name):
 for package in pkgutil.iter_modules(shmtensor.__path__):
     if not package.ispkg:
         continue
-    module = sys.modules[f"shmtensor.{package.name}"]
+    module = getattr(shmtensor, package.name)
     for submodule in pkgutil.iter_modules(module.__spec__.submodule_search_locations):
         if submodule.name == "__main__":
             continue
@@ -102,8 +102,27 @@ sgd = optim.SGD(nn.Linear(1, 1).parameters(), lr=1)
 assert isinstance(sgd, Optimizer) and isinstance(optim.lr_scheduler.StepLR(sgd, 1), LRScheduler)
 """
 
+# They wait for each other's modules: the package imports its submodule, whose import needs it.
+_THREADS = """
+import faulthandler, importlib, sys, threading
+from shmtensor import optim
 
-@pytest.mark.parametrize("code", [_SUBMODULES, _ONE_OF_EACH], ids=["all", "classes"])
+faulthandler.dump_traceback_later(30, exit=True)
+sys.setswitchinterval(1e-6)
+start = threading.Barrier(2)
+calls = [lambda: importlib.import_module("shmtensor.optim.optimizer"), lambda: optim.SGD]
+threads = [threading.Thread(target=lambda c=c: (start.wait(), c())) for c in calls]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert optim.Optimizer is importlib.import_module("shmtensor.optim.optimizer").Optimizer
+"""
+
+
+@pytest.mark.parametrize(
+    "code", [_SUBMODULES, _ONE_OF_EACH, _THREADS], ids=["all", "classes", "threads"]
+)
 def test_a_submodule_is_loaded_once(code: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
