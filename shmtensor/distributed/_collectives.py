@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.distributed._arguments import (
     Buffers,
@@ -21,6 +22,7 @@ from shmtensor.distributed._arguments import (
 )
 from shmtensor.distributed._group import _start
 from shmtensor.distributed._names import ReduceOp
+from shmtensor.distributed._sparse import all_reduce_sparse
 from shmtensor.distributed._work import Work
 
 __all__ = [
@@ -49,8 +51,9 @@ def all_reduce(
     The result is bitwise equal on all ranks.
 
     Args:
-        tensor: Any shape; equal shapes and dtypes on all ranks.
-        op: How elements are combined.
+        tensor: Any shape; equal shapes and dtypes on all ranks. Sparse COO tensors may have
+            different numbers of entries.
+        op: How elements are combined; sparse ones are added.
         group: Of whom; None: all.
         async_op: Return a `Work` at once instead of waiting.
 
@@ -59,16 +62,26 @@ def all_reduce(
 
     Raises:
         DistBackendError: A rank has ended, or the timeout is over.
+        ValueError: A sparse tensor with another layout, or another *op* than SUM.
 
     Source:
         torch.distributed.all_reduce.
     """
-    check_tensor(tensor, "tensor")
+    is_sparse = isinstance(tensor, Tensor) and tensor.layout == _C.sparse_coo
+    if not is_sparse:
+        check_tensor(tensor, "tensor")
     members = member_of(group, "all_reduce")
     if members is None:
         return None
     op = check_op("all_reduce", op, tensor)
     backend = members._collectives
+    if is_sparse:
+        if op != ReduceOp.SUM:
+            raise ValueError(f"all_reduce of a sparse tensor needs ReduceOp.SUM, got {op}")
+        n_ranks = members.size()
+        return _start(
+            members, lambda: all_reduce_sparse(tensor, backend, n_ranks), [tensor], async_op
+        )
     buffers = Buffers(as_real=True)
     whole = buffers.output(tensor)
 

@@ -342,7 +342,7 @@ def _arguments(rank: int, size: int) -> None:
         (RuntimeError, "invalid input tensor list", lambda: dist.reduce_scatter(one, [one])),
         (RuntimeError, "non-integral", lambda: dist.all_reduce(one, dist.ReduceOp.BXOR)),
         (ValueError, "complex", lambda: dist.all_reduce(one + 0j, dist.ReduceOp.MAX)),
-        (ValueError, "dense", lambda: dist.all_reduce(one.to_sparse())),
+        (ValueError, "dense", lambda: dist.broadcast(one.to_sparse(), 0)),
         (TypeError, "op must be", lambda: dist.all_reduce(one, "sum")),
         (ValueError, "Invalid destination rank", lambda: dist.send(one, rank)),
         (ValueError, "p2p_op_list", lambda: dist.batch_isend_irecv([3])),  # type: ignore[list-item]

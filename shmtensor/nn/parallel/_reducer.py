@@ -14,6 +14,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn.parameter import Parameter
+from shmtensor.sparse._construct import sparse_coo_tensor
 
 __all__ = ["GradBucket", "Reducer", "used_parameters"]
 
@@ -60,13 +61,14 @@ class GradBucket:
         self._index = index
         self._parameters = parameters
         self._is_last = False
-        first = parameters[0]
-        n = sum(p.numel() for p in parameters)
-        self._flat: Tensor = _C.zeros([n], dtype=first.dtype)
-        sizes = [p.numel() for p in parameters]
-        self._views: list[Tensor] = list(self._flat.split(sizes))
         self._missing = 0
         self._work: Any = None
+        self._make_buffer()
+
+    def _make_buffer(self) -> None:
+        sizes = [p.numel() for p in self._parameters]
+        self._flat: Tensor = _C.zeros([sum(sizes)], dtype=self._parameters[0].dtype)
+        self._views: list[Tensor] = list(self._flat.split(sizes))
 
     def index(self) -> int:
         """Return the number of the bucket."""
@@ -92,6 +94,55 @@ class GradBucket:
         """Whether no other bucket follows in this backward."""
         return self._is_last
 
+    def _put(self, i: int, factor: float) -> None:
+        """Take the gradient of the parameter *i*, times *factor*."""
+        grad, view = self._parameters[i].grad, self._views[i]
+        if grad is None:
+            view.zero_()
+        elif grad.layout != _C.strided:
+            raise RuntimeError(
+                "DistributedDataParallel: a parameter has a sparse gradient, and is not the weight "
+                "of an Embedding or EmbeddingBag with sparse=True"
+            )
+        elif factor == 1:
+            view.copy_(grad.detach().reshape(-1))
+        else:
+            _C.mul(grad.detach().reshape(-1), factor, out=view)
+
+    def _clear(self) -> None:
+        """Hold gradients of 0."""
+        self._flat.zero_()
+
+
+class _SparseBucket(GradBucket):
+    """The bucket of one parameter, whose gradients are sparse."""
+
+    def _make_buffer(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        weight = self._parameters[0]
+        n, *rest = weight.shape
+        indices = _C.zeros([1, 0], dtype=_C.int64)
+        values = _C.zeros([0, *rest], dtype=weight.dtype)
+        self._flat = sparse_coo_tensor(indices, values, [n, *rest])
+
+    def set_buffer(self, buffer: Tensor) -> None:
+        """Replace the gradient."""
+        self._flat = buffer
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradient."""
+        return [self._flat]
+
+    def _put(self, i: int, factor: float) -> None:
+        grad = self._parameters[i].grad
+        if grad is None:
+            self._clear()
+        else:
+            grad = grad.detach()
+            self._flat = (grad if grad.is_sparse else grad.to_sparse(1)) * factor
+
 
 class Reducer:
     """The buckets of a module's parameters.
@@ -102,6 +153,7 @@ class Reducer:
         bucket_bytes: A bucket is full with so many.
         finds_unused: Some parameters may have no gradient on some ranks.
         is_on: Asked at each gradient: whether gradients are reduced now.
+        sparse: Addresses (`id`) of the parameters whose gradients are sparse.
     """
 
     def __init__(
@@ -111,13 +163,14 @@ class Reducer:
         bucket_bytes: int,
         finds_unused: bool,
         is_on: Callable[[], bool],
+        sparse: set[int],
     ) -> None:
         self._group = group
         self._finds_unused = finds_unused
         self._is_on = is_on
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.divisor: int = group.size()  # of the sums of gradients
-        self.buckets = _in_buckets(parameters, bucket_bytes)
+        self.buckets = _in_buckets(parameters, bucket_bytes, sparse)
         self.buckets[-1]._is_last = True
         self._place: dict[int, tuple[int, int]] = {}
         self._handles = []
@@ -204,19 +257,7 @@ class Reducer:
         self._ready.add(key)
         b, i = self._place[key]
         bucket = self.buckets[b]
-        grad = bucket._parameters[i].grad
-        view = bucket._views[i]
-        if grad is None:
-            view.zero_()
-        elif grad.layout != _C.strided:
-            raise RuntimeError(
-                "DistributedDataParallel: sparse gradients are not offered; make embeddings with "
-                "sparse=False"
-            )
-        elif self._hook is not None:
-            view.copy_(grad.detach().reshape(-1))
-        else:
-            _C.mul(grad.detach().reshape(-1), 1.0 / self.divisor, out=view)
+        bucket._put(i, 1.0 / self.divisor if self._hook is None else 1.0)
         bucket._missing -= 1
 
     def _begin(self, bucket: GradBucket) -> None:
@@ -236,13 +277,12 @@ class Reducer:
             else:
                 result = bucket._work.wait()
                 result = result[0] if isinstance(result, list | tuple) else result
-                if result.data_ptr() != bucket._flat.data_ptr():
+                if result.is_sparse or result.data_ptr() != bucket._flat.data_ptr():
                     bucket.set_buffer(result)
-            for parameter, view in zip(bucket._parameters, bucket._views, strict=True):
+            for parameter, reduced in zip(bucket._parameters, bucket.gradients(), strict=True):
                 if id(parameter) in unused:
                     continue
-                reduced = view.view(parameter.shape)
-                if parameter.grad is None:
+                if parameter.grad is None or reduced.is_sparse:
                     parameter.grad = reduced.clone()
                 else:
                     parameter.grad.detach().copy_(reduced)
@@ -255,7 +295,7 @@ class Reducer:
         for bucket in self.buckets:
             for parameter in bucket._parameters:
                 parameter.grad = None
-            bucket._flat.zero_()
+            bucket._clear()
             self._begin(bucket)
         self._finish()
 
@@ -275,7 +315,9 @@ class Reducer:
         self._handles = []
 
 
-def _in_buckets(parameters: list[Parameter], bucket_bytes: int) -> list[GradBucket]:
+def _in_buckets(
+    parameters: list[Parameter], bucket_bytes: int, sparse: set[int]
+) -> list[GradBucket]:
     buckets: list[GradBucket] = []
     current: list[Parameter] = []
     nbytes = 0
@@ -287,6 +329,10 @@ def _in_buckets(parameters: list[Parameter], bucket_bytes: int) -> list[GradBuck
         current, nbytes = [], 0
 
     for parameter in reversed(parameters):
+        if id(parameter) in sparse:
+            close()
+            buckets.append(_SparseBucket(len(buckets), [parameter]))
+            continue
         size = parameter.numel() * parameter.element_size()
         limit = min(bucket_bytes, _FIRST_BUCKET_BYTES) if not buckets else bucket_bytes
         if current and (nbytes + size > limit or current[0].dtype != parameter.dtype):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.nn.modules.module import Module
+from shmtensor.nn.modules.sparse import Embedding, EmbeddingBag
 from shmtensor.nn.parallel._reducer import Reducer, used_parameters
 
 if TYPE_CHECKING:
@@ -112,6 +113,11 @@ class DistributedDataParallel(Module):
             int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20)),
             find_unused_parameters,
             lambda: self.require_backward_grad_sync,
+            {
+                id(each.weight)
+                for each in module.modules()
+                if isinstance(each, Embedding | EmbeddingBag) and each.sparse
+            },
         )
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
