@@ -78,6 +78,7 @@ def test_the_rest_of_an_epoch_comes_from_new_workers(started, tmp_path):
     pids = run.worker_pids()
     run.wait_for("epoch [1-9]")
     os.kill(pids[0], signal.SIGKILL)
+    run.wait_for("exited unexpectedly")  # until then, an epoch may begin with those that are left
     new = run.worker_pids()
     assert not set(new) & set(pids)
     text = finished(run)

@@ -42,7 +42,8 @@ SHMT_VMATH float shmt__lgammaf(float a) {
   p = SHMT_MADD(p, u, -0.0027777777680612846);
   p = SHMT_MADD(p, u, 0.083333333333330331);
   const double y = SHMT_MADD(z - 0.5, shmt__log(z), 0.91893853320467274 - z) + SHMT_MADD(p, r, -shmt__log(product));
-  return a == 2.0F ? 0.0F : (float)y; /* at 2 the exact result is 0 but y is a rounding error; at 1 y is 0 */
+  /* Where the exact result is 0, y may be a rounding error. */
+  return (a == 1.0F) | (a == 2.0F) ? 0.0F : (float)y;
 }
 /* The double version. Near its zeros at 1 and 2 it cannot fall back on a longer type. */
 static inline double shmt__lgamma(double a) { return lgamma(a); }
