@@ -275,18 +275,19 @@ def reduce_array(array: np.ndarray[Any, Any]) -> Any:
 
         # Fortran order is kept, everything else becomes C order.
         order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
-        storage = _storage.UntypedStorage._new_shared(array.nbytes)
-        memory, begin = _C.empty(0, dtype=_C.uint8).set_(storage), 0
+        memory, begin = _C.empty(array.nbytes, dtype=_C.uint8, shared=True), 0
         copy = np.ndarray(array.shape, array.dtype, buffer=memory.numpy(), order=order)
         copy[...] = array
         strides = copy.strides
-    layout = (array.dtype, array.shape, begin, strides, array.flags.writeable)
+    # A builtin dtype's name is pickled in a third of the time.
+    dtype = array.dtype.str if array.dtype.isbuiltin == 1 else array.dtype
+    layout = (dtype, array.shape, begin, strides, array.flags.writeable)
     return rebuild_array, (_C._pack_shared_tensor(memory), *layout)
 
 
 def rebuild_array(
     packed: bytes,
-    dtype: np.dtype[Any],
+    dtype: np.dtype[Any] | str,
     shape: tuple[int, ...],
     begin: int,
     strides: tuple[int, ...],
