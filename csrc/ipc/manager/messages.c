@@ -38,16 +38,20 @@ static void set_process(request* r, uint32_t client) {
   r->m->clients[client].is_reserved = false;
 }
 
-/* Is the sender this client? It proves that by the descriptor that has the lock of its number. */
-static bool knows(request* r, uint32_t client) {
-  uint64_t identity[2];
-  if (client == 0 || client >= SHMT_MAX_CLIENTS || r->n_fds != 1) return false;
+/* Is the sender this client? It proves that by the descriptor that has the lock of its number. SHMT_E_KEY: no. It then
+ * joins as another client; so where the kernel does not tell, the answer is SHMT_E_OS. */
+static shmt_status check_client(request* r, uint32_t client) {
+  uint64_t identity[2] = {0, 0};
   shmt__arena_manager* k = &r->m->arena_manager;
+  bool has_shown = r->p->world == k->map.fixed.world && client != 0 && client < SHMT_MAX_CLIENTS && r->n_fds == 1;
+  SHMT_REQUIRE(!has_shown || shmt__os_file_identity(r->fds[0], identity), SHMT_E_OS,
+               "the manager cannot look at the descriptor of client %u", client);
   /* A child whose number its parent claimed may come before our next tick. */
-  return (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
-         shmt__os_file_identity(r->fds[0], identity) &&
-         identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
-         shmt__client_owns_number(r->fds[0], client);
+  SHMT_REQUIRE(has_shown && identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
+                   (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
+                   shmt__client_owns_number(r->fds[0], client),
+               SHMT_E_KEY, "the manager does not know client %u of this world", client);
+  return SHMT_OK;
 }
 
 static shmt_status check_session(const request* r) {
@@ -96,8 +100,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   shmt__arena_manager_repair(k); /* a joining process trusts what it reads in the header */
   reply->world = k->map.fixed.world;
   if (id != 0) {
-    SHMT_REQUIRE(r->p->world == reply->world && knows(r, id), SHMT_E_KEY,
-                 "the manager does not know client %u of this world", id);
+    SHMT_TRY(check_client(r, id));
   } else {
     SHMT_REQUIRE(n_clients_of_process(r, false) < SHMT_MANAGER_CLIENTS_PER_PROCESS, SHMT_E_RUNTIME,
                  "process %d has %d places in the session already", (int)r->pid,
@@ -115,9 +118,8 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
 
 static shmt_status serve_fork(request* r, shmt__packet* reply) {
   uint32_t id = 0;
-  SHMT_REQUIRE(
-      r->client == 0 && r->p->world == r->m->arena_manager.map.fixed.world && knows(r, r->p->client),
-      SHMT_E_KEY, "the manager does not know client %u of this world", r->p->client);
+  SHMT_REQUIRE(r->client == 0, SHMT_E_KEY, "FORK from client %u, on its own connection", r->client);
+  SHMT_TRY(check_client(r, r->p->client));
   SHMT_REQUIRE(n_clients_of_process(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
                "process %d has places for %d children that never came", (int)r->pid,
                (int)SHMT_MANAGER_CHILDREN);
