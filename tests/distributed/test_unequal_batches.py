@@ -110,6 +110,7 @@ def ends_early(rank: int, size: int) -> int:
 
     with pytest.raises(RuntimeError, match="exhausted"):
         train()
+    assert not model._join_config.enable
     return steps
 
 

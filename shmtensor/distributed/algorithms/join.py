@@ -114,8 +114,14 @@ class Join:
         trace: TracebackType | None,
     ) -> None:
         """Shadow the ranks that still train, then finish."""
-        if not self._enable or kind is not None:
-            return
+        try:
+            if self._enable and kind is None:
+                self._shadow_others()
+        finally:
+            for joinable in self._joinables:
+                joinable._join_config = _JoinConfig(False, False, False)
+
+    def _shadow_others(self) -> None:
         last, shadowed = True, 0
         while self._others() > 0:
             last = False
@@ -132,8 +138,6 @@ class Join:
                 )
         for hook in self._hooks:
             hook.post_hook(last)
-        for joinable in self._joinables:
-            joinable._join_config = _JoinConfig(False, False, False)
 
     def _others(self) -> int:
         """How many ranks are still in their loops; they count themselves in the same all-reduce."""
