@@ -212,6 +212,8 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
 
   b.it = it;
   for (int k = 0; k < it->n_outputs; k++) b.resized[k] = NULL;
+  /* A short cut that gave up may have left the address of a scalar, cast to a dtype that is not the common one. */
+  for (int k = 0; k < it->n_operands; k++) it->operands[k].data = NULL;
   for (int k = 0; k < it->n_operands; k++)
     it->is_meta |= it->operands[k].tensor && it->operands[k].tensor->device == SHMT_META;
   for (int k = 0; k < it->n_operands; k++) /* a batched tensor comes here past its batching rule only */
@@ -232,7 +234,7 @@ shmt_status shmt__iter_build_general(shmt_iter* it) {
   shmt__iter_permute_strides(it, &b.dims);
   for (int k = 0; k < it->n_operands; k++) {
     shmt__operand* op = &it->operands[k];
-    if (op->data != it->scalars[k]) op->data = shmt__tensor_data(op->tensor);
+    if (!op->data) op->data = shmt__tensor_data(op->tensor);
   }
   shmt__iter_coalesce(it);
   return SHMT_OK;
