@@ -5,9 +5,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_RETAINED = 256 }; /* outputs of one node whose gradients are stored */
-
-/* Guards the lists of all nodes: they change rarely and are short. Nothing is called under it but shmt__grad_lock. */
+/* Guards the lists of all nodes: they change rarely and are short. Nothing of autograd is called under it but
+ * shmt__grad_lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void reset_lock(void) { pthread_mutex_init(&lock, NULL); }
@@ -83,13 +82,32 @@ static shmt_status store_one(shmt_node* n, shmt_autograd_meta* meta, shmt_tensor
   }
 }
 
-shmt_status shmt__node_store_retained(shmt_node* n, shmt_tensor* const* grads) {
-  shmt_autograd_meta* metas[MAX_RETAINED];
-  int count = 0;
+static size_t count_retained(const shmt_node* n) {
+  size_t count = 0;
+  for (const shmt__retain* r = n->extras->retains; r; r = r->next) count++;
+  return count;
+}
+
+/* The tensors of the list, as it is now. Ownership: the caller frees *out. Errors: SHMT_E_NOMEM. */
+static shmt_status copy_retained(const shmt_node* n, shmt_autograd_meta*** out, size_t* out_count) {
   pthread_mutex_lock(&lock);
-  for (shmt__retain* r = n->extras->retains; r && count < MAX_RETAINED; r = r->next)
-    metas[count++] = r->meta;
+  const size_t count = count_retained(n);
+  shmt_autograd_meta** metas = malloc(sizeof *metas * (count + 1));
+  size_t i = 0;
+  for (const shmt__retain* r = n->extras->retains; metas && r; r = r->next) metas[i++] = r->meta;
   pthread_mutex_unlock(&lock);
-  for (int i = 0; i < count; i++) SHMT_TRY(store_one(n, metas[i], grads));
+  SHMT_REQUIRE(metas, SHMT_E_NOMEM, "retain_grad(): tried to allocate %zu bytes", sizeof *metas * (count + 1));
+  *out = metas;
+  *out_count = count;
   return SHMT_OK;
+}
+
+shmt_status shmt__node_store_retained(shmt_node* n, shmt_tensor* const* grads) {
+  shmt_autograd_meta** metas = NULL;
+  size_t count = 0;
+  SHMT_TRY(copy_retained(n, &metas, &count));
+  shmt_status status = SHMT_OK;
+  for (size_t i = 0; i < count && status == SHMT_OK; i++) status = store_one(n, metas[i], grads);
+  free(metas);
+  return status;
 }

@@ -91,6 +91,24 @@ def test_retain_grad_follows_in_place_change() -> None:
     assert y.grad.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
+def test_retain_grad_of_any_number_of_outputs_of_one_node(n: int) -> None:
+    rows = st.ones(n, 2, requires_grad=True).unbind(0)
+    for row in rows:
+        row.retain_grad()
+    st.stack([row * i for i, row in enumerate(rows)]).sum().backward()
+    assert [row.grad.tolist() for row in rows] == [[i, i] for i in range(n)]
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 1000])
+def test_gradients_of_any_number_of_outputs_of_one_node(n: int) -> None:
+    rows = (st.ones(n, 2, requires_grad=True) * 2).unbind(0)
+    total = st.stack([row * i for i, row in enumerate(rows)]).sum()
+    total.backward(inputs=list(rows), retain_graph=True)
+    assert [row.grad.tolist() for row in rows] == [[i, i] for i in range(n)]
+    assert [g.tolist() for g in st.autograd.grad(total, rows)] == [[i, i] for i in range(n)]
+
+
 def test_is_leaf_and_output_nr() -> None:
     x = st.ones(3, 2, requires_grad=True)
     assert x.is_leaf
