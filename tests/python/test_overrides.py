@@ -122,6 +122,29 @@ def test_the_most_derived_class_is_asked_first() -> None:
     assert Logged.calls == ["add", "add"]
 
 
+def _class_that_declines(calls: list[type]) -> type[Tensor]:
+    class Declining(Tensor):
+        @classmethod
+        def __torch_function__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            calls.append(cls)
+            if isinstance(args[0], list):
+                args[0].clear()  # the tensors of the other classes may be gone from here on
+            return NotImplemented
+
+    return Declining
+
+
+@pytest.mark.parametrize("n", [15, 16, 17, 63, 64, 65, 200])
+def test_any_number_of_classes_is_asked(n: int) -> None:
+    calls: list[type] = []
+    classes = [_class_that_declines(calls) for _ in range(n)]
+    with pytest.raises(TypeError, match="Multiple dispatch failed"):
+        st.stack([st.ones(1).as_subclass(cls) for cls in classes])
+    assert calls == classes
+
+
 def test_disabled_region_gives_plain_tensors() -> None:
     x = logged()
     with DisableTorchFunctionSubclass():

@@ -324,7 +324,7 @@ _PRIVATE = (
     " _is_fwd_grad_enabled _legacy_new"
     " _library_define _library_impl _make_dual _named_result _new_ring _node_address _open_ring"
     " _operator_arguments"
-    " _operator_has_kernel _operator_names _operator_overloads _pack_shared_storage"
+    " _operator_has_kernel _operator_overloads _pack_shared_storage"
     " _pack_shared_tensor _pop_dispatch_mode _pop_function_mode _pop_saved_tensors_hooks"
     " _push_dispatch_mode _push_function_mode"
     " _push_saved_tensors_hooks _rebuild_message _rebuild_shared_storage _rebuild_shared_tensor"

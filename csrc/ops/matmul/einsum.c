@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { LETTERS = 52, MAX_OPERANDS = 64 };
+enum { LETTERS = 52 };
 
 /* Where the dims of an ellipsis are counted. */
 typedef struct equation {
@@ -325,7 +325,6 @@ static shmt_status check_equation(const char* text, shmt_tensors operands) {
   const char* arrow = strstr(text, "->");
 
   SHMT_REQUIRE(operands.len > 0, SHMT_E_RUNTIME, "einsum(): must provide at least one operand");
-  SHMT_REQUIRE(operands.len <= MAX_OPERANDS, SHMT_E_RUNTIME, "einsum(): more than %d operands", MAX_OPERANDS);
   for (const char* p = text; *p && (!arrow || p < arrow); p++) commas += *p == ',';
   SHMT_REQUIRE(commas + 1 <= operands.len, SHMT_E_RUNTIME,
                "einsum(): fewer operands were provided than specified in the equation");

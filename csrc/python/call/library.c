@@ -315,19 +315,6 @@ static PyObject* operator_overloads(PyObject* module, PyObject* o) {
   return list;
 }
 
-static PyObject* operator_names(PyObject* module, PyObject* unused) {
-  (void)module, (void)unused;
-  PyObject* list = PyList_New(0);
-  const shmt_operator* op;
-  char name[256];
-  for (size_t i = 0; list && (op = shmt__operator_at(i)); i++) {
-    PyObject* o = PyUnicode_FromString(shmt__operator_name(op, name, sizeof name));
-    if (!o || PyList_Append(list, o) < 0) Py_CLEAR(list);
-    Py_XDECREF(o);
-  }
-  return list;
-}
-
 static const shmt_operator* operator_of(PyObject* capsule) {
   return PyCapsule_GetPointer(capsule, operator_name);
 }
@@ -482,7 +469,6 @@ PyMethodDef shmt__py_library_functions[] = {
     {"_set_overload_class", set_overload_class, METH_O, "What makes OpOverload objects."},
     {"_find_operator", find_operator, METH_O, "The OpOverload of a full name, or None."},
     {"_operator_overloads", operator_overloads, METH_O, "All overloads of a name."},
-    {"_operator_names", operator_names, METH_NOARGS, "The full names of all operators."},
     {"_call_operator", (PyCFunction)(void (*)(void))call_operator, METH_FASTCALL | METH_KEYWORDS,
      "Call an operator."},
     {"_map_operator", (PyCFunction)(void (*)(void))map_operator, METH_FASTCALL | METH_KEYWORDS,

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MAX_OVERLOADED = 64 };
+enum { FEW_OVERLOADED = 16 };
 
 static PyObject* torch_function_name;      /* "__torch_function__" */
 static PyObject* default_torch_function;   /* the function of Tensor.__torch_function__ */
@@ -40,38 +40,68 @@ static bool has_own_torch_function(PyTypeObject* type) {
 /* --- overloaded arguments, in the order of their calls ------------------------------------------------------- */
 
 typedef struct overloaded_args {
-  PyObject* objects[MAX_OVERLOADED]; /* borrowed; one of each class, subclasses before their bases */
-  int n;
+  PyObject* few[FEW_OVERLOADED];
+  PyObject** objects; /* owned, since a handler may empty the list that an argument is; one of each class, subclasses
+                       * before their bases. `few`, or of the heap */
+  int n, capacity;
 } overloaded_args;
 
-static void add_overloaded(overloaded_args* a, PyObject* o) {
+static void overloaded_free_heap(overloaded_args* a) {
+  if (a->objects != a->few) PyMem_Free(a->objects);
+}
+
+static void overloaded_fini(overloaded_args* a) {
+  for (int i = 0; i < a->n; i++) Py_DECREF(a->objects[i]);
+  overloaded_free_heap(a);
+}
+
+/* -1 with MemoryError. */
+static int overloaded_grow(overloaded_args* a) {
+  const size_t bytes = sizeof *a->objects * (size_t)a->capacity;
+  PyObject** grown = PyMem_Malloc(2 * bytes);
+  if (grown == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  memcpy(grown, a->objects, bytes);
+  overloaded_free_heap(a);
+  a->objects = grown;
+  a->capacity *= 2;
+  return 0;
+}
+
+/* -1 with MemoryError. */
+static int add_overloaded(overloaded_args* a, PyObject* o) {
   PyTypeObject* type = Py_TYPE(o);
-  if (!has_own_torch_function(type) || a->n == MAX_OVERLOADED) return;
+  if (!has_own_torch_function(type)) return 0;
   int at = a->n;
   for (int i = 0; i < a->n; i++) {
-    if (Py_TYPE(a->objects[i]) == type) return;
+    if (Py_TYPE(a->objects[i]) == type) return 0;
     if (at == a->n && PyType_IsSubtype(type, Py_TYPE(a->objects[i]))) at = i;
   }
+  if (a->n == a->capacity && overloaded_grow(a) < 0) return -1;
   memmove(&a->objects[at + 1], &a->objects[at], sizeof a->objects[0] * (size_t)(a->n - at));
-  a->objects[at] = o;
+  a->objects[at] = Py_NewRef(o);
   a->n++;
+  return 0;
 }
 
-static void add_from(overloaded_args* a, PyObject* o) {
+/* -1 with MemoryError. */
+static int add_from(overloaded_args* a, PyObject* o) {
   Py_ssize_t n = 0;
   PyObject** items = shmt__py_items(o, &n);
-  if (items == NULL) {
-    add_overloaded(a, o);
-    return;
-  }
-  for (Py_ssize_t i = 0; i < n; i++) add_overloaded(a, items[i]);
+  if (items == NULL) return add_overloaded(a, o);
+  int status = 0;
+  for (Py_ssize_t i = 0; i < n && status == 0; i++) status = add_overloaded(a, items[i]);
+  return status;
 }
 
-static void collect(overloaded_args* a, const shmt__py_call_args* call) {
+/* -1 with MemoryError. */
+static int collect(overloaded_args* a, const shmt__py_call_args* call) {
   Py_ssize_t n = call->n_args + (call->kwnames ? PyTuple_GET_SIZE(call->kwnames) : 0);
-  a->n = 0;
-  if (call->self) add_overloaded(a, call->self);
-  for (Py_ssize_t i = 0; i < n; i++) add_from(a, call->args[i]);
+  int status = call->self ? add_overloaded(a, call->self) : 0;
+  for (Py_ssize_t i = 0; i < n && status == 0; i++) status = add_from(a, call->args[i]);
+  return status;
 }
 
 /* --- calling __torch_function__ ----------------------------------------------------- */
@@ -180,27 +210,34 @@ static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObjec
   return r;
 }
 
-PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
-  overloaded_args a = {.n = 0};
+/* The answer of the modes and the classes in `a`; NULL without an exception when nobody is to be asked. */
+static PyObject* ask_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const overloaded_args* a) {
   const bool has_mode = shmt__py_n_function_modes > 0;
-  if (n_disabled == 0 && !is_recursive(f, call)) collect(&a, call);
-  if (a.n == 0 && !has_mode) return NULL;
+  if (a->n == 0 && !has_mode) return NULL;
   PyObject* function = function_object(f);
   if (function == NULL) return NULL;
   PyObject *args = NULL, *kwargs = NULL, *r = NULL;
   if (arguments_of(call, &args, &kwargs) == 0) {
-    if (has_mode) r = call_mode(&a, function, args, kwargs);
+    if (has_mode) r = call_mode(a, function, args, kwargs);
     if (!has_mode || r == Py_NotImplemented) {
       Py_XDECREF(r);
       torch_function_call here = {f, call, innermost};
       innermost = &here;
-      r = call_each(&a, function, args, kwargs);
+      r = call_each(a, function, args, kwargs);
       innermost = here.outer;
     }
   }
   Py_XDECREF(args);
   Py_XDECREF(kwargs);
   Py_DECREF(function);
+  return r;
+}
+
+PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
+  overloaded_args a = {.objects = a.few, .capacity = FEW_OVERLOADED};
+  const bool skips_classes = n_disabled > 0 || is_recursive(f, call);
+  PyObject* r = skips_classes || collect(&a, call) == 0 ? ask_overrides(f, call, &a) : NULL;
+  overloaded_fini(&a);
   return r;
 }
 

@@ -193,3 +193,10 @@ def test_norm_by_exponent_and_by_name(keepdim: bool) -> None:
     np.testing.assert_allclose(out.numpy(), np.linalg.norm(a, 2, 1, keepdims=keepdim))
     with pytest.raises(RuntimeError, match="only valid string values"):
         tensor(a).norm("max")
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 130])
+def test_einsum_of_any_number_of_operands(n: int) -> None:
+    operands = [st.tensor([1.0, 2.0 if i % 10 == 0 else 1.0]) for i in range(n)]
+    result = st.einsum(",".join("i" * n) + "->i", *operands)
+    assert result.tolist() == [1.0, 2.0 ** len(range(0, n, 10))]
