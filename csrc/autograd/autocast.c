@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 64, FIRST_CAPACITY = 64 };
+enum { FIRST_CAPACITY = 64 };
 
 typedef enum policy { LOWER_PRECISION, FLOAT32, PROMOTE, PAD } policy;
 
@@ -173,7 +173,7 @@ static shmt_status cast_dtype(policy how, const shmt_operator* op, const shmt_va
 
 /* Arguments of a call, with casts in the place of tensors. */
 typedef struct cast_args {
-  shmt_value values[MAX_ARGS]; /* tensors and the arrays of lists are owned */
+  shmt_value values[SHMT_SCHEMA_MAX_ARGS]; /* tensors and the arrays of lists are owned */
   int n;
 } cast_args;
 

@@ -5,17 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_ARGS = 64, MAX_RETURNS = 16 };
-
 /* One allocation holds everything: the struct, the arguments, the returns, then the names and
  * texts. */
 typedef struct parser {
   const char* text; /* the whole schema */
   const char* p;    /* next character */
   char* pool;       /* next free byte for strings */
-  shmt_arg args[MAX_ARGS];
+  shmt_arg args[SHMT_SCHEMA_MAX_ARGS];
   int n_args;
-  shmt_arg returns[MAX_RETURNS];
+  shmt_arg returns[SHMT_SCHEMA_MAX_RETURNS];
   int n_returns;
 } parser;
 
@@ -99,7 +97,7 @@ static shmt_status read_alias(parser* s, shmt_arg* a) {
   if (a->alias == 'a' && isdigit((unsigned char)*s->p)) {
     char* end;
     long n = strtol(s->p, &end, 10);
-    if (n >= MAX_ARGS) return bad(s, "an alias number below 64");
+    if (n >= SHMT_SCHEMA_MAX_ARGS) return bad(s, "an alias number below 64");
     a->alias = (signed char)(-1 - n);
     s->p = end;
   }
@@ -198,7 +196,7 @@ static shmt_status read_args(parser* s) {
       keyword_only = true;
       continue;
     }
-    if (s->n_args == MAX_ARGS) return bad(s, "at most 64 arguments");
+    if (s->n_args == SHMT_SCHEMA_MAX_ARGS) return bad(s, "at most 64 arguments");
     shmt_arg* a = &s->args[s->n_args];
     SHMT_TRY(read_type(s, a));
     SHMT_TRY(read_word(s, "an argument name", &a->name));
@@ -223,7 +221,7 @@ static shmt_status read_returns(parser* s) {
   bool list = accept(s, "(");
   if (list && accept(s, ")")) return SHMT_OK;
   do {
-    if (s->n_returns == MAX_RETURNS) return bad(s, "at most 16 results");
+    if (s->n_returns == SHMT_SCHEMA_MAX_RETURNS) return bad(s, "at most 16 results");
     shmt_arg* a = &s->returns[s->n_returns];
     SHMT_TRY(read_type(s, a));
     skip_space(s);
@@ -263,7 +261,7 @@ shmt_status shmt__schema_parse(const char* text, shmt_schema** out) {
   size_t len = strlen(text), strings = 3 * (len + 1);
   SHMT_REQUIRE(len < 16384, SHMT_E_VALUE, "schema: %zu characters, at most 16383 are allowed", len);
   shmt_schema* schema =
-      calloc(1, sizeof *schema + (MAX_ARGS + MAX_RETURNS) * sizeof(shmt_arg) + strings);
+      calloc(1, sizeof *schema + (SHMT_SCHEMA_MAX_ARGS + SHMT_SCHEMA_MAX_RETURNS) * sizeof(shmt_arg) + strings);
   parser* s = calloc(1, sizeof *s);
   if (!schema || !s) {
     free(schema);
@@ -272,16 +270,16 @@ shmt_status shmt__schema_parse(const char* text, shmt_schema** out) {
   }
   shmt_arg* args = (shmt_arg*)(schema + 1);
   s->text = s->p = text;
-  s->pool = (char*)(args + MAX_ARGS + MAX_RETURNS);
+  s->pool = (char*)(args + SHMT_SCHEMA_MAX_ARGS + SHMT_SCHEMA_MAX_RETURNS);
   schema->text = keep(s, text, len);
   shmt_status status = read_name(s, schema);
   if (status == SHMT_OK) status = read_args(s);
   if (status == SHMT_OK) status = read_returns(s);
   if (status == SHMT_OK) {
     memcpy(args, s->args, (size_t)s->n_args * sizeof *args);
-    memcpy(args + MAX_ARGS, s->returns, (size_t)s->n_returns * sizeof *args);
+    memcpy(args + SHMT_SCHEMA_MAX_ARGS, s->returns, (size_t)s->n_returns * sizeof *args);
     schema->args = args;
-    schema->returns = args + MAX_ARGS;
+    schema->returns = args + SHMT_SCHEMA_MAX_ARGS;
     schema->n_args = (uint16_t)s->n_args;
     schema->n_returns = (uint16_t)s->n_returns;
     *out = schema;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/types.h"
 
+#include <string.h>
+
 typedef enum shmt_type {
   SHMT_TYPE_TENSOR,
   SHMT_TYPE_TENSORS, /* Tensor[] */
@@ -38,6 +40,9 @@ enum {
   SHMT_ARG_OUT = 1 << 6,           /* an out= argument */
 };
 
+/* Of one operator. */
+enum { SHMT_SCHEMA_MAX_ARGS = 64, SHMT_SCHEMA_MAX_RETURNS = 16 };
+
 typedef struct shmt_arg {
   const char* name;
   shmt_type type;
@@ -56,6 +61,9 @@ typedef struct shmt_schema {
   uint16_t n_args;
   uint16_t n_returns;
 } shmt_schema;
+
+/* What stands before the name in messages: the name of an operator that came with the library has no namespace. */
+static inline const char* shmt__schema_namespace(const shmt_schema* s) { return strchr(s->name, ':') ? "" : "aten::"; }
 
 /* Parse text into a heap schema. Errors: SHMT_E_VALUE with the position. New: free with shmt__schema_free. */
 shmt_status shmt__schema_parse(const char* text, shmt_schema** out);

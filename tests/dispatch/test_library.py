@@ -302,3 +302,39 @@ def test_python_autograd_kernel_can_go_on_below(lib: Library) -> None:
     y.sum().backward()
     assert x.grad.tolist() == [2, 2]
     assert st.ops.tests.mine(st.ones(1)).grad_fn is None
+
+
+@pytest.mark.parametrize("n", [1, 20, 21, 63, 64])
+def test_operators_may_have_so_many_arguments(n: int) -> None:
+    with Library("many_arguments", "FRAGMENT") as library:
+        library.define(f"total({', '.join(f'Tensor a{i}' for i in range(n))}) -> Tensor")
+        library.impl("total", lambda *tensors: sum(tensors), "CPU")
+        tensors = [st.tensor(float(i)) for i in range(n)]
+        assert st.ops.many_arguments.total(*tensors).item() == sum(range(n))
+        by_name = {f"a{i}": t for i, t in enumerate(tensors)}
+        assert st.ops.many_arguments.total(**by_name).item() == sum(range(n))
+        with pytest.warns(UserWarning, match="batching rule for many_arguments::total"):
+            batched = st.func.vmap(st.ops.many_arguments.total)(*[t.expand(2) for t in tensors])
+        assert batched.tolist() == [sum(range(n))] * 2
+
+
+@pytest.mark.parametrize("n", [2, 8, 9, 15, 16])
+def test_operators_may_have_so_many_results(n: int) -> None:
+    with Library("many_results", "FRAGMENT") as library:
+        library.define(f"steps(Tensor a) -> ({', '.join(['Tensor'] * n)})")
+        library.impl("steps", lambda a: tuple(a + i for i in range(n)), "CPU")
+        results = st.ops.many_results.steps(st.tensor(0.0))
+        assert [t.item() for t in results] == list(range(n))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "results", "text"),
+    [(65, 1, "at most 64 arguments"), (1, 17, "at most 16 results")],
+)
+def test_operators_with_more_are_refused_when_they_are_defined(
+    arguments: int, results: int, text: str
+) -> None:
+    takes = ", ".join(f"Tensor a{i}" for i in range(arguments))
+    gives = ", ".join(["Tensor"] * results)
+    with Library("too_many", "FRAGMENT") as library, pytest.raises(ValueError, match=text):
+        library.define(f"refused({takes}) -> ({gives})")

@@ -27,10 +27,10 @@ typedef struct dual_call {
   shmt_keyset ks;
   int level;
   int n_args;
-  shmt_value tangents[SHMT_JVP_MAX_ARGS]; /* owned */
-  shmt_value plain[SHMT_JVP_MAX_ARGS];    /* args, or in their place tensors without tangents */
-  shmt_tensor* owned[SHMT_JVP_MAX_ARGS];  /* those tensors */
-  shmt_tensor_vec owned_lists[SHMT_JVP_MAX_ARGS];
+  shmt_value tangents[SHMT_SCHEMA_MAX_ARGS]; /* owned */
+  shmt_value plain[SHMT_SCHEMA_MAX_ARGS];    /* args, or in their place tensors without tangents */
+  shmt_tensor* owned[SHMT_SCHEMA_MAX_ARGS];  /* those tensors */
+  shmt_tensor_vec owned_lists[SHMT_SCHEMA_MAX_ARGS];
 } dual_call;
 
 static void dual_call_fini(dual_call* d) {
@@ -231,8 +231,8 @@ static shmt_status compute(const dual_call* d, const shmt_operator* op, const sh
 /* The tangents of results by the functional form, which has just been called or is called when they are read. */
 static shmt_status tangents_of_functional(dual_call* d, const shmt_operator* op, const shmt_value* known,
                                           shmt_value* out) {
-  shmt_value results[SHMT_JVP_MAX_RESULTS] = {0};
-  shmt_tensor* plain[SHMT_JVP_MAX_RESULTS] = {0};
+  shmt_value results[SHMT_SCHEMA_MAX_RETURNS] = {0};
+  shmt_tensor* plain[SHMT_SCHEMA_MAX_RETURNS] = {0};
   const int n = op->schema->n_returns;
   const bool reads = d->jvp->kind == SHMT_JVP_ZERO || (d->jvp->kind == SHMT_JVP_EXPRESSION && d->jvp->uses_results);
   shmt_status status = SHMT_OK;
@@ -258,9 +258,9 @@ static shmt_status tangents_of_functional(dual_call* d, const shmt_operator* op,
 
 /* Results of an operator, which are released at the end of the scope. */
 typedef struct results_of {
-  shmt_value v[SHMT_JVP_MAX_RESULTS];
+  shmt_value v[SHMT_SCHEMA_MAX_RETURNS];
 } results_of;
-static void results_of_fini(results_of* r) { shmt__results_drop(r->v, SHMT_JVP_MAX_RESULTS); }
+static void results_of_fini(results_of* r) { shmt__results_drop(r->v, SHMT_SCHEMA_MAX_RETURNS); }
 #define AUTO_RESULTS __attribute__((cleanup(results_of_fini))) results_of
 
 static shmt_status follow_functional(dual_call* d, shmt_value* results) {
@@ -284,7 +284,7 @@ static shmt_status change_geometry(dual_call* d, shmt_tensor* self) {
   SHMT_AUTO(shmt_tensor) before = NULL;
   SHMT_AUTO(shmt_tensor) changed = NULL;
   AUTO_RESULTS again = {0};
-  shmt_value args[SHMT_JVP_MAX_ARGS];
+  shmt_value args[SHMT_SCHEMA_MAX_ARGS];
   if (d->tangents[0].tag != SHMT_VALUE_TENSOR) return SHMT_OK;
   SHMT_TRY(shmt_op_alias(d->tangents[0].v.tensor, &changed));
   memcpy(args, d->args, (size_t)d->n_args * sizeof *args);
@@ -295,7 +295,7 @@ static shmt_status change_geometry(dual_call* d, shmt_tensor* self) {
 
 static shmt_status change_tangent(dual_call* d, shmt_tensor* self) {
   AUTO_RESULTS again = {0};
-  shmt_value fresh[SHMT_JVP_MAX_ARGS] = {0}, args[SHMT_JVP_MAX_ARGS];
+  shmt_value fresh[SHMT_SCHEMA_MAX_ARGS] = {0}, args[SHMT_SCHEMA_MAX_ARGS];
   shmt_tensor* own_tangent = NULL;
   SHMT_TRY(shmt__tangent_to_change(self, d->level, &own_tangent));
   shmt__value_fini(&d->tangents[0]);

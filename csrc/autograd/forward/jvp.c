@@ -1,7 +1,6 @@
 /* autograd/forward/jvp.c -- the tangents of results by an operator's record, and helpers of generated formulas. */
 #include "autograd/forward/jvp.h"
 
-#include "autograd/forward/limits.h"
 #include "autograd/forward/tangents.h"
 #include "generated/ops.h"
 #include "ops/scalar_expression.h"
@@ -103,7 +102,7 @@ shmt_status shmt__jvp_fill_tangents(const shmt_operator* op, const shmt__jvp* jv
 
 static shmt_status linear(const shmt__jvp_call* c, shmt_value* out) {
   const int n = c->op->schema->n_args;
-  shmt_value fresh[SHMT_JVP_MAX_ARGS] = {0}, args[SHMT_JVP_MAX_ARGS];
+  shmt_value fresh[SHMT_SCHEMA_MAX_ARGS] = {0}, args[SHMT_SCHEMA_MAX_ARGS];
   memcpy(args, c->args, (size_t)n * sizeof *args);
   shmt_status status = shmt__jvp_fill_tangents(c->op, c->jvp, c->args, c->tangents, fresh);
   for (int i = 0; i < n; i++)
@@ -115,10 +114,10 @@ static shmt_status linear(const shmt__jvp_call* c, shmt_value* out) {
 
 static shmt_status each(const shmt__jvp_call* c, shmt_value* out) {
   const int n = c->op->schema->n_args, n_results = c->op->schema->n_returns;
-  shmt_value args[SHMT_JVP_MAX_ARGS];
+  shmt_value args[SHMT_SCHEMA_MAX_ARGS];
   memcpy(args, c->args, (size_t)n * sizeof *args);
   for (int i = 0; i < n; i++) {
-    shmt_value term[SHMT_JVP_MAX_RESULTS] = {0};
+    shmt_value term[SHMT_SCHEMA_MAX_RETURNS] = {0};
     if (!(c->jvp->arguments >> i & 1) || !is_set(&c->tangents[i])) continue;
     args[i] = c->tangents[i];
     SHMT_TRY(shmt__operator_call(c->op, false, 0, args, term));
@@ -136,7 +135,7 @@ static shmt_status each(const shmt__jvp_call* c, shmt_value* out) {
 }
 
 static shmt_status by_expression(const shmt__jvp_call* c, shmt_value* out) {
-  shmt_tensor* tangents[SHMT_JVP_MAX_RESULTS] = {0};
+  shmt_tensor* tangents[SHMT_SCHEMA_MAX_RETURNS] = {0};
   shmt_status status = c->jvp->expression(c->args, c->results, c->tangents, tangents);
   for (int r = 0; r < c->op->schema->n_returns; r++)
     if (tangents[r]) out[r] = (shmt_value){.v.tensor = tangents[r], .tag = SHMT_VALUE_TENSOR};

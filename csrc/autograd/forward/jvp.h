@@ -5,7 +5,6 @@
 #ifndef SHMT_AUTOGRAD_FORWARD_JVP_H
 #define SHMT_AUTOGRAD_FORWARD_JVP_H
 
-#include "autograd/forward/limits.h"
 #include "dispatch/operator.h"
 #include "tensor/tensor.h"
 

@@ -90,10 +90,9 @@ shmt_status shmt__zero_tangent(shmt_tensor* t, shmt_tensor** out);
 
 /* An output that its own node saves as an alias (saved.c) gets its tangent only when the operator is done. The kernel
  * of ForwardAD keeps a list of them while it calls the operator. */
-enum { SHMT_MAX_SAVED_OUTPUTS = 8 };
 typedef struct shmt__saved_outputs {
-  shmt_tensor* alias[SHMT_MAX_SAVED_OUTPUTS]; /* owned */
-  const shmt_tensor* output[SHMT_MAX_SAVED_OUTPUTS];
+  shmt_tensor* alias[SHMT_SCHEMA_MAX_RETURNS]; /* owned */
+  const shmt_tensor* output[SHMT_SCHEMA_MAX_RETURNS];
   int n;
   int hidden_level; /* as it was outside the kernel */
   struct shmt__saved_outputs* outer; /* that of the kernel's call at an inner level */

@@ -58,13 +58,13 @@ static shmt_status as_input(shmt_tensor* x, bool recorded, shmt_tensor** out) {
 
 /* A copy of a call's arguments with its dual tensors replaced. */
 typedef struct inputs {
-  shmt_value args[SHMT_JVP_MAX_ARGS];
-  shmt_tensor** lists[SHMT_JVP_MAX_ARGS]; /* memory of replaced lists */
+  shmt_value args[SHMT_SCHEMA_MAX_ARGS];
+  shmt_tensor** lists[SHMT_SCHEMA_MAX_ARGS]; /* memory of replaced lists */
   row xs, ts;                             /* the replacements and their tangents */
 } inputs;
 
 static void inputs_fini(inputs* in) {
-  for (int i = 0; i < SHMT_JVP_MAX_ARGS; i++) free(in->lists[i]);
+  for (int i = 0; i < SHMT_SCHEMA_MAX_ARGS; i++) free(in->lists[i]);
   row_fini(&in->xs);
   row_fini(&in->ts);
 }
@@ -211,7 +211,7 @@ shmt_status shmt__jvp_by_two_vjps(const shmt__jvp_call* c, shmt_value* out) {
   shmt__tls_keys.excluded &= ~(shmt_keyset)(SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ADInplaceOrView);
   SHMT_GRAD_MODE(true);
   __attribute__((cleanup(inputs_fini))) inputs in = {0};
-  shmt_value results[SHMT_JVP_MAX_RESULTS] = {0};
+  shmt_value results[SHMT_SCHEMA_MAX_RETURNS] = {0};
   AUTO_ROW ys = {0}, us = {0}, products = {0};
   SHMT_TRY(replace_all(c, recorded, &in));
   shmt_status status = shmt__operator_call(c->op, false, 0, in.args, results);

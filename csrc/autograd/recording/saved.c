@@ -98,7 +98,7 @@ static SHMT_COLD shmt_status save_packed(shmt__saved* s, shmt_tensor* t, bool de
 
 /* The kernel of ForwardAD, which calls the operator, will give the alias the tangent of its output. */
 static SHMT_COLD void note_output(shmt__saved_outputs* list, shmt_tensor* alias, const shmt_tensor* output) {
-  for (; list && list->n < SHMT_MAX_SAVED_OUTPUTS; list = list->outer) {
+  for (; list && list->n < SHMT_SCHEMA_MAX_RETURNS; list = list->outer) {
     list->alias[list->n] = shmt__tensor_ref(alias);
     list->output[list->n++] = output;
   }

@@ -179,8 +179,8 @@ static shmt_status check_written(const shmt__batch_call* c) {
   const shmt_schema* s = c->op->schema;
   for (int i = 0; i < s->n_args; i++) {
     SHMT_REQUIRE(!(s->args[i].flags & SHMT_ARG_OUT), SHMT_E_RUNTIME,
-                 "Batching rule not implemented for aten::%s.%s; the fallback path doesn't work on out= or view ops.",
-                 s->name, s->overload);
+                 "Batching rule not implemented for %s%s.%s; the fallback path doesn't work on out= or view ops.",
+                 shmt__schema_namespace(s), s->name, s->overload);
     SHMT_REQUIRE(!(s->args[i].flags & SHMT_ARG_WRITE) || c->args[i].tag != SHMT_VALUE_TENSOR ||
                      !c->args[i].v.tensor || c->dims[i] != SHMT_NOT_BATCHED,
                  SHMT_E_RUNTIME,
@@ -227,8 +227,6 @@ static shmt_status batched_kernel(void* ctx, const shmt_operator* op, shmt_keyse
   if (op->decomposition) return op->call_unboxed(op->decomposition, op, ks, args, results);
   SHMT_TRY(find_level(op, args, &level, &wants_grad));
   if (level == 0) return shmt__operator_call(op, true, shmt__keys_below(ks, SHMT_KEY_FuncTorchBatched), args, results);
-  SHMT_REQUIRE(op->schema->n_args <= SHMT_BATCH_MAX_ARGS, SHMT_E_RUNTIME, "vmap: an operator with %d arguments",
-               op->schema->n_args);
   shmt__batch_call c = {
       .op = op,
       .args = args,

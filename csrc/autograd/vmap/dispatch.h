@@ -17,17 +17,16 @@
 #include "autograd/vmap/levels.h"
 #include "dispatch/registry.h"
 
-enum { SHMT_BATCH_MAX_ARGS = 64 };
 
 /* A call on its way through a rule. */
 typedef struct shmt__batch_call {
   const shmt_operator* op;
   const shmt_value* args;                  /* as they were given */
   shmt_value* results;                     /* of the operator's schema */
-  shmt_value values[SHMT_BATCH_MAX_ARGS];  /* batched tensors replaced by what they stand for; tensors are owned, and
+  shmt_value values[SHMT_SCHEMA_MAX_ARGS];  /* batched tensors replaced by what they stand for; tensors are owned, and
                                               so are the arrays of lists */
-  int dims[SHMT_BATCH_MAX_ARGS];           /* of an argument that is a tensor: its batch dimension, SHMT_NOT_BATCHED */
-  int* list_dims[SHMT_BATCH_MAX_ARGS];     /* of an argument that is a list of tensors: one for each; owned */
+  int dims[SHMT_SCHEMA_MAX_ARGS];           /* of an argument that is a tensor: its batch dimension, SHMT_NOT_BATCHED */
+  int* list_dims[SHMT_SCHEMA_MAX_ARGS];     /* of an argument that is a list of tensors: one for each; owned */
   int64_t batch_size;
   shmt__randomness randomness;
   int level;

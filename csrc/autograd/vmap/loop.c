@@ -9,7 +9,7 @@
 
 /* The arguments of one example. */
 typedef struct example {
-  shmt_value values[SHMT_BATCH_MAX_ARGS]; /* tensors and the arrays of lists are owned */
+  shmt_value values[SHMT_SCHEMA_MAX_ARGS]; /* tensors and the arrays of lists are owned */
   int n;
 } example;
 
@@ -89,10 +89,12 @@ static shmt_status stack_results(shmt__batch_call* c, shmt_value* all, shmt_tens
       continue;
     }
     SHMT_REQUIRE(first->tag == SHMT_VALUE_TENSORS, SHMT_E_RUNTIME,
-                 "Batching rule not implemented for aten::%s. We could not generate a fallback.", c->op->schema->name);
+                 "Batching rule not implemented for %s%s. We could not generate a fallback.",
+                 shmt__schema_namespace(c->op->schema), c->op->schema->name);
     for (int64_t b = 1; b < c->batch_size; b++)
       SHMT_REQUIRE(all[b * c->op->schema->n_returns + r].v.tensors.len == first->v.tensors.len, SHMT_E_RUNTIME,
-                   "vmap: aten::%s gives lists of different lengths for the examples", c->op->schema->name);
+                   "vmap: %s%s gives lists of different lengths for the examples",
+                   shmt__schema_namespace(c->op->schema), c->op->schema->name);
     for (int64_t k = 0; k < first->v.tensors.len; k++) {
       shmt_tensor* made = NULL;
       SHMT_TRY(stack_one(c, all, r, k, parts, &made));
@@ -127,20 +129,22 @@ static bool gives_no_tensor(const shmt_schema* s) {
 
 shmt_status shmt__batch_each(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
+  const char* prefix = shmt__schema_namespace(c->op->schema);
   SHMT_REQUIRE(!gives_no_tensor(c->op->schema), SHMT_E_RUNTIME,
-               "Batching rule not implemented for aten::%s. We could not generate a fallback.", name);
+               "Batching rule not implemented for %s%s. We could not generate a fallback.", prefix, name);
   SHMT_REQUIRE(c->batch_size > 0, SHMT_E_RUNTIME,
-               "vmap: aten::%s has no batching rule, and there is no example to call it with: the batch is empty",
-               name);
+               "vmap: %s%s has no batching rule, and there is no example to call it with: the batch is empty",
+               prefix, name);
   return run_examples(c);
 }
 
 shmt_status shmt__batch_loop(shmt__batch_call* c) {
   const char* name = c->op->schema->name;
+  const char* prefix = shmt__schema_namespace(c->op->schema);
   if (*name != '_' && !gives_no_tensor(c->op->schema))
     SHMT_TRY(
-        shmt__warn("There is a performance drop because we have not yet implemented the batching rule for aten::%s. "
+        shmt__warn("There is a performance drop because we have not yet implemented the batching rule for %s%s. "
                    "Please file us an issue on GitHub so that we can prioritize its implementation.",
-                   name));
+                   prefix, name));
   return shmt__batch_each(c);
 }

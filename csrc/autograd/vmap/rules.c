@@ -65,7 +65,7 @@ static const char* const size_names[] = {"size", "sizes", "input_sizes", "stride
 
 /* Arguments as they are for values whose first dimension is the batch. */
 typedef struct shifted {
-  shmt_value values[SHMT_BATCH_MAX_ARGS];
+  shmt_value values[SHMT_SCHEMA_MAX_ARGS];
   int64_t lists[4][SHMT_MAX_DIMS + 1];
   int n_lists;
 } shifted;

@@ -19,10 +19,16 @@ from codegen.spec.autograd_kinds import follows_tangents, jvp_kind
 from codegen.spec.c_types import c_type
 from codegen.spec.errors import SpecError
 from codegen.spec.loader import Text
-from codegen.spec.model import MAX_ARGUMENTS, Model, Operator, OperatorEntry, file_stem, spec_file
+from codegen.spec.model import (
+    MAX_ARGUMENTS,
+    MAX_RESULTS,
+    Model,
+    Operator,
+    OperatorEntry,
+    file_stem,
+    spec_file,
+)
 from codegen.spec.schema import Argument, Schema
-
-_MAX_RESULTS = 8  # SHMT_JVP_MAX_RESULTS of autograd/forward/limits.h
 
 
 def jvp_record(op: Operator) -> str:
@@ -144,7 +150,7 @@ def _results_with_tangents(entry: OperatorEntry, schema: Schema) -> list[int]:
 
 def _record(op: Operator, name: str, kind: str, reads: bool) -> str:
     entry, schema = op.entry, op.schema
-    if len(schema.arguments) > MAX_ARGUMENTS or len(schema.returns) > _MAX_RESULTS:
+    if len(schema.arguments) > MAX_ARGUMENTS or len(schema.returns) > MAX_RESULTS:
         raise SpecError(entry.where, f"{schema.full_name} has too many arguments or results")
     differentiable = {n for d in entry.derivatives for n in d.arguments}
     arguments = sum(

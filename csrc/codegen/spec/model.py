@@ -63,7 +63,7 @@ JVP_KINDS = ("linear", "each", "elementwise", "zero", "vjps", "missing")
 _KERNEL_KEYS = ("template", "loop", "dtypes", "promote", "result")
 _SOURCES = ("kernel", "impl", "dispatch", "composite", "composite_explicit")
 _C_FUNCTION = re.compile(r"shmt_\w+")
-MAX_ARGUMENTS = 20  # SHMT_PY_MAX_ARGS of python/call/call.h
+MAX_ARGUMENTS, MAX_RESULTS = 64, 16  # of dispatch/schema.h
 
 
 def spec_file(section: str) -> str:

@@ -58,7 +58,7 @@ static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_fr
 }
 
 static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
-  shmt_value results[SHMT_PY_MAX_OUT];
+  shmt_value results[SHMT_SCHEMA_MAX_RETURNS];
   int n = sig->schema->n_returns;
   for (int r = 0; r < n; r++) results[r].tag = SHMT_VALUE_NONE;
   const shmt_operator* op = sig->from->op;

@@ -13,8 +13,6 @@
 #include "base/warn.h"
 #include "dispatch/operator.h"
 
-enum { SHMT_PY_MAX_ARGS = 20 };
-
 /* What the first call in a process warns about (`warns` of the spec). */
 typedef struct shmt__py_warning {
   const char* text;

@@ -210,8 +210,8 @@ static PyObject* call_mode(const overloaded_args* a, PyObject* function, PyObjec
   return r;
 }
 
-/* The answer of the modes and the classes in `a`; NULL without an exception when nobody is to be asked. */
-static PyObject* ask_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const overloaded_args* a) {
+/* The answer of the modes and the classes in `a`; NULL without an exception when there are none. */
+static PyObject* call_overrides(const shmt__py_function* f, const shmt__py_call_args* call, const overloaded_args* a) {
   const bool has_mode = shmt__py_n_function_modes > 0;
   if (a->n == 0 && !has_mode) return NULL;
   PyObject* function = function_object(f);
@@ -236,7 +236,7 @@ static PyObject* ask_overrides(const shmt__py_function* f, const shmt__py_call_a
 PyObject* shmt__py_call_torch_function(const shmt__py_function* f, const shmt__py_call_args* call) {
   overloaded_args a = {.objects = a.few, .capacity = FEW_OVERLOADED};
   const bool skips_classes = n_disabled > 0 || is_recursive(f, call);
-  PyObject* r = skips_classes || collect(&a, call) == 0 ? ask_overrides(f, call, &a) : NULL;
+  PyObject* r = skips_classes || collect(&a, call) == 0 ? call_overrides(f, call, &a) : NULL;
   overloaded_fini(&a);
   return r;
 }

@@ -13,7 +13,7 @@ void shmt__py_frame_release(shmt__py_frame* fr) {
 
 /* Scratch of n items of size bytes that the frame frees. NULL with an exception. */
 static void* frame_alloc(shmt__py_frame* fr, Py_ssize_t n, size_t size) {
-  void* p = fr->n_heap < SHMT_PY_FRAME_HEAP && (size_t)n < PY_SSIZE_T_MAX / size
+  void* p = fr->n_heap < SHMT_SCHEMA_MAX_ARGS && (size_t)n < PY_SSIZE_T_MAX / size
                 ? PyMem_Malloc((size_t)n * size)
                 : NULL;
   if (p == NULL) {
@@ -415,7 +415,7 @@ int shmt__py_match(const shmt__py_prepared_signature* sig, const shmt__py_call_a
       int r = set_value(fr, sig, a, call->args[i]);
       if (SHMT_UNLIKELY(r != 1)) return r < 0 ? -1 : mismatched_type(fr, a, call->args[i], (int)i + 1);
     }
-    fr->seen = (1ull << n) - 1;
+    fr->seen = n < 64 ? (1ull << n) - 1 : ~0ull;
   }
   if (call->kwnames) {
     int r = match_keywords(sig, call, fr);

@@ -9,7 +9,7 @@
 #include "python/call/prepare.h"
 #include "python/values/tensor_object.h"
 
-enum { SHMT_PY_FRAME_INTS = 160, SHMT_PY_FRAME_TENSORS = 64, SHMT_PY_FRAME_HEAP = 8 };
+enum { SHMT_PY_FRAME_INTS = 160, SHMT_PY_FRAME_TENSORS = 64 };
 
 /* Why a signature does not fit. */
 typedef enum shmt__py_mismatch {
@@ -32,8 +32,8 @@ typedef struct shmt__py_call_args {
 } shmt__py_call_args;
 
 typedef struct shmt__py_frame {
-  shmt_value values[SHMT_PY_MAX_ARGS];
-  PyObject* objects[SHMT_PY_MAX_ARGS]; /* by schema slot, borrowed; set for tensors only */
+  shmt_value values[SHMT_SCHEMA_MAX_ARGS];
+  PyObject* objects[SHMT_SCHEMA_MAX_ARGS]; /* by schema slot, borrowed; set for tensors only */
   int64_t numel;                       /* elements of all tensors */
   unsigned devices;                    /* bits of their devices; 0-d tensors of the CPU fit all */
   PyTypeObject* type; /* of new results */
@@ -48,8 +48,8 @@ typedef struct shmt__py_frame {
   int position;   /* 1-based; 0 when given by keyword */
   Py_ssize_t element;
   uint64_t seen; /* which args were given */
-  shmt_tensor* owned[SHMT_PY_MAX_ARGS];
-  void* heap[SHMT_PY_FRAME_HEAP];
+  shmt_tensor* owned[SHMT_SCHEMA_MAX_ARGS];
+  void* heap[SHMT_SCHEMA_MAX_ARGS];
   int64_t ints[SHMT_PY_FRAME_INTS];
   shmt_tensor* tensors[SHMT_PY_FRAME_TENSORS];
 } shmt__py_frame;

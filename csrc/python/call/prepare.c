@@ -272,7 +272,12 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
   p->from = from;
   p->schema = s;
   p->self_slot = -1;
-  if (s->n_args > SHMT_PY_MAX_ARGS || s->n_returns > SHMT_PY_MAX_OUT) goto unfit;
+  p->args = PyMem_Calloc((size_t)s->n_args + 1, sizeof *p->args);
+  p->defaults = PyMem_Calloc((size_t)s->n_args + 1, sizeof *p->defaults);
+  if (p->args == NULL || p->defaults == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
   if (f->is_method) {
     for (int i = 0; i < s->n_args && p->self_slot < 0; i++)
       if (strcmp(s->args[i].name, "self") == 0) p->self_slot = i;
@@ -285,7 +290,7 @@ static int prepare_signature(const shmt__py_function* f, const shmt__py_signatur
     if (!parse_default(a, &p->defaults[i])) goto unfit;
     if (i == p->self_slot) continue;
     if (a->flags & SHMT_ARG_OUT) {
-      if (p->n_out == SHMT_PY_MAX_OUT) goto unfit;
+      if (p->n_out == SHMT_SCHEMA_MAX_RETURNS) goto unfit;
       p->out_slots[p->n_out++] = (uint8_t)i;
       continue;
     }
@@ -311,6 +316,15 @@ unfit:
   PyErr_Format(PyExc_SystemError, "%s(): the schema cannot be called from Python: %s", f->name,
                s->text);
   return -1;
+}
+
+/* The interned names stay; this is an error in the spec. */
+static void free_unfit(shmt__py_prepared* p) {
+  for (int i = 0; i < p->n_signatures; i++) {
+    PyMem_Free(p->signatures[i].args);
+    PyMem_Free(p->signatures[i].defaults);
+  }
+  PyMem_Free(p);
 }
 
 static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
@@ -341,7 +355,7 @@ static const shmt__py_prepared* prepare_new(const shmt__py_function* f) {
       continue;
     shmt__py_prepared_signature* s = &p->signatures[p->n_signatures++];
     if (prepare_signature(f, &f->signatures[i], s) < 0) {
-      PyMem_Free(p); /* the interned names stay; this is an error in the spec */
+      free_unfit(p);
       return NULL;
     }
     p->n_without_out += s->n_out == 0;

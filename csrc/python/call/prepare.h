@@ -8,8 +8,6 @@
 
 #include "python/call/call.h"
 
-enum { SHMT_PY_MAX_OUT = 8 };
-
 enum { SHMT_PY_MAX_ALIASES = 4 };
 
 typedef struct shmt__py_arg {
@@ -32,13 +30,13 @@ typedef struct shmt__py_prepared_signature {
   int n_required;
   int self_slot; /* of methods; -1 for functions */
   int n_out;
-  uint8_t out_slots[SHMT_PY_MAX_OUT];
-  int8_t returned_slot[SHMT_PY_MAX_OUT]; /* per return: the argument that comes back, or -1 */
+  uint8_t out_slots[SHMT_SCHEMA_MAX_RETURNS];
+  int8_t returned_slot[SHMT_SCHEMA_MAX_RETURNS]; /* per return: the argument that comes back, or -1 */
   int varargs; /* f(2, 3) means f((2, 3)), from so many ints on; 0: never */
   bool hidden;               /* repeats an earlier signature in messages (its out= form) */
   PyTypeObject* return_type; /* of a named-tuple result; NULL otherwise */
-  shmt__py_arg args[SHMT_PY_MAX_ARGS];
-  shmt_value defaults[SHMT_PY_MAX_ARGS]; /* by schema slot */
+  shmt__py_arg* args;   /* as many as the schema has, of which n_args are used */
+  shmt_value* defaults; /* by schema slot */
 } shmt__py_prepared_signature;
 
 typedef struct shmt__py_prepared {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <structmember.h>
 
-enum { MAX_FIELDS = SHMT_PY_MAX_OUT };
+enum { MAX_FIELDS = SHMT_SCHEMA_MAX_RETURNS };
 static const char PREFIX[] = "torch.return_types.";
 
 static PyObject* known;         /* dict: name -> type */
