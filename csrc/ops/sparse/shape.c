@@ -9,6 +9,7 @@
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
+#include "ops/scalar_expression.h"
 #include "ops/sparse/sparse.h"
 #include "storage/allocator.h"
 
@@ -397,21 +398,17 @@ static shmt_status cat_now(shmt_tensors list, int64_t dim, shmt_tensor** out) {
 
 shmt_status shmt__sparse_stack(shmt_tensors list, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  shmt_tensor* wider[64] = {0};
-  shmt_status status = SHMT_OK;
-  SHMT_REQUIRE(list.len > 0 && list.len <= 64, SHMT_E_RUNTIME,
-               "stack expects a non-empty TensorList of at most 64 sparse tensors");
+  SHMT_AUTO_LIST wider = {0, 0};
+  SHMT_REQUIRE(list.len > 0, SHMT_E_RUNTIME, "stack expects a non-empty TensorList");
   SHMT_TRY(shmt__wrap_dim(dim, list.data[0]->n_dims + 1, &dim));
-  for (int64_t i = 0; i < list.len && status == SHMT_OK; i++)
-    status =
-        shmt__same_sizes(list.data[i], list.data[0])
-            ? shmt__sparse_unsqueeze(list.data[i], dim, &wider[i])
-            : shmt__fail(SHMT_E_RUNTIME,
-                         "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
-                         SHMT_SHAPE_TEXT(list.data[0]), SHMT_SHAPE_TEXT(list.data[i]), i);
-  if (status == SHMT_OK) status = cat_now((shmt_tensors){wider, list.len}, dim, &result);
-  for (int64_t i = 0; i < list.len; i++) shmt__tensor_release(wider[i]);
-  SHMT_TRY(status);
+  SHMT_TRY(shmt__tensor_vec_alloc(list.len, &wider));
+  for (int64_t i = 0; i < list.len; i++) {
+    SHMT_REQUIRE(shmt__same_sizes(list.data[i], list.data[0]), SHMT_E_RUNTIME,
+                 "stack expects each tensor to be equal size, but got %s at entry 0 and %s at entry %" PRId64,
+                 SHMT_SHAPE_TEXT(list.data[0]), SHMT_SHAPE_TEXT(list.data[i]), i);
+    SHMT_TRY(shmt__sparse_unsqueeze(list.data[i], dim, &wider.data[i]));
+  }
+  SHMT_TRY(cat_now((shmt_tensors){wider.data, list.len}, dim, &result));
   return shmt__sparse_finish("stack", result, out);
 }
 

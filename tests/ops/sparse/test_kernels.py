@@ -197,3 +197,10 @@ def test_a_result_shares_no_memory_with_its_argument() -> None:
         other._values().fill_(100.0)
         other._indices().zero_()
         assert s.to_dense().tolist() == [[0.0, 1.0], [2.0, 0.0]]
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
+def test_stack_of_any_number_of_sparse_tensors(n: int) -> None:
+    rows = [st.tensor([0.0, float(i)]) for i in range(n)]
+    stacked = st.stack([row.to_sparse() for row in rows])
+    assert st.equal(stacked.to_dense(), st.stack(rows))
