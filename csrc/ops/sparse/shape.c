@@ -9,6 +9,7 @@
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
+#include "ops/check.h"
 #include "ops/scalar_expression.h"
 #include "ops/sparse/sparse.h"
 #include "storage/allocator.h"
