@@ -148,3 +148,13 @@ def test_source_archive_has_every_file_and_nothing_else(tmp_path):
     made = {name for name in packed if ".egg-info/" in name} | {"PKG-INFO", "setup.cfg"}
     assert files - packed == {".gitignore"}
     assert packed - files == made
+
+
+def test_a_program_beside_a_checkout_called_shmtensor_imports_the_package(tmp_path: Path) -> None:
+    (tmp_path / "shmtensor").symlink_to(ROOT)
+    program = tmp_path / "program.py"
+    program.write_text("import shmtensor\nprint(shmtensor.ones(2).tolist())\n")
+    run = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert run.stdout == "[1.0, 1.0]\n", run.stderr
