@@ -58,7 +58,7 @@ bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_i
   shmt__claim claim = SHMT_CLAIM_TAKEN;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && claim == SHMT_CLAIM_TAKEN; id++) {
     claim = shmt__client_claim_one(m, fd, id, pid);
-    *out_id = id;
+    if (claim == SHMT_CLAIM_MADE) *out_id = id;
   }
   return claim == SHMT_CLAIM_MADE;
 }
@@ -92,8 +92,10 @@ bool shmt__client_is_locked(int fd, uint32_t id) {
 bool shmt__client_owns_number(int fd, uint32_t id) { return shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id); }
 
 bool shmt__token_claim(int fd, uint64_t* out_token) {
-  *out_token = shmt__os_random() & ((UINT64_C(1) << TOKEN_BITS) - 1);
-  return shmt__os_lock_byte(fd, TOKEN_LOCK_AT + *out_token);
+  uint64_t token = shmt__os_random() & ((UINT64_C(1) << TOKEN_BITS) - 1);
+  if (!shmt__os_lock_byte(fd, TOKEN_LOCK_AT + token)) return false;
+  *out_token = token;
+  return true;
 }
 
 bool shmt__token_is_locked(int fd, uint64_t token) {

@@ -5,70 +5,9 @@ Not covered: kills at each step (tests/shm/test_crash), stopped managers (tests/
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-
 import pytest
-
-_PREPARE = """
-import fcntl, gc, os, signal, struct, subprocess, sys, time
-from multiprocessing.reduction import ForkingPickler
-import pickle
-import shmtensor as st
-import shmtensor.multiprocessing as mp
-from shmtensor._boundary import sharing
-
-N_PARAMS, LOCKS = 4607, 1 << 60
-
-def until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-def occupy(numbers):
-    '''Lock free client numbers, as many processes would; returns the descriptor that keeps them.'''
-    for name in os.listdir("/proc/self/fd"):
-        path = f"/proc/self/fd/{name}"
-        if os.path.islink(path) and "shmtensor-control" in os.readlink(path):
-            fd = os.open(path, os.O_RDWR)
-            break
-    for number in numbers:
-        lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, LOCKS + number, 1, 0)
-        try:
-            fcntl.fcntl(fd, 37, lock)  # F_OFD_SETLK
-        except OSError:
-            pass  # a process has it
-    return fd
-
-def churn():
-    '''Use whatever memory is free.'''
-    return [st.full((n,), -1.0, shared=True) for n in (16, 1000, 100_000) for _ in range(50)]
-"""
-
-
-def _run(program: str, *arguments: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
-    result = subprocess.run(
-        [sys.executable, "-c", _PREPARE + program, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
-
-
-def _can_unshare() -> bool:
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        return False
-    command = [unshare, "--pid", "--fork", "--mount-proc", "true"]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
-
+from member_programs import can_unshare
+from member_programs import run as _run
 
 _NAMESPACES = """
 kept = [st.full((n,), 7.0, shared=True) for n in (16, 1000, 100_000)]
@@ -102,7 +41,9 @@ assert all((t == 7).all() for t in kept)
 """
 
 
-@pytest.mark.skipif(not _can_unshare(), reason="pid namespaces cannot be made here")
+@pytest.mark.skipif(
+    not can_unshare("--pid", "--fork", "--mount-proc"), reason="pid namespaces cannot be made here"
+)
 def test_manager_of_another_pid_namespace_leaves_the_memory_of_others_alone() -> None:
     _run(_NAMESPACES)
 

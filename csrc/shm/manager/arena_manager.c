@@ -92,18 +92,22 @@ shmt_status shmt__arena_manager_create(const shmt__arena_manager_options* option
 
 shmt_status shmt__arena_manager_reserve_client(shmt__arena_manager* k, int fd, int32_t pid, uint32_t* out_id) {
   shmt__claim claim = SHMT_CLAIM_TAKEN;
+  uint32_t claimed = 0;
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS && claim == SHMT_CLAIM_TAKEN; id++) {
     if (k->clients[id].state != SHMT_CLIENT_NONE) continue;
     claim = shmt__client_claim_one(&k->map, fd, id, pid);
-    *out_id = id;
+    claimed = id;
   }
+  SHMT_REQUIRE(claim != SHMT_CLAIM_NO_ROOM, SHMT_E_NOMEM,
+               "no memory for what process number %" PRIu32 " of the session holds", claimed);
   SHMT_REQUIRE(claim == SHMT_CLAIM_MADE, SHMT_E_RUNTIME,
                "all %d places for processes in this session are taken", SHMT_MAX_CLIENTS - 1);
   shmt__arena_manager_enter_client(
-      k, *out_id,
+      k, claimed,
       (shmt__arena_manager_client){SHMT_CLIENT_RESERVED, pid, shmt__os_process_start(pid),
                              shmt__os_pid_namespace()});
   SHMT_FAILPOINT(client_reserved);
+  *out_id = claimed;
   return SHMT_OK;
 }
 
