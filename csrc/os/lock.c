@@ -2,8 +2,11 @@
 #define _GNU_SOURCE
 #include "os/lock.h"
 
+#include "os/memfd.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 enum { ATTEMPTS = 4 };
 
@@ -28,6 +31,16 @@ void shmt__os_unlock_byte(int fd, uint64_t at) {
   struct flock lock;
   (void)control(fd, F_OFD_SETLK, F_UNLCK, at, &lock);
 }
+
+void* shmt__os_pin_locks(int fd) {
+  void* pin = mmap(NULL, shmt__os_page_bytes(), PROT_NONE, MAP_SHARED, fd, 0);
+  if (pin == MAP_FAILED) return NULL;
+  if (madvise(pin, shmt__os_page_bytes(), MADV_DONTFORK) == 0) return pin;
+  shmt__os_unpin_locks(pin);
+  return NULL;
+}
+
+void shmt__os_unpin_locks(void* pin) { shmt__os_unmap(pin, shmt__os_page_bytes()); }
 
 bool shmt__os_byte_is_locked(int fd, uint64_t at) {
   struct flock lock;

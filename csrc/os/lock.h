@@ -14,6 +14,11 @@
 bool shmt__os_lock_byte(int fd, uint64_t at);
 /* Give the lock up, if fd's description has it. */
 void shmt__os_unlock_byte(int fd, uint64_t at);
+/* Keep the locks of fd's description until this process ends or executes another program, also when the descriptor is
+ * closed: by a map of the file, which children do not inherit. NULL: there is no memory for it. The caller gives it to
+ * shmt__os_unpin_locks. */
+void* shmt__os_pin_locks(int fd);
+void shmt__os_unpin_locks(void* pin); /* may be NULL */
 /* Does a description other than fd's have the byte locked? True also when the kernel does not tell. */
 bool shmt__os_byte_is_locked(int fd, uint64_t at);
 

@@ -81,6 +81,20 @@ bool shmt__os_pass_credentials(int listener) {
   return setsockopt(listener, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0;
 }
 
+int shmt__os_socket_pair(int out[2]) {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) return -errno;
+  if (!shmt__os_pass_credentials(pair[0]) || !shmt__os_pass_credentials(pair[1])) {
+    int err = errno;
+    (void)close(pair[0]);
+    (void)close(pair[1]);
+    return -err;
+  }
+  out[0] = pair[0];
+  out[1] = pair[1];
+  return 0;
+}
+
 int shmt__os_accept(int listener) {
   int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   return fd < 0 ? -errno : fd;

@@ -34,6 +34,8 @@ bool shmt__os_pass_credentials(int listener);
 /* Accept one waiting connection and make it non-blocking. Returns its descriptor, or -errno (EAGAIN: none is
  * waiting). */
 int shmt__os_accept(int listener);
+/* Two connected ends, which pass credentials as those of a listener above. 0, or -errno. */
+int shmt__os_socket_pair(int out[2]);
 /* Who is at the other end, as the kernel noted it when the connection was made. False: not known. */
 bool shmt__os_peer(int fd, shmt__peer* out);
 /* Is the process at the other end in this group? */

@@ -92,11 +92,13 @@ bool shmt__client_is_locked(int fd, uint32_t id) {
 bool shmt__client_owns_number(int fd, uint32_t id) { return shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id); }
 
 bool shmt__token_claim(int fd, uint64_t* out_token) {
-  uint64_t token = shmt__os_random() & ((UINT64_C(1) << TOKEN_BITS) - 1);
+  uint64_t token = (shmt__os_random() | 1) & ((UINT64_C(1) << TOKEN_BITS) - 1);
   if (!shmt__os_lock_byte(fd, TOKEN_LOCK_AT + token)) return false;
   *out_token = token;
   return true;
 }
+
+void shmt__token_release(int fd, uint64_t token) { shmt__os_unlock_byte(fd, TOKEN_LOCK_AT + token); }
 
 bool shmt__token_is_locked(int fd, uint64_t token) {
   return token >> TOKEN_BITS != 0 || shmt__os_byte_is_locked(fd, TOKEN_LOCK_AT + token);

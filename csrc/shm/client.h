@@ -28,8 +28,11 @@ bool shmt__client_owns_number(int fd, uint32_t id);
 /* Give pages to the holds of client numbers from 512 on, for the numbers and blocks in use. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__client_populate_holds(const shmt__map* m, int fd);
 
-/* For a process that could get no number: lock a random byte on fd. The token names the byte. */
+/* For a process that could get no number: lock a random byte on fd. The token names the byte; it is never 0. False: the
+ * kernel has no lock left. */
 bool shmt__token_claim(int fd, uint64_t* out_token);
+/* Give the lock up, for all copies of the descriptor. */
+void shmt__token_release(int fd, uint64_t token);
 bool shmt__token_is_locked(int fd, uint64_t token);
 
 #endif

@@ -152,6 +152,27 @@ bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t c
   return end_record(m, l, t->id, client);
 }
 
+void shmt__leases_move(const shmt__map* m, uint64_t from, uint64_t to) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  for (uint32_t slot = 0; slot < end * SHMT_LEASES_OF_PAGE; slot++) {
+    shmt__lease* l = record_at(m, slot);
+    uint64_t channel = from;
+    if (l == NULL || atomic_load_explicit(&l->id, memory_order_acquire) == 0) continue;
+    (void)atomic_compare_exchange_strong_explicit(&l->channel, &channel, to, memory_order_seq_cst,
+                                                  memory_order_relaxed);
+  }
+}
+
+void shmt__leases_end_channel(const shmt__map* m, uint64_t channel, uint32_t client) {
+  uint32_t end = shmt__map_lease_pages_end(m);
+  for (uint32_t slot = 0; slot < end * SHMT_LEASES_OF_PAGE; slot++) {
+    shmt__lease* l = record_at(m, slot);
+    uint64_t id = l == NULL ? 0 : atomic_load_explicit(&l->id, memory_order_acquire);
+    if (id != 0 && atomic_load_explicit(&l->channel, memory_order_relaxed) == channel)
+      (void)end_record(m, l, id, client);
+  }
+}
+
 uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease* l, void* arg),
                              void* arg) {
   uint32_t end = shmt__map_lease_pages_end(m);

@@ -58,6 +58,11 @@ bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t 
 /* End a lease. False: it has ended before. client: who ends it; 0: the manager. */
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
 
+/* Tie the leases that have one channel to another. */
+void shmt__leases_move(const shmt__map* m, uint64_t from, uint64_t to);
+/* End the leases that have this channel. client: who ends them. */
+void shmt__leases_end_channel(const shmt__map* m, uint64_t channel, uint32_t client);
+
 /* --- for the manager --- */
 
 /* End the leases for which `ends` says so. Returns how many. */

@@ -88,8 +88,8 @@ def test_children_and_grandchildren_without_a_number_keep_what_they_inherited() 
 
 
 _FOREIGN_NUMBER = """
-last = N_PARAMS
-fd = occupy(range(2, last))  # the next process gets the last number
+tensors = make()
+fd = occupy(range(2, N_PARAMS))  # the next process gets the last number
 inside = '''
 import sys, shmtensor as st
 tensor = st.full((1000,), 9.0, shared=True)
@@ -97,8 +97,8 @@ print("there", flush=True)
 sys.stdin.readline()
 assert (tensor == 9).all()
 '''
-tensors = make()
-other = subprocess.Popen([sys.executable, "-c", inside], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+command, pipe = [sys.executable, "-c", inside], subprocess.PIPE
+other = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 assert other.stdout.readline() == "there\\n"
 
 def child(wait):
@@ -238,20 +238,13 @@ until(lambda: sharing.status()["n_clients"] == 1)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become another user")
 @pytest.mark.parametrize("effective", [False, True])
 def test_process_that_has_become_another_user_goes_on_and_forks(effective: bool) -> None:
-    program = _OTHER_USER.replace("{effective}", str(effective)).replace("{keeper}", "0")
+    program = _OTHER_USER.replace("{effective}", str(effective))
     run(_PREPARE + program)
 
 
 _OTHER_USER_ALONE = """
-import ctypes
 tensors = make()
-manager = sharing.status()["manager_pid"]
-killer = os.fork()
-if killer == 0:  # still root
-    go = sys.stdin.fileno()
-    os.kill(manager, signal.SIGKILL)
-    os._exit(0)
-os.waitpid(killer, 0)
+os.kill(sharing.status()["manager_pid"], signal.SIGKILL)
 os.setgid(65534); os.setuid(65534)
 
 def child(wait):

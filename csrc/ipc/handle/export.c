@@ -42,6 +42,10 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
                "the storage of %" PRIu64 " bytes belongs to session %016" PRIx64
                ", whose manager is gone; it can be used here but not sent",
                storage->nbytes, s->id);
+  SHMT_TRY(shmt__session_ensure_client(s)); /* who has no number takes no lease */
+  SHMT_REQUIRE(h->generation != 0, SHMT_E_HANDLE,
+               "the block of the storage of %" PRIu64 " bytes went before this process became a client",
+               storage->nbytes);
   if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(h, "send"));
   shmt__lease_ticket ticket = {0};
   if (lease) {

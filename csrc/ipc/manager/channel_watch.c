@@ -158,7 +158,9 @@ static bool is_abandoned(const shmt__lease* l, void* arg) {
   const sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
   if (shmt__channel_kind_of(channel) == SHMT_CHANNEL_LOCK)
-    return !shmt__token_is_locked(k->arena_manager->control_fd, shmt__channel_number(channel));
+    return !shmt__token_is_locked(k->arena_manager->control_fd, shmt__channel_number(channel)) &&
+           /* A process ties its leases to another lock before it gives the first one up. */
+           atomic_load_explicit(&l->channel, memory_order_seq_cst) == channel;
   const shmt__watched_channel* c = channel == 0 ? NULL : entry_of(k->watch, channel);
   return c != NULL && c->channel != 0 && c->is_over;
 }

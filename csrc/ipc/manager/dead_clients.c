@@ -1,20 +1,12 @@
 /* ipc/manager/dead_clients.c -- notices that a client is dead, and frees everything it had. See the header. */
 #include "ipc/manager/dead_clients.h"
 
+#include "ipc/manager/connections.h"
 #include "ipc/manager/ring_audit.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/client.h"
-
-void shmt__manager_close_connection(shmt__manager* m, uint32_t i) {
-  shmt__connection* c = &m->connections[i];
-  if (c->client != 0 && m->clients[c->client].connection == (int32_t)i)
-    m->clients[c->client].connection = -1;
-  shmt__os_close(c->fd);
-  c->fd = -1;
-  c->client = 0;
-}
 
 /* Everything that happens when a client dies. */
 static void client_died(shmt__manager* m, uint32_t id) {

@@ -11,8 +11,6 @@
 
 #include "ipc/manager/manager.h"
 
-/* Close a connection, without asking what became of its client. */
-void shmt__manager_close_connection(shmt__manager* m, uint32_t connection);
 /* A connection ended, or sent something invalid. Its client may be dead. */
 void shmt__manager_connection_lost(shmt__manager* m, uint32_t connection);
 /* The process behind a client's pidfd ended. A child of it may still be the client. */

@@ -1,6 +1,7 @@
 /* ipc/manager/manager.c -- the manager's loop: connections, messages, and the sweep at each tick. */
 #include "ipc/manager/manager.h"
 
+#include "ipc/manager/connections.h"
 #include "ipc/manager/dead_clients.h"
 #include "ipc/manager/ring_audit.h"
 #include "os/daemon.h"
@@ -16,17 +17,6 @@ enum { RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16 };
 
 static uint32_t state_of(const shmt__manager* m, uint32_t client) {
   return m->arena_manager.clients[client].state;
-}
-
-/* A free entry for a connection of the process, or SHMT_MANAGER_CONNECTIONS when there is none. */
-static uint32_t find_free_entry(const shmt__manager* m, int32_t pid) {
-  uint32_t entry = SHMT_MANAGER_CONNECTIONS, n_unidentified = 0;
-  for (uint32_t i = SHMT_MANAGER_CONNECTIONS; i-- > 0;) {
-    const shmt__connection* c = &m->connections[i];
-    if (c->fd < 0) entry = i;
-    n_unidentified += c->fd >= 0 && c->client == 0 && c->pid == pid;
-  }
-  return n_unidentified < SHMT_MANAGER_UNIDENTIFIED ? entry : SHMT_MANAGER_CONNECTIONS;
 }
 
 /* No descriptor is left for a connection. Without this it would stay in the queue and wake us forever. */
@@ -50,23 +40,14 @@ static void accept_connections(shmt__manager* m) {
     if (fd == -SHMT_OS_FULL) refuse_connection(m);
     if (fd < 0) return;
     bool known = shmt__os_peer(fd, &peer) && admits(m, fd, &peer);
-    uint32_t i = known ? find_free_entry(m, peer.pid) : SHMT_MANAGER_CONNECTIONS;
-    if (i == SHMT_MANAGER_CONNECTIONS) {
-      shmt__os_close(fd);
-      continue;
-    }
-    shmt__connection* c = &m->connections[i];
-    c->fd = fd;
-    c->client = 0;
-    c->pid = peer.pid;
-    c->uid = peer.uid;
-    c->tag++;
-    c->since_ms = shmt__os_now_ms();
-    if (!shmt__os_events_add(m->epoll, fd, shmt__event_key(SHMT_EVENT_CONNECTION, c->tag, i)))
-      shmt__manager_close_connection(m, i);
+    if (known) (void)shmt__manager_enter_connection(m, fd, &peer);
+    else shmt__os_close(fd);
   }
 }
 
+/* Who may talk to us was decided when the connection was made. The user of a packet is not looked at: a member may have
+ * become another user since (setuid), and of a process with two user ids the kernel tells one at the connection (the
+ * effective) and the other with each packet (the real). */
 static void read_connection(shmt__manager* m, uint32_t i) {
   for (int n = 0; n < SHMT_MANAGER_BUDGET && m->connections[i].fd >= 0 && !m->is_over; n++) {
     shmt__packet p;
@@ -75,7 +56,7 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     int got = shmt__os_receive(m->connections[i].fd, &p, sizeof p, fds, &n_fds, &peer);
     if (got == -SHMT_OS_AGAIN) return;
     bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
-                p.version == SHMT_WIRE_VERSION && peer.uid == m->connections[i].uid;
+                p.version == SHMT_WIRE_VERSION;
     if (good) {
       good = shmt__manager_handle_message(m, i, &p, fds, n_fds, peer.pid);
     } else {

@@ -1,5 +1,5 @@
 /* ipc/manager/messages.c -- what the manager does for each message of a client. */
-#include "ipc/manager/manager.h"
+#include "ipc/manager/connections.h"
 
 #include "api/error.h"
 #include "os/failpoint.h"
@@ -23,13 +23,12 @@ typedef struct request {
   int n_own; /* the first so many of send_fds are closed after sending; the others are borrowed */
 } request;
 
-static void attach(request* r, uint32_t client) {
-  shmt__manager* m = r->m;
+static void attach(shmt__manager* m, uint32_t connection, uint32_t client) {
   int32_t old = m->clients[client].connection;
-  if (old >= 0 && (uint32_t)old != r->connection)
+  if (old >= 0 && (uint32_t)old != connection)
     m->connections[old].client = 0; /* it is closed later, like one that never said hello */
-  m->clients[client].connection = (int32_t)r->connection;
-  m->connections[r->connection].client = client;
+  m->clients[client].connection = (int32_t)connection;
+  m->connections[connection].client = client;
 }
 
 static void set_process(request* r, uint32_t client) {
@@ -111,22 +110,35 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   }
   SHMT_FAILPOINT(serve_hello);
   set_process(r, id);
-  attach(r, id);
+  attach(r->m, r->connection, id);
   reply->client = id;
   return SHMT_OK;
 }
 
+/* Make a connection for a child of the sender, and put the child's end into the answer. */
+static shmt_status open_connection(request* r, uint32_t* out) {
+  const shmt__peer parent = {r->pid, r->m->connections[r->connection].uid};
+  int ends[2];
+  SHMT_REQUIRE(shmt__os_socket_pair(ends) == 0, SHMT_E_OS, "the manager has no descriptors for a connection");
+  r->send_fds[r->n_send++] = ends[1];
+  r->n_own++;
+  uint32_t connection = shmt__manager_enter_connection(r->m, ends[0], &parent);
+  SHMT_REQUIRE(connection < SHMT_MANAGER_CONNECTIONS, SHMT_E_RUNTIME,
+               "the manager has %d connections, which is all it may", SHMT_MANAGER_CONNECTIONS);
+  *out = connection;
+  return SHMT_OK;
+}
+
 static shmt_status serve_fork(request* r, shmt__packet* reply) {
-  uint32_t id = 0;
-  SHMT_REQUIRE(r->client == 0, SHMT_E_KEY, "FORK from client %u, on its own connection", r->client);
-  SHMT_TRY(check_client(r, r->p->client));
+  uint32_t id = 0, connection = 0;
   SHMT_REQUIRE(n_clients_of_process(r, true) < SHMT_MANAGER_CHILDREN, SHMT_E_RUNTIME,
                "process %d has places for %d children that never came", (int)r->pid,
                (int)SHMT_MANAGER_CHILDREN);
   /* The number is the parent's until the child has started. */
   SHMT_TRY(reserve(r, &id));
   r->m->clients[id].is_reserved = true;
-  attach(r, id);
+  SHMT_TRY(open_connection(r, &connection)); /* if it fails, the number is free again at the next tick */
+  attach(r->m, connection, id);
   reply->client = id;
   return SHMT_OK;
 }

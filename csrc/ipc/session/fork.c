@@ -2,13 +2,14 @@
 #include "ipc/session/fork.h"
 
 #include "api/error.h"
+#include "ipc/session/join.h"
 #include "ipc/session/move_locks.h"
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
 #include "os/failpoint.h"
+#include "os/lock.h"
 #include "os/memfd.h"
 #include "os/process.h"
-#include "os/socket.h"
 #include "shm/block.h"
 #include "shm/client.h"
 #include "storage/fork.h"
@@ -20,88 +21,85 @@ static void hold_for_child(shmt__held_block* h, void* arg) {
   (void)shmt__block_hold(&s->map, h->block, s->child_client, h->generation);
 }
 
-/* Open the connection that becomes the child's; negative on failure. `request` is the one that will be sent over it. */
-static int connect_child(shmt__session* s, shmt__packet* request) {
-  int socket = shmt__session_connect(&s->key);
-  if (socket >= 0 || socket == -SHMT_OS_AGAIN) return socket;
-  /* The manager was killed: any request brings up another. */
-  shmt__packet status = *request, reply;
-  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  status.type = SHMT_MESSAGE_STATUS;
-  if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)
-    socket = shmt__session_connect(&s->key);
-  request->client = s->client;
-  return socket;
+/* Send the request for the child's number on our own connection. */
+static bool send_request(shmt__session* s, uint64_t deadline_ms) {
+  const shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
+                                .version = SHMT_WIRE_VERSION,
+                                .type = SHMT_MESSAGE_FORK,
+                                .serial = s->child_serial = ++s->serial,
+                                .client = s->client,
+                                .session = s->id,
+                                .world = s->world};
+  return s->socket >= 0 && shmt__request_send(s, &request, deadline_ms) == SHMT_OK;
 }
 
-/* Request a number for the child. The manager will answer on child_socket. */
+/* Request a number and a connection for the child. */
 static void request_child(shmt__session* s, uint64_t deadline_ms) {
-  shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
-                          .version = SHMT_WIRE_VERSION,
-                          .type = SHMT_MESSAGE_FORK,
-                          .client = s->client,
-                          .session = s->id,
-                          .world = s->world};
   if (s->client == 0 || s->is_lost || shmt__request_is_waiting()) return;
-  int socket = connect_child(s, &request);
-  if (socket < 0) return;
-  request.serial = s->child_serial = ++s->serial;
-  if (shmt__request_send(socket, &request, &s->control_fd, 1, deadline_ms) == SHMT_OK)
-    s->child_socket = socket;
-  else
-    shmt__os_close(socket);
+  s->child_is_requested = send_request(s, deadline_ms);
+  if (s->child_is_requested || shmt__os_now_ms() >= deadline_ms) return;
+  /* The manager was killed: any request brings up another. */
+  const shmt__packet status = {.magic = SHMT_WIRE_MAGIC,
+                               .version = SHMT_WIRE_VERSION,
+                               .type = SHMT_MESSAGE_STATUS,
+                               .client = s->client,
+                               .session = s->id,
+                               .world = s->world};
+  shmt__packet reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)
+    s->child_is_requested = send_request(s, deadline_ms);
 }
 
-/* Receive the child's number. False: the manager is stopped, or there is none. */
+/* Receive the child's number. False: the manager is stopped, or there is no number, or no descriptor. */
 static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  if (s->child_socket < 0) return false;
-  shmt_status status = shmt__request_receive(s->child_socket, s->child_serial, &reply, fds, &n_fds,
-                                         deadline_ms);
-  if (status != SHMT_OK || n_fds != 1) {
-    for (int i = 0; status == SHMT_OK && i < n_fds; i++) shmt__os_close(fds[i]);
-    shmt__os_close(s->child_socket);
-    s->child_socket = -1;
+  if (!s->child_is_requested ||
+      shmt__request_receive(s, s->child_serial, &reply, fds, &n_fds, deadline_ms) != SHMT_OK)
     return false;
-  }
+  for (int i = 2; i < n_fds; i++) shmt__os_close(fds[i]);
+  if (n_fds == 0) return false;
   SHMT_FAILPOINT(fork_reserved);
   s->child_control_fd = fds[0];
+  /* When there was no descriptor left for the connection, the child connects when it needs the manager. */
+  if (n_fds > 1) s->child_socket = fds[1];
   s->child_client = reply.client;
   return true;
 }
 
-typedef struct keeping {
-  shmt__session* session;
-  uint64_t channel;
-} keeping;
-
 static void keep_for_child(shmt__held_block* h, void* arg) {
-  const keeping* k = arg;
-  shmt__session* s = k->session;
+  shmt__session* s = arg;
   shmt__lease_ticket ticket;
   if (h->generation == 0) return;
-  if (shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
-                       k->channel, &ticket) != SHMT_OK)
-    shmt_error_clear();
+  const uint64_t channel = shmt__channel(SHMT_CHANNEL_LOCK, s->child_token);
+  if (s->child_token != 0 && shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+                                              channel, &ticket) == SHMT_OK)
+    return;
+  /* In doubt the block stays for good: better than another tensor's bytes. */
+  shmt_error_clear();
+  shmt__block_add_plain_lease(&s->map.blocks[h->block], h->generation);
 }
 
-/* All numbers are taken. Leases keep what the child inherits; they live as long as a lock of the child's own. The child
- * joins when it first shares something. */
+/* There is no number for the child, or no descriptor: Note [Without a number]. */
 static void keep_without_number(shmt__session* s) {
-  uint64_t token = 0;
-  if (s->client == 0 || !shmt__token_claim(s->child_control_fd, &token)) return;
-  keeping k = {s, shmt__channel(SHMT_CHANNEL_LOCK, token)};
-  shmt__session_each_held_block(s, keep_for_child, &k);
+  if (s->client == 0) {
+    /* What keeps our blocks keeps the child's, too, as long as either of us lives. */
+    s->token = 0;
+    shmt__os_close(s->child_control_fd);
+    s->child_control_fd = -1;
+    return;
+  }
+  int fd = s->child_control_fd >= 0 ? s->child_control_fd : s->control_fd;
+  if (!shmt__token_claim(fd, &s->child_token)) s->child_token = 0;
+  shmt__session_each_held_block(s, keep_for_child, s);
 }
 
-/* Take a number without the manager: Note [Claims] in shm/control_file.h. When there is no descriptor for it, the child
- * keeps its parent's, so that the parent's number and its holds stay until both have ended. */
+/* Take a number without the manager: Note [Claims] in shm/control_file.h. */
 static void claim_for_child(shmt__session* s) {
-  s->child_client = 0;
   s->child_control_fd = shmt__os_reopen(s->control_fd);
-  if (s->child_control_fd < 0) return;
-  if (!shmt__client_claim(&s->map, s->child_control_fd, shmt__os_pid(), &s->child_client)) {
+  if (s->child_control_fd < 0 ||
+      !shmt__client_claim(&s->map, s->child_control_fd, shmt__os_pid(), &s->child_client)) {
     keep_without_number(s);
     return;
   }
@@ -118,6 +116,9 @@ static void before_fork(void) {
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     s->child_socket = s->child_control_fd = -1;
+    s->child_is_requested = false;
+    s->child_client = 0;
+    s->child_token = 0;
     request_child(s, deadline_ms);
   }
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -163,6 +164,27 @@ static void arrive(shmt__session* s) {
   (void)shmt__session_send(s, &adopt, NULL, 0);
 }
 
+/* Our parent had no descriptor for a number of ours, so we keep its descriptor. Now that we have closed others, try
+ * again. */
+static void claim_own(shmt__session* s) {
+  uint32_t id = 0;
+  uint64_t token = 0;
+  int fd = shmt__os_reopen(s->control_fd);
+  if (fd < 0) return;
+  if (shmt__client_claim(&s->map, fd, shmt__os_pid(), &id)) {
+    s->client = s->arena.client = id;
+    shmt__session_hold_again(s, fd);
+  } else if (s->token != 0 && shmt__token_claim(fd, &token)) {
+    shmt__leases_move(&s->map, shmt__channel(SHMT_CHANNEL_LOCK, s->token), shmt__channel(SHMT_CHANNEL_LOCK, token));
+    shmt__token_release(s->control_fd, s->token);
+    shmt__os_close(s->control_fd);
+    s->control_fd = fd;
+    s->token = token;
+  } else {
+    shmt__os_close(fd);
+  }
+}
+
 static void in_child(void) {
   shmt__sessions_in_child();
   shmt__request_reset();
@@ -180,11 +202,16 @@ static void in_child(void) {
       shmt__os_close(s->control_fd);
       s->control_fd = s->child_control_fd;
     }
+    s->lock_pin = NULL; /* the parent's; it is not mapped here */
+    s->token = s->child_token;
+    bool is_shared = s->child_control_fd < 0;
     s->child_socket = s->child_control_fd = -1;
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_held_block(s, disown, NULL);
     if (s->files != NULL) s->files->in_child(s);
+    if (is_shared) claim_own(s);
+    if (s->lock_pin == NULL) s->lock_pin = shmt__os_pin_locks(s->control_fd);
     if (s->client != 0) arrive(s);
   }
   shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */

@@ -4,10 +4,12 @@
 #include "ipc/session/launch.h"
 #include "ipc/session/request.h"
 #include "os/failpoint.h"
+#include "os/lock.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
+#include "shm/client.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -102,6 +104,7 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
   s->base = reading ? NULL : base;
   s->reading_base = reading ? base : NULL;
   s->control_fd = control_fd;
+  s->lock_pin = shmt__os_pin_locks(control_fd);
   s->arena_fd = arena_fd;
   s->held_blocks = held_blocks;
   shmt__arena_init(&s->arena, &s->map, (shmt__slab_source){grant_slab, give_back_slab, s});
@@ -111,12 +114,27 @@ static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, in
   return SHMT_OK;
 }
 
-/* Hold the block again under our new client number. If it was freed meanwhile, its generation becomes 0, which fits no
- * handle. */
+/* If the block was freed meanwhile, its generation becomes 0, which fits no handle. */
 static void hold_again(shmt__held_block* h, void* arg) {
   shmt__session* s = arg;
   if (!shmt__block_hold(&s->map, h->block, s->client, h->generation)) h->generation = 0;
   h->is_owned = false;
+}
+
+void shmt__session_hold_again(shmt__session* s, int new_control_fd) {
+  s->leases.has_page = false;
+  shmt__session_each_held_block(s, hold_again, s);
+  /* Only now: until here the leases of our token, or the lock of our old descriptor, may have kept our blocks. */
+  if (s->token != 0) {
+    shmt__leases_end_channel(&s->map, shmt__channel(SHMT_CHANNEL_LOCK, s->token), s->client);
+    shmt__token_release(s->control_fd, s->token);
+    s->token = 0;
+  }
+  if (new_control_fd < 0) return;
+  shmt__os_unpin_locks(s->lock_pin);
+  shmt__os_close(s->control_fd);
+  s->control_fd = new_control_fd;
+  s->lock_pin = shmt__os_pin_locks(new_control_fd);
 }
 
 static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int fd) {
@@ -171,13 +189,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   shmt__session_write_label(s);
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
-    s->leases.has_page = false;
-    shmt__session_each_held_block(s, hold_again, s);
-  }
-  if (new_control_fd >= 0) {
-    /* Only now: until here the lock of the old descriptor may have kept our blocks. */
-    shmt__os_close(s->control_fd);
-    s->control_fd = new_control_fd;
+    shmt__session_hold_again(s, new_control_fd);
   }
   /* A new manager gets the files that only its predecessor and we had. */
   if (was_member && s->files != NULL) s->files->each_descriptor(s, send_file);

@@ -9,4 +9,8 @@
  * (shmt__request_begin). Errors: SHMT_E_MANAGER, SHMT_E_HANDLE (nobody has the memory), SHMT_E_NOMEM. */
 shmt_status shmt__session_join(shmt__session* s, bool may_create);
 
+/* This process has a new number: hold all its blocks under it, and end what has kept them until now. new_control_fd:
+ * the descriptor with the number's lock, which takes the place of the old one; -1: the old one has it. */
+void shmt__session_hold_again(shmt__session* s, int new_control_fd);
+
 #endif

@@ -3,6 +3,7 @@
 #include "ipc/session/join.h"
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
+#include "os/lock.h"
 #include "os/memfd.h"
 #include "os/process.h"
 
@@ -18,6 +19,7 @@ static void free_session(shmt__session* s) {
   shmt__os_unmap(s->reading_base, arena_bytes);
   shmt__map_close(&s->map);
   shmt__os_close(s->socket);
+  shmt__os_unpin_locks(s->lock_pin);
   shmt__os_close(s->control_fd);
   shmt__os_close(s->arena_fd);
   free(s->held_blocks);
@@ -73,8 +75,7 @@ static shmt__session_key own_key(uint64_t id) {
   return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
 }
 
-/* Join if this process has no client number yet: a forked child whose parent could get none for it. */
-static shmt_status ensure_client(shmt__session* s) {
+shmt_status shmt__session_ensure_client(shmt__session* s) {
   if (SHMT_LIKELY(s->client != 0)) return SHMT_OK;
   SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                "session %016" PRIx64 " was begun anew by another manager", s->id);
@@ -92,7 +93,7 @@ shmt_status shmt__session_open_default(shmt__session** out) {
   SHMT_REQUIRE(shmt__sessions_default_id() != 0, SHMT_E_MANAGER,
                "sharing is not configured: no manager program is known");
   *out = shmt__session_current(shmt__sessions_default_id());
-  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
   const shmt__session_key key = own_key(shmt__sessions_default_id());
   return open_session(&key, true, out);
 }
@@ -100,13 +101,13 @@ shmt_status shmt__session_open_default(shmt__session** out) {
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create,
                                   shmt__session** out) {
   *out = shmt__session_current(key->id);
-  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
   return open_session(key, may_create, out);
 }
 
 shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out) {
   *out = shmt__session_lookup(id, world);
-  if (SHMT_LIKELY(*out != NULL)) return ensure_client(*out);
+  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
   shmt__session* s = shmt__session_current(id);
   const shmt__session_key key = own_key(id);
   if (s == NULL) SHMT_TRY(open_session(&key, false, &s));

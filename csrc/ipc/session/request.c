@@ -174,16 +174,15 @@ shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* requ
   return receive_reply(&w, request->serial, reply, out_fds, n_out_fds, lost);
 }
 
-shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
-                           uint64_t deadline_ms) {
-  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms) {
+  wait w = {s, s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
-  return send_request(&w, request, fds, n_fds, &lost);
+  return send_request(&w, request, NULL, 0, &lost);
 }
 
-shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
-                              int* n_out_fds, uint64_t deadline_ms) {
-  wait w = {NULL, socket, shmt__os_now_ms(), deadline_ms};
+shmt_status shmt__request_receive(shmt__session* s, uint32_t serial, shmt__packet* reply, int* out_fds,
+                                  int* n_out_fds, uint64_t deadline_ms) {
+  wait w = {s, s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
   *n_out_fds = 0;
   return receive_reply(&w, serial, reply, out_fds, n_out_fds, &lost);

@@ -40,11 +40,10 @@ void shmt__request_reset(void);
 shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
                       int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
                       bool* lost);
-/* Its two halves, with the lock, to send requests to several managers at once and wait for all replies until one
- * deadline. Errors: as above. */
-shmt_status shmt__request_send(int socket, const shmt__packet* request, const int* fds, int n_fds,
-                           uint64_t deadline_ms);
-shmt_status shmt__request_receive(int socket, uint32_t serial, shmt__packet* reply, int* out_fds,
-                              int* n_out_fds, uint64_t deadline_ms);
+/* Its two halves on the session's connection, to send requests to several managers at once and wait for all replies
+ * until one deadline. The caller keeps the lock (shmt__request_keep_lock). Errors: as above. */
+shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms);
+shmt_status shmt__request_receive(shmt__session* s, uint32_t serial, shmt__packet* reply, int* out_fds,
+                                  int* n_out_fds, uint64_t deadline_ms);
 
 #endif

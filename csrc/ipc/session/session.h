@@ -85,10 +85,15 @@ struct shmt__session {
   struct shmt__cached_file* file_cache; /* oldest first */
   uint32_t n_cached_files;
   uint64_t cached_file_bytes;
-  int child_socket; /* between the two fork handlers; -1: the manager did not answer */
-  int child_control_fd; /* has the lock of the child's number, or of its token; -1: none */
+  void* lock_pin; /* keeps the locks of control_fd when the program closes it; NULL: there was no memory */
+  uint64_t token; /* whose leases keep what this process inherited while it has no number; 0: none, or they stay */
+  /* Between the two fork handlers: */
+  bool child_is_requested; /* the manager was asked for a number */
+  int child_socket; /* the child's connection; -1: the manager did not answer */
+  int child_control_fd; /* has the lock of the child's number, or of its token; -1: the child keeps control_fd */
   uint32_t child_client; /* 0: none */
   uint32_t child_serial; /* of the request for the child's number */
+  uint64_t child_token;
 };
 
 /* --- the lock (session.c) --- */
@@ -109,6 +114,9 @@ shmt_status shmt__session_open_default(shmt__session** out);
 shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out);
 /* A service. Joins it if need be. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create, shmt__session** out);
+/* Join if this process has no client number: a forked child whose parent could get none for it. Errors:
+ * SHMT_E_MANAGER, SHMT_E_RUNTIME (all numbers are taken). */
+shmt_status shmt__session_ensure_client(shmt__session* s);
 /* Map the arena for writing, or for reading only (ipc/service/attach_modes.c). Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__session_map_arena(shmt__session* s, bool writing);
 
