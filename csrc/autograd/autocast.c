@@ -4,8 +4,8 @@
 #include "autograd/meta.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
+#include "os/mutex.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,14 +246,15 @@ static shmt_status register_list(const char* const* names, size_t n, const polic
 
 #define REGISTER(list, how) register_list(list, sizeof list / sizeof *list, &(how))
 
+SHMT_STATIC_MUTEX(register_lock, SHMT_MUTEX_AUTOCAST)
+
 /* Nobody pays for the kernels before somebody wants them. */
 static shmt_status register_once(void) {
   static const policy lower = LOWER_PRECISION, float32 = FLOAT32, promote = PROMOTE, pad = PAD;
   static const char* const padding_operators[] = {"pad"};
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static bool done;
   shmt_status status = SHMT_OK;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&register_lock);
   if (!done) {
     status = REGISTER(lower_precision_operators, lower);
     if (status == SHMT_OK) status = REGISTER(float32_operators, float32);
@@ -261,7 +262,7 @@ static shmt_status register_once(void) {
     if (status == SHMT_OK) status = REGISTER(padding_operators, pad);
     done = status == SHMT_OK;
   }
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&register_lock);
   return status;
 }
 

@@ -1,19 +1,15 @@
 /* autograd/hook_list.c -- lists of hooks: registering, running, removing. */
 #include "autograd/hooks.h"
 
-#include <pthread.h>
+#include "os/mutex.h"
+
 #include <stdlib.h>
 
 enum { MAX_RUN = 256 }; /* hooks of one list that run in one round; the others run in further rounds */
 
 /* Guards all lists, which change rarely and are short. No hook is called under it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_HOOKS)
 static uint64_t last_id;
-
-static void reset_lock(void) { pthread_mutex_init(&lock, NULL); }
-__attribute__((constructor)) static void install(void) {
-  (void)pthread_atfork(NULL, NULL, reset_lock);
-}
 
 void shmt__hook_release(shmt__hook* h) {
   if (!h || atomic_fetch_sub_explicit(&h->refs, 1, memory_order_acq_rel) != 1) return;
@@ -23,10 +19,10 @@ void shmt__hook_release(shmt__hook* h) {
 
 void shmt__hook_drop(shmt__hook* h) {
   shmt__hook_remove(h);
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   h->dropped = true;
   void* ctx = h->running ? NULL : SHMT_TAKE(h->ctx); /* else freed by the last run */
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   if (ctx && h->free) h->free(ctx);
 }
 
@@ -64,12 +60,12 @@ shmt_status shmt__hooks_add(shmt__hook** list, shmt__hook_kind kind, uint32_t in
   h->call = call;
   h->free = free_ctx;
   h->ctx = ctx;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   unlink_removed(list, &gone);
   h->id = ++last_id;
   while (*list) list = &(*list)->next;
   *list = h;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   shmt__hooks_free(gone);
   *out = h;
   return SHMT_OK;
@@ -77,9 +73,9 @@ shmt_status shmt__hooks_add(shmt__hook** list, shmt__hook_kind kind, uint32_t in
 
 /* A run that had taken h is done with it. */
 static void end_run(shmt__hook* h) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   void* ctx = --h->running == 0 && h->dropped ? SHMT_TAKE(h->ctx) : NULL;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   if (ctx && h->free) h->free(ctx);
   shmt__hook_release(h);
 }
@@ -100,7 +96,7 @@ shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint3
     more = false;
     /* Hooks may register or remove hooks while they run, so they run from a copy. As in torch, one that another hook of
      * the list removes still runs this time. */
-    pthread_mutex_lock(&lock);
+    shmt__mutex_lock(&lock);
     for (shmt__hook* h = *list; h && !more; h = h->next) {
       if (h->id <= done || !matches(h, kind, input_nr)) continue;
       if (n == MAX_RUN) {
@@ -111,7 +107,7 @@ shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint3
       h->running++;
       run[n++] = h;
     }
-    pthread_mutex_unlock(&lock);
+    shmt__mutex_unlock(&lock);
     for (int i = 0; i < n; i++) {
       done = run[i]->id;
       if (status == SHMT_OK) status = run[i]->call(run[i], values, n_values, grads, n_grads);

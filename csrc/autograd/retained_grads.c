@@ -1,18 +1,13 @@
 /* autograd/retained_grads.c -- .grad of tensors that are no leaves but keep theirs (retain_grad). */
 #include "autograd/hooks.h"
 #include "generated/ops.h"
+#include "os/mutex.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 /* Guards the lists of all nodes: they change rarely and are short. Nothing of autograd is called under it but
  * shmt__grad_lock. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void reset_lock(void) { pthread_mutex_init(&lock, NULL); }
-__attribute__((constructor)) static void install(void) {
-  (void)pthread_atfork(NULL, NULL, reset_lock);
-}
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_RETAINED_GRAD)
 
 shmt_status shmt__node_retain_output(shmt_node* n, uint32_t nr, shmt_autograd_meta* meta) {
   shmt__node_extras* x = shmt__node_extras_of(n);
@@ -21,24 +16,24 @@ shmt_status shmt__node_retain_output(shmt_node* n, uint32_t nr, shmt_autograd_me
   SHMT_REQUIRE(r, SHMT_E_NOMEM, "retain_grad(): out of memory");
   r->meta = meta;
   r->input_nr = nr;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   r->next = x->retains;
   x->retains = r;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   return SHMT_OK;
 }
 
 void shmt__node_forget_output(shmt_node* n, const shmt_autograd_meta* meta) {
   if (!n->extras) return;
   shmt__retain* found = NULL;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   for (shmt__retain** at = &n->extras->retains; *at; at = &(*at)->next) {
     if ((*at)->meta != meta) continue;
     found = *at;
     *at = found->next;
     break;
   }
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   free(found);
 }
 
@@ -55,18 +50,18 @@ static shmt_status store_one(shmt_node* n, shmt_autograd_meta* meta, shmt_tensor
   for (;;) {
     SHMT_AUTO(shmt_tensor) old = NULL;
     SHMT_AUTO(shmt_tensor) sum = NULL;
-    pthread_mutex_lock(&lock);
+    shmt__mutex_lock(&lock);
     const shmt__retain* r = find_retain(n, meta);
     shmt_tensor* g = r ? grads[r->input_nr] : NULL;
     if (g && meta->grad) old = shmt__tensor_ref(meta->grad);
-    pthread_mutex_unlock(&lock);
+    shmt__mutex_unlock(&lock);
     if (!g) return SHMT_OK;
     if (old)
       SHMT_TRY(shmt_op_add_Tensor(old, g, shmt__scalar_int(1), &sum));
     else
       SHMT_TRY(shmt_op_clone(g, SHMT_CONTIGUOUS_FORMAT, &sum));
     shmt_tensor* replaced = NULL;
-    pthread_mutex_lock(&lock);
+    shmt__mutex_lock(&lock);
     bool stands = find_retain(n, meta) != NULL;
     if (stands) {
       shmt__grad_lock(meta);
@@ -76,7 +71,7 @@ static shmt_status store_one(shmt_node* n, shmt_autograd_meta* meta, shmt_tensor
       }
       shmt__grad_unlock(meta);
     }
-    pthread_mutex_unlock(&lock);
+    shmt__mutex_unlock(&lock);
     shmt__tensor_release(replaced);
     if (!stands || !sum) return SHMT_OK;
   }
@@ -90,12 +85,12 @@ static size_t count_retained(const shmt_node* n) {
 
 /* The tensors of the list, as it is now. Ownership: the caller frees *out. Errors: SHMT_E_NOMEM. */
 static shmt_status copy_retained(const shmt_node* n, shmt_autograd_meta*** out, size_t* out_count) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   const size_t count = count_retained(n);
   shmt_autograd_meta** metas = malloc(sizeof *metas * (count + 1));
   size_t i = 0;
   for (const shmt__retain* r = n->extras->retains; metas && r; r = r->next) metas[i++] = r->meta;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   SHMT_REQUIRE(metas, SHMT_E_NOMEM, "retain_grad(): tried to allocate %zu bytes", sizeof *metas * (count + 1));
   *out = metas;
   *out_count = count;

@@ -3,6 +3,7 @@
 
 #include "dispatch/trace.h"
 #include "os/futex.h"
+#include "os/mutex.h"
 #include "os/process.h"
 #include "storage/allocator.h"
 #include "tensor/tensor.h"
@@ -37,7 +38,7 @@ typedef struct buffer {
   bool full;
 } buffer;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_PROFILE)
 static buffer* buffers;        /* under the lock */
 static _Atomic uint64_t profile; /* number of the last profile */
 static _Atomic bool running;
@@ -81,7 +82,6 @@ static void thread_ends(void* b) {
 
 /* The child has the memory of the parent's profile, but none of the threads that wrote it. */
 static void in_child(void) {
-  pthread_mutex_init(&lock, NULL);
   if (!shmt__profile_runs() && !buffers) return;
   atomic_store_explicit(&running, false, memory_order_relaxed);
   shmt__trace_profile(false);
@@ -92,8 +92,8 @@ static void in_child(void) {
 
 __attribute__((constructor)) static void install(void) {
   (void)pthread_key_create(&key, thread_ends);
-  (void)pthread_atfork(NULL, NULL, in_child);
 }
+SHMT_FORK_HOOKS(SHMT_MUTEX_PROFILE, .in_child = in_child)
 
 static chunk* chunk_create(bool needed) {
   const int64_t before = atomic_fetch_add_explicit(&bytes, (int64_t)sizeof(chunk), memory_order_relaxed);
@@ -123,10 +123,10 @@ static buffer* buffer_of_thread(void) {
   buffer_release(own);
   own = b;
   (void)pthread_setspecific(key, b);
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   b->next = buffers;
   buffers = b;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   return b;
 }
 
@@ -351,9 +351,9 @@ void shmt__profile_leave(void) {
 bool shmt__profile_runs(void) { return atomic_load_explicit(&running, memory_order_relaxed); }
 
 void shmt__profile_clear(void) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   buffer* list = SHMT_TAKE(buffers);
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   while (list) {
     buffer* next = list->next;
     buffer_release(list);
@@ -392,10 +392,10 @@ static bool visit_buffer(const buffer* b, shmt__profile_visitor visit, void* ctx
 }
 
 bool shmt__profile_visit(shmt__profile_visitor visit, void* ctx) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   buffer* list = buffers;
   for (buffer* b = list; b; b = b->next) atomic_fetch_add_explicit(&b->refs, 1, memory_order_relaxed);
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   bool whole = true;
   while (list) { /* buffers are only added, in front; a clear meanwhile leaves these to us */
     buffer* next = list->next;

@@ -2,8 +2,8 @@
 #include "dispatch/registry.h"
 
 #include "generated/key_names.h"
+#include "os/mutex.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +33,8 @@ struct shmt__registration {
 };
 
 /* Everything below is under `lock`; operators' tables are read without it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_REGISTRY)
+static bool has_generated_operators;
 static bool out_of_memory; /* while taking in the generated operators */
 
 static shmt_operator** all; /* in order of definition; NULL: taken back */
@@ -123,12 +123,8 @@ static shmt_operator* find_locked(const char* name, size_t name_len, const char*
   return NULL;
 }
 
-static void before_fork(void) { pthread_mutex_lock(&lock); }
-static void after_fork(void) { pthread_mutex_unlock(&lock); }
-
-static void add_generated_operators(void) {
-  /* A child forked while another thread registers must find the lock free. */
-  (void)pthread_atfork(before_fork, after_fork, after_fork);
+static void add_generated_operators_locked(void) {
+  has_generated_operators = true;
   if (!grow_locked(shmt__n_generated_operators)) {
     out_of_memory = true;
     return;
@@ -142,10 +138,10 @@ static void add_generated_operators(void) {
 }
 
 static void enter(void) {
-  pthread_once(&once, add_generated_operators);
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
+  if (SHMT_UNLIKELY(!has_generated_operators)) add_generated_operators_locked();
 }
-static void leave(void) { pthread_mutex_unlock(&lock); }
+static void leave(void) { shmt__mutex_unlock(&lock); }
 
 shmt_operator* shmt__operator_lookup(const char* name) {
   size_t len;

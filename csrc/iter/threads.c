@@ -36,7 +36,6 @@ typedef struct pool_job {
 } pool_job;
 
 static struct {
-  pthread_mutex_t lock; /* guards awake, started; and pairs with both conditions */
   pthread_cond_t work;  /* a job was published */
   pthread_cond_t left;  /* the last helper left a closed job */
   int started;
@@ -50,16 +49,14 @@ static struct {
   atomic_int owner_cpu; /* when the job began */
   atomic_uint_least64_t taken; /* pieces: the caller's, from the front, and above them the helpers', from the back */
   pool_job job;
-} pool = {.lock = SHMT_OS_SHORT_MUTEX,
-          .work = PTHREAD_COND_INITIALIZER,
-          .left = PTHREAD_COND_INITIALIZER};
+} pool = {.work = PTHREAD_COND_INITIALIZER, .left = PTHREAD_COND_INITIALIZER};
+/* Guards awake and started, and pairs with both conditions. */
+SHMT_STATIC_MUTEX(pool_lock, SHMT_MUTEX_POOL)
 
 static atomic_int n_threads; /* 0: not asked yet */
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static _Thread_local bool in_piece __attribute__((tls_model("initial-exec")));
 
-static void after_fork_in_child(void) {
-  shmt__os_short_mutex_reset(&pool.lock);
+static void in_child(void) {
   pthread_cond_init(&pool.work, NULL);
   pthread_cond_init(&pool.left, NULL);
   pool.started = 0;
@@ -70,7 +67,7 @@ static void after_fork_in_child(void) {
   in_piece = false;
 }
 
-static void register_fork_handler(void) { (void)pthread_atfork(NULL, NULL, after_fork_in_child); }
+SHMT_FORK_HOOKS(SHMT_MUTEX_POOL, .in_child = in_child)
 
 static int default_threads(void) {
   int64_t n = shmt__options_get()->num_threads;
@@ -149,9 +146,9 @@ static void help(uint64_t* late_ns) {
   *late_ns = take_pieces(&job, BACK);
   /* release: what this helper wrote is seen by the caller, who waits for the count. */
   if (atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_acq_rel) == 1) {
-    pthread_mutex_lock(&pool.lock);
+    shmt__mutex_lock(&pool_lock);
     pthread_cond_signal(&pool.left);
-    pthread_mutex_unlock(&pool.lock);
+    shmt__mutex_unlock(&pool_lock);
   }
 }
 
@@ -180,12 +177,12 @@ static void* helper_main(void* arg) {
   for (;;) {
     spin_while(&pool.epoch, seen, SPIN_NS, late_ns);
     if (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen) {
-      pthread_mutex_lock(&pool.lock);
+      shmt__mutex_lock(&pool_lock);
       atomic_fetch_sub_explicit(&pool.awake, 1, memory_order_relaxed); /* relaxed: under the lock, or a hint */
       while (atomic_load_explicit(&pool.epoch, memory_order_acquire) == seen)
-        pthread_cond_wait(&pool.work, &pool.lock);
+        pthread_cond_wait(&pool.work, &pool_lock.mutex);
       atomic_fetch_add_explicit(&pool.awake, 1, memory_order_relaxed);
-      pthread_mutex_unlock(&pool.lock);
+      shmt__mutex_unlock(&pool_lock);
     }
     seen = atomic_load_explicit(&pool.epoch, memory_order_acquire);
     leave_owner_alone();
@@ -194,13 +191,12 @@ static void* helper_main(void* arg) {
   return NULL;
 }
 
-/* Called with pool.lock held. If a thread cannot be started, the pool has one less. */
+/* Called with pool_lock held. If a thread cannot be started, the pool has one less. */
 static void start_helpers_locked(int wanted) {
   sigset_t all, old;
   pthread_attr_t attr;
 
   if (pool.started >= wanted) return;
-  pthread_once(&fork_once, register_fork_handler);
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);
   pthread_attr_init(&attr);
@@ -229,29 +225,29 @@ static void wait_for_helpers(uint64_t late_ns) {
     gate = now;
   }
   if (!gate) return;
-  pthread_mutex_lock(&pool.lock);
+  shmt__mutex_lock(&pool_lock);
   while (atomic_load_explicit(&pool.gate, memory_order_acquire) != 0)
-    pthread_cond_wait(&pool.left, &pool.lock);
-  pthread_mutex_unlock(&pool.lock);
+    pthread_cond_wait(&pool.left, &pool_lock.mutex);
+  shmt__mutex_unlock(&pool_lock);
 }
 
 /* Wake the helpers that sleep and start those that are missing. */
 static void call_helpers(int wanted) {
-  pthread_mutex_lock(&pool.lock);
+  shmt__mutex_lock(&pool_lock);
   start_helpers_locked(wanted);
   /* relaxed: under the lock. */
   const bool any = atomic_load_explicit(&pool.awake, memory_order_relaxed) < pool.started;
-  pthread_mutex_unlock(&pool.lock);
+  shmt__mutex_unlock(&pool_lock);
   if (any) pthread_cond_broadcast(&pool.work); /* unlocked first: a woken helper needs the lock */
 }
 
 /* Publish the job to the helpers that are awake; true when they are enough. */
 static bool publish(int wanted) {
-  pthread_mutex_lock(&pool.lock);
+  shmt__mutex_lock(&pool_lock);
   atomic_fetch_add_explicit(&pool.epoch, 1, memory_order_release);
   /* relaxed: under the lock. */
   const bool awake = atomic_load_explicit(&pool.awake, memory_order_relaxed) >= wanted;
-  pthread_mutex_unlock(&pool.lock);
+  shmt__mutex_unlock(&pool_lock);
   return awake;
 }
 

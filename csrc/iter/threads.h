@@ -15,7 +15,7 @@
  * processor.
  *
  * Note [Fork]
- * The child has no helpers and fresh locks; it starts its own at its first parallel call. Helpers
+ * The child has no helpers and fresh conditions; it starts its own at its first parallel call. Helpers
  * block all signals, so that handlers run on the program's threads.
  */
 #ifndef SHMT_ITER_THREADS_H

@@ -287,9 +287,3 @@ void shmt__os_daemon_init(int first_fd) {
     (void)setrlimit(RLIMIT_NOFILE, &files);
   }
 }
-
-shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void)) {
-  int err = pthread_atfork(before, parent, child);
-  if (err != 0) return shmt__fail_errno(err, "pthread_atfork");
-  return SHMT_OK;
-}

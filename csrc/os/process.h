@@ -57,8 +57,4 @@ bool shmt__os_detach(void);
  * limit of descriptors to the hard limit. */
 void shmt__os_daemon_init(int first_fd);
 
-/* Call `before` before each fork(), and afterwards `parent` or `child` in the process of that name. Errors:
- * SHMT_E_NOMEM, SHMT_E_OS. */
-shmt_status shmt__os_at_fork(void (*before)(void), void (*parent)(void), void (*child)(void));
-
 #endif

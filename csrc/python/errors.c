@@ -5,6 +5,7 @@
 #include "base/warn.h"
 #include "ipc/session/request.h"
 #include "generated/errors.h"
+#include "python/gil.h"
 
 static PyObject* classes[SHMT_N_STATUSES]; /* found at the first failure with that code */
 
@@ -70,7 +71,7 @@ PyObject* shmt__py_raise(shmt_status status) {
 }
 
 static shmt_status warn(const char* message) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   int r = PyErr_WarnEx(PyExc_UserWarning, message, 1);
   PyGILState_Release(gil);
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
@@ -83,9 +84,9 @@ static void* begin_wait(void) { return PyGILState_Check() ? PyEval_SaveThread() 
 static bool end_wait(void* begun) {
   PyGILState_STATE gil = PyGILState_UNLOCKED;
   if (begun != NULL)
-    PyEval_RestoreThread(begun);
+    shmt__py_gil_restore(begun);
   else
-    gil = PyGILState_Ensure();
+    gil = shmt__py_gil_ensure();
   bool go_on = PyErr_CheckSignals() == 0;
   if (!go_on) {
     /* The exception is set aside: the C functions between here and Python know nothing of exceptions. */

@@ -9,6 +9,7 @@
 #include "os/cpu.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/call/call.h"
+#include "python/gil.h"
 #include "python/tensor/construct.h"
 #include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
@@ -222,7 +223,7 @@ static int fill(PyObject* module) {
 
 int shmt_python_install(void) {
   static bool done;
-  PyGILState_STATE gil = PyGILState_Ensure(); /* cffi calls without the lock */
+  PyGILState_STATE gil = shmt__py_gil_ensure(); /* cffi calls without the lock */
   int r = 0;
   if (!done) {
     shmt__debug = shmt__options_get()->debug > 0;

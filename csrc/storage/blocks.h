@@ -168,10 +168,6 @@ void shmt__large_free(void* p, uint64_t nbytes);
 uint64_t shmt__large_class_bytes(uint64_t nbytes, unsigned* c);
 /* Return every cached large block to the kernel. */
 void shmt__large_empty(void);
-/* For fork(): the parent holds the lock across it, and the child initialises it again. */
-void shmt__large_lock(void);
-void shmt__large_unlock(void);
-void shmt__large_reinit(void);
 
 /* --- the process's counters (storage/counters.c) --------------------------------------- */
 

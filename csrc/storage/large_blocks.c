@@ -4,7 +4,6 @@
 #include "storage/blocks.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,16 +25,12 @@ typedef struct free_block {
 } free_block;
 
 static struct {
-  pthread_mutex_t lock;
   free_block* heads[N_CLASSES];
   free_block *newest, *oldest;
   uint64_t cached_bytes;
   uint64_t limit_bytes; /* 0: not decided yet */
-} cache = {.lock = SHMT_OS_SHORT_MUTEX};
-
-void shmt__large_lock(void) { pthread_mutex_lock(&cache.lock); }
-void shmt__large_unlock(void) { pthread_mutex_unlock(&cache.lock); }
-void shmt__large_reinit(void) { shmt__os_short_mutex_reset(&cache.lock); }
+} cache; /* under the lock */
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_LARGE_BLOCKS)
 
 uint64_t shmt__large_class_bytes(uint64_t nbytes, unsigned* c) {
   unsigned e = 63u - (unsigned)__builtin_clzll(nbytes - 1);
@@ -112,9 +107,9 @@ static void give_back_all(free_block* victims) {
 }
 
 void shmt__large_empty(void) {
-  pthread_mutex_lock(&cache.lock);
+  shmt__mutex_lock(&lock);
   free_block* victims = evict_locked(0);
-  pthread_mutex_unlock(&cache.lock);
+  shmt__mutex_unlock(&lock);
   give_back_all(victims);
 }
 
@@ -132,10 +127,10 @@ void* shmt__large_alloc(uint64_t nbytes, bool zeroed) {
   uint64_t size = shmt__large_class_bytes(nbytes, &c);
   if (size == 0) return NULL;
 
-  pthread_mutex_lock(&cache.lock);
+  shmt__mutex_lock(&lock);
   free_block* b = cache.heads[c];
   if (b != NULL) unlink_locked(b);
-  pthread_mutex_unlock(&cache.lock);
+  shmt__mutex_unlock(&lock);
 
   void* p = b;
   bool is_zero = false;
@@ -173,7 +168,7 @@ void shmt__large_free(void* p, uint64_t nbytes) {
 #if SHMT_DEBUG >= 1
   memset(p, 0xdb, nbytes);
 #endif
-  pthread_mutex_lock(&cache.lock);
+  shmt__mutex_lock(&lock);
   uint64_t limit = limit_locked();
   bool keep = size <= limit;
   if (keep) {
@@ -183,7 +178,7 @@ void shmt__large_free(void* p, uint64_t nbytes) {
     link_locked(b);
     SHMT_POISON(b + 1, size - sizeof *b);
   }
-  pthread_mutex_unlock(&cache.lock);
+  shmt__mutex_unlock(&lock);
   give_back_all(victims);
   if (!keep) give_back(p, size);
 }

@@ -1,9 +1,8 @@
-/* storage/small_blocks.c -- small blocks: size classes, thread lists, central lists, fork and thread exit. */
+/* storage/small_blocks.c -- small blocks: size classes, thread lists, central lists, thread exit. */
 #include "storage/blocks.h"
 
 #include "api/storage.h"
 #include "os/mutex.h"
-#include "storage/fork.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -30,11 +29,11 @@ typedef struct slab {
 enum { SLAB_HEADER_BYTES = 64, LIST_BYTES = 64 << 10, LIST_MIN_BLOCKS = 32 };
 
 static struct {
-  pthread_mutex_t lock;
-  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES]; /* under lock */
-  slab* slabs;                                  /* under lock */
-  shmt__thread_cache* caches;                   /* under lock */
-} central = {.lock = SHMT_OS_SHORT_MUTEX};
+  shmt__small_block_list lists[SHMT_N_SMALL_CLASSES];
+  slab* slabs;
+  shmt__thread_cache* caches;
+} central; /* under the lock */
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_SMALL_BLOCKS)
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
@@ -97,7 +96,7 @@ static void unlink_cache_locked(shmt__thread_cache* cache) {
 /* A thread ends: its blocks go to the central lists. */
 static void drain_cache(void* arg) {
   shmt__thread_cache* cache = arg;
-  pthread_mutex_lock(&central.lock);
+  shmt__mutex_lock(&lock);
   for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
     move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
   /* The counts move under the lock, so that a reader finds them either here or there. */
@@ -105,38 +104,18 @@ static void drain_cache(void* arg) {
   atomic_fetch_add_explicit(&shmt__counters.n_allocs, cache->n_allocs, memory_order_relaxed);
   atomic_fetch_add_explicit(&shmt__counters.n_frees, cache->n_frees, memory_order_relaxed);
   unlink_cache_locked(cache);
-  pthread_mutex_unlock(&central.lock);
+  shmt__mutex_unlock(&lock);
   if (shmt__tls_cache == cache) shmt__tls_cache = NULL;
   free(cache);
 }
 
-static void before_fork(void) {
-  pthread_mutex_lock(&central.lock);
-  shmt__large_lock();
-}
+static void make_key(void) { (void)pthread_key_create(&exit_key, drain_cache); }
 
-static void after_fork_parent(void) {
-  shmt__large_unlock();
-  pthread_mutex_unlock(&central.lock);
-}
-
-/* In the child the other threads do not exist. Their caches stay in the registry, since live tensors may
- * have been counted there. Their free blocks (at most 64 KB a class) are not used again, because a thread
- * may have been in the middle of a push when the process forked. */
-static void after_fork_child(void) {
-  shmt__large_reinit();
-  shmt__os_short_mutex_reset(&central.lock);
-}
-
-static void set_up(void) {
-  (void)pthread_key_create(&exit_key, drain_cache);
-  (void)pthread_atfork(before_fork, after_fork_parent, after_fork_child);
-}
-
-void shmt__storage_blocks_set_up(void) { pthread_once(&once, set_up); }
-
+/* In a forked child the other threads do not exist. Their caches stay in the registry, since live tensors may have been
+ * counted there. Their free blocks (at most 64 KB a class) are not used again, because a thread may have been in the
+ * middle of a push when the process forked. */
 static shmt__thread_cache* make_cache(void) {
-  shmt__storage_blocks_set_up();
+  pthread_once(&once, make_key);
   shmt__thread_cache* cache = calloc(1, sizeof *cache);
   if (cache == NULL) return NULL;
   for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++) cache->lists[c].limit = list_limit(c);
@@ -144,11 +123,11 @@ static shmt__thread_cache* make_cache(void) {
     free(cache);
     return NULL;
   }
-  pthread_mutex_lock(&central.lock);
+  shmt__mutex_lock(&lock);
   cache->next = central.caches;
   if (central.caches) central.caches->prev = cache;
   central.caches = cache;
-  pthread_mutex_unlock(&central.lock);
+  shmt__mutex_unlock(&lock);
   shmt__tls_cache = cache;
   return cache;
 }
@@ -161,10 +140,10 @@ void* shmt__small_refill(unsigned c) {
   shmt__small_block_list* list = &cache->lists[c];
   uint32_t batch = list->limit / 2;
   if (list->head == NULL) {
-    pthread_mutex_lock(&central.lock);
+    shmt__mutex_lock(&lock);
     move_blocks(&central.lists[c], list, batch);
     bool ok = list->head != NULL || carve_locked(c, batch, list);
-    pthread_mutex_unlock(&central.lock);
+    shmt__mutex_unlock(&lock);
     if (!ok) return NULL;
   }
   shmt__small_block* b = list->head;
@@ -177,7 +156,7 @@ void* shmt__small_refill(unsigned c) {
 void shmt__small_spill(void* p, unsigned c) {
   shmt__thread_cache* cache = shmt__tls_cache ? shmt__tls_cache : make_cache();
   shmt__small_block* b = p;
-  pthread_mutex_lock(&central.lock);
+  shmt__mutex_lock(&lock);
   if (cache != NULL && cache->lists[c].count >= cache->lists[c].limit)
     move_blocks(&cache->lists[c], &central.lists[c], cache->lists[c].limit / 2);
   shmt__small_block_list* to = cache != NULL ? &cache->lists[c] : &central.lists[c];
@@ -185,7 +164,7 @@ void shmt__small_spill(void* p, unsigned c) {
   to->head = b;
   to->count++;
   SHMT_POISON(b + 1, shmt__small_class_bytes[c] - sizeof *b);
-  pthread_mutex_unlock(&central.lock);
+  shmt__mutex_unlock(&lock);
 }
 
 /* --- statistics ---------------------------------------------------------------------- */
@@ -193,7 +172,7 @@ void shmt__small_spill(void* p, unsigned c) {
 void shmt_memory_statistics(shmt_memory_stats* out) {
   int64_t pending = 0;
   uint64_t n_allocs = 0, n_frees = 0;
-  pthread_mutex_lock(&central.lock);
+  shmt__mutex_lock(&lock);
   for (shmt__thread_cache* t = central.caches; t; t = t->next) {
     pending += atomic_load_explicit(&t->pending, memory_order_relaxed);
     n_allocs += atomic_load_explicit(&t->n_allocs, memory_order_relaxed);
@@ -211,7 +190,7 @@ void shmt_memory_statistics(shmt_memory_stats* out) {
   out->n_large_fresh = (int64_t)READ(n_fresh);
   out->n_large_reused = (int64_t)READ(n_reused);
 #undef READ
-  pthread_mutex_unlock(&central.lock);
+  shmt__mutex_unlock(&lock);
 }
 
 void shmt_memory_reset_peak(void) {
@@ -224,10 +203,10 @@ void shmt_memory_reset_peak(void) {
 void shmt_memory_empty_cache(void) {
   shmt__thread_cache* cache = shmt__tls_cache;
   if (cache != NULL) {
-    pthread_mutex_lock(&central.lock);
+    shmt__mutex_lock(&lock);
     for (unsigned c = 0; c < SHMT_N_SMALL_CLASSES; c++)
       move_blocks(&cache->lists[c], &central.lists[c], UINT32_MAX);
-    pthread_mutex_unlock(&central.lock);
+    shmt__mutex_unlock(&lock);
   }
   shmt__large_empty();
 }

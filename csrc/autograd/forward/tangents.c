@@ -5,22 +5,19 @@
 #include "autograd/recording/replay_views.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
+#include "os/mutex.h"
 
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 
 _Thread_local int shmt__tls_hidden_level __attribute__((tls_model("initial-exec"))) = INT_MAX;
 _Thread_local shmt__saved_outputs* shmt__tls_saved_outputs __attribute__((tls_model("initial-exec")));
 
 /* --- the lists ------------------------------------------------------------------------------ */
 
-static pthread_mutex_t lock;
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_TANGENT)
 static shmt__tangent* made_in[SHMT_MAX_FORWARD_LEVELS]; /* under the lock, as all tangents' links are */
 static _Atomic(int) n_levels;
-
-/* A forked child gets a fresh lock: another thread of its parent may have held it. */
-static void lock_init(void) { pthread_mutex_init(&lock, NULL); }
 
 static void link_to_level(shmt__tangent* g) {
   g->level_next = made_in[g->level];
@@ -80,11 +77,11 @@ static void tangent_free(shmt__tangent* g) {
 
 /* The owner is being freed or detached. */
 static void tangents_free(shmt_autograd_meta* m) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   shmt__tangent* list = m->tangents;
   m->tangents = NULL;
   for (shmt__tangent* g = list; g; g = g->next) unlink_from_level(g);
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   while (list) {
     shmt__tangent* next = list->next;
     tangent_free(list);
@@ -93,8 +90,6 @@ static void tangents_free(shmt_autograd_meta* m) {
 }
 
 __attribute__((constructor)) static void install(void) {
-  lock_init();
-  (void)pthread_atfork(NULL, NULL, lock_init);
   shmt__tangents_free = tangents_free;
 }
 
@@ -103,10 +98,10 @@ __attribute__((constructor)) static void install(void) {
 int shmt__forward_level_count(void) { return atomic_load_explicit(&n_levels, memory_order_relaxed); }
 
 shmt_status shmt__forward_level_enter(int* level) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   const int n = shmt__forward_level_count();
   if (n < SHMT_MAX_FORWARD_LEVELS) atomic_store_explicit(&n_levels, n + 1, memory_order_relaxed);
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   SHMT_REQUIRE(n < SHMT_MAX_FORWARD_LEVELS, SHMT_E_RUNTIME, "%d levels of forward mode AD, at most %d may nest", n + 1,
                SHMT_MAX_FORWARD_LEVELS);
   *level = n;
@@ -114,7 +109,7 @@ shmt_status shmt__forward_level_enter(int* level) {
 }
 
 shmt_status shmt__forward_level_exit(int level) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   const bool is_last = level >= 0 && level + 1 == shmt__forward_level_count();
   shmt__tangent* gone = NULL;
   if (is_last) {
@@ -124,7 +119,7 @@ shmt_status shmt__forward_level_exit(int level) {
     for (shmt__tangent* g = gone; g; g = g->level_next) unlink_from_owner(g);
     atomic_store_explicit(&n_levels, level, memory_order_relaxed);
   }
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   SHMT_REQUIRE(is_last, SHMT_E_RUNTIME,
                "Trying to exit a forward AD level that was not the last one that was created. This is not supported.");
   while (gone) {
@@ -158,21 +153,21 @@ static int level_locked(const shmt_tensor* t) {
 
 int shmt__tangent_level(const shmt_tensor* t) {
   if (!t || !(shmt__tensor_keys(t) & SHMT_KEYBIT_ForwardAD)) return SHMT_NO_LEVEL;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   int level = level_locked(t);
   if (follows_base(t)) {
     const int of_base = level_locked(t->base);
     if (of_base > level) level = of_base;
   }
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   return level;
 }
 
 static shmt_tensor* own_tangent(const shmt_tensor* t, int level) {
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   shmt__tangent* g = find(t, level);
   shmt_tensor* tensor = g ? shmt__tensor_ref(g->tensor) : NULL;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   return tensor;
 }
 
@@ -256,9 +251,9 @@ static shmt_status store(shmt_tensor* t, int level, shmt_tensor* tangent) {
   shmt__tangent* g = shmt__pool_take(sizeof *g);
   SHMT_REQUIRE(g, SHMT_E_NOMEM, "out of memory for a tangent");
   *g = (shmt__tangent){.meta = t->autograd, .owner = t, .tensor = shmt__tensor_ref(tangent), .level = level};
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&lock);
   insert_locked(t, &g);
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&lock);
   tangent_free(g);
   return SHMT_OK;
 }

@@ -2,9 +2,9 @@
 #include "autograd/vmap/dispatch.h"
 
 #include "generated/ops.h"
+#include "os/mutex.h"
 #include "storage/allocator.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,13 +299,14 @@ static shmt_status install(void) {
   return shmt__key_fallback(SHMT_KEY_FuncTorchBatched, &batched, NULL, &r);
 }
 
+SHMT_STATIC_MUTEX(install_lock, SHMT_MUTEX_VMAP)
+
 shmt_status shmt__vmap_install(void) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   static bool done;
   shmt_status status = SHMT_OK;
-  pthread_mutex_lock(&lock);
+  shmt__mutex_lock(&install_lock);
   if (!done) status = install();
   done |= status == SHMT_OK;
-  pthread_mutex_unlock(&lock);
+  shmt__mutex_unlock(&install_lock);
   return status;
 }

@@ -5,7 +5,6 @@
 #include "os/lock.h"
 #include "os/memfd.h"
 #include "os/mutex.h"
-#include "os/process.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,41 +35,30 @@ static bool sizes_are_valid(uint64_t n_ranks, uint64_t slot_bytes) {
 
 /* Groups of this process. A child of fork() must not keep the descriptors that have the locks. */
 static shmt_group* all_groups;
-static pthread_mutex_t all_groups_lock = SHMT_OS_SHORT_MUTEX;
+SHMT_STATIC_MUTEX(all_groups_lock, SHMT_MUTEX_GROUPS)
 
-static void before_fork(void) { (void)pthread_mutex_lock(&all_groups_lock); }
-static void after_fork_in_parent(void) { (void)pthread_mutex_unlock(&all_groups_lock); }
-static void after_fork_in_child(void) {
+static void in_child(void) {
   for (shmt_group* g = all_groups; g != NULL; g = g->next) {
     shmt__os_close(g->fd);
     g->fd = -1;
   }
-  shmt__os_short_mutex_reset(&all_groups_lock);
 }
+SHMT_FORK_HOOKS(SHMT_MUTEX_GROUPS, .in_child = in_child)
 
-static shmt_status add_to_list(shmt_group* g) {
-  static bool has_handlers; /* guarded by the lock */
-  (void)pthread_mutex_lock(&all_groups_lock);
-  shmt_status status = SHMT_OK;
-  if (!has_handlers) {
-    status = shmt__os_at_fork(before_fork, after_fork_in_parent, after_fork_in_child);
-    has_handlers = status == SHMT_OK;
-  }
-  if (status == SHMT_OK) {
-    g->next = all_groups;
-    if (g->next != NULL) g->next->previous = g;
-    all_groups = g;
-  }
-  (void)pthread_mutex_unlock(&all_groups_lock);
-  return status;
+static void add_to_list(shmt_group* g) {
+  shmt__mutex_lock(&all_groups_lock);
+  g->next = all_groups;
+  if (g->next != NULL) g->next->previous = g;
+  all_groups = g;
+  shmt__mutex_unlock(&all_groups_lock);
 }
 
 static void remove_from_list(shmt_group* g) {
-  (void)pthread_mutex_lock(&all_groups_lock);
+  shmt__mutex_lock(&all_groups_lock);
   if (g->previous != NULL) g->previous->next = g->next;
   if (g->next != NULL) g->next->previous = g->previous;
   if (all_groups == g) all_groups = g->next;
-  (void)pthread_mutex_unlock(&all_groups_lock);
+  shmt__mutex_unlock(&all_groups_lock);
 }
 
 /* --- opening and leaving --- */
@@ -137,7 +125,8 @@ static shmt_status open_group(shmt_group* g, int fd) {
   SHMT_REQUIRE(shmt__os_lock_byte(g->fd, SHMT_GROUP_LOCKS + g->rank), SHMT_E_VALUE,
                "rank %" PRIu32 " of the group is taken", g->rank);
   g->may_spin = (uint32_t)shmt__os_cpu_count() >= g->n_ranks;
-  return add_to_list(g);
+  add_to_list(g);
+  return SHMT_OK;
 }
 
 int shmt_group_open(int fd, uint32_t rank, shmt_group** out) {

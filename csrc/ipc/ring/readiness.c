@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 struct shmt__ring_readiness {
-  pthread_mutex_t lock; /* guards the rest */
+  shmt__mutex lock;     /* guards the rest */
   shmt__ring ring;      /* the fields that counting needs */
   int data_fd, room_fd; /* -1 once the ring is closed */
   bool is_data_set, is_room_set;
@@ -30,14 +30,14 @@ static void show(int fd, bool want, bool* is) {
 
 /* Bring the descriptors up to date. False: the ring is closed. */
 static bool update(struct shmt__ring_readiness* w) {
-  (void)pthread_mutex_lock(&w->lock);
+  shmt__mutex_lock(&w->lock);
   bool goes_on = !w->is_stopped;
   if (goes_on) {
     uint32_t max = w->ring.max_messages;
     show(w->data_fd, shmt__ring_n_messages(&w->ring) > 0, &w->is_data_set);
     show(w->room_fd, max == 0 || shmt__ring_size(&w->ring) < max, &w->is_room_set);
   }
-  (void)pthread_mutex_unlock(&w->lock);
+  shmt__mutex_unlock(&w->lock);
   return goes_on;
 }
 
@@ -50,7 +50,7 @@ static void* watch(void* arg) {
     (void)shmt__os_futex_wait(&h->watch_event, armed, shmt__ring_slice(UINT64_MAX));
   }
   shmt__storage_release(w->ring.storage);
-  (void)pthread_mutex_destroy(&w->lock);
+  shmt__mutex_destroy(&w->lock);
   free(w);
   return NULL;
 }
@@ -62,13 +62,23 @@ static void leave_to_parent(shmt__ring* r) {
   shmt__os_close(r->data_fd);
   shmt__os_close(r->room_fd);
   shmt__storage_release(w->ring.storage);
+  shmt__mutex_destroy(&w->lock);
   free(w);
   r->watch = NULL;
   r->data_fd = r->room_fd = -1;
-  (void)pthread_mutex_init(&r->watch_lock, NULL);
 }
 
-static shmt_status start(shmt__ring* r) {
+/* w has no thread. It may be NULL. */
+static void discard(struct shmt__ring_readiness* w) {
+  if (w == NULL) return;
+  shmt__os_close(w->data_fd);
+  shmt__os_close(w->room_fd);
+  shmt__storage_release(w->ring.storage);
+  shmt__mutex_destroy(&w->lock);
+  free(w);
+}
+
+static shmt_status make(const shmt__ring* r, struct shmt__ring_readiness** out) {
   struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
   w->data_fd = shmt__os_eventfd();
@@ -77,20 +87,21 @@ static shmt_status start(shmt__ring* r) {
   w->ring.session = r->session;
   w->ring.storage = r->storage;
   w->ring.max_messages = r->max_messages;
-  (void)pthread_mutex_init(&w->lock, NULL);
+  shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);
   shmt__storage_retain(r->storage);
   int err = w->data_fd < 0 ? -w->data_fd : w->room_fd < 0 ? -w->room_fd : 0;
-  if (err == 0) {
-    (void)update(w);
-    err = -shmt__os_thread_start(watch, w);
-  }
   if (err != 0) {
-    shmt__os_close(w->data_fd);
-    shmt__os_close(w->room_fd);
-    shmt__storage_release(r->storage);
-    free(w);
+    discard(w);
     return shmt__fail_errno(err, "cannot watch a queue");
   }
+  *out = w;
+  return SHMT_OK;
+}
+
+static shmt_status start_locked(shmt__ring* r, struct shmt__ring_readiness* w) {
+  (void)update(w);
+  int err = -shmt__os_thread_start(watch, w);
+  if (err != 0) return shmt__fail_errno(err, "cannot watch a queue");
   r->watch = w;
   r->watch_fork = shmt__fork_count();
   r->data_fd = w->data_fd;
@@ -99,11 +110,18 @@ static shmt_status start(shmt__ring* r) {
 }
 
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
+  struct shmt__ring_readiness* fresh = NULL;
   leave_to_parent(r);
-  (void)pthread_mutex_lock(&r->watch_lock);
-  shmt_status status = r->watch == NULL ? start(r) : SHMT_OK;
+  if (r->watch == NULL) SHMT_TRY(make(r, &fresh));
+  shmt__mutex_lock(&r->watch_lock);
+  shmt_status status = SHMT_OK;
+  if (r->watch == NULL) {
+    status = start_locked(r, fresh);
+    if (status == SHMT_OK) fresh = NULL;
+  }
   if (status == SHMT_OK) *out_fd = data ? r->data_fd : r->room_fd;
-  (void)pthread_mutex_unlock(&r->watch_lock);
+  shmt__mutex_unlock(&r->watch_lock);
+  discard(fresh);
   return status;
 }
 
@@ -116,11 +134,11 @@ void shmt__ring_readiness_close(shmt__ring* r) {
   leave_to_parent(r);
   struct shmt__ring_readiness* w = r->watch;
   if (w == NULL) return;
-  (void)pthread_mutex_lock(&w->lock);
+  shmt__mutex_lock(&w->lock);
   w->is_stopped = true;
   shmt__os_close(w->data_fd);
   shmt__os_close(w->room_fd);
-  (void)pthread_mutex_unlock(&w->lock);
+  shmt__mutex_unlock(&w->lock);
   /* The thread ends itself; w is its own from here on. */
   shmt__ring_event_signal(&r->header->watch_event, true);
   r->watch = NULL;

@@ -26,7 +26,7 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
   r->capacity = SHMT_RING_CAPACITY;
   r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* read once: others can overwrite it */
   r->data_fd = r->room_fd = -1;
-  (void)pthread_mutex_init(&r->watch_lock, NULL);
+  shmt__mutex_init(&r->watch_lock, SHMT_MUTEX_RING_WATCH);
   *out = r;
   return SHMT_OK;
 }
@@ -80,7 +80,7 @@ void shmt__ring_close(shmt__ring* r) {
     atomic_store_explicit(&s->map.control->rings_stale, 1, memory_order_seq_cst);
     shmt__map_note_activity(&s->map);
   }
-  (void)pthread_mutex_destroy(&r->watch_lock);
+  shmt__mutex_destroy(&r->watch_lock);
   free(r);
 }
 

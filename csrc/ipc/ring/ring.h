@@ -4,7 +4,7 @@
  * may call. Calls that wait return when a signal came, so that the caller can run its handlers and call again with the
  * same deadline.
  *
- * Lock order: a ring's locks come before the sessions' lock. Nothing under them waits for a peer, except for the
+ * Lock order: the locks in a ring come before the sessions' lock. Nothing under them waits for a peer, except for the
  * manager when a block is a memory file of its own.
  */
 #ifndef SHMT_IPC_RING_RING_H
@@ -13,9 +13,8 @@
 #include "ipc/handle/handle.h"
 #include "ipc/ring/message_layout.h"
 #include "ipc/ring/lock.h"
+#include "os/mutex.h"
 #include "storage/storage.h"
-
-#include <pthread.h>
 
 typedef enum shmt__ring_result {
   SHMT_RING_DONE,
@@ -36,7 +35,7 @@ typedef struct shmt__ring {
   uint32_t capacity, max_messages;
   atomic_int spin_credit; /* grows while short waits pay */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
-  pthread_mutex_t watch_lock;
+  shmt__mutex watch_lock;
   int data_fd, room_fd; /* event descriptors; -1 until the caller wants them */
   uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */
   struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */

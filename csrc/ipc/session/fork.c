@@ -1,18 +1,34 @@
-/* ipc/session/fork.c -- the fork handlers, which make the child a member of the parent's sessions. */
-#include "ipc/session/fork.h"
-
+/* ipc/session/fork.c -- the fork handlers, which make the child a member of the parent's sessions.
+ *
+ * Note [Fork]
+ * Before the fork the parent gets a client number and a connection for the child from the manager, over its own
+ * connection, and sets that number's hold on every block that it holds itself. This needs nothing but that connection:
+ * it works after setuid() and in another network namespace. After the fork both have the child's connection, and the
+ * parent closes its copy at once.
+ * So at no instant does the child use a block without a hold. When either of them is killed, or the fork fails, the
+ * kernel closes the connection and the manager frees what the child's number had. A process that has joined no session
+ * pays nothing.
+ *
+ * Note [Without a number]
+ * When all numbers are taken, or the parent cannot open one more descriptor (EMFILE; after setuid() the control file
+ * belongs to another user), leases keep what the child inherits (SHMT_CHANNEL_LOCK). They live as long as a byte, the
+ * token, is locked: by a description of the child's own, or else by the parent's, which the child inherits; then they
+ * end with the last of the two processes. A child that has the parent's description tries at once to get
+ * one of its own. Its own children share what it has. Such a process joins when it first shares or receives something.
+ * When not even a lease can be had, the blocks stay for good (plain leases). So whatever fails, a child never sees
+ * another tensor's bytes.
+ */
 #include "api/error.h"
 #include "ipc/session/join.h"
-#include "ipc/session/move_locks.h"
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
 #include "os/failpoint.h"
 #include "os/lock.h"
 #include "os/memfd.h"
+#include "os/mutex.h"
 #include "os/process.h"
 #include "shm/block.h"
 #include "shm/client.h"
-#include "storage/fork.h"
 
 enum { FORK_MS = 2000 };
 
@@ -109,8 +125,7 @@ static void claim_for_child(shmt__session* s) {
 /* Send the requests to all managers before waiting for the first reply, so that several stopped managers hold us up no
  * longer than one. */
 static void before_fork(void) {
-  shmt__move_lock_all();
-  shmt__sessions_lock();
+  if (shmt__sessions_count() == 0) return;
   shmt__request_keep_lock(true);
   uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -131,6 +146,7 @@ static void before_fork(void) {
 }
 
 static void in_parent(void) {
+  if (shmt__sessions_count() == 0) return;
   SHMT_FAILPOINT(fork_parent);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
@@ -139,8 +155,6 @@ static void in_parent(void) {
     s->child_socket = s->child_control_fd = -1;
   }
   shmt__request_keep_lock(false);
-  shmt__sessions_unlock();
-  shmt__move_unlock_all();
 }
 
 /* The slabs belong to the parent. */
@@ -188,6 +202,7 @@ static void claim_own(shmt__session* s) {
 static void in_child(void) {
   shmt__sessions_in_child();
   shmt__request_reset();
+  if (shmt__sessions_count() == 0) return;
   shmt__request_keep_lock(false);
   SHMT_FAILPOINT(fork_child);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -214,15 +229,6 @@ static void in_child(void) {
     if (s->lock_pin == NULL) s->lock_pin = shmt__os_pin_locks(s->control_fd);
     if (s->client != 0) arrive(s);
   }
-  shmt__sessions_unlock(); /* the thread that forked holds it, and is the one that goes on here */
-  shmt__move_unlock_all();
 }
 
-shmt_status shmt__fork_init(void) {
-  static bool done; /* under the sessions' lock */
-  if (done) return SHMT_OK;
-  shmt__storage_blocks_set_up(); /* first, since storages are made under the sessions' lock */
-  SHMT_TRY(shmt__os_at_fork(before_fork, in_parent, in_child));
-  done = true;
-  return SHMT_OK;
-}
+SHMT_FORK_HOOKS(SHMT_MUTEX_SESSIONS, before_fork, in_parent, in_child)

@@ -1,5 +1,4 @@
 /* ipc/session/open.c -- finds the session that a caller wants, and joins it when this process is not in it yet. */
-#include "ipc/session/fork.h"
 #include "ipc/session/join.h"
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
@@ -47,7 +46,6 @@ static shmt_status open_alone(const shmt__session_key* key, bool may_create,
   forget_lost();
   SHMT_REQUIRE(shmt__sessions_count() < SHMT_MAX_SESSIONS, SHMT_E_MANAGER,
                "this process is in %d sessions already", SHMT_MAX_SESSIONS);
-  SHMT_TRY(shmt__fork_init());
   shmt__session* s = calloc(1, sizeof *s);
   SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
   s->key = *key;

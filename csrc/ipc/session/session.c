@@ -3,29 +3,29 @@
 
 #include "api/shm.h"
 #include "os/memfd.h"
+#include "os/mutex.h"
 #include "os/process.h"
 #include "os/socket.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { PATH_BYTES = 4096 };
 
 static struct {
-  pthread_mutex_t lock;
   shmt__session* at[SHMT_MAX_SESSIONS];
   unsigned len;
   uint64_t default_id, limit_bytes;
   uint64_t own_id; /* the name that this process made; 0: none */
   char manager_path[PATH_BYTES];
   char label[SHMT_LABEL_BYTES]; /* of this process */
-} sessions = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} sessions; /* under the lock */
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_SESSIONS)
 
-void shmt__sessions_lock(void) { (void)pthread_mutex_lock(&sessions.lock); }
-void shmt__sessions_unlock(void) { (void)pthread_mutex_unlock(&sessions.lock); }
-bool shmt__sessions_try_lock(void) { return pthread_mutex_trylock(&sessions.lock) == 0; }
+void shmt__sessions_lock(void) { shmt__mutex_lock(&lock); }
+void shmt__sessions_unlock(void) { shmt__mutex_unlock(&lock); }
+bool shmt__sessions_try_lock(void) { return shmt__mutex_try_lock(&lock); }
 shmt__session* shmt__session_at(unsigned i) { return sessions.at[i]; }
 unsigned shmt__sessions_count(void) { return sessions.len; }
 uint32_t shmt__sessions_own_number(void) {

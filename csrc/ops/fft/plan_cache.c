@@ -2,20 +2,15 @@
  * ops/fft/plan.h. */
 #include "ops/fft/plan.h"
 
-#include <pthread.h>
+#include "os/mutex.h"
 
 enum { PLANS = 48, MAX_BYTES = 32 << 20 };
 
 static struct {
-  pthread_mutex_t lock;
   shmt__fft_plan* plans[PLANS]; /* the last used one first; NULL behind the last */
   uint64_t nbytes;
-} cache = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void lock_cache(void) { (void)pthread_mutex_lock(&cache.lock); }
-static void unlock_cache(void) { (void)pthread_mutex_unlock(&cache.lock); }
-static void register_fork_handlers(void) { (void)pthread_atfork(lock_cache, unlock_cache, unlock_cache); }
+} cache; /* under the lock */
+SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_FFT_PLANS)
 
 static bool same_key(const shmt__fft_key* a, const shmt__fft_key* b) {
   return a->length == b->length && a->dtype == b->dtype && a->signals == b->signals &&
@@ -33,7 +28,7 @@ static void move_to_front_locked(shmt__fft_plan* plan, int at) {
 static shmt__fft_plan* find_cached(const shmt__fft_key* key) {
   shmt__fft_plan* found = NULL;
 
-  lock_cache();
+  shmt__mutex_lock(&lock);
   for (int i = 0; i < PLANS && cache.plans[i] && !found; i++)
     if (same_key(&cache.plans[i]->key, key)) {
       found = cache.plans[i];
@@ -41,7 +36,7 @@ static shmt__fft_plan* find_cached(const shmt__fft_key* key) {
       atomic_fetch_add_explicit(&found->refs, 1, memory_order_relaxed);
       move_to_front_locked(found, i);
     }
-  unlock_cache();
+  shmt__mutex_unlock(&lock);
   return found;
 }
 
@@ -53,7 +48,7 @@ static void add_to_cache(shmt__fft_plan* plan) {
 
   if (plan->nbytes > MAX_BYTES) return;
   atomic_fetch_add_explicit(&plan->refs, 1, memory_order_relaxed);
-  lock_cache();
+  shmt__mutex_lock(&lock);
   while (n < PLANS && cache.plans[n]) n++;
   while (n == PLANS || (n > 0 && cache.nbytes + plan->nbytes > MAX_BYTES)) {
     gone[n_gone] = cache.plans[--n];
@@ -62,14 +57,13 @@ static void add_to_cache(shmt__fft_plan* plan) {
   }
   move_to_front_locked(plan, n);
   cache.nbytes += plan->nbytes;
-  unlock_cache();
+  shmt__mutex_unlock(&lock);
   while (n_gone > 0) shmt__fft_plan_release(gone[--n_gone]);
 }
 
 shmt_status shmt__fft_plan_find(shmt__fft_key key, shmt__fft_plan** out) {
   const int64_t lanes = shmt__fft_lanes(key.dtype) / (key.is_interleaved ? 2 : 1);
 
-  (void)pthread_once(&once, register_fork_handlers);
   if (key.signals > lanes) key.signals = (int)lanes;
   shmt__fft_plan* plan = find_cached(&key);
   if (plan == NULL) {

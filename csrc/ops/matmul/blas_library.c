@@ -9,9 +9,9 @@
 #include "api/blas.h"
 #include "base/error.h"
 #include "generated/options.h"
+#include "os/mutex.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 static shmt__blas_table the_table;
 static atomic_bool is_ready;
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+SHMT_STATIC_MUTEX(load_lock, SHMT_MUTEX_BLAS)
 static char library_dir[4096];
 static char library_path[4400] = "none";
 static void* library_handle;
@@ -109,12 +109,12 @@ static void load_library(void) {
 const shmt__blas_table* shmt__blas(void) {
   /* acquire: the table was filled before the flag was set. */
   if (SHMT_UNLIKELY(!atomic_load_explicit(&is_ready, memory_order_acquire))) {
-    (void)pthread_mutex_lock(&load_lock);
+    shmt__mutex_lock(&load_lock);
     if (!atomic_load_explicit(&is_ready, memory_order_relaxed)) {
       load_library();
       atomic_store_explicit(&is_ready, true, memory_order_release);
     }
-    (void)pthread_mutex_unlock(&load_lock);
+    shmt__mutex_unlock(&load_lock);
   }
   return &the_table;
 }

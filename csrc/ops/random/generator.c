@@ -2,17 +2,17 @@
 #include "ops/random/generator.h"
 
 #include "generated/loops.h"
+#include "os/mutex.h"
 #include "storage/allocator.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/random.h>
 
 struct shmt_generator {
   atomic_int_least32_t refs;
-  pthread_mutex_t lock;
+  shmt__mutex lock;
   uint64_t seed;
   int32_t left;  /* words before the next twist, plus one */
   uint32_t next; /* the next word to hand out */
@@ -24,8 +24,7 @@ struct shmt_generator {
 /* The seed that torch uses when nobody sets one. */
 static const uint64_t default_seed = 67280421310721u;
 
-static shmt_generator the_default = {.refs = 1, .lock = PTHREAD_MUTEX_INITIALIZER};
-static pthread_once_t default_once = PTHREAD_ONCE_INIT;
+static shmt_generator the_default = {.refs = 1};
 
 static void seed_unlocked(shmt_generator* g, uint64_t seed) {
   g->seed = seed;
@@ -37,18 +36,12 @@ static void seed_unlocked(shmt_generator* g, uint64_t seed) {
   g->has_normal = false;
 }
 
-static void lock_default(void) { (void)pthread_mutex_lock(&the_default.lock); }
-static void unlock_default(void) { (void)pthread_mutex_unlock(&the_default.lock); }
-
-static void init_default(void) {
+__attribute__((constructor)) static void init_default(void) {
   seed_unlocked(&the_default, default_seed);
-  (void)pthread_atfork(lock_default, unlock_default, unlock_default);
+  shmt__mutex_init(&the_default.lock, SHMT_MUTEX_GENERATOR);
 }
 
-shmt_generator* shmt_generator_default(void) {
-  (void)pthread_once(&default_once, init_default);
-  return &the_default;
-}
+shmt_generator* shmt_generator_default(void) { return &the_default; }
 
 shmt_status shmt_generator_create(shmt_generator** out) {
   void* memory;
@@ -57,7 +50,7 @@ shmt_status shmt_generator_create(shmt_generator** out) {
   shmt_generator* g = memory;
   memset(g, 0, sizeof *g);
   atomic_init(&g->refs, 1);
-  (void)pthread_mutex_init(&g->lock, NULL);
+  shmt__mutex_init(&g->lock, SHMT_MUTEX_GENERATOR);
   seed_unlocked(g, default_seed);
   *out = g;
   return SHMT_OK;
@@ -68,17 +61,17 @@ void shmt_generator_retain(shmt_generator* g) { atomic_fetch_add_explicit(&g->re
 void shmt_generator_release(shmt_generator* g) {
   /* acq_rel: every earlier draw happens before the free. */
   if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1 || g == &the_default) return;
-  (void)pthread_mutex_destroy(&g->lock);
+  shmt__mutex_destroy(&g->lock);
   shmt__dealloc(g, sizeof *g);
 }
 
 shmt_generator* shmt__generator_lock(shmt_generator* g) {
   if (!g) g = shmt_generator_default();
-  (void)pthread_mutex_lock(&g->lock);
+  shmt__mutex_lock(&g->lock);
   return g;
 }
 
-void shmt__generator_unlock(shmt_generator* g) { (void)pthread_mutex_unlock(&g->lock); }
+void shmt__generator_unlock(shmt_generator* g) { shmt__mutex_unlock(&g->lock); }
 
 /* --- words --------------------------------------------------------------------------- */
 

@@ -4,8 +4,8 @@
  * all their numbers, so two threads never interleave inside one tensor.
  *
  * Note [Fork]
- * A child starts in the parent's state, as torch's does. The default generator's lock is held across fork(), so that
- * the copy is never torn.
+ * A child starts in the parent's state, as torch's does. A fork takes the locks of all generators (Note [Mutexes across
+ * fork] in os/mutex.h), so that no copy is torn.
  */
 #ifndef SHMT_OPS_RANDOM_GENERATOR_H
 #define SHMT_OPS_RANDOM_GENERATOR_H

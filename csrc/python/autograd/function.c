@@ -12,6 +12,7 @@
 #include "autograd/meta.h"
 #include "python/autograd/graph.h"
 #include "python/autograd/saved_fields.h"
+#include "python/gil.h"
 #include "python/tensor/tensor_type.h"
 
 #include <stdlib.h>
@@ -122,7 +123,7 @@ static int apply_with_lock(shmt__py_function_node* n, shmt_tensor* const* grads,
 }
 
 static shmt_status function_apply(shmt_node* node, shmt_tensor* const* grads, shmt_tensor** out) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   int r = apply_with_lock((shmt__py_function_node*)node, grads, out);
   PyGILState_Release(gil);
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
@@ -138,7 +139,7 @@ static void function_destroy(shmt_node* node) {
   free(n->saved);
   free(n->is_tensor);
   if (!n->ctx || !Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   ((shmt__py_context*)n->ctx)->node = NULL;

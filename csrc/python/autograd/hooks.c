@@ -7,6 +7,7 @@
 #include "python/autograd/saved_fields.h"
 #include "base/promote.h"
 #include "python/autograd/tensor_properties.h"
+#include "python/gil.h"
 #include "python/tensor/tensor_type.h"
 
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static PyType_Spec handle_spec = {.name = "shmtensor.autograd.graph.RemovableHan
 
 static void drop_object(void* o) {
   if (!o || !Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace); /* may run while an exception passes */
   Py_DECREF((PyObject*)o);
@@ -214,7 +215,7 @@ static int run_hook(const shmt__hook* h, PyObject* fn, shmt_tensor** values, uin
 
 static shmt_status call_hook(shmt__hook* h, shmt_tensor** values, uint32_t n_values,
                              shmt_tensor* const* grads, uint32_t n_grads) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject* fn = Py_XNewRef((PyObject*)h->ctx);
   int r = fn ? run_hook(h, fn, values, n_values, grads, n_grads) : 0; /* else removed just now */
   Py_XDECREF(fn);
@@ -367,7 +368,7 @@ static _Thread_local py_saved_hooks* saved_stack;
 
 static shmt_status pack(void* ctx, shmt_tensor* t, void** data) {
   const py_saved_hooks* s = ctx;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject* o = shmt__py_wrap(shmt__tensor_ref(t));
   const shmt__saved_hooks* active = shmt__tls_saved_hooks;
   shmt__tls_saved_hooks = NULL; /* what pack itself computes is saved plainly */
@@ -381,7 +382,7 @@ static shmt_status pack(void* ctx, shmt_tensor* t, void** data) {
 static shmt_status unpack(void* ctx, void* data, shmt_tensor** out) {
   const py_saved_hooks* s = ctx;
   shmt_status status = SHMT_E_PYTHON;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject* o = PyObject_CallOneArg(s->unpack, (PyObject*)data);
   if (o && shmt__py_is_tensor(o)) {
     *out = shmt__tensor_ref(shmt__py_tensor(o));
@@ -477,7 +478,7 @@ static PyObject* pop_saved_hooks(PyObject* module, PyObject* unused) {
 /* "".join(traceback.format_stack()) as a malloc'ed text. */
 static char* python_stack(void) {
   char* text = NULL;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyObject* traceback = PyImport_ImportModule("traceback");
@@ -496,7 +497,7 @@ static char* python_stack(void) {
 }
 
 static void report_anomaly(const char* node_name, const char* trace) {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *tb;
   PyErr_Fetch(&type, &value, &tb);
   int r = PyErr_WarnFormat(

@@ -4,6 +4,7 @@
 #include "autograd/meta.h"
 #include "python/autograd/function.h"
 #include "python/autograd/saved_fields.h"
+#include "python/gil.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
 
@@ -125,7 +126,7 @@ static PyObject* node_next_functions(PyObject* self, void* closure) {
 
 static void free_metadata(void* dict) {
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   Py_DECREF((PyObject*)dict);
   PyGILState_Release(gil);
 }

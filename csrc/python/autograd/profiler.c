@@ -2,6 +2,7 @@
 #include "dispatch/profile.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "python/values/types.h"
 #include "tensor/tensor.h"
 
@@ -38,7 +39,7 @@ static char* stack_text(void) {
 /* Large operators run without the lock, so it is taken. Threads that Python does not know have no stack. */
 static char* python_stack(void) {
   if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return NULL;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   char* text = stack_text();
   PyGILState_Release(gil);
   return text;

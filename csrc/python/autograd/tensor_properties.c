@@ -7,6 +7,7 @@
 #include "base/warn.h"
 #include "python/call/convert.h"
 #include "python/autograd/graph.h"
+#include "python/gil.h"
 #include "python/tensor/tensor_type.h"
 
 /* --- properties ------------------------------------------------------------------------- */
@@ -250,8 +251,10 @@ static shmt_status warn_of_cycle(const shmt__backward_args* a) {
 static shmt_status run_unlocked(const shmt__backward_args* a) {
   SHMT_TRY(warn_of_cycle(a));
   shmt_status status;
-  Py_BEGIN_ALLOW_THREADS status = shmt__backward_run(a);
-  Py_END_ALLOW_THREADS return status;
+  PyThreadState* saved = PyEval_SaveThread();
+  status = shmt__backward_run(a);
+  shmt__py_gil_restore(saved);
+  return status;
 }
 
 /* Put stand-ins in the place of the edges in *items, a tuple that others may see: it is replaced. */

@@ -10,6 +10,7 @@
 #include "dispatch/trace.h"
 #include "python/call/call.h"
 #include "python/call/convert.h"
+#include "python/gil.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"
 
@@ -164,7 +165,7 @@ static shmt_status run_python_kernel(void* ctx, const shmt_operator* op, shmt_ke
                                      const shmt_value* args, shmt_value* results) {
   const py_kernel* k = ctx;
   shmt_status status = SHMT_E_PYTHON;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject* fn = Py_XNewRef(k->fn);
   if (fn) {
     PyObject* r = call_python(k, fn, op, ks, args);
@@ -183,7 +184,7 @@ static shmt_status run_python_kernel(void* ctx, const shmt_operator* op, shmt_ke
 /* The struct stays: a call may still read it. */
 static void drop_python_kernel(void* ctx) {
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   Py_CLEAR(((py_kernel*)ctx)->fn);
   PyGILState_Release(gil);
 }

@@ -12,6 +12,7 @@
 #include "python/call/library.h"
 
 #include "dispatch/registry.h"
+#include "python/gil.h"
 #include "python/values/tensor_object.h"
 
 enum { MAX_MODES = 256 };
@@ -66,7 +67,7 @@ static shmt_status call_mode(PyObject* mode, const shmt_operator* op, const shmt
 
 static shmt_status call_innermost(int which, const shmt_operator* op, const shmt_value* args, shmt_value* results) {
   mode_stack* stack = &stacks[which];
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject* mode = stack->modes[--stack->n]; /* the reference is ours for now */
   const shmt__thread_keys before = shmt__tls_keys;
   update_key(which);

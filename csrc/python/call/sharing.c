@@ -2,6 +2,7 @@
 #include "python/call/sharing.h"
 
 #include "ipc/handle/share.h"
+#include "python/gil.h"
 #include "python/values/tensor_object.h"
 #include "tensor/sparse.h"
 
@@ -24,7 +25,7 @@ shmt_status shmt__py_share_storage(shmt_storage* s) {
   if (s->nbytes < COPY_BYTES) return shmt__storage_share(s);
   PyThreadState* saved = PyEval_SaveThread();
   status = shmt__storage_share(s);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return status;
 }
 

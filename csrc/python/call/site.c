@@ -1,5 +1,6 @@
 /* python/call/site.c -- where in a Python program something happens. */
 #include "python/call/site.h"
+#include "python/gil.h"
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -43,7 +44,7 @@ static void write_end(PyFrameObject* frame, char* out, size_t capacity) {
 void shmt__py_append_call_site(char* out, size_t capacity) {
   out[0] = '\0';
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback); /* an exception that is being raised must not be lost */
   PyFrameObject* frame = outer_frame();

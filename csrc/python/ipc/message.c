@@ -3,6 +3,7 @@
 
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
+#include "python/gil.h"
 #include "python/ipc/plain_objects.h"
 #include "python/ipc/share.h"
 #include "python/tensor/construct.h"
@@ -324,7 +325,7 @@ static bool spill(shmt__py_packed_message* p) {
     memcpy(s->data, p->records.at, p->records.len);
     memcpy((char*)s->data + p->records.len, p->pickle.at, p->pickle.len);
   }
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   if (status != SHMT_OK) {
     (void)shmt__py_raise(status);
     return false;

@@ -4,6 +4,7 @@
  * lock. Only waiting releases it. A signal ends a wait, so that its handlers run; then the wait continues with the time
  * that is left.
  */
+#include "python/gil.h"
 #include "python/ipc/message.h"
 
 #include "api/error.h"
@@ -75,7 +76,7 @@ static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt__ring_result result =
       shmt__ring_put(w->ring, w->message, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return result;
 }
 
@@ -93,7 +94,7 @@ static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   do {
     PyThreadState* saved = PyEval_SaveThread();
     result = w->call(w, deadline_ns);
-    PyEval_RestoreThread(saved);
+    shmt__py_gil_restore(saved);
     if (result == SHMT_RING_INTERRUPTED && PyErr_CheckSignals() < 0) return result;
   } while (result == SHMT_RING_INTERRUPTED);
   return result;
@@ -151,7 +152,7 @@ static PyObject* py_new_ring(PyObject* module, PyObject* n) {
   if (max > INT32_MAX) max = INT32_MAX;
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__ring_create((uint32_t)max, &ring);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
 }
 
@@ -169,7 +170,7 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   memcpy(&h, data, sizeof h);
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__ring_open(&h, &ring);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
 }
 
@@ -270,7 +271,7 @@ static PyObject* ring_forget_pending(PyObject* self, PyObject* o) {
   if (count == (unsigned long)-1 && PyErr_Occurred()) return NULL;
   PyThreadState* saved = PyEval_SaveThread();
   shmt__ring_forget_pending(((ring_object*)self)->ring, (uint32_t)count);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   Py_RETURN_NONE;
 }
 

@@ -8,6 +8,7 @@
 #include "base/overflow.h"
 #include "base/promote.h"
 #include "base/warn.h"
+#include "python/gil.h"
 #include "storage/allocator.h"
 #include "python/tensor/construct.h"
 #include "python/call/convert.h"
@@ -71,7 +72,7 @@ static int format_dtype(const char* f, Py_ssize_t item_bytes, shmt_dtype* out) {
 static void buffer_deleter(void* arg, void* data) {
   (void)data;
   if (!Py_IsInitialized()) return;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyBuffer_Release(arg);
   PyMem_Free(arg);
   PyGILState_Release(gil);

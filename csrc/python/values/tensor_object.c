@@ -1,6 +1,7 @@
 /* python/values/tensor_object.c -- the Python object of a tensor: making it, keeping it, ending it. */
 #include "python/values/tensor_object.h"
 
+#include "python/gil.h"
 #include "tensor/sparse.h"
 
 #include "autograd/meta.h"
@@ -60,7 +61,7 @@ static bool give_to_tensor(shmt__py_object* o) {
 /* shmt__tensor_back_to_wrapper */
 static bool back_to_wrapper(shmt_tensor* t) {
   if (!Py_IsInitialized()) return false;
-  PyGILState_STATE gil = PyGILState_Ensure();
+  PyGILState_STATE gil = shmt__py_gil_ensure();
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback); /* an exception that is being raised must not be lost */
   shmt__py_object* o = t->py_object;

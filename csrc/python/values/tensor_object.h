@@ -24,6 +24,7 @@
 #include <Python.h>
 
 #include "python/errors.h"
+#include "python/gil.h"
 #include "tensor/tensor.h"
 
 /* For what needs a storage: -1 with NotImplementedError when t is sparse, else 0. */
@@ -91,7 +92,7 @@ enum { SHMT_PY_GIL_THRESHOLD = 20000 };
     if (SHMT_UNLIKELY((n) > SHMT_PY_GIL_THRESHOLD)) {   \
       PyThreadState* shmt_saved_ = PyEval_SaveThread(); \
       shmt_unlocked_ = (call);                          \
-      PyEval_RestoreThread(shmt_saved_);                \
+      shmt__py_gil_restore(shmt_saved_);                \
     } else {                                            \
       shmt_unlocked_ = (call);                          \
     }                                                   \
