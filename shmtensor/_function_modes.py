@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, FunctionType, TracebackType
 from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._fork_locks import module_lock
 from shmtensor._tensor import Tensor
 from shmtensor._without_overrides import DisableTorchFunction
 
@@ -37,7 +37,7 @@ __all__ = [
 
 _FACTORIES = "as_tensor asarray from_dlpack from_numpy frombuffer tensor".split()
 
-_lock = threading.Lock()
+_lock = module_lock()
 _n_active = 0
 _before: list[tuple[Any, str, Any]] = []  # what is wrapped: owner, name, value; None: inherited
 

@@ -17,6 +17,7 @@ STEPS: dict[str, list[str]] = {
     "codegen": [PYTHON, "-m", "codegen", "--check"],
     "layers": [PYTHON, "tools/check_layers.py"],
     "words": [PYTHON, "tools/check_words.py"],
+    "locks": [PYTHON, "tools/check_locks.py"],
     "headers": [PYTHON, "tools/check_headers.py"],
     "style": [PYTHON, "tools/check_style.py"],
     "strict-c": [PYTHON, "tools/strict_c.py", "sources"],

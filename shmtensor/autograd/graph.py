@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shmtensor import _C
+from shmtensor._fork_locks import free_in_child
 
 __all__ = [
     "GradientEdge",
@@ -275,7 +276,7 @@ def register_multi_grad_hook(
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
     assert all(t.requires_grad for t in tensors), "Expected gradient function to be set"
     nodes = [_C._node_address(get_gradient_edge(t).node) for t in tensors]
-    lock = threading.Lock()
+    lock = free_in_child(threading.Lock())
     runs: dict[int, _GradsOfRun] = {}  # several threads may run the engine at once
     # A hook goes with its node, even where its handle stays, so a hook that is gone says that the
     # address is stale or no longer waited for. To keep the nodes here would be a cycle that

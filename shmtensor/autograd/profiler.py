@@ -9,7 +9,6 @@ Source: torch.autograd.profiler.
 from __future__ import annotations
 
 import os
-import threading
 import time
 import uuid
 import warnings
@@ -21,6 +20,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from shmtensor import _C
+from shmtensor._fork_locks import module_lock
 from shmtensor.autograd._chrome_trace import write_trace
 from shmtensor.autograd._profiler_records import ARGUMENTS, MEMORY, STACKS, Assembled, assemble
 from shmtensor.autograd.profiler_util import (
@@ -56,7 +56,7 @@ def kineto_available() -> bool:
 class _Recording:
     """What the C core records, for as many profiles as run at a time."""
 
-    _lock = threading.Lock()
+    _lock = module_lock()
     _flags: ClassVar[list[int]] = []  # of each profile
 
     @classmethod
@@ -90,7 +90,6 @@ class _Recording:
     @classmethod
     def forget(cls) -> None:
         """In the child of a fork: the profiles are the parent's."""
-        cls._lock = threading.Lock()
         cls._flags = []
 
 

@@ -30,6 +30,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from shmtensor import __version__
+from shmtensor._fork_locks import free_in_child
 from shmtensor.dashboard.state import Observer
 
 __all__ = ["Server"]
@@ -89,7 +90,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.policy = _policy(self.page)
         self._connections: dict[socket.socket, bool] = {}
         self._answering: set[threading.Thread] = set()
-        self._connections_lock = threading.Lock()
+        self._connections_lock = free_in_child(threading.Lock())
         super().__init__((_HOST, port), _Handler)
 
     def server_bind(self) -> None:

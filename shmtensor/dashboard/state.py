@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shmtensor import __version__
+from shmtensor._fork_locks import free_in_child
 from shmtensor.dashboard.arena import Blocks, map_of
 from shmtensor.dashboard.curves import read_curve
 from shmtensor.errors import ManagerError
@@ -68,7 +69,7 @@ class Observer:
     def __init__(self, wanted: str = "", folder: str | None = None) -> None:
         self._wanted = wanted
         self._folder = folder
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._looks: dict[str, _Look] = {}
         self._answers: dict[str | None, _Answer] = {}
         self._metrics: _Answer | None = None

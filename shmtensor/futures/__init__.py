@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from shmtensor import _C
+from shmtensor._fork_locks import free_in_child
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -35,7 +36,7 @@ class Future(Generic[T]):
         for device in devices or ():
             kind = _C.device(device).type
             raise RuntimeError(f"PyTorch is not linked with support for {kind} devices")
-        self._changed = threading.Condition()
+        self._changed = free_in_child(threading.Condition())
         self._done = False
         self._result: Any = None
         self._error: Exception | None = None
@@ -135,7 +136,7 @@ class Future(Generic[T]):
 def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """Return a future of the list itself, which is done when all of them are."""
     collected: Future[list[Future[Any]]] = Future()
-    lock, left = threading.Lock(), [len(futures)]
+    lock, left = free_in_child(threading.Lock()), [len(futures)]
 
     def one_more(_: Future[Any]) -> None:
         with lock:

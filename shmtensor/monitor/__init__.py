@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from shmtensor._fork_locks import free_in_child
+
 __all__ = [
     "Aggregation",
     "Event",
@@ -110,7 +112,7 @@ class Stat:
         self._aggregations = list(aggregations)
         self._window = window_size
         self._max_samples = max_samples
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._values: list[float] = []
         self._start = datetime.now()
 

@@ -31,6 +31,7 @@ from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
 
@@ -162,7 +163,7 @@ class TaskQueue:
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._lock = threading.RLock()  # signal handlers may put
+        self._lock = free_in_child(threading.RLock())  # signal handlers may put
         self._n_put = 0
         self._n_fed = 0  # only the thread that gets changes it
         self.send_now: Callable[[tuple[Any, ...]], bool] = lambda _: False
@@ -223,8 +224,8 @@ class WorkerGroup:
         self._is_closing = False
         self._is_stopping = False
         # Guards the lists of workers and ready tasks.
-        self._lock = threading.RLock()
-        self._has_room = threading.Condition(self._lock)
+        self._lock = free_in_child(threading.RLock())
+        self._has_room = free_in_child(threading.Condition(self._lock))
         self._workers: list[_Worker] = []
         self._idle: collections.deque[_Worker] = collections.deque()
         self._ready: collections.deque[tuple[Any, ...]] = collections.deque()

@@ -37,6 +37,7 @@ from queue import Empty, Full
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
@@ -187,7 +188,7 @@ class SimpleQueue:
         self._reader = _Reader(ring, _NO_GET)
         self._writer = _Writer(ring, _NO_PUT)
         # Nothing here needs it, but programs that read from `_reader` themselves acquire it.
-        self._rlock = threading.Lock()
+        self._rlock = free_in_child(threading.Lock())
 
     def __getstate__(self) -> Any:
         _check_may_travel(self)
@@ -248,7 +249,7 @@ class _Feeder:
 
     def __init__(self, ring: Any) -> None:
         self.ring = ring
-        self.changed = threading.Condition(threading.Lock())
+        self.changed = free_in_child(threading.Condition(threading.Lock()))
         self.packed: collections.deque[Any] = collections.deque()
         self.is_cancelled = False
         self.thread: threading.Thread | None = None

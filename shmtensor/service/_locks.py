@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._boundary.service import SLICE_MS
+from shmtensor._fork_locks import free_in_child
 
 if TYPE_CHECKING:
     from shmtensor.service._service import Service
@@ -39,7 +40,7 @@ class _NamedLock:
         self._service = service
         self._handle = service._handle
         self._name, self._kind, self._n = name, kind, n
-        self._guard = threading.Lock()
+        self._guard = free_in_child(threading.Lock())
         self._opened = self._handle.open_lock(name, kind, n)
 
     def _reopen(self) -> tuple[int, int]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._fork_locks import free_in_child
 from shmtensor._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.autograd.graph import saved_tensors_hooks
@@ -134,7 +135,9 @@ class Frame:
         self.early_stop = early_stop
         self.log = log
         self.holders: list[weakref.ref[_Holder]] = []
-        self._lock = threading.RLock()  # of values; several threads may run the engine
+        self._lock = free_in_child(
+            threading.RLock()
+        )  # of values; several threads may run the engine
         flat = (*args, *kwargs.values())
         # Of tensors, whether they require grad; they themselves are kept by the node.
         self._others = [_Place(x.requires_grad) if isinstance(x, Tensor) else x for x in flat]
