@@ -11,8 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 from shmtensor.distributed._arguments import member_of
-from shmtensor.distributed._group import _check_timeout, _default_store, _start
+from shmtensor.distributed._group import _default_store, _start
 from shmtensor.distributed._stores import PrefixStore
+from shmtensor.distributed._timeouts import check_timeout, seconds_of
 from shmtensor.distributed._work import Work
 
 __all__ = ["barrier", "monitored_barrier"]
@@ -39,7 +40,7 @@ def barrier(
     if members is None:
         return None
     if timeout is not None:
-        _check_timeout(timeout)
+        check_timeout(timeout)
     backend = members._collectives
 
     def call() -> None:
@@ -75,12 +76,11 @@ def monitored_barrier(
     if members is None:
         return
     limit = members._collectives.timeout if timeout is None else timeout
-    _check_timeout(limit)
     members._n_barriers += 1
     keys = PrefixStore(f"barrier/{members.group_name}/{members._n_barriers}", _default_store())
     rank = members.rank()
     keys.set(str(rank), b"1")
-    seconds = limit.total_seconds()
+    seconds = seconds_of(limit)
     if rank != 0:
         keys.wait(["all"], timedelta(seconds=seconds + 1))
         return

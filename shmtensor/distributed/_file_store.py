@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from shmtensor.distributed._errors import DistStoreError
+from shmtensor.distributed._errors import DistStoreError, QueueEmptyError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._table import (
     MAX_MESSAGE,
@@ -43,7 +43,8 @@ class FileStore(Store):
         world_size: Number of processes.
 
     Raises:
-        OSError: The file cannot be made.
+        OSError: The file cannot be made. Later: a request could not be written, as the disk is
+            full; the file is as before.
 
     Source:
         torch.distributed.FileStore.
@@ -79,45 +80,101 @@ def _leave(log: _Log, world_size: int, pid: int) -> None:
             os.unlink(log.path)
 
 
+#: Descriptors that have the lock of a file at this moment.
+_locked_fds: set[int] = set()
+
+
+def _close_in_child() -> None:
+    """After a fork: a description that the child keeps would keep the lock, too."""
+    for fd in list(_locked_fds):
+        with suppress(OSError):
+            os.close(fd)
+    _locked_fds.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
+
+
 class _Log:
-    """The file, and the table that its requests make."""
+    """The file, and the table that its requests make.
+
+    Note [Locks of files across fork]
+    The lock belongs to the open description of the file, which a forked child shares. So it is
+    released by name before the descriptor is closed, and a child closes its copies at once: else
+    a child would keep the lock for as long as it lives. And another thread may have been in the
+    middle of a request, so a child reads the file from its beginning.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._table = Table()
-        self._at = 0
+        self._forget()
         with self._locked():
             pass
+
+    def _forget(self) -> None:
+        """Begin again: the next request reads the whole file."""
+        self._table = Table()
+        self._at = 0
+        self._pid = os.getpid()
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _locked_fds.add(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            yield fd
+            if self._pid != os.getpid():
+                self._forget()
+            try:
+                yield fd
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
-            os.close(fd)  # ends the lock
+            _locked_fds.discard(fd)
+            os.close(fd)
 
     def apply(self, op: int, fields: list[bytes]) -> list[bytes]:
-        """Do a request after all that others have written; append it if it changes the table."""
+        """Do a request after all that others have written; append it if it changes the table.
+
+        Raises:
+            OSError: It cannot be written; the file is as before.
+        """
         with self._locked() as fd:
-            self._replay(fd)
-            if op not in MUTATING:
-                return self._table.apply(op, fields)
-            message = pack(op, fields)
-            reply = self._table.apply(op, fields)
-            # One write: a process that is killed here has written all or a part, which _replay
-            # cuts off.
-            os.pwrite(fd, message, self._at)
-            self._at += len(message)
+            try:
+                self._replay(fd)
+                if op not in MUTATING:
+                    return self._table.apply(op, fields)
+                message = pack(op, fields)
+                reply = self._table.apply(op, fields)
+                self._write(fd, message)
+            except (WaitForKeys, QueueEmptyError, ValueError):
+                raise  # of the request: nothing has changed
+            except BaseException:
+                self._forget()  # the table may have what the file has not
+                raise
             return reply
+
+    def _write(self, fd: int, message: bytes) -> None:
+        """Append a message, whole or not at all. If this is killed, _replay cuts off the part."""
+        done = 0
+        try:
+            while done < len(message):
+                done += os.pwrite(fd, message[done:], self._at + done)
+        except BaseException as error:
+            os.ftruncate(fd, self._at)
+            if isinstance(error, OSError):
+                raise OSError(error.errno, error.strerror, self.path) from None
+            raise
+        self._at += len(message)
 
     def _replay(self, fd: int) -> None:
         end = os.fstat(fd).st_size
+        if end < self._at:  # the file was made anew
+            self._forget()
         while self._at < end:
             head = os.pread(fd, 4, self._at)
             size = int.from_bytes(head, "little")
-            if size > MAX_MESSAGE:
+            if len(head) == 4 and not 0 < size <= MAX_MESSAGE:
                 raise DistStoreError(
                     f"{self.path} is no file of a store: a message of {size} bytes"
                 )

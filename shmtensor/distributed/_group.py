@@ -15,8 +15,10 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from shmtensor._fork_locks import free_in_child
 from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
 from shmtensor.distributed._stores import PrefixStore, Store
+from shmtensor.distributed._timeouts import check_timeout
 from shmtensor.distributed._work import Lane, Work
 from shmtensor.distributed.rendezvous import rendezvous
 
@@ -65,7 +67,7 @@ class ProcessGroup:
         self._lane = Lane()
         self._message_lanes: dict[tuple[str, int], Lane] = {}
         self._n_barriers = 0
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
 
     def rank(self) -> int:
         """Return this process's number in the group."""
@@ -161,13 +163,6 @@ def _leave_at_exit() -> None:
 # --- the default group ---------------------------------------------------------------------------
 
 
-def _check_timeout(timeout: Any) -> None:
-    if not isinstance(timeout, timedelta):
-        raise TypeError(
-            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
-        )
-
-
 def _cpu_backend(backend: str | None) -> Backend:
     """Return the backend of the CPU from ``"gloo"`` or ``"cpu:gloo,cuda:nccl"``."""
     if not backend:
@@ -227,7 +222,7 @@ def init_process_group(
         if rank < 0:
             raise AssertionError("rank must be non-negative if using store")
     timeout = default_pg_timeout if timeout is None else timeout
-    _check_timeout(timeout)
+    check_timeout(timeout)
     name = _cpu_backend(backend)
     if not Backend.is_registered(name):
         Backend.create(name)  # says that there is none
@@ -339,7 +334,7 @@ def new_group(
     if not Backend.is_registered(name):
         Backend.create(name)
     timeout = _world.timeout if timeout is None else timeout
-    _check_timeout(timeout)
+    check_timeout(timeout)
     members = _checked_ranks(world, ranks, sort_ranks)
     if use_local_synchronization:
         own = world.rank() in members

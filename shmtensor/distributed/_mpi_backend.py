@@ -29,12 +29,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shmtensor import _C
+from shmtensor._fork_locks import free_in_child
 from shmtensor._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError, DistError
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._stores import HashStore, Store
 from shmtensor.distributed._tcp_store import TCPStore
+from shmtensor.distributed._timeouts import seconds_of
 
 if TYPE_CHECKING:
     from shmtensor._tensor import Tensor
@@ -92,7 +94,9 @@ class _Mpi:
         self.given_up: list[Any] = []
         self._pid = os.getpid()
         has_threads = MPI.Query_thread() == MPI.THREAD_MULTIPLE
-        self.lock: Any = contextlib.nullcontext() if has_threads else threading.Lock()
+        self.lock: Any = (
+            contextlib.nullcontext() if has_threads else free_in_child(threading.Lock())
+        )
         if not was_begun:
             atexit.register(self._end)
             self._show_error = sys.excepthook
@@ -214,7 +218,7 @@ class MpiCollectives(Collectives):
             DistBackendError: It failed, or took longer than the timeout.
         """
         began = time.monotonic()
-        ends_at = began + self.timeout.total_seconds()
+        ends_at = began + seconds_of(self.timeout)
         ask_at = began + _ASK_S
         status = self._api.Status()
         request: Any = None
@@ -229,7 +233,7 @@ class MpiCollectives(Collectives):
                 now = time.monotonic()
                 if now > ends_at:
                     raise self._failure(
-                        what, f"it has taken longer than {self.timeout.total_seconds():g} s"
+                        what, f"it has taken longer than {seconds_of(self.timeout):g} s"
                     )
                 if now > ask_at:
                     ask_at = now + _ASK_S

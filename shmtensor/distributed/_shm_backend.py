@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from shmtensor import _C
 from shmtensor._boundary import group as memory
 from shmtensor._boundary.group import FILLED, N_SLOTS, READ
+from shmtensor._fork_locks import free_in_child
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._shm_meeting import meet
 from shmtensor.distributed._stores import Store
+from shmtensor.distributed._timeouts import seconds_of
 
 if TYPE_CHECKING:
     from shmtensor._tensor import Tensor
@@ -120,11 +122,11 @@ class ShmCollectives(Collectives):
         self._step = 0
         self._what = 0
         self._deadline = 0.0
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._others = [r for r in range(size) if r != rank]
         self._views: dict[Any, list[list[Tensor]]] = {}
         self._stash: dict[tuple[int, int], list[Tensor]] = {}
-        self._receiving = [threading.Lock() for _ in range(size)]
+        self._receiving = [free_in_child(threading.Lock()) for _ in range(size)]
         try:
             self.barrier()  # the group is there when all ranks have it
         except BaseException:
@@ -138,7 +140,7 @@ class ShmCollectives(Collectives):
         """Name what is done, and turn a broken group into an error that names the rank."""
         with self._lock:
             self._what = what
-            self._deadline = time.monotonic() + self.timeout.total_seconds()
+            self._deadline = time.monotonic() + seconds_of(self.timeout)
             try:
                 self._memory.check()
                 yield
@@ -186,7 +188,7 @@ class ShmCollectives(Collectives):
         self._memory.abort()
         raise DistBackendError(
             f"{_said(self._what)} timed out on rank {self.rank} after "
-            f"{self.timeout.total_seconds():g} s: rank {', '.join(map(str, missing))} did not come"
+            f"{seconds_of(self.timeout):g} s: rank {', '.join(map(str, missing))} did not come"
         )
 
     def _open(self, step: int) -> None:
@@ -497,7 +499,7 @@ class ShmCollectives(Collectives):
     def send(self, tensor: Tensor, to: int, tag: int) -> None:
         """See `Collectives.send`."""
         nbytes = tensor.numel() * tensor.element_size()
-        deadline = time.monotonic() + self.timeout.total_seconds()
+        deadline = time.monotonic() + seconds_of(self.timeout)
         try:
             self._memory.check()
             if self._memory.send(to, tag, tensor.data_ptr(), nbytes, deadline):
@@ -509,13 +511,12 @@ class ShmCollectives(Collectives):
             raise
         self._memory.abort()
         raise DistBackendError(
-            f"send to rank {to} timed out on rank {self.rank} after "
-            f"{self.timeout.total_seconds():g} s"
+            f"send to rank {to} timed out on rank {self.rank} after {seconds_of(self.timeout):g} s"
         )
 
     def recv(self, tensor: Tensor, source: int | None, tag: int) -> int:
         """See `Collectives.recv`."""
-        deadline = time.monotonic() + self.timeout.total_seconds()
+        deadline = time.monotonic() + seconds_of(self.timeout)
         sources = self._others if source is None else [source]
         try:
             self._memory.check()
@@ -534,7 +535,7 @@ class ShmCollectives(Collectives):
         self._memory.abort()
         raise DistBackendError(
             f"recv from {'any rank' if source is None else f'rank {source}'} with tag {tag} timed "
-            f"out on rank {self.rank} after {self.timeout.total_seconds():g} s"
+            f"out on rank {self.rank} after {seconds_of(self.timeout):g} s"
         )
 
     def _take(self, tensor: Tensor, source: int, tag: int, may_wait: bool, deadline: float) -> bool:

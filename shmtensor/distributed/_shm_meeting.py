@@ -17,6 +17,7 @@ from datetime import timedelta
 from shmtensor._boundary import group as memory
 from shmtensor.distributed._errors import DistBackendError, DistStoreError
 from shmtensor.distributed._stores import Store
+from shmtensor.distributed._timeouts import seconds_of
 
 __all__ = ["meet"]
 
@@ -63,7 +64,7 @@ def _serve(
     store: Store, fd: int, opened: memory.GroupMemory, size: int, timeout: timedelta
 ) -> None:
     """Hand the descriptor out until all ranks have opened it."""
-    deadline = time.monotonic() + timeout.total_seconds()
+    deadline = time.monotonic() + seconds_of(timeout)
     name = f"shmtensor-group-{secrets.token_hex(16)}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind("\0" + name)
@@ -82,7 +83,7 @@ def _serve(
                     ) from None
                 if time.monotonic() > deadline:
                     raise DistStoreError(
-                        f"after {timeout.total_seconds():g} s {opened.n_opened()} of {size} ranks "
+                        f"after {seconds_of(timeout):g} s {opened.n_opened()} of {size} ranks "
                         "have come to the group"
                     ) from None
                 continue
@@ -99,7 +100,7 @@ def _visit(store: Store, rank: int, size: int, timeout: timedelta) -> memory.Gro
     store.wait([_KEY], timeout)
     name = store.get(_KEY).decode("utf-8", "replace")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(max(timeout.total_seconds(), 0.001))
+        connection.settimeout(max(seconds_of(timeout), 0.001))
         try:
             connection.connect("\0" + name)
         except OSError as error:

@@ -12,7 +12,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
 
+from shmtensor._fork_locks import free_in_child
 from shmtensor.distributed._table import Op, Table, WaitForKeys, number_field, number_of, timed_out
+from shmtensor.distributed._timeouts import check_timeout, seconds_of
 
 __all__ = ["HashStore", "PrefixStore", "Store"]
 
@@ -50,11 +52,16 @@ class Store(ABC):
         return self._timeout
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Set how long `get` and `wait` wait."""
+        """Set how long `get` and `wait` wait.
+
+        Raises:
+            TypeError: It is no `timedelta`.
+        """
+        check_timeout(timeout)
         self._timeout = timeout
 
     def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
-        seconds = (self._timeout if timeout is None else timeout).total_seconds()
+        seconds = seconds_of(self._timeout if timeout is None else timeout)
         return self._ask(op, list(fields), seconds)
 
     def set(self, key: str, value: str | bytes) -> None:
@@ -171,7 +178,7 @@ class HashStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self._table = Table()
-        self._changed = threading.Condition()
+        self._changed = free_in_child(threading.Condition())
 
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
         deadline = time.monotonic() + seconds
@@ -220,7 +227,7 @@ class PrefixStore(Store):
         self._store.set_timeout(timeout)
 
     def _request(self, op: Op, *fields: bytes, timeout: timedelta | None = None) -> list[bytes]:
-        seconds = (self.timeout if timeout is None else timeout).total_seconds()
+        seconds = seconds_of(self.timeout if timeout is None else timeout)
         return self._ask(op, list(fields), seconds)
 
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:

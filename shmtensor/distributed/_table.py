@@ -23,6 +23,8 @@ __all__ = ["MAX_MESSAGE", "MUTATING", "Op", "Status", "Table", "WaitForKeys", "p
 
 #: No message is longer. A longer one is refused before it is read.
 MAX_MESSAGE = 64 << 20
+#: No value is longer: it must fit into a reply.
+MAX_VALUE = MAX_MESSAGE - 5
 _LENGTH = struct.Struct("<I")
 _NUMBER = struct.Struct("<q")
 
@@ -85,11 +87,11 @@ def pack(code: int, fields: list[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def unpack(message: bytes) -> tuple[int, list[bytes]]:
+def unpack(message: bytes, max_fields: int = MAX_MESSAGE) -> tuple[int, list[bytes]]:
     """Take a message apart, which comes without its length.
 
     Raises:
-        ValueError: It is not well formed.
+        ValueError: It is not well formed, or has more fields.
     """
     if not message:
         raise ValueError("an empty message")
@@ -102,6 +104,8 @@ def unpack(message: bytes) -> tuple[int, list[bytes]]:
         at += 4
         if at + size > len(message):
             raise ValueError("a message ends inside a field")
+        if len(fields) == max_fields:
+            raise ValueError(f"a message of more than {max_fields} fields")
         fields.append(message[at : at + size])
         at += size
     return message[0], fields
@@ -169,7 +173,7 @@ class Table:
         if op == Op.LIST:
             return [*values, *self.queues]
         if op == Op.APPEND:
-            values[fields[0]] = values.get(fields[0], b"") + fields[1]
+            self._append(*fields)
             return []
         return self._apply_to_queue(op, fields)
 
@@ -188,6 +192,15 @@ class Table:
         if not queue:
             del self.queues[fields[0]]
         return [value]
+
+    def _append(self, key: bytes, more: bytes) -> None:
+        old = self.values.get(key, b"")
+        if len(old) + len(more) > MAX_VALUE:
+            raise ValueError(
+                f"append: a value has at most {MAX_VALUE} bytes, {key[:40]!r} has {len(old)} and "
+                f"would get {len(more)} more"
+            )
+        self.values[key] = old + more
 
     def _add(self, key: bytes, amount: int) -> int:
         text = self.values.get(key, b"0")

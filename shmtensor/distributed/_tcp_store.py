@@ -18,6 +18,7 @@ import weakref
 from contextlib import suppress
 from datetime import timedelta
 
+from shmtensor._fork_locks import free_in_child, module_lock
 from shmtensor.distributed._errors import DistNetworkError, QueueEmptyError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._table import (
@@ -31,11 +32,13 @@ from shmtensor.distributed._table import (
     timed_out,
     unpack,
 )
+from shmtensor.distributed._timeouts import LONGEST_S, seconds_of
 
 __all__ = ["HELLO", "TCPStore"]
 
 HELLO = b"shmstor1"
 _MAX_SILENT = 64  # connections that have not said hello
+_MAX_FIELDS = 1 << 16  # of a request; what waits for many keys is looked at again and again
 _SILENT_S = 30.0
 _ANSWER_GRACE_S = 10.0
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -79,6 +82,7 @@ class TCPStore(Store):
         use_libuv: bool = True,
     ) -> None:
         super().__init__()
+        limit = seconds_of(timeout)
         self._timeout = timeout
         self.host = host_name
         self._server: _Server | None = None
@@ -86,17 +90,17 @@ class TCPStore(Store):
             self._server = _server_at(host_name, port, multi_tenant, master_listen_fd)
             port = self._server.port
         self.port = port
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._socket: socket.socket | None = None
         self._pid = os.getpid()
         try:
-            self._connect(timeout.total_seconds())
+            self._connect(limit)
             n_connected = self.add("init/", 1)
             if is_master and wait_for_workers and world_size is not None and world_size > 0:
-                deadline = time.monotonic() + timeout.total_seconds()
+                deadline = time.monotonic() + limit
                 while n_connected < world_size:
                     if time.monotonic() > deadline:
-                        raise timed_out(Op.WAIT, [b"init/"], timeout.total_seconds())
+                        raise timed_out(Op.WAIT, [b"init/"], limit)
                     time.sleep(0.005)
                     n_connected = self.add("init/", 0)
         except BaseException:
@@ -169,7 +173,7 @@ class TCPStore(Store):
                 self._drop()
             connection = self._socket or self._connect(seconds)
             try:
-                connection.settimeout(seconds + _ANSWER_GRACE_S)
+                connection.settimeout(max(seconds, 0) + _ANSWER_GRACE_S)
                 connection.sendall(message)
                 size = int.from_bytes(_receive(connection, 4), "little")
                 if size > MAX_MESSAGE:
@@ -287,7 +291,8 @@ class _Server:
             if self.n_users > 0:
                 return
             _servers.discard(self)
-        self._wake_writer.send(b"x")
+        with suppress(OSError):  # it has ended
+            self._wake_writer.send(b"x")
         if self._thread is not threading.current_thread():
             self._thread.join(5)
 
@@ -328,7 +333,7 @@ class _Server:
                     self._flush(connection)
                 if events & selectors.EVENT_READ:
                     self._read(connection)
-            except (OSError, ValueError, KeyError):
+            except Exception:  # a fault costs the connection that has asked, and nobody else
                 self._close(connection)
         self._end_waits()
         return True
@@ -337,7 +342,7 @@ class _Server:
         now = time.monotonic()
         times = [c.waiting[2] for c in self._connections if c.waiting is not None]
         times += [c.since + _SILENT_S for c in self._connections if not c.has_said_hello]
-        return max(0.0, min(times) - now) if times else None
+        return min(max(0.0, min(times) - now), LONGEST_S) if times else None
 
     def _accept(self) -> None:
         try:
@@ -349,12 +354,15 @@ class _Server:
                 self._close_silent(0)
                 time.sleep(0.01)
             return
-        accepted.setblocking(False)
-        with suppress(OSError):
-            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = _Connection(accepted)
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._selector.register(accepted, selectors.EVENT_READ, connection)
+        except OSError:
+            accepted.close()
+            return
         self._connections.add(connection)
-        self._selector.register(accepted, selectors.EVENT_READ, connection)
         self._close_silent(_MAX_SILENT)
 
     def _close_silent(self, keep: int) -> None:
@@ -403,11 +411,11 @@ class _Server:
                 return
             message = bytes(received[4 : 4 + size])
             del received[: 4 + size]
-            op, fields = unpack(message)
+            op, fields = unpack(message, _MAX_FIELDS)
             if not fields or len(fields[0]) != 8:
                 raise ValueError("a request without its timeout")
-            milliseconds = min(int.from_bytes(fields[0], "little"), 1 << 40)
-            self._do(connection, op, fields[1:], time.monotonic() + milliseconds / 1000)
+            seconds = min(int.from_bytes(fields[0], "little") / 1000, LONGEST_S)
+            self._do(connection, op, fields[1:], time.monotonic() + seconds)
         if connection.waiting is not None and len(received) > MAX_MESSAGE:
             raise ValueError("requests without waiting for replies")
 
@@ -444,7 +452,7 @@ class _Server:
                     if connection.waiting is None:
                         progress = True  # it may have set what another waits for
                         self._handle_received(connection)
-                except (OSError, ValueError, KeyError):
+                except Exception:
                     self._close(connection)
 
     def _send(self, connection: _Connection, data: bytes) -> None:
@@ -465,13 +473,13 @@ class _Server:
 
 
 _servers: set[_Server] = set()
-_servers_lock = threading.Lock()
+_servers_lock = module_lock()
 
 
 def _server_at(host: str, port: int, multi_tenant: bool, listen_fd: int | None) -> _Server:
     with _servers_lock:
         if multi_tenant and port != 0:
-            for server in _servers:
+            for server in list(_servers):
                 if server.port == port:
                     server.n_users += 1
                     return server
@@ -481,8 +489,7 @@ def _server_at(host: str, port: int, multi_tenant: bool, listen_fd: int | None) 
 
 
 def _close_servers_in_child() -> None:
-    global _servers, _servers_lock
-    _servers_lock = threading.Lock()
+    global _servers
     for server in _servers:
         server.close_in_child()
     _servers = set()

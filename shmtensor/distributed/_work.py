@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from shmtensor._fork_locks import free_in_child
+from shmtensor.distributed._timeouts import seconds_of
 from shmtensor.futures import Future
 
 if TYPE_CHECKING:
@@ -31,10 +33,10 @@ class Work:
 
     def __init__(self, results: list[Tensor] | None = None) -> None:
         self._results = results or []
-        self._done = threading.Event()
+        self._done = free_in_child(threading.Event())
         self._error: BaseException | None = None
         self._source = -1
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._future: Future[list[Tensor]] | None = None
 
     def _finish(self, error: BaseException | None = None, source: int = -1) -> None:
@@ -75,7 +77,7 @@ class Work:
             RuntimeError: *timeout* is over; the work goes on.
             Exception: What the work has failed with.
         """
-        seconds = timeout.total_seconds()
+        seconds = seconds_of(timeout)
         if not self._done.wait(seconds if seconds > 0 else None):
             raise RuntimeError(f"wait(): the work is not done after {seconds:g} s")
         if self._error is not None:
@@ -114,7 +116,7 @@ class Lane:
     _IDLE_S = 5.0
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
+        self._condition = free_in_child(threading.Condition())
         self._queue: deque[tuple[Callable[[], Any], Work]] = deque()
         self._has_thread = False
         self._is_busy = False  # a call runs, in whichever thread

@@ -1,0 +1,33 @@
+"""Timeouts as seconds that every wait of the system takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+__all__ = ["LONGEST_S", "check_timeout", "seconds_of"]
+
+#: 23 days. Sockets and poll() take milliseconds of 31 bits, clocks and locks more.
+LONGEST_S = 2e6
+
+
+def check_timeout(timeout: Any) -> None:
+    """Refuse what is no timeout.
+
+    Raises:
+        TypeError: It is no `timedelta`.
+    """
+    if not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout}"
+        )
+
+
+def seconds_of(timeout: timedelta) -> float:
+    """Return a timeout in seconds; a longer one than `LONGEST_S` is that long.
+
+    Raises:
+        TypeError: It is no `timedelta`.
+    """
+    check_timeout(timeout)
+    return min(timeout.total_seconds(), LONGEST_S)
