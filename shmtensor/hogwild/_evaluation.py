@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
-from shmtensor.multiprocessing._parent import end_with_parent
+from shmtensor.multiprocessing._children import Child, kill_all
+from shmtensor.multiprocessing._exit_status import in_words
+from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Evaluator"]
 
@@ -63,14 +65,16 @@ class Evaluator:
         }
         requests, self._requests = context.Pipe(duplex=False)
         self._answers, answers = context.Pipe(duplex=False)
-        self.process = context.Process(
-            target=_evaluate,
-            args=(make_model, evaluate, self.state, requests, answers),
-            name="hogwild-evaluation",
-            daemon=True,
+        self._child = Child(
+            context.Process(
+                target=_evaluate,
+                args=(make_model, evaluate, self.state, requests, answers),
+                name="hogwild-evaluation",
+                daemon=True,
+            )
         )
         self.is_busy = False
-        self.process.start()
+        self._child.start()
         # So that a pipe breaks when the process ends.
         requests.close()
         answers.close()
@@ -94,16 +98,14 @@ class Evaluator:
                 return None
             metrics: Metrics = self._answers.recv()
         except (EOFError, OSError):
-            self.process.join()
-            raise RuntimeError(
-                f"hogwild.run(): the evaluation ended with status {self.process.exitcode}"
-            ) from None
+            self._child.wait()
+            how = in_words(self._child.status())
+            raise RuntimeError(f"hogwild.run(): the evaluation {how}") from None
         self.is_busy = False
         return metrics
 
     def end(self) -> None:
         """End the process, whatever it is at."""
-        self.process.kill()
-        self.process.join()
+        kill_all([self._child])
         self._requests.close()
         self._answers.close()

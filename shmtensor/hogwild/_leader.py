@@ -33,7 +33,7 @@ import numpy as np
 import shmtensor
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError, Values
-from shmtensor.multiprocessing._parent import end_with_parent
+from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Link", "Task", "lead"]
 

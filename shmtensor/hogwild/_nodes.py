@@ -16,6 +16,8 @@ from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
 from shmtensor.hogwild._leader import Link, Task, lead
 from shmtensor.hogwild._mpi_store import MpiStore
+from shmtensor.multiprocessing._children import Child, is_stopped, kill_all
+from shmtensor.multiprocessing._exit_status import in_words
 
 __all__ = ["Exchanges", "Nodes"]
 
@@ -138,11 +140,13 @@ class Nodes:
         self._link = Link()
         orders, self._orders = context.Pipe(duplex=False)
         self._events, events = context.Pipe(duplex=False)
-        self._leader = context.Process(
-            target=lead,
-            args=(self._make_store, self._link, orders, events),
-            name="hogwild-leader",
-            daemon=True,
+        self._leader = Child(
+            context.Process(
+                target=lead,
+                args=(self._make_store, self._link, orders, events),
+                name="hogwild-leader",
+                daemon=True,
+            )
         )
         self._leader.start()
         orders.close()
@@ -161,9 +165,8 @@ class Nodes:
 
     def __exit__(self, *_: object) -> None:
         if self.has_ended and not self.lost:
-            self._leader.join(_CLOSE_S)
-        self._leader.kill()
-        self._leader.join()
+            self._leader.wait(_CLOSE_S)
+        kill_all([self._leader])
         self._orders.close()
         self._events.close()
 
@@ -172,17 +175,19 @@ class Nodes:
         try:
             return self._events.recv() if self._events.poll(timeout) else None
         except (EOFError, OSError):
-            self._leader.join()
+            self._leader.wait()
             return ("failed", self._how_it_ended())
 
     def _how_it_ended(self) -> str:
-        return f"the leader of node {self.node} ended with status {self._leader.exitcode}"
+        status = self._leader.status()
+        how = in_words(status, killed=f"ended with status {status}, killed by")
+        return f"the leader of node {self.node} {how}"
 
     def _hangs(self) -> bool:
         """Whether the leader waits inside MPI for ever, presumably for a node that is dead."""
         if time.monotonic() - self._link["beat_s"] <= self._hangs_after:
             return False
-        if not self._is_stopped():
+        if not is_stopped(self._leader.pid):
             return True
         self._link["beat_s"] = time.monotonic()
         return False
@@ -190,12 +195,11 @@ class Nodes:
     @property
     def leader_pid(self) -> int:
         """Process id of the leader."""
-        pid: Any = self._leader.pid
-        return int(pid)
+        return self._leader.pid
 
     def leads(self) -> bool:
         """Whether the leader runs."""
-        return self._leader.exitcode is None
+        return not self._leader.has_ended()
 
     # --- a run ----------------------------------------------------------------------------------
 
@@ -239,7 +243,7 @@ class Nodes:
             self._take(event)
             event = None if self.has_ended else self._next_event(0)
         if not self.has_ended and self._hangs():
-            self._leader.kill()
+            kill_all([self._leader])
             self._lose_leader(
                 f"the leader of node {self.node} was waiting inside MPI for "
                 f"{self._hangs_after:.1f} s"
@@ -255,14 +259,6 @@ class Nodes:
                 file=sys.stderr,
                 flush=True,
             )
-
-    def _is_stopped(self) -> bool:
-        """Whether the leader's process is stopped by a signal: it goes on some time."""
-        try:
-            with open(f"/proc/{self._leader.pid}/stat") as file:
-                return file.read().rpartition(")")[2].split()[0] in "Tt"
-        except OSError:
-            return False
 
     def _take(self, event: Any) -> None:
         if event[0] == "lost":

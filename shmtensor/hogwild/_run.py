@@ -7,7 +7,6 @@ import dataclasses
 import math
 import operator
 import os
-import signal
 import sys
 import time
 import warnings
@@ -27,6 +26,8 @@ from shmtensor.hogwild._nodes import Nodes
 from shmtensor.hogwild._result import Point, Result, WorkerSummary
 from shmtensor.hogwild._view import VIEWS, View, make_view
 from shmtensor.hogwild._worker import Job, Worker, work
+from shmtensor.multiprocessing._children import Child, kill_all
+from shmtensor.multiprocessing._exit_status import in_words
 
 __all__ = ["run"]
 
@@ -214,13 +215,8 @@ def _steps_of(
     return max(1, round(per_epoch * epochs))
 
 
-def _how_it_ended(exitcode: int) -> str:
-    if exitcode >= 0:
-        return f"ended with status {exitcode}"
-    try:
-        return f"killed by {signal.Signals(-exitcode).name}"
-    except ValueError:
-        return f"killed by signal {-exitcode}"
+def _how_it_ended(child: Child) -> str:
+    return in_words(child.status(), killed="killed by")
 
 
 class _Run:
@@ -251,7 +247,7 @@ class _Run:
         self.evaluator: Evaluator | None = None
         self.evaluate_every = 0.0
         self.points: list[Point] = []
-        self.processes: list[Any] = []
+        self.children: list[Child] = []
         self.restarts = [0] * shards.n_workers
         self.seconds_before = 0.0  # of earlier parts of the run
         self.is_resumed = False
@@ -328,15 +324,15 @@ class _Run:
 
     def start(self) -> None:
         """Start all workers."""
-        for rank in range(self.shards.n_workers):
-            self.processes.append(self._started(rank))
+        self.children = [self._child(rank) for rank in range(self.shards.n_workers)]
+        for child in self.children:
+            child.start()
 
-    def _started(self, rank: int) -> Any:
+    def _child(self, rank: int) -> Child:
         process = self.context.Process(
             target=work, args=(self.job, rank), name=f"hogwild-{rank}", daemon=True
         )
-        process.start()
-        return process
+        return Child(process)
 
     # --- watching -------------------------------------------------------------------------------
 
@@ -365,7 +361,7 @@ class _Run:
 
     def _begin_when_ready(self) -> None:
         ready = self.board.columns["ready_s"]
-        if all(ready[rank] or not self._is_alive(rank) for rank in range(len(self.processes))):
+        if all(ready[rank] or not self._is_alive(rank) for rank in range(len(self.children))):
             self.board.begin()
 
     def seconds(self) -> float:
@@ -390,12 +386,12 @@ class _Run:
         return point
 
     def _pause(self) -> None:
-        running = [p for p in self.processes if p.exitcode is None]
+        running = [child for child in self.children if not child.has_ended()]
         if not self.board.has_begun:
             time.sleep(_LOOK_S / 10)
         elif running:
             pause = max(_LOOK_S, self.points[-1].seconds / _POINTS_PER_RUN)
-            running[0].join(pause if self.nodes is None else min(pause, _NODES_LOOK_S))
+            running[0].wait(pause if self.nodes is None else min(pause, _NODES_LOOK_S))
 
     def _end_with_nodes(self, nodes: Nodes) -> None:
         """Wait until the workers of all nodes have ended, and their changes are here."""
@@ -410,17 +406,18 @@ class _Run:
 
     def _look_after_workers(self) -> bool:
         """Do what is to be done about those that died; returns whether any worker runs."""
-        for rank, process in enumerate(self.processes):
-            if process.exitcode is None or self._has_finished(rank):
+        for rank, child in enumerate(self.children):
+            if not child.has_ended() or self._has_finished(rank):
                 continue
             if self.on_failure == "restart" and self.restarts[rank] < self.max_restarts:
                 self.restarts[rank] += 1
-                self.processes[rank] = self._started(rank)
+                self.children[rank] = self._child(rank)
+                self.children[rank].start()
             elif self.on_failure == "stop":
                 self.board.stop()
-                how = _how_it_ended(process.exitcode)
-                raise RuntimeError(f"hogwild.run(): worker {rank} (pid {process.pid}) {how}")
-        return any(process.exitcode is None for process in self.processes)
+                how = _how_it_ended(child)
+                raise RuntimeError(f"hogwild.run(): worker {rank} (pid {child.pid}) {how}")
+        return not all(child.has_ended() for child in self.children)
 
     def _look_after_evaluation(self, point: Point) -> None:
         evaluator = self.evaluator
@@ -459,9 +456,9 @@ class _Run:
     # --- snapshots ------------------------------------------------------------------------------
 
     def _is_alive(self, rank: int) -> bool:
-        if rank == len(self.processes):
+        if rank == len(self.children):
             return self.nodes is not None and self.nodes.leads()
-        return self.processes[rank].exitcode is None
+        return not self.children[rank].has_ended()
 
     def snapshot(self, into: dict[str, Any]) -> None:
         """Copy the model's state *into* tensors, between updates of the workers."""
@@ -519,19 +516,19 @@ class _Run:
         columns = self.board.columns
         now = time.monotonic()
         found = []
-        for rank, process in enumerate(self.processes):
+        for rank, child in enumerate(self.children):
             row = {name: column[rank].item() for name, column in columns.items()}
             state, end = "training" if row["started_s"] else "waiting", ""
             if row["finished_s"]:
                 state = "finished"
-            elif process.exitcode is not None:
-                state, end = "lost", _how_it_ended(process.exitcode)
+            elif child.has_ended():
+                state, end = "lost", _how_it_ended(child)
             spent = (row["finished_s"] or now) - row["started_s"] if row["started_s"] else 0.0
             count = max(1, row["staleness_count"])
             found.append(
                 WorkerSummary(
                     rank=rank,
-                    pid=process.pid,
+                    pid=child.pid,
                     state=state,
                     steps=row["steps"],
                     loss=row["loss"],
@@ -575,11 +572,7 @@ class _Run:
 
     def end(self) -> None:
         """Leave no process behind, whatever happened."""
-        for process in self.processes:
-            if process.exitcode is None:
-                process.kill()
-        for process in self.processes:
-            process.join()
+        kill_all(self.children)
         if self.evaluator is not None:
             self.evaluator.end()
 

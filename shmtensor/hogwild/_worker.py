@@ -14,7 +14,7 @@ import shmtensor
 from shmtensor._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
-from shmtensor.multiprocessing._parent import end_with_parent
+from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Job", "Worker", "work"]
 

@@ -17,6 +17,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from shmtensor.multiprocessing._lifeline import end_with_parent
+
 __all__ = ["read_result", "work"]
 
 
@@ -28,6 +30,7 @@ def work(
     wrap_exception: bool,
 ) -> None:
     """Run tasks until there are no more, or *max_tasks* are done."""
+    end_with_parent()
     if initializer is not None:
         initializer(*initargs)
     n_done = 0

@@ -21,7 +21,6 @@ import contextlib
 import os
 import queue
 import selectors
-import signal
 import sys
 import threading
 import traceback
@@ -34,6 +33,8 @@ from typing import Any
 from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._channel import Channel
+from shmtensor.multiprocessing._children import Child, end_all
+from shmtensor.multiprocessing._exit_status import in_words, signal_name
 
 __all__ = ["BrokenPoolError", "TaskQueue", "WorkerGroup", "WorkerLostError"]
 
@@ -57,7 +58,7 @@ class WorkerLostError(BrokenPoolError):
 
     Args:
         pid: Its process id.
-        exitcode: Its exit status; negative for the signal that killed it.
+        exitcode: Its exit status; negative for the signal that killed it; None: nobody knows it.
     """
 
     def __init__(self, pid: int | None, exitcode: int | None) -> None:
@@ -68,16 +69,10 @@ class WorkerLostError(BrokenPoolError):
     @property
     def signal_name(self) -> str | None:
         """Name of the signal that killed the worker, if one did."""
-        if self.exitcode is None or self.exitcode >= 0:
-            return None
-        try:
-            return signal.Signals(-self.exitcode).name
-        except ValueError:
-            return f"signal {-self.exitcode}"
+        return signal_name(self.exitcode)
 
     def __str__(self) -> str:
-        name = self.signal_name
-        how = f"was killed by {name}" if name else f"exited with code {self.exitcode}"
+        how = in_words(self.exitcode, ended="exited with code")
         return f"the worker process {self.pid} of the pool {how} while it ran this task"
 
 
@@ -105,23 +100,13 @@ class _Wakeup:
 class _Worker:
     """A worker process as the supervisor sees it."""
 
-    def __init__(self, process: Any, channel: Channel) -> None:
-        self.process = process
+    def __init__(self, child: Child, channel: Channel) -> None:
+        self.child = child
         self.channel = channel
         self.is_ready = False
         self.n_sent = 0
         self.task: tuple[int, int] | None = None  # job and index of what it is doing
         self._events: int | None = None  # that the selector waits for; None: not registered
-        self.pidfd = -1
-        with contextlib.suppress(OSError, AttributeError, TypeError):
-            # The sentinel of a forked process stays open in children forked meanwhile.
-            if process._popen.method != "forkserver":
-                self.pidfd = os.pidfd_open(process.pid)
-
-    @property
-    def sentinel(self) -> int:
-        """A descriptor that is readable when the process has ended."""
-        return self.pidfd if self.pidfd >= 0 else int(self.process.sentinel)
 
     def _wanted_events(self) -> int:
         wanted = selectors.EVENT_WRITE if self.channel.has_unsent() else 0
@@ -135,7 +120,7 @@ class _Worker:
         """Register with the selector the events to wait for."""
         wanted = self._wanted_events()
         if self._events is None:
-            selector.register(self.sentinel, selectors.EVENT_READ, self)
+            selector.register(self.child.sentinel, selectors.EVENT_READ, self)
         elif self._events:
             selector.unregister(self.channel)
         if wanted:
@@ -146,13 +131,11 @@ class _Worker:
         """Close its descriptors."""
         # Unregister them first: copies in forked siblings keep them alive for epoll.
         if self._events is not None:
-            selector.unregister(self.sentinel)
+            selector.unregister(self.child.sentinel)
             if self._events:
                 selector.unregister(self.channel)
         self.channel.close()
-        if self.pidfd >= 0:
-            os.close(self.pidfd)
-            self.pidfd = -1
+        self.child.close()
 
 
 class TaskQueue:
@@ -251,22 +234,19 @@ class WorkerGroup:
             )
             process.name = process.name.replace("Process", "PoolWorker")
             process.daemon = True
-            process.start()
+            worker = _Worker(Child(process), channel)
+            worker.child.start()
         except BaseException:
             channel.close()
             raise
         channel.close_worker_end()
         self._processes.append(process)
-        self._workers.append(_Worker(process, channel))
+        self._workers.append(worker)
         util.debug("added worker")
 
     def abandon(self) -> None:
         """Undo a start that failed half-way."""
-        for process in self._processes:
-            if process.exitcode is None:
-                process.terminate()
-        for process in self._processes:
-            process.join()
+        self._kill_all()
         self._close()
 
     def _close(self) -> None:
@@ -278,8 +258,7 @@ class WorkerGroup:
 
     def _reap(self, worker: _Worker) -> None:
         """Remove a worker whose process has ended, and fail the task that it had."""
-        process = worker.process
-        process.join()
+        process, status = worker.child.process, worker.child.status()
         with self._lock:
             self._workers.remove(worker)
             self._processes.remove(process)
@@ -291,11 +270,11 @@ class WorkerGroup:
         worker.close(self._selector)
         util.debug("cleaned up worker %s", process.pid)
         if task is not None:
-            self._finish(*task, (False, WorkerLostError(process.pid, process.exitcode)))
+            self._finish(*task, (False, WorkerLostError(process.pid, status)))
         if self._n_false_starts > max(2 * self._n_workers, 4):
             self._break(
                 f"{self._n_false_starts} worker processes in a row ended before they were ready; "
-                f"the last one, {process.pid}, with exit code {process.exitcode}"
+                f"the last one, {process.pid}, {in_words(status)}"
             )
 
     def _break(self, reason: str) -> None:
@@ -479,25 +458,15 @@ class WorkerGroup:
             worker.channel.send(b"")
         for worker in self._workers:
             # It was asked to end, and may take as long as its exit handlers need.
-            while not worker.channel.flush() and worker.process.exitcode is None:
-                worker.process.join(0.05)
-            while worker.process.exitcode is None and not self._is_stopping:
-                worker.process.join(0.1)
+            while not worker.channel.flush() and not worker.child.wait(0.05):
+                pass
+            while not self._is_stopping and not worker.child.wait(0.1):
+                pass
         if self._is_stopping:
             self._kill_all()
 
     def _kill_all(self) -> None:
-        processes = [w.process for w in self._workers]
-        for process in processes:
-            if process.exitcode is None:
-                process.terminate()
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGCONT)  # a stopped process handles no SIGTERM
-        for process in processes:
-            process.join(_TERMINATE_GRACE_S)
-            if process.exitcode is None:
-                process.kill()
-                process.join()
+        end_all([worker.child for worker in self._workers], _TERMINATE_GRACE_S)
 
     def _fail_all(self, error: BrokenPoolError) -> None:
         """Fail all pending results. Callbacks are not called."""

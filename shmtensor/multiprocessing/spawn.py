@@ -3,9 +3,9 @@
 The module can be called: ``multiprocessing.spawn(function, ...)`` calls its function `spawn`. The
 names of the standard module, such as ``multiprocessing.spawn.set_executable``, work too.
 
-A child that raises writes its traceback to a file and not to a queue, because writing a file cannot
-block when nobody reads. `ProcessContext.join` waits for the first failure, ends the other processes
-and raises the error of the first one.
+A child that raises writes its traceback to a `Report` and not to a queue, because writing a file
+cannot block when nobody reads. `ProcessContext.join` waits for the first failure, ends the other
+processes and raises the error of the first one.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ import logging
 import multiprocessing.connection
 import multiprocessing.spawn as _standard
 import os
-import pickle
 import signal
 import sys
-import tempfile
-import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import util
 from typing import Any
 
-from shmtensor._boundary.process import set_parent_death_signal
+from shmtensor.multiprocessing._children import Child, end_all, kill_all, terminate_all, wait_all
+from shmtensor.multiprocessing._exit_status import in_words, signal_name
 from shmtensor.multiprocessing._label import label_this
+from shmtensor.multiprocessing._lifeline import end_with_parent
 from shmtensor.multiprocessing._overlay import Overlay
+from shmtensor.multiprocessing._report import Report
 from shmtensor.multiprocessing.context import _default_context
 
 __all__ = [
@@ -46,6 +47,8 @@ ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
 
 #: Seconds between SIGTERM and SIGKILL when `ProcessContext.join` is given no grace period.
 _KILL_AFTER_S = 30.0
+#: The report of a child whose function has returned; others are tracebacks, or empty.
+_DONE = "\0"
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +87,7 @@ class ProcessExitedException(ProcessException):
         msg: The text.
         error_index: Which of the processes, from 0 on.
         error_pid: Its process id.
-        exit_code: Its exit status; negative for a signal.
+        exit_code: Its exit status; negative for a signal; None where nobody knows it.
         signal_name: Name of the signal, if it was one.
     """
 
@@ -95,7 +98,7 @@ class ProcessExitedException(ProcessException):
         msg: str,
         error_index: int,
         error_pid: int,
-        exit_code: int,
+        exit_code: int | None,
         signal_name: str | None = None,
     ) -> None:
         super().__init__(msg, error_index, error_pid)
@@ -107,21 +110,43 @@ class ProcessExitedException(ProcessException):
         return type(self), values
 
 
-def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], error_file: str) -> None:
+def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: Report) -> None:
     """Call *fn* in the child."""
-    label_this(fn)
     # Let the child end when its parent is killed, also when it is not a daemon. When SIGINT is
     # ignored (in a job that a shell runs in the background), use SIGTERM.
     ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    set_parent_death_signal(signal.SIGTERM if ignored else signal.SIGINT)
     try:
-        fn(index, *args)
+        end_with_parent(signal.SIGTERM if ignored else signal.SIGINT)
+        with _reported(report):
+            label_this(fn)
+            fn(index, *args)
     except KeyboardInterrupt:
-        pass  # the parent ended, or the user ended both
+        # As an interpreter that is interrupted: when all else is done, the signal ends it.
+        util.Finalize(None, _end_by_interrupt, exitpriority=-1_000_000)
     except Exception:
-        with open(error_file, "wb") as file:
-            pickle.dump(traceback.format_exc(), file)
         sys.exit(1)
+
+
+@contextlib.contextmanager
+def _reported(report: Report) -> Iterator[None]:
+    """Write to the report how the block ends, unless by an interrupt or a failing exit."""
+    try:
+        yield
+    except SystemExit as end:
+        if not end.code:
+            report.write(_DONE)
+        raise
+    except Exception:
+        report.write(traceback.format_exc())
+        raise
+    report.write(_DONE)
+
+
+def _end_by_interrupt() -> None:
+    util._flush_std_streams()  # type: ignore[attr-defined]
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 class ProcessContext:
@@ -129,15 +154,16 @@ class ProcessContext:
 
     Args:
         processes: Started processes.
-        error_files: For each of them, where its traceback is if it raises.
+        error_files: For each of them, the report that has its traceback if it raises.
 
     Source:
         torch.multiprocessing.ProcessContext.
     """
 
-    def __init__(self, processes: Sequence[Any], error_files: Sequence[str]) -> None:
+    def __init__(self, processes: Sequence[Any], error_files: Sequence[Any]) -> None:
         self.error_files = error_files
         self.processes = processes
+        self._children = [Child(process) for process in processes]
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> list[int]:
@@ -149,6 +175,8 @@ class ProcessContext:
 
         When one fails, the others are ended. They have *grace_period* seconds to end by themselves;
         then they get SIGTERM, and after another such period (30 seconds without one) SIGKILL.
+
+        A process that SIGINT has ended has failed too, unless its function handled that.
 
         Args:
             timeout: Seconds to wait for a process to end; None waits forever.
@@ -168,74 +196,74 @@ class ProcessContext:
             index = self.sentinels.pop(sentinel)  # type: ignore[call-overload]
             process = self.processes[index]
             process.join()
-            if process.exitcode != 0:
+            if not self._has_succeeded(index):
                 self._end_others(grace_period)
-                raise self._failure(index)
+                failure = self._failure(index)
+                self._close_reports()
+                raise failure
+        if not self.sentinels:
+            self._close_reports()
         return not self.sentinels
 
-    def _join_all(self, timeout_s: float) -> None:
-        end = time.monotonic() + timeout_s
-        for process in self.processes:
-            process.join(max(0.0, end - time.monotonic()))
+    def _has_succeeded(self, index: int) -> bool:
+        status = self._children[index].status()
+        # With SIGCHLD ignored nobody knows the status, but the child has said that it was done.
+        return self._report(index) == _DONE if status is None else status == 0
+
+    def _report(self, index: int) -> str:
+        report = self.error_files[index]
+        return report.text() if isinstance(report, Report) and report.fd >= 0 else ""
+
+    def _close_reports(self) -> None:
+        for report in self.error_files:
+            if isinstance(report, Report):
+                report.close()
 
     def _end_others(self, grace_period_s: float | None) -> None:
-        if grace_period_s is not None:
-            self._join_all(grace_period_s)
-        for process in self.processes:
-            if process.is_alive():
-                log.warning("Terminating process %s via signal SIGTERM", process.pid)
-                process.terminate()
-        self._join_all(_KILL_AFTER_S if grace_period_s is None else grace_period_s)
-        for process in self.processes:
-            if process.is_alive():
+        try:
+            if grace_period_s is not None:
+                wait_all(self._children, grace_period_s)
+            self._terminate_all(_KILL_AFTER_S if grace_period_s is None else grace_period_s)
+        finally:
+            kill_all(self._children)
+
+    def _terminate_all(self, timeout_s: float) -> None:
+        running = [child for child in self._children if not child.has_ended()]
+        for child in running:
+            log.warning("Terminating process %s via signal SIGTERM", child.pid)
+        terminate_all(running)
+        wait_all(running, timeout_s)
+        for child in running:
+            if not child.has_ended():
                 log.warning(
                     "Unable to shutdown process %s via SIGTERM , forcefully exiting via SIGKILL",
-                    process.pid,
+                    child.pid,
                 )
-                process.kill()
-            process.join()
 
     def _failure(self, index: int) -> ProcessException:
         """Return the exception that tells why a process failed."""
-        process = self.processes[index]
-        try:
-            with open(self.error_files[index], "rb") as file:
-                text = pickle.load(file)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            return self._exit_failure(index, process)
-        with contextlib.suppress(OSError):
-            os.unlink(self.error_files[index])
-        text = f"\n\n-- Process {index:d} terminated with the following error:\n{text}"
-        return ProcessRaisedException(text, index, process.pid)
-
-    def _exit_failure(self, index: int, process: Any) -> ProcessExitedException:
-        code = process.exitcode
-        if code >= 0:
+        pid = self._children[index].pid
+        report = self._report(index)
+        if report and report != _DONE:
+            text = f"\n\n-- Process {index:d} terminated with the following error:\n{report}"
+            return ProcessRaisedException(text, index, pid)
+        code = self._children[index].status()
+        name = signal_name(code)
+        if name is not None:
+            text = f"process {index:d} terminated with signal {name}"
+        elif code is None:
+            text = f"process {index:d} {in_words(code)}"
+        else:
             text = f"process {index:d} terminated with exit code {code:d}"
-            return ProcessExitedException(text, index, process.pid, code)
-        try:
-            name = signal.Signals(-code).name
-        except ValueError:
-            name = f"<Unknown signal {-code}>"
-        text = f"process {index:d} terminated with signal {name}"
-        return ProcessExitedException(text, index, process.pid, code, name)
+        return ProcessExitedException(text, index, pid, code, name)
 
 
 class SpawnContext(ProcessContext):
     """The former name of `ProcessContext`. It warns."""
 
-    def __init__(self, processes: Sequence[Any], error_files: Sequence[str]) -> None:
+    def __init__(self, processes: Sequence[Any], error_files: Sequence[Any]) -> None:
         warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
         super().__init__(processes, error_files)
-
-
-def _error_file() -> str:
-    """Return an unused path in the directory for temporary files."""
-    # Only a child that raises makes the file; that the file exists means failure.
-    descriptor, path = tempfile.mkstemp(prefix="shmtensor-error-", suffix=".pickle")
-    os.close(descriptor)
-    os.unlink(path)
-    return path
 
 
 def start_processes(
@@ -268,38 +296,29 @@ def start_processes(
         torch.multiprocessing.start_processes.
     """
     context = _default_context.get_context(start_method)
-    error_files = [_error_file() for _ in range(nprocs)]
-    processes = [
-        context.Process(target=_run, args=(fn, i, args, error_files[i]), daemon=daemon)
+    reports = [Report() for _ in range(nprocs)]
+    children = [
+        Child(context.Process(target=_run, args=(fn, i, args, reports[i]), daemon=daemon))
         for i in range(nprocs)
     ]
     in_parallel = start_method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START) == "1"
     try:
         if in_parallel and nprocs:
             with ThreadPoolExecutor(max_workers=nprocs) as executor:
-                for future in [executor.submit(process.start) for process in processes]:
+                for future in [executor.submit(child.start) for child in children]:
                     future.result()
         else:
-            for process in processes:
-                process.start()
+            for child in children:
+                child.start()
     except BaseException:
-        _give_up(processes)
+        end_all(children, _KILL_AFTER_S)
         raise
-    started = ProcessContext(processes, error_files)
+    started = ProcessContext([child.process for child in children], reports)
     if not join:
         return started
     while not started.join():
         pass
     return None
-
-
-def _give_up(processes: list[Any]) -> None:
-    """End the processes that have started, after another could not start."""
-    running = [process for process in processes if process.pid is not None]
-    for process in running:
-        process.terminate()
-    for process in running:
-        process.join()
 
 
 def spawn(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import multiprocessing.util
 import os
+import re
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import shmtensor.multiprocessing as mp
@@ -34,6 +36,18 @@ def interrupt_self(index: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(1000)
+
+
+def handle_interrupt(index: int) -> None:
+    try:
+        interrupt_self(index)
+    except KeyboardInterrupt:
+        return
+
+
+def interrupt_self_after_registering(index: int, path: str) -> None:
+    multiprocessing.util.Finalize(None, Path(path).write_text, ("done",), exitpriority=0)
+    interrupt_self(index)
 
 
 def exit_with(index: int, code: int) -> None:
@@ -71,3 +85,18 @@ def end_with_parent_and_sleep() -> None:
     mp.end_with_parent()
     print(os.getpid(), flush=True)
     time.sleep(1000)
+
+
+def wait_for_file(index: int, path: str) -> None:
+    while not Path(path).exists():
+        time.sleep(0.01)
+
+
+def announce_and_hold_the_interpreter(index: int) -> None:
+    print(os.getpid(), flush=True)
+    re.fullmatch("(a+)+b", "a" * 60)  # takes years, in one call that holds the interpreter's lock
+
+
+def end_with_parent_and_hold_the_interpreter() -> None:
+    mp.end_with_parent()
+    announce_and_hold_the_interpreter(0)

@@ -160,8 +160,67 @@ def test_join_with_timeout_says_that_some_are_running() -> None:
             _joined(context)
 
 
-def test_keyboard_interrupt_in_a_child_is_no_failure() -> None:
-    mp.start_processes(targets.interrupt_self, nprocs=1, start_method="fork")
+@pytest.mark.parametrize("method", METHODS)
+def test_an_interrupt_of_a_child_alone_is_a_failure(method: str) -> None:
+    error = _failure(targets.interrupt_self, method=method)
+    assert type(error) is mp.ProcessExitedException
+    assert str(error) == "process 0 terminated with signal SIGINT"
+    assert (error.exit_code, error.signal_name) == (-signal.SIGINT, "SIGINT")
+
+
+def test_an_interrupt_that_the_function_handles_is_no_failure() -> None:
+    mp.start_processes(targets.handle_interrupt, nprocs=1, start_method="fork")
+
+
+def test_an_interrupted_child_runs_its_exit_handlers(tmp_path: Path) -> None:
+    path = tmp_path / "left"
+    _failure(targets.interrupt_self_after_registering, str(path))
+    assert path.read_text() == "done"
+
+
+def test_no_file_is_made_for_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    context = mp.start_processes(targets.raise_if, (0,), nprocs=1, join=False, start_method="fork")
+    assert context is not None
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(mp.ProcessRaisedException):
+        _joined(context)
+    assert list(tmp_path.iterdir()) == []
+
+
+_SIGCHLD_IGNORED = """
+import signal, sys
+import mp_spawn_targets as targets
+import shmtensor.multiprocessing as mp
+
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+method, kind = sys.argv[1:]
+target, args = {
+    "done": (targets.exit_with, (0,)),
+    "raises": (targets.raise_if, (0,)),
+    "killed": (targets.kill_self, (9,)),
+    "exits": (targets.exit_with, (3,)),
+}[kind]
+try:
+    mp.start_processes(target, args, nprocs=1, start_method=method)
+    print("well")
+except mp.ProcessException as error:
+    print(type(error).__name__, getattr(error, "exit_code", ""), str(error).splitlines()[-1])
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [
+        ("done", "well"),
+        ("raises", "ProcessRaisedException"),
+        ("killed", "ProcessExitedException None process 0 ended with an unknown status"),
+        ("exits", "ProcessExitedException None process 0 ended with an unknown status"),
+    ],
+)
+def test_a_status_that_nobody_knows(scripts: Any, method: str, kind: str, found: str) -> None:
+    assert scripts(_SIGCHLD_IGNORED, method, kind).finish().startswith(found)
 
 
 def test_start_that_fails_ends_those_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:

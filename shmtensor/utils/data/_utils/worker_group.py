@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import signal
 import time
 import warnings
 from collections.abc import Iterable
@@ -12,14 +13,15 @@ from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from shmtensor import _C
+from shmtensor.multiprocessing._children import Child, is_stopped, kill_all
+from shmtensor.multiprocessing._report import Report
 from shmtensor.multiprocessing.queues import Queue
 from shmtensor.utils.data._utils import MP_STATUS_CHECK_INTERVAL
 from shmtensor.utils.data._utils.signal_handling import (
-    Report,
+    ask,
     describe_exit,
     interrupts_blocked,
-    is_stopped,
-    may_die_with_parent,
+    traceback_in,
 )
 from shmtensor.utils.data._utils.worker_loop import STARTING, STOP, WorkerJob, _worker_loop
 
@@ -45,7 +47,7 @@ class WorkerGroup:
         self._control: Any = _C.zeros(1 + n_workers, dtype=_C.int64, shared=True)
         self.tasks = [Queue(ctx=context) for _ in range(n_workers)]
         self.results = [Queue(ctx=context, adopt="numpy") for _ in range(n_workers)]
-        self.processes: list[Any] = []
+        self._children: list[Child] = []
         self.hung: set[int] = set()
         self._reports: list[Report] = []
         self._is_stopped = False
@@ -56,12 +58,9 @@ class WorkerGroup:
         Args:
             **job: The fields of `WorkerJob` that the group does not set itself.
         """
-        is_of_server = self._context.get_start_method() == "forkserver"
         whole = WorkerJob(
             num_workers=len(self.tasks),
             control=self._control,
-            parent_pid=0 if is_of_server else os.getpid(),
-            dies_with_parent=not is_of_server and may_die_with_parent(),
             **job,
         )
         try:
@@ -79,11 +78,11 @@ class WorkerGroup:
             name=f"DataLoader-worker-{i}",
             daemon=True,
         )
-        # Before the start: an interrupt may come right after it.
-        self.processes.append(process)
+        child = Child(process)
+        self._children.append(child)
         self._reports.append(report)
         try:
-            self._launch(process)
+            self._launch(child)
         except (pickle.PicklingError, AttributeError, TypeError):
             warnings.warn(
                 "Got pickle error when attempting to start a worker Process. This might be because "
@@ -95,16 +94,21 @@ class WorkerGroup:
             )
             raise
 
-    def _launch(self, process: Any) -> None:
+    def _launch(self, child: Child) -> None:
         """Start a process so that an interrupt during its start prints no traceback."""
         method = self._context.get_start_method()
         if method == "forkserver":
-            process.start()  # a fork server that this starts would keep the signals blocked
+            child.start()  # a fork server that this starts would keep the signals blocked
             return
         if method == "spawn":
             resource_tracker.getfd()  # starting it later would unblock the signals
         with interrupts_blocked():
-            process.start()
+            child.start()
+
+    @property
+    def processes(self) -> list[Any]:
+        """The worker processes."""
+        return [child.process for child in self._children]
 
     def begin_epoch(self, epoch: int) -> None:
         """Let the workers drop the work of other epochs and begin this one."""
@@ -116,26 +120,23 @@ class WorkerGroup:
 
     def ended(self, workers: Iterable[int]) -> list[int]:
         """Return those of *workers* that have ended."""
-        by_sentinel = {self.processes[i].sentinel: i for i in workers}
-        gone = connection.wait(list(by_sentinel), 0)
-        return sorted(by_sentinel[sentinel] for sentinel in gone)  # type: ignore[index]
+        return [i for i in workers if self._children[i].has_ended()]
 
     def exit_report(self, i: int) -> str:
         """Describe how worker *i* has ended, with its traceback if it crashed."""
-        process = self.processes[i]
-        process.join(1.0)
-        text = describe_exit(process.pid, process.exitcode)
-        trace = self._reports[i].text()
+        child = self._children[i]
+        text = describe_exit(child.pid, child.status())
+        trace = traceback_in(self._reports[i])
         return f"{text}\n{trace}" if trace else text
 
     def hang_report(self, i: int) -> str:
         """Describe where worker *i* is, which does not answer."""
-        pid = self.processes[i].pid
+        pid = self._children[i].pid
         if is_stopped(pid):
             return f"worker {i} (pid {pid}) is stopped by a signal"
         if self._control[1 + i].item() == STARTING:  # the signal that asks would end it now
             return f"worker {i} (pid {pid}) is still starting"
-        trace = self._reports[i].ask(pid)
+        trace = ask(self._reports[i], self._children[i])
         if not trace:
             return f"worker {i} (pid {pid}) does not say where it is"
         return f"worker {i} (pid {pid}) is here:\n{trace}"
@@ -148,7 +149,7 @@ class WorkerGroup:
             return
         self._is_stopped = True
         self._control[0] = STOP
-        for tasks in self.tasks[: len(self.processes)]:
+        for tasks in self.tasks[: len(self._children)]:
             self.dismiss(tasks)
 
     def dismiss(self, tasks: Any) -> None:
@@ -168,34 +169,27 @@ class WorkerGroup:
         try:
             self.stop()
             self._wait(time.monotonic() + MP_STATUS_CHECK_INTERVAL, self.hung)
-            for process in self._running():
-                process.terminate()
+            for child in self._children:
+                child.send_signal(signal.SIGTERM)
             self._wait(time.monotonic() + _AFTER_SIGTERM_S, ())
         finally:
             # Also when a signal interrupts the waiting.
-            running = self._running()
-            for process in running:
-                process.kill()
-            for process in running:
-                process.join()
+            kill_all(self._children)
             for tasks in self.tasks:
                 _empty(tasks)
                 tasks.close()
             for results in self.results:
                 results.close()
 
-    def _running(self) -> list[Any]:
-        return [process for process in self.processes if process.is_alive()]
-
     def _wait(self, deadline: float, without: Iterable[int]) -> None:
         """Wait for the workers that can end by themselves."""
-        waiting = [p for i, p in enumerate(self.processes) if i not in without]
+        waiting = [child for i, child in enumerate(self._children) if i not in without]
         while True:
-            waiting = [p for p in waiting if p.is_alive() and not is_stopped(p.pid)]
+            waiting = [c for c in waiting if not c.has_ended() and not is_stopped(c.pid)]
             left = deadline - time.monotonic()
             if not waiting or left <= 0:
                 return
-            connection.wait([p.sentinel for p in waiting], min(left, _STEP_S))
+            connection.wait([c.sentinel for c in waiting], min(left, _STEP_S))
 
 
 def _empty(tasks: Any) -> None:

@@ -6,8 +6,7 @@ it sends an `ExceptionWrapper`, and at the end of a stream an `_IterableDatasetS
 
 The tensor *control* in shared memory says more. Its first number is the loader's epoch: a worker
 drops requests of other epochs, and ends when the number is `STOP`, whatever messages there are. The
-other numbers say how far each worker has started: `STARTING`, `ANSWERS_SIGNALS` or
-`ENDS_WITH_PARENT`.
+other numbers say how far each worker has started: `STARTING` or `ENDS_WITH_PARENT`.
 """
 
 from __future__ import annotations
@@ -15,16 +14,17 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from queue import Empty
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._boundary.process import set_thread_name
 from shmtensor._numpy_seed import seed_numpy
 from shmtensor._utils import ExceptionWrapper
+from shmtensor.multiprocessing._lifeline import end_with_parent
+from shmtensor.multiprocessing._report import Report
 from shmtensor.utils.data._utils.fetch import _DatasetKind
 from shmtensor.utils.data._utils.interop import prepare_torch
-from shmtensor.utils.data._utils.signal_handling import ParentWatch, Report, prepare_worker
+from shmtensor.utils.data._utils.signal_handling import prepare_worker
 from shmtensor.utils.data._utils.transport import packed
 from shmtensor.utils.data._utils.worker import (
     WorkerInfo,
@@ -34,7 +34,6 @@ from shmtensor.utils.data._utils.worker import (
 )
 
 __all__ = [
-    "ANSWERS_SIGNALS",
     "ENDS_WITH_PARENT",
     "STARTING",
     "STOP",
@@ -44,11 +43,9 @@ __all__ = [
 
 #: In place of an epoch: end.
 STOP = -1
-#: How far a worker has started. In the second state its signal handlers are set, in the third the
-#: kernel ends it with its parent, even if it is stopped.
-STARTING, ANSWERS_SIGNALS, ENDS_WITH_PARENT = range(3)
-#: A worker that waits looks so often whether its parent is alive.
-_LOOK_S = 1.0
+#: How far a worker has started. In the second state its signal handlers are set, and the kernel
+#: ends it with its parent, even if it is stopped.
+STARTING, ENDS_WITH_PARENT = range(2)
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,6 @@ class WorkerJob:
     init_fn: Callable[[int], object] | None
     num_workers: int
     control: Any
-    parent_pid: int  # 0: the parent is a fork server
-    dies_with_parent: bool
 
 
 def _seed(base_seed: int, worker_id: int) -> int:
@@ -146,22 +141,9 @@ class _Worker:
                 self.results.put((epoch, number, failure.of_type(RuntimeError)))
 
     def run(self, tasks: Any) -> None:
-        """Answer requests until told to end, or until the parent has ended."""
-        parent = ParentWatch(self.job.parent_pid)
-        is_armed = False
+        """Answer requests until told to end."""
         while self.wanted() != STOP:
-            try:
-                task = tasks.get(timeout=_LOOK_S)
-            except Empty:
-                if not parent.is_alive():
-                    return
-                continue
-            if not is_armed:  # the parent has written all to the pipe before it puts tasks
-                parent.arm()
-                is_armed = True
-                self.job.control[1 + self.id] = ENDS_WITH_PARENT
-                if not parent.is_alive():
-                    return
+            task = tasks.get()
             if task is None:
                 return
             if isinstance(task, int):
@@ -173,8 +155,9 @@ class _Worker:
 def _worker_loop(job: WorkerJob, worker_id: int, tasks: Any, results: Any, report: Report) -> None:
     """Run a worker. This is the target of its process."""
     try:
-        prepare_worker(report, job.dies_with_parent)
-        job.control[1 + worker_id] = ANSWERS_SIGNALS
+        end_with_parent()
+        prepare_worker(report)
+        job.control[1 + worker_id] = ENDS_WITH_PARENT
         set_thread_name("shm_data_worker")
         _C.set_num_threads(1)  # the workers themselves run in parallel
         worker = _Worker(job, worker_id, results)

@@ -1,0 +1,165 @@
+"""Child processes as the process that started them watches and ends them.
+
+Note: only the process that started a child acts on it. A forked copy of the parent has copies of
+its objects, and unwinds copies of its frames when it exits; it must not end what is not its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from multiprocessing import connection, process
+from typing import Any
+
+__all__ = ["Child", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
+
+#: A status that another thread is about to note comes within so many looks of a millisecond.
+_N_LOOKS = 20
+
+
+class Child:
+    """A child process.
+
+    Args:
+        process: A process object of `multiprocessing`, started or not.
+
+    Attributes:
+        process: The same object.
+    """
+
+    def __init__(self, process: Any) -> None:
+        self.process = process
+        self._owner = os.getpid()
+        self._has_ended = False
+        self._pidfd = -1
+        if process._popen is not None:
+            self._open_pidfd()
+
+    def start(self) -> None:
+        """Start the process.
+
+        An interrupt may come right after its start. So keep this object where it is ended from,
+        before this call.
+        """
+        self.process.start()
+        self._open_pidfd()
+
+    def _open_pidfd(self) -> None:
+        # What a fork server forks is not this process's to wait for, and its number may be another
+        # process's by now.
+        if self.process._popen.method != "forkserver":
+            with contextlib.suppress(OSError, AttributeError):
+                self._pidfd = os.pidfd_open(self.process.pid)
+
+    def __del__(self, close: Any = os.close) -> None:
+        if getattr(self, "_pidfd", -1) >= 0:
+            close(self._pidfd)
+            self._pidfd = -1
+
+    def close(self) -> None:
+        """Close its descriptor. Call it when the process has ended and nothing waits for it."""
+        self._has_ended = True
+        self.__del__()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return int(self.process.pid)
+
+    @property
+    def sentinel(self) -> int:
+        """A descriptor that is readable when the process has ended."""
+        # The standard sentinel of a forked process stays open in what is forked meanwhile.
+        return self._pidfd if self._pidfd >= 0 else int(self.process.sentinel)
+
+    def has_ended(self) -> bool:
+        """Whether the process does not run: it has ended, or was never started."""
+        return self.wait(0)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the process has ended; False: it has not, in *timeout* seconds."""
+        if self.process._popen is None:
+            return True
+        if not self._has_ended and self._is_mine():
+            self._has_ended = bool(connection.wait([self.sentinel], timeout))
+        return self._has_ended
+
+    def status(self) -> int | None:
+        """Return the exit status of the process, which has ended; None: nobody knows it."""
+        if self.process._popen is None or not self._is_mine():
+            return None
+        status: int | None = self.process.exitcode
+        n_looks = 0
+        while status is None and n_looks < _N_LOOKS:
+            time.sleep(0.001)  # another thread may have got it from the kernel just now
+            status = self.process.exitcode
+            n_looks += 1
+        process._children.discard(self.process)  # type: ignore[attr-defined]
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send the process a signal, unless it has ended."""
+        if not self._is_mine() or self.has_ended():
+            return
+        with contextlib.suppress(ProcessLookupError):
+            if self._pidfd >= 0:
+                signal.pidfd_send_signal(self._pidfd, number)
+            else:
+                os.kill(self.process.pid, number)
+
+    def _is_mine(self) -> bool:
+        return os.getpid() == self._owner
+
+
+def wait_all(children: Iterable[Child], timeout: float) -> bool:
+    """Wait until all have ended; False: some have not, in *timeout* seconds."""
+    deadline = time.monotonic() + timeout
+    return all(child.wait(max(0.0, deadline - time.monotonic())) for child in children)
+
+
+def terminate_all(children: Iterable[Child]) -> None:
+    """Ask processes to end, also those that are stopped."""
+    for child in children:
+        child.send_signal(signal.SIGTERM)
+        child.send_signal(signal.SIGCONT)  # a stopped process handles no other signal
+
+
+def end_all(children: Sequence[Child], grace: float) -> None:
+    """End processes by SIGTERM, those that run on after *grace* seconds by SIGKILL; and reap them.
+
+    Also when an exception comes in between, none of them runs any more at the end.
+    """
+    try:
+        terminate_all(children)
+        wait_all(children, grace)
+    finally:
+        kill_all(children)
+
+
+def kill_all(children: Sequence[Child]) -> None:
+    """End processes by SIGKILL, and reap them."""
+    for child in children:
+        child.send_signal(signal.SIGKILL)
+    for child in children:
+        if child.wait():
+            child.status()
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, so that only SIGKILL and SIGCONT have an effect."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
+def _forget_in_child() -> None:
+    """Have `multiprocessing` not end and join its parent's children when a forked child exits."""
+    process._children.clear()  # type: ignore[attr-defined]
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
