@@ -124,21 +124,26 @@ def at_random(
         Whether `Interrupt` came out of the call.
     """
     times = random.Random(seed)
+    is_armed = False
 
     def handler(*_: object) -> None:
-        raise Interrupt
+        if is_armed:
+            raise Interrupt
 
-    for _ in range(n):
-        before = signal.signal(signal.SIGALRM, handler)
-        came_out = False
-        try:
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        for _ in range(n):
+            came_out = False
             try:
+                is_armed = True
                 signal.setitimer(signal.ITIMER_REAL, times.uniform(1e-6, longest_s))
                 call()
-            finally:
-                signal.signal(signal.SIGALRM, signal.SIG_IGN)
-        except Interrupt:
-            came_out = True
+                is_armed = False
+            except Interrupt:
+                is_armed = False
+                came_out = True
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            yield came_out
+    finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-        yield came_out

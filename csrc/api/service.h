@@ -14,12 +14,15 @@
 
 typedef struct shmt_service shmt_service;
 
+#define SHMT_OWN_SERVICE UINT32_MAX /* of whatever user the process has when it uses the service */
+
 /* Describe a service of user `owner`, at an abstract socket (path NULL) or at a path. may_start: start its manager when
  * none runs. Joins nothing yet. Errors: SHMT_E_VALUE (the path is too long), SHMT_E_NOMEM.
  * Ownership: *out is the caller's; shmt_service_free. */
 int shmt_service_create(const char* name, const char* path, uint32_t owner, int may_start,
                         shmt_service** out);
 void shmt_service_free(shmt_service* v); /* NULL is fine; tensors stay usable */
+void shmt_service_clear(shmt_service** place); /* free *place and make it NULL */
 /* Join it now, for reading only (writing = 0) or for more. Errors: SHMT_E_MANAGER. */
 int shmt_service_join(shmt_service* v, int writing);
 
@@ -36,7 +39,8 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_options* how);
 typedef struct shmt_service_counters {
   int64_t manager_pid;
   uint64_t n_clients, n_names, granted_bytes, resident_bytes, limit_bytes, client_limit_bytes;
-  int is_group; /* other users may be members */
+  int is_group;   /* other users may be members, says the manager */
+  uint32_t owner; /* the user who runs it; the kernel has confirmed that */
 } shmt_service_counters;
 
 /* Errors: SHMT_E_MANAGER. */
@@ -81,42 +85,14 @@ typedef struct shmt_snapshot shmt_snapshot;
  * Ownership: *out is the caller's; shmt_snapshot_free. Storages taken from it outlive it. */
 int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out);
 void shmt_snapshot_free(shmt_snapshot* s); /* NULL is fine */
+void shmt_snapshot_clear(shmt_snapshot** place); /* free *place and make it NULL */
 const shmt_service_entry* shmt_snapshot_entry(const shmt_snapshot* s);
 /* Borrowed, not terminated. */
 const char* shmt_snapshot_text(const shmt_snapshot* s, uint64_t* out_n);
 uint64_t shmt_snapshot_n_storages(const shmt_snapshot* s);
-/* A new reference; i is below the number. */
+/* Store a new reference to a storage; i is below the number. */
+void shmt_snapshot_get(const shmt_snapshot* s, uint64_t i, shmt_storage** out);
+/* The same, returned. */
 shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i);
-
-/* --- locks, semaphores, barriers --- */
-
-/* Find or make one. kind: 1 semaphore of n permits, 2 barrier of n parties
- * (at most 232 and 48).
- * *out_token: identifies the client as which this process opened it. Errors: SHMT_E_VALUE,
- * SHMT_E_RUNTIME, SHMT_E_MANAGER. */
-int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
-                   uint32_t* out_index, uint64_t* out_token);
-/* Is this process still the client that opened it? Errors: SHMT_E_RUNTIME (it is not),
- * SHMT_E_MANAGER. */
-int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token);
-/* Take a permit of a semaphore. *out_slot: what to release. Errors: SHMT_E_TIMEOUT, SHMT_E_RUNTIME
- * (opened by another process: open it again), SHMT_E_MANAGER. */
-int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
-                      uint32_t* out_slot);
-/* Release a permit. Errors: SHMT_E_RUNTIME (this process does not have the permit). */
-int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot);
-/* How many permits are free, or how many parties of a barrier are missing. */
-int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out);
-/* Arrive at a barrier. *out_slot and *out_phase: for shmt_barrier_wait. *out_last: 1 when this
- * completed the phase. Errors: SHMT_E_RUNTIME, SHMT_E_TIMEOUT (all slots are taken, by parties that
- * are still leaving the last phase, or by too many parties: arrive again). */
-int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_t* out_slot,
-                        uint32_t* out_phase, int* out_last);
-/* Wait for the end of the phase. Errors: SHMT_E_TIMEOUT, SHMT_E_MANAGER. */
-int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
-                      uint32_t phase, int timeout_ms);
-/* Withdraw an arrival. Returns 0 when the phase is over, so that the arrival has counted. */
-int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
-                          uint32_t phase);
 
 #endif

@@ -15,6 +15,8 @@ typedef struct shmt_storage shmt_storage;
 void shmt_storage_retain(shmt_storage* s);
 /* NULL is fine. */
 void shmt_storage_release(shmt_storage* s);
+/* Release *place and make it NULL; for an object that owns the place before a function here fills it. */
+void shmt_storage_clear(shmt_storage** place);
 
 /* Make a storage of uninitialised (zeroed = 0) or zero bytes. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);

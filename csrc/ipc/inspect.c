@@ -57,16 +57,20 @@ static shmt_status request_manager(const char* address, uint64_t session, shmt__
 
 /* --- opening --- */
 
-/* Consumes the descriptors. arena_fd may be -1. */
-static shmt_status open_files(const char* address, int control_fd, int arena_fd,
+/* Consumes the descriptors. arena_fd may be -1. told: the manager's answer; NULL: nobody answers, and the files say what
+ * they are. */
+static shmt_status open_files(const char* address, const shmt__packet* told, int control_fd, int arena_fd,
                               shmt_inspector** out) {
   shmt_inspector* o = calloc(1, sizeof *o);
   shmt_status status =
       o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
                 : shmt__fail(SHMT_E_NOMEM, "inspector: tried to allocate %zu bytes", sizeof *o);
+  if (status == SHMT_OK && told != NULL)
+    status = shmt__map_believe(&o->map, told->session, told->world, (uint32_t)told->flags);
   if (status != SHMT_OK) {
     shmt__os_close(control_fd);
     shmt__os_close(arena_fd);
+    if (o != NULL) shmt__map_close(&o->map);
     free(o);
     return status;
   }
@@ -84,7 +88,7 @@ int shmt_inspector_open(const char* address, shmt_inspector** out) {
   SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
                "no manager has an address of %zu bytes", strlen(address));
   SHMT_TRY(request_manager(address, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));
-  if (n_fds == 2) return open_files(address, fds[0], fds[1], out);
+  if (n_fds == 2) return open_files(address, &reply, fds[0], fds[1], out);
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
 }
@@ -112,7 +116,7 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
                "session %016" PRIx64 ": no process of this user has its files open", session);
   shmt__session_address(session, address, sizeof address);
-  return open_files(address, w.fd, -1, out);
+  return open_files(address, NULL, w.fd, -1, out);
 }
 
 void shmt_inspector_close(shmt_inspector* o) {

@@ -90,6 +90,18 @@ bool shmt__os_file_identity(int fd, uint64_t out[2]) {
   return true;
 }
 
+/* The sticky bit has no meaning of its own here. */
+int shmt__os_file_mark_group(int fd, uint32_t gid) {
+  return fchown(fd, (uid_t)-1, (gid_t)gid) == 0 && fchmod(fd, S_ISVTX | 0600) == 0 ? 0 : -errno;
+}
+
+bool shmt__os_file_is_of_group(int fd, uint32_t* out_gid) {
+  struct stat st;
+  if (fstat(fd, &st) != 0 || (st.st_mode & S_ISVTX) == 0) return false;
+  *out_gid = (uint32_t)st.st_gid;
+  return true;
+}
+
 uint64_t shmt__os_file_resident(int fd) {
   struct stat st;
   return fstat(fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;

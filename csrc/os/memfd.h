@@ -19,6 +19,11 @@ bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes);
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes);
 /* Store device and inode, which tell whether two descriptors are of one file. False: fd is invalid. */
 bool shmt__os_file_identity(int fd, uint64_t out[2]);
+/* Note on the file, for good, that it is open to a group. Only the file's owner can do that, and the kernel keeps it.
+ * Returns 0 or -errno (EPERM: this user is no member of the group). */
+int shmt__os_file_mark_group(int fd, uint32_t gid);
+/* Was that noted? *out_gid: the group. */
+bool shmt__os_file_is_of_group(int fd, uint32_t* out_gid);
 /* How many bytes of memory the file occupies now; 0 when fd is invalid. */
 uint64_t shmt__os_file_resident(int fd);
 

@@ -212,7 +212,8 @@ static int fill(PyObject* module) {
       shmt__py_size_init(module) < 0 || shmt__py_generator_init(module) < 0 ||
       shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_methods, NULL) < 0 || shmt__py_mode_init() < 0 ||
-      shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0)
+      shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0 ||
+      shmt__py_named_lock_init(module) < 0)
     return -1;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;

@@ -61,6 +61,15 @@ shmt_status shmt__map_open_read_only(int fd, shmt__map* out) {
   return open_map(fd, shmt__os_uid(), shmt__os_map_read_only, out);
 }
 
+shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t world, uint32_t flags) {
+  SHMT_REQUIRE(m->fixed.session == session && m->fixed.world == world, SHMT_E_MANAGER,
+               "the control file is of session %016" PRIx64 " world %016" PRIx64 ", the manager has session %016" PRIx64
+               " world %016" PRIx64,
+               m->fixed.session, m->fixed.world, session, world);
+  m->fixed.flags = flags;
+  return SHMT_OK;
+}
+
 void shmt__map_close(shmt__map* m) {
   if (m->control != NULL) shmt__os_unmap(m->control, m->nbytes);
   *m = (shmt__map){0};

@@ -270,6 +270,9 @@ shmt_status shmt__map_open(int fd, shmt__map* out);
 shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
 /* The same, for a file of another user. */
 shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
+/* Take over what a manager says of the session whose control file it sent, in place of what members may have written
+ * there. Errors: SHMT_E_MANAGER (the file is of another session or world). */
+shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t world, uint32_t flags);
 void shmt__map_close(shmt__map* m);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);

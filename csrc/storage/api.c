@@ -9,6 +9,11 @@
 
 void shmt_storage_retain(shmt_storage* s) { shmt__storage_retain(s); }
 void shmt_storage_release(shmt_storage* s) { shmt__storage_release(s); }
+void shmt_storage_clear(shmt_storage** place) {
+  shmt_storage* s = *place;
+  *place = NULL;
+  shmt__storage_release(s);
+}
 
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out) {
   return zeroed ? shmt__storage_create_zeroed(nbytes, out) : shmt__storage_create(nbytes, out);

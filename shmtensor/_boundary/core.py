@@ -9,7 +9,7 @@ from shmtensor import _C, errors
 from shmtensor._boundary import _install as _install  # completes _C
 from shmtensor._generated.errors import STATUSES
 
-__all__ = ["address_of", "check", "error_from", "ffi", "lib", "pointer_to", "text"]
+__all__ = ["address_of", "check", "error_from", "ffi", "lib", "place_for", "pointer_to", "text"]
 
 ffi: Any = _C.ffi
 lib: Any = _C.lib
@@ -62,6 +62,15 @@ def pointer_to(kind: str, address: int) -> Any:
     if address == 0:
         raise ValueError(f"the address of a {kind} is zero")
     return ffi.cast(kind, address)
+
+
+def place_for(kind: str, clear: Any) -> Any:
+    """Return a place for a pointer of type *kind*, which C functions fill.
+
+    The place owns what they store: *clear*, a C function, releases it. An exception may arrive
+    after every call, so what C hands out goes into a place that was there before, and stays there.
+    """
+    return ffi.gc(ffi.new(f"{kind} *"), clear)
 
 
 def c_path(path: str) -> bytes:

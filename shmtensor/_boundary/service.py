@@ -1,7 +1,7 @@
 """Services: named values, locks and barriers for unrelated processes.
 
-`wait_newer`, `acquire` and the barrier's functions wait at most `SLICE_MS`, so that signal handlers
-run between two calls.
+`wait_newer` waits at most `SLICE_MS`, so that signal handlers run between two calls. Locks are in C
+(csrc/python/ipc/named_lock.c).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shmtensor._boundary.core import address_of, check, ffi, lib, pointer_to
+from shmtensor._boundary.core import address_of, check, ffi, lib, place_for, pointer_to
+from shmtensor._boundary.storage import StorageRef
 from shmtensor._generated.errors import STATUSES
 
 __all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot"]
@@ -18,6 +19,7 @@ __all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot"]
 MODES = ("rw", "ro", "cow")
 SLICE_MS = 100
 
+_OWN_SERVICE = (1 << 32) - 1
 _TIMEOUT = next(status for status, row in STATUSES.items() if row[1] is TimeoutError)
 
 
@@ -44,7 +46,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Counters:
-    """The counters of a service at one moment. A limit of 0 means that there is none."""
+    """The counters of a service at one moment. A limit of 0 means that there is none.
+
+    The user who runs the service, and whether it is open to a group, are what the kernel and the
+    manager say.
+    """
 
     manager_pid: int
     n_clients: int
@@ -54,6 +60,7 @@ class Counters:
     limit_bytes: int
     client_limit_bytes: int
     is_group: bool
+    owner: int
 
 
 def _entry(c: Any) -> Entry:
@@ -66,29 +73,47 @@ class Snapshot:
     Attributes:
         entry: The facts of the version.
         text: The publisher's description of the structure.
-        storages: C addresses of the storages; the receiver owns one reference of each.
+        storages: Its storages.
     """
 
-    def __init__(self, pointer: Any) -> None:
-        owned = ffi.gc(pointer, lib.shmt_snapshot_free)
+    def __init__(self, place: Any) -> None:
+        pointer = place[0]
         length = ffi.new("uint64_t *")
-        chars = lib.shmt_snapshot_text(owned, length)
-        self.entry = _entry(lib.shmt_snapshot_entry(owned)[0])
+        chars = lib.shmt_snapshot_text(pointer, length)
+        self.entry = _entry(lib.shmt_snapshot_entry(pointer)[0])
         self.text: bytes = ffi.buffer(chars, length[0])[:]
         self.storages = [
-            address_of(lib.shmt_snapshot_storage(owned, i))
-            for i in range(lib.shmt_snapshot_n_storages(owned))
+            self._storage(pointer, i) for i in range(lib.shmt_snapshot_n_storages(pointer))
         ]
+
+    @staticmethod
+    def _storage(pointer: Any, i: int) -> StorageRef:
+        ref = StorageRef()
+        lib.shmt_snapshot_get(pointer, i, ref.place)
+        return ref.filled()
 
 
 class Handle:
-    """A service by its name. It is joined when it is first needed."""
+    """A service by its name. It is joined when it is first needed.
 
-    def __init__(self, name: str, path: str | None, owner: int, may_start: bool) -> None:
-        out = ffi.new("shmt_service **")
+    Args:
+        name: Its name.
+        path: Path of its socket, or None.
+        owner: Id of the user who runs it; None: of whatever user this process has when it needs it.
+        may_start: Start it when it does not run.
+    """
+
+    def __init__(self, name: str, path: str | None, owner: int | None, may_start: bool) -> None:
+        self._place = place_for("shmt_service *", lib.shmt_service_clear)
         c_path = ffi.NULL if path is None else ffi.new("char[]", path.encode())
-        check(lib.shmt_service_create(name.encode(), c_path, owner, may_start, out))
-        self._pointer = ffi.gc(out[0], lib.shmt_service_free)
+        c_owner = _OWN_SERVICE if owner is None else owner
+        check(lib.shmt_service_create(name.encode(), c_path, c_owner, may_start, self._place))
+        self._pointer = self._place[0]
+
+    @property
+    def address(self) -> int:
+        """Of the C structure, for `_C._NamedLock`."""
+        return address_of(self._pointer)
 
     def join(self, writing: bool) -> None:
         """Join the service now."""
@@ -112,11 +137,11 @@ class Handle:
         """Whether the storage at this address is in the service's memory."""
         return bool(lib.shmt_service_owns(self._pointer, pointer_to("shmt_storage *", storage)))
 
-    def new_storage(self, nbytes: int) -> int:
-        """Make a storage of uninitialised bytes; return its address with a new reference."""
-        out = ffi.new("shmt_storage **")
-        check(lib.shmt_service_new_storage(self._pointer, nbytes, out))
-        return address_of(out[0])
+    def new_storage(self, nbytes: int) -> StorageRef:
+        """Make a storage of uninitialised bytes."""
+        ref = StorageRef()
+        check(lib.shmt_service_new_storage(self._pointer, nbytes, ref.place))
+        return ref.filled()
 
     def publish(self, name: str, storages: list[int], text: bytes, persist: bool) -> int:
         """Publish storages of the service under the name. Returns the version."""
@@ -165,52 +190,9 @@ class Handle:
 
     def snapshot(self, name: str, mode: str) -> Snapshot:
         """Attach the newest version and hold its blocks."""
-        out = ffi.new("shmt_snapshot **")
-        check(lib.shmt_snapshot_open(self._pointer, name.encode(), MODES.index(mode), out))
-        return Snapshot(out[0])
-
-    # --- locks, semaphores, barriers ----------------------------------------------------------
-
-    def open_lock(self, name: str, kind: int, n: int) -> tuple[int, int]:
-        """Return the index of a semaphore (kind 1) or barrier (2), and a token of the opener."""
-        index, token = ffi.new("uint32_t *"), ffi.new("uint64_t *")
-        check(lib.shmt_named_lock_open(self._pointer, name.encode(), kind, n, index, token))
-        return int(index[0]), int(token[0])
-
-    def check_lock(self, lock: tuple[int, int]) -> None:
-        """Raise unless this process is still the client that opened it."""
-        check(lib.shmt_named_lock_check(self._pointer, *lock))
-
-    def acquire(self, lock: tuple[int, int], timeout_ms: int) -> int | None:
-        """Take a permit. Returns its slot, or None."""
-        slot = ffi.new("uint32_t *")
-        taken = _waited(lib.shmt_named_lock_acquire(self._pointer, *lock, timeout_ms, slot))
-        return int(slot[0]) if taken else None
-
-    def release(self, lock: tuple[int, int], slot: int) -> None:
-        """Release a permit."""
-        check(lib.shmt_named_lock_release(self._pointer, *lock, slot))
-
-    def value(self, lock: tuple[int, int]) -> int:
-        """Return how many permits are free, or how many parties are missing."""
-        out = ffi.new("uint32_t *")
-        check(lib.shmt_named_lock_value(self._pointer, lock[0], out))
-        return int(out[0])
-
-    def arrive(self, lock: tuple[int, int]) -> tuple[int, int, bool] | None:
-        """Arrive. Returns slot, phase and whether it was the last party; None: no slot is free."""
-        slot, phase, last = ffi.new("uint32_t *"), ffi.new("uint32_t *"), ffi.new("int *")
-        if not _waited(lib.shmt_barrier_arrive(self._pointer, *lock, slot, phase, last)):
-            return None
-        return int(slot[0]), int(phase[0]), bool(last[0])
-
-    def wait_phase(self, lock: tuple[int, int], slot: int, phase: int, timeout_ms: int) -> bool:
-        """Whether the phase has ended."""
-        return _waited(lib.shmt_barrier_wait(self._pointer, *lock, slot, phase, timeout_ms))
-
-    def withdraw(self, lock: tuple[int, int], slot: int, phase: int) -> bool:
-        """Withdraw an arrival. False: the phase is over."""
-        return bool(lib.shmt_barrier_withdraw(self._pointer, *lock, slot, phase))
+        place = place_for("shmt_snapshot *", lib.shmt_snapshot_clear)
+        check(lib.shmt_snapshot_open(self._pointer, name.encode(), MODES.index(mode), place))
+        return Snapshot(place)
 
 
 def _waited(status: int) -> bool:

@@ -1,7 +1,8 @@
 """C storages as objects that own one reference each.
 
-A `StorageRef` of an address is made only by `adopt`, which takes over the reference that came with
-it.
+A `StorageRef` is there before the C function that fills it, so that an exception, which may arrive
+between any two bytecodes, finds an owner. A `StorageRef` of an address is made only by `adopt`,
+which takes over the reference that came with it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._boundary.core import address_of, c_path, check, ffi, lib, pointer_to, text
+from shmtensor._boundary.core import (
+    address_of,
+    c_path,
+    check,
+    ffi,
+    lib,
+    place_for,
+    pointer_to,
+    text,
+)
 
 __all__ = [
     "FILE_CREATE",
@@ -58,15 +68,21 @@ class StorageRef:
     """One reference to a C storage.
 
     Attributes:
-        pointer: For calls of `lib`.
+        place: Where a C function stores the storage; it owns the reference.
+        pointer: For calls of `lib`; valid while this object lives.
         address: The storage's identity while the reference lives.
     """
 
-    __slots__ = ("address", "pointer")
+    __slots__ = ("address", "place", "pointer")
 
-    def __init__(self, pointer: Any) -> None:
-        self.pointer = ffi.gc(pointer, lib.shmt_storage_release)
-        self.address = address_of(pointer)
+    def __init__(self) -> None:
+        self.place = place_for("shmt_storage *", lib.shmt_storage_clear)
+
+    def filled(self) -> StorageRef:
+        """Return this object, whose place has been filled."""
+        self.pointer = self.place[0]
+        self.address = address_of(self.pointer)
+        return self
 
 
 class WeakStorageRef:
@@ -81,13 +97,16 @@ class WeakStorageRef:
 
     def lock(self) -> StorageRef | None:
         """Return a reference; None: the storage was destroyed."""
-        found = lib.shmt_storage_weak_lock(self.pointer)
-        return None if found == ffi.NULL else StorageRef(found)
+        ref = StorageRef()
+        ref.place[0] = lib.shmt_storage_weak_lock(self.pointer)
+        return None if ref.place[0] == ffi.NULL else ref.filled()
 
 
 def adopt(address: int) -> StorageRef:
     """Take over the reference that came with *address*."""
-    return StorageRef(pointer_to("shmt_storage *", address))
+    ref = StorageRef()
+    ref.place[0] = pointer_to("shmt_storage *", address)
+    return ref.filled()
 
 
 def _check_size(size: int) -> int:
@@ -103,13 +122,13 @@ def create(size: int, *, zeroed: bool = False, meta: bool = False) -> StorageRef
         MemoryError: There is not enough memory; the text states the bytes.
         RuntimeError: *size* is negative.
     """
-    out = ffi.new("shmt_storage **")
+    ref = StorageRef()
     _check_size(size)
     if meta:
-        check(lib.shmt_storage_create_meta(size, out))
+        check(lib.shmt_storage_create_meta(size, ref.place))
     else:
-        check(lib.shmt_storage_create(size, zeroed, out))
-    return StorageRef(out[0])
+        check(lib.shmt_storage_create(size, zeroed, ref.place))
+    return ref.filled()
 
 
 def map_file(path: str, size: int, flags: int) -> StorageRef:
@@ -119,16 +138,16 @@ def map_file(path: str, size: int, flags: int) -> StorageRef:
         RuntimeError: The file cannot be opened or is too small; path and sizes are in the text.
         MemoryError: The disk is full, or the address space.
     """
-    out = ffi.new("shmt_storage **")
-    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, out))
-    return StorageRef(out[0])
+    ref = StorageRef()
+    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, ref.place))
+    return ref.filled()
 
 
 def part(ref: StorageRef, offset: int, size: int) -> StorageRef:
     """Return a part of a storage as another storage over the same memory."""
-    out = ffi.new("shmt_storage **")
-    check(lib.shmt_storage_part(ref.pointer, offset, size, out))
-    return StorageRef(out[0])
+    made = StorageRef()
+    check(lib.shmt_storage_part(ref.pointer, offset, size, made.place))
+    return made.filled()
 
 
 def nbytes(ref: StorageRef) -> int:

@@ -10,7 +10,7 @@ from shmtensor._boundary.service import Counters, Entry
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
-from shmtensor.service._service import DEFAULT_NAME, Service, Versioned
+from shmtensor.service._service import Service, Versioned
 
 __all__ = [
     "Barrier",
@@ -34,7 +34,7 @@ __all__ = [
     "wait_newer",
 ]
 
-_default = Service(DEFAULT_NAME)
+_default = Service()
 
 publish = _default.publish
 publish_module = _default.publish_module

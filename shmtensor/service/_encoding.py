@@ -15,22 +15,28 @@ import json
 import math
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import shmtensor
 from shmtensor import nn
+from shmtensor._boundary.storage import StorageRef
 from shmtensor._tensor import Tensor
+from shmtensor.errors import HandleError
 from shmtensor.storage import UntypedStorage
 
-__all__ = ["decode", "encode", "from_text", "to_text"]
+__all__ = ["Document", "encode", "read", "to_text"]
 
 _MAX_DEPTH = 200
+_MAX_TEXT = 1 << 28
+_MAX_INT = (1 << 63) - 1
+_MAX_DIMS = 64
+_MAX_PATH = 4096
 
 
 class _Writer:
     """Collects a value's tensors, then places their storages."""
 
-    def __init__(self, owns: Callable[[int], bool], make: Callable[[int], int]) -> None:
+    def __init__(self, owns: Callable[[int], bool], make: Callable[[int], StorageRef]) -> None:
         self._owns = owns
         self._make = make
         self._tensors: list[Tensor] = []
@@ -113,25 +119,24 @@ class _Writer:
             tensor = shown[0].detach()
             nbytes = tensor.numel() * tensor.element_size()
             if nbytes < source.nbytes():
-                target = UntypedStorage._of_address(self._make(nbytes))
+                target = UntypedStorage._own(self._make(nbytes))
                 copy = shmtensor.empty(0, dtype=tensor.dtype)
                 copy.set_(target, 0, tensor.shape)  # type: ignore[call-overload]
                 return target, [copy.copy_(tensor)]
-        target = UntypedStorage._of_address(self._make(source.nbytes()))
+        target = UntypedStorage._own(self._make(source.nbytes()))
         target.copy_(source)
         return target, shown
 
 
 def encode(
-    value: Any, owns: Callable[[int], bool], make: Callable[[int], int]
+    value: Any, owns: Callable[[int], bool], make: Callable[[int], StorageRef]
 ) -> tuple[list[UntypedStorage], Any]:
     """Put a value's bytes into a service.
 
     Args:
         value: Tensors, plain values, and dicts, lists and tuples of them.
         owns: Whether the storage at a C address is in the service; then it is not copied.
-        make: Makes a storage of that many bytes in the service, and returns its C address with a
-            new reference.
+        make: Makes a storage of that many bytes in the service.
 
     Returns:
         The storages, and the structure, which `json` can write.
@@ -159,67 +164,208 @@ def _fill(structure: Any, rows: list[list[Any]]) -> Any:
 
 # --- reading ------------------------------------------------------------------------------------
 
-
-def _decode_tensor(row: list[Any], storages: list[UntypedStorage]) -> Tensor:
-    number, dtype_name, offset, sizes, strides, requires_grad = row
-    dtype = getattr(shmtensor, dtype_name)
-    if not isinstance(dtype, shmtensor.dtype) or not 0 <= number < len(storages):
-        raise ValueError(f"a tensor of dtype {dtype_name!r} over storage {number!r}")
-    storage = storages[number]
-    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
-    negative = min([offset, *sizes, *strides], default=0) < 0
-    if negative or (0 not in sizes and (last + 1) * dtype.itemsize > storage.nbytes()):
-        raise ValueError(f"a tensor of sizes {sizes} over {storage.nbytes()} bytes")
-    tensor: Any = shmtensor.empty(0, dtype=dtype)
-    tensor.set_(storage, offset, sizes, strides)
-    return tensor.requires_grad_(True) if requires_grad else tensor  # type: ignore[no-any-return]
+#: Note [What another process wrote]: everything that comes out of a service is checked here before
+#: it is used, against this one schema. Whatever the bytes are, `read` returns a document that
+#: `encode` and `to_text` could have written, or raises `HandleError`, at once.
+_KINDS = ("value", "module", "file")
+_DTYPES = {
+    str(dtype).rpartition(".")[2]: dtype
+    for dtype in vars(shmtensor).values()
+    if isinstance(dtype, shmtensor.dtype)
+}
+_NOT_FINITE = {repr(number): number for number in (math.inf, -math.inf, math.nan)}
 
 
-def decode(structure: Any, storages: list[UntypedStorage]) -> Any:
-    """Return the value that `encode` wrote, over these storages.
+class Document(NamedTuple):
+    """What a publisher wrote.
+
+    Attributes:
+        kind: "value", "module" or "file".
+        value: The value over its storages.
+        skeleton: Of a module: a pickle of the rest, as text. It is not read here.
+        file: Of a file: its path and identity.
+    """
+
+    kind: str
+    value: Any
+    skeleton: str | None
+    file: dict[str, Any] | None
+
+
+class _Damage(Exception):
+    """The schema does not fit; the text says where."""
+
+
+def _need(good: bool, what: str) -> None:
+    if not good:
+        raise _Damage(what)
+
+
+def _is_count(value: Any, most: int = _MAX_INT) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    _need(len(made) == len(pairs), "a key occurs twice")
+    return made
+
+
+def _no_constant(text: str) -> None:
+    raise _Damage(f"the constant {text}")
+
+
+class _Reader:
+    """Checks a structure and makes the value."""
+
+    def __init__(self, storages: list[UntypedStorage]) -> None:
+        self._storages = storages
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        """Return the value of a node."""
+        _need(depth <= _MAX_DEPTH, f"it is nested deeper than {_MAX_DEPTH}")
+        if node is None or type(node) in (bool, int, str):
+            return node
+        if type(node) is float:
+            _need(math.isfinite(node), "a number is not finite")
+            return node
+        _need(type(node) is list and len(node) > 0, f"an item of type {type(node).__name__}")
+        kind, *items = node
+        _need(type(kind) is str and kind in self._MAKERS, f"an item of kind {_short(kind)}")
+        return self._MAKERS[kind](self, items, depth + 1)
+
+    def _list(self, items: list[Any], depth: int) -> list[Any]:
+        return [self.value(item, depth) for item in items]
+
+    def _tuple(self, items: list[Any], depth: int) -> tuple[Any, ...]:
+        return tuple(self.value(item, depth) for item in items)
+
+    def _dict(self, items: list[Any], depth: int) -> dict[Any, Any]:
+        made: dict[Any, Any] = {}
+        for item in items:
+            _need(type(item) is list and len(item) == 2, "an entry of a dict is no pair")
+            key = item[0]
+            _need(key is None or type(key) in (bool, int, str), f"a key {_short(key)}")
+            _need(key not in made, f"the key {_short(key)} occurs twice")
+            made[key] = self.value(item[1], depth)
+        return made
+
+    def _ordered(self, items: list[Any], depth: int) -> OrderedDict[Any, Any]:
+        return OrderedDict(self._dict(items, depth))
+
+    def _bytes(self, items: list[Any], depth: int) -> bytes:
+        _need(len(items) == 1 and type(items[0]) is str, "bytes that are no text")
+        try:
+            return base64.b64decode(items[0], validate=True)
+        except ValueError as error:
+            raise _Damage(f"bytes: {error}") from None
+
+    def _float(self, items: list[Any], depth: int) -> float:
+        good = len(items) == 1 and type(items[0]) is str and items[0] in _NOT_FINITE
+        _need(good, f"the number {_short(items)}")
+        return _NOT_FINITE[items[0]]
+
+    def _parameter(self, items: list[Any], depth: int) -> nn.Parameter:
+        tensor = self._tensor(items, depth)
+        return nn.Parameter(tensor.detach(), tensor.requires_grad)
+
+    def _tensor(self, items: list[Any], depth: int) -> Tensor:
+        _need(len(items) == 6, f"a tensor of {len(items)} fields")
+        number, name, offset, sizes, strides, requires_grad = items
+        _need(_is_count(number, len(self._storages) - 1), f"a tensor over storage {_short(number)}")
+        _need(type(name) is str and name in _DTYPES, f"a tensor of dtype {_short(name)}")
+        dtype, storage = _DTYPES[name], self._storages[number]
+        _need(_is_shape(sizes) and _is_shape(strides), f"a tensor of sizes {_short(sizes)}")
+        _need(len(sizes) == len(strides), "a tensor with strides of another length")
+        _need(_is_count(offset, _MAX_INT // 16), f"a tensor at {_short(offset)}")
+        _need(math.prod(n for n in sizes if n) <= _MAX_INT, f"a tensor of sizes {_short(sizes)}")
+        last = offset + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
+        fits = 0 in sizes or (last + 1) * dtype.itemsize <= storage.nbytes()
+        _need(fits, f"a tensor of sizes {_short(sizes)} over {storage.nbytes()} bytes")
+        has_grad = dtype.is_floating_point or dtype.is_complex
+        _need(type(requires_grad) is bool and (has_grad or not requires_grad), "requires_grad")
+        tensor: Any = shmtensor.empty(0, dtype=dtype)
+        tensor.set_(storage, offset, sizes, strides)
+        return tensor.requires_grad_(True) if requires_grad else tensor  # type: ignore[no-any-return]
+
+    _MAKERS: ClassVar[dict[str, Callable[[Any, list[Any], int], Any]]] = {
+        "l": _list,
+        "u": _tuple,
+        "d": _dict,
+        "o": _ordered,
+        "b": _bytes,
+        "f": _float,
+        "t": _tensor,
+        "p": _parameter,
+    }
+
+
+def _is_shape(sizes: Any) -> bool:
+    return type(sizes) is list and len(sizes) <= _MAX_DIMS and all(_is_count(n) for n in sizes)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _check_file(file: Any) -> None:
+    keys = ("path", "device", "inode", "nbytes", "changed_ns")
+    _need(type(file) is dict and set(file) == set(keys), "the facts of a file")
+    path = file["path"]
+    good = (
+        type(path) is str and path.startswith("/") and len(path) <= _MAX_PATH and "\0" not in path
+    )
+    _need(good, f"the path {_short(path)}")
+    _need(all(type(file[key]) is int for key in keys[1:]), "the facts of a file are no integers")
+
+
+def _check_state(state: Any) -> None:
+    good = isinstance(state, dict) and all(type(key) is str for key in state)
+    good = good and all(isinstance(tensor, Tensor) for tensor in state.values())
+    _need(good, "a module is no dict of tensors")
+
+
+def _read(text: bytes, storages: list[UntypedStorage]) -> Document:
+    _need(len(text) <= _MAX_TEXT, f"it has {len(text)} bytes, at most {_MAX_TEXT} are possible")
+    found = json.loads(text.decode("ascii"), object_pairs_hook=_unique, parse_constant=_no_constant)
+    _need(type(found) is dict and found.get("kind") in _KINDS, "it says not what it is")
+    kind = found["kind"]
+    more = {"value": set(), "module": {"skeleton"}, "file": {"file"}}[kind]
+    _need(set(found) == {"kind", "value", *more}, f"it has other parts than a {kind}")
+    value = _Reader(storages).value(found["value"])
+    skeleton, file = found.get("skeleton"), found.get("file")
+    if kind == "module":
+        _check_state(value)
+        _need(skeleton is None or type(skeleton) is str, "the pickle of a module is no text")
+    if kind == "file":
+        _check_file(file)
+    return Document(kind, value, skeleton, file)
+
+
+def read(text: bytes, storages: list[UntypedStorage]) -> Document:
+    """Return the document that `to_text` wrote, with its value over these storages.
 
     Raises:
-        ValueError: The structure is damaged.
+        HandleError: It is damaged; the text says what does not fit.
     """
-    if not isinstance(structure, list):
-        return structure
     try:
-        return _decode_list(structure, storages)
-    except (TypeError, IndexError, AttributeError, KeyError, OverflowError) as error:
-        raise ValueError(f"the description of a published value is damaged: {error}") from error
-
-
-def _decode_list(structure: list[Any], storages: list[UntypedStorage]) -> Any:
-    kind, *items = structure
-    if kind == "t":
-        return _decode_tensor(items, storages)
-    if kind == "p":
-        tensor = _decode_tensor(items, storages)
-        return nn.Parameter(tensor.detach(), tensor.requires_grad)
-    if kind == "d":
-        return {key: decode(item, storages) for key, item in items}
-    if kind == "o":
-        return OrderedDict((key, decode(item, storages)) for key, item in items)
-    if kind == "l":
-        return [decode(item, storages) for item in items]
-    if kind == "u":
-        return tuple(decode(item, storages) for item in items)
-    if kind == "b":
-        return base64.b64decode(items[0])
-    if kind == "f":
-        return float(items[0])
-    raise ValueError(f"the description of a published value has an item of kind {kind!r}")
+        return _read(text, storages)
+    except (_Damage, ValueError, RecursionError) as error:
+        raise HandleError(
+            f"the description of {len(text)} bytes of a published value is damaged: {error}"
+        ) from None
 
 
 def to_text(document: Any) -> bytes:
-    """Return a JSON document as bytes."""
-    return json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-
-
-def from_text(text: bytes) -> Any:
-    """Parse the bytes of a JSON document.
+    """Return a JSON document as bytes.
 
     Raises:
-        ValueError: They are not valid JSON.
+        ValueError: They are too many.
     """
-    return json.loads(text)
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
+    if len(text) > _MAX_TEXT:
+        raise ValueError(
+            f"publish(): the description has {len(text)} bytes, at most {_MAX_TEXT} are possible"
+        )
+    return text

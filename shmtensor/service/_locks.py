@@ -2,16 +2,16 @@
 
 A permit belongs to the process that took it. When that process ends, in whatever manner, the
 service's manager releases its permits. So a killed owner blocks nobody.
+
+What takes and gives is C (Note [Taken for a caller] in csrc/python/ipc/named_lock.c): an exception
+from a signal handler leaves nothing taken that the object does not know of.
 """
 
 from __future__ import annotations
 
-import threading
-import time
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._boundary.service import SLICE_MS
-from shmtensor._fork_locks import free_in_child
+from shmtensor import _C
 
 if TYPE_CHECKING:
     from shmtensor.service._service import Service
@@ -21,32 +21,18 @@ __all__ = ["Barrier", "Lock", "Semaphore"]
 _SEMAPHORE, _BARRIER = 1, 2
 
 
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + max(timeout, 0.0)
-
-
-def _slice_ms(deadline: float | None) -> int:
-    """Milliseconds to wait next; 0: the deadline has passed."""
-    if deadline is None:
-        return SLICE_MS
-    left = deadline - time.monotonic()
-    return 0 if left <= 0 else min(SLICE_MS, int(left * 1000) + 1)
-
-
-class _NamedLock:
+class _NamedLock(_C._NamedLock):  # type: ignore[misc]
     """The base of locks. A lock is opened when it is made, and again in a forked child."""
 
-    def __init__(self, service: Service, name: str, kind: int, n: int) -> None:
-        self._service = service
-        self._handle = service._handle
-        self._name, self._kind, self._n = name, kind, n
-        self._guard = free_in_child(threading.Lock())
-        self._opened = self._handle.open_lock(name, kind, n)
+    _service: Service
+    _name: str
+    _n: int
 
-    def _reopen(self) -> tuple[int, int]:
-        with self._guard:
-            self._opened = self._handle.open_lock(self._name, self._kind, self._n)
-            return self._opened
+    @classmethod
+    def _open(cls, service: Service, name: str, kind: int, n: int) -> Any:
+        lock = _C._NamedLock.__new__(cls, service._handle.address, name, kind, n)
+        lock._service, lock._name, lock._n = service, name, n
+        return lock
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} of {self._service!r}>"
@@ -68,64 +54,21 @@ class Semaphore(_NamedLock):
         ManagerError: The service cannot be reached.
     """
 
-    def __init__(self, service: Service, name: str, n: int = 1) -> None:
-        super().__init__(service, name, _SEMAPHORE, n)
-        self._held: list[tuple[tuple[int, int], int]] = []  # taken by this object: opened, slot
+    def __new__(cls, service: Service, name: str, n: int = 1) -> Semaphore:
+        """Open it; see the class."""
+        return cls._open(service, name, _SEMAPHORE, n)  # type: ignore[no-any-return]
 
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Take a permit.
+    if TYPE_CHECKING:
 
-        Args:
-            blocking: Whether to wait when none is free.
-            timeout: Seconds to wait; None waits forever.
-
-        Returns:
-            Whether a permit was taken.
-        """
-        deadline = _deadline(timeout) if blocking else time.monotonic()
-        opened = self._reopen() if self._is_stale() else self._opened
-        while True:
-            wait_ms = _slice_ms(deadline)
-            slot = self._handle.acquire(opened, wait_ms)
-            if slot is not None:
-                with self._guard:
-                    self._held.append((opened, slot))
-                return True
-            if wait_ms == 0:
-                return False
-
-    def _is_stale(self) -> bool:
-        try:
-            self._handle.check_lock(self._opened)
-        except RuntimeError:
-            return True
-        return False
-
-    def release(self) -> None:
-        """Release the permit that this object took last.
-
-        Raises:
-            ValueError: This object has none, or it was taken before this process was forked.
-        """
-        with self._guard:
-            if not self._held:
-                raise ValueError(f"release(): no permit of {self._name!r} was taken by this object")
-            opened, slot = self._held.pop()
-        try:
-            self._handle.release(opened, slot)
-        except RuntimeError as error:
-            raise ValueError(str(error)) from error
+        def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool: ...
+        def release(self) -> None: ...
+        def __enter__(self) -> bool: ...
+        def __exit__(self, *_: object) -> None: ...
 
     @property
     def value(self) -> int:
         """How many permits are free at this moment."""
-        return self._handle.value(self._opened)
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
+        return int(self._n_free)
 
 
 class Lock(Semaphore):
@@ -140,8 +83,9 @@ class Lock(Semaphore):
         ManagerError: The service cannot be reached.
     """
 
-    def __init__(self, service: Service, name: str) -> None:
-        super().__init__(service, name, 1)
+    def __new__(cls, service: Service, name: str) -> Lock:
+        """Open it; see the class."""
+        return cls._open(service, name, _SEMAPHORE, 1)  # type: ignore[no-any-return]
 
     def locked(self) -> bool:
         """Whether a process holds the lock."""
@@ -152,7 +96,7 @@ class Barrier(_NamedLock):
     """A barrier at which *parties* processes wait for each other, as often as they like.
 
     When a waiting party is killed, another process can take its place; the others continue to wait.
-    A timeout withdraws only the arrival of the caller whose time is over.
+    A timeout or an exception withdraws only the arrival of the caller whom it ends.
 
     Args:
         service: The service that has the name.
@@ -164,8 +108,9 @@ class Barrier(_NamedLock):
         ManagerError: The service cannot be reached.
     """
 
-    def __init__(self, service: Service, name: str, parties: int) -> None:
-        super().__init__(service, name, _BARRIER, parties)
+    def __new__(cls, service: Service, name: str, parties: int) -> Barrier:
+        """Open it; see the class."""
+        return cls._open(service, name, _BARRIER, parties)  # type: ignore[no-any-return]
 
     @property
     def parties(self) -> int:
@@ -175,7 +120,7 @@ class Barrier(_NamedLock):
     @property
     def n_waiting(self) -> int:
         """How many parties have arrived at this moment."""
-        return self._n - self._handle.value(self._opened)
+        return int(self._n - self._n_free)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Arrive, and wait for the other parties.
@@ -189,31 +134,9 @@ class Barrier(_NamedLock):
         Raises:
             TimeoutError: The others did not arrive in time. This arrival is withdrawn.
         """
-        deadline = _deadline(timeout)
-        opened = self._reopen()
-        while (place := self._handle.arrive(opened)) is None:
-            wait_ms = _slice_ms(deadline)
-            if wait_ms == 0:
-                raise self._late(timeout)
-            time.sleep(min(wait_ms, 1) / 1000)  # the parties of the last phase are still leaving
-        slot, phase, was_last = place
-        if was_last:
-            return True
-        try:
-            while True:
-                wait_ms = _slice_ms(deadline)
-                if self._handle.wait_phase(opened, slot, phase, wait_ms):
-                    return False
-                if wait_ms == 0:
-                    break
-        except BaseException:
-            self._handle.withdraw(opened, slot, phase)
-            raise
-        if self._handle.withdraw(opened, slot, phase):
-            raise self._late(timeout)
-        return False
-
-    def _late(self, timeout: float | None) -> TimeoutError:
-        return TimeoutError(
-            f"barrier {self._name!r}: {self.n_waiting} of {self._n} parties after {timeout} s"
-        )
+        was_last: bool | None = self._wait(timeout)
+        if was_last is None:
+            raise TimeoutError(
+                f"barrier {self._name!r}: {self.n_waiting} of {self._n} parties after {timeout} s"
+            )
+        return was_last

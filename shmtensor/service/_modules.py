@@ -1,9 +1,8 @@
 """Publishes modules, and makes modules from published tensors.
 
 A module is published as its parameters and buffers, together with a pickle of the rest, in which
-the tensors are references. Reading a pickle can run any code. So it is read only when the manager
-confirms that a process of the same user published it. It is never read in a service that is open to
-a group, because a member could have changed it.
+the tensors are references. Reading a pickle can run any code. So it is read only in a service of
+which the kernel and the manager say that no process of another user can be a member.
 """
 
 from __future__ import annotations

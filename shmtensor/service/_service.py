@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import os
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from shmtensor import nn
-from shmtensor._boundary.service import MODES, Counters, Entry, Handle, Snapshot
+from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
+from shmtensor._boundary.storage import StorageRef
+from shmtensor._tensor import Tensor
+from shmtensor.errors import HandleError
 from shmtensor.service import _encoding, _modules
-from shmtensor.service._locks import Barrier, Lock, Semaphore, _deadline, _slice_ms
+from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.storage import UntypedStorage
 
-__all__ = ["DEFAULT_NAME", "Service", "Versioned"]
-
-#: The service that its first user starts.
-DEFAULT_NAME = os.environ.get("SHMTENSOR_SERVICE") or "default"
+__all__ = ["Service", "Versioned"]
 
 _RETRY_S = 0.005
 
 _T = TypeVar("_T")
+
+
+def _default_name() -> str:
+    """Name of the service that its first user starts."""
+    return os.environ.get("SHMTENSOR_SERVICE") or "default"
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + max(timeout, 0.0)
+
+
+def _slice_ms(deadline: float | None) -> int:
+    """Milliseconds to wait next; 0: the deadline has passed."""
+    if deadline is None:
+        return SLICE_MS
+    left = deadline - time.monotonic()
+    return 0 if left <= 0 else min(SLICE_MS, int(left * 1000) + 1)
 
 
 class Versioned(NamedTuple):
@@ -35,11 +51,13 @@ class Service:
     """Named values that unrelated processes share.
 
     Args:
-        name: As given to ``shmtensor serve --name``. The service ``"default"``, or the one that the
-            environment variable ``SHMTENSOR_SERVICE`` names, is started by the first process that
-            needs it. It ends when it has no process and no persistent name.
+        name: As given to ``shmtensor serve --name``. None: the default service, which is called
+            ``"default"``, or as the environment variable ``SHMTENSOR_SERVICE`` says when it is
+            first needed. It is started by the first process that needs it. It ends when it has no
+            process and no persistent name.
         socket: Path of the socket, as given to ``shmtensor serve --socket``.
-        owner: Id of the user who runs the service; None: this process's user.
+        owner: Id of the user who runs the service; None: the user whom this process has when it
+            needs the service.
         start: Start the service when it does not run, like the default one. The same holds for its
             end. Not with *socket*, or with another *owner*.
 
@@ -52,20 +70,38 @@ class Service:
 
     def __init__(
         self,
-        name: str = DEFAULT_NAME,
+        name: str | None = None,
         *,
         socket: str | os.PathLike[str] | None = None,
         owner: int | None = None,
         start: bool = False,
     ) -> None:
-        self._name = name
-        path = None if socket is None else os.path.abspath(os.fspath(socket))
-        uid = os.geteuid() if owner is None else owner
-        is_own = path is None and uid == os.geteuid()
-        if start and not is_own:
+        self._given_name = name
+        self._path = None if socket is None else os.path.abspath(os.fspath(socket))
+        self._owner = owner
+        self._starts = start
+        self._made: Handle | None = None
+        if start and not self._is_own():
             raise ValueError("Service(): start=True goes without socket, for one's own service")
-        may_start = is_own and (start or name == DEFAULT_NAME)
-        self._handle = Handle(name, path, uid, may_start)
+        if name is not None:
+            self._make_handle()  # which checks the arguments
+
+    def _is_own(self) -> bool:
+        return self._path is None and self._owner in (None, os.geteuid())
+
+    @property
+    def _name(self) -> str:
+        return _default_name() if self._given_name is None else self._given_name
+
+    @property
+    def _handle(self) -> Handle:
+        return self._make_handle() if self._made is None else self._made
+
+    def _make_handle(self) -> Handle:
+        name = self._name
+        may_start = self._is_own() and (self._starts or name == _default_name())
+        self._made = made = Handle(name, self._path, self._owner, may_start)
+        return made
 
     def __repr__(self) -> str:
         return f"Service({self._name!r})"
@@ -117,7 +153,7 @@ class Service:
         self._check_name(name)
         deadline = time.monotonic() if timeout is None else _deadline(timeout)
 
-        def make(nbytes: int) -> int:
+        def make(nbytes: int) -> StorageRef:
             return self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
 
         self._handle.join(True)
@@ -174,8 +210,8 @@ class Service:
         for n in size:
             nbytes *= n
         deadline = time.monotonic() if timeout is None else _deadline(timeout)
-        address = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
-        return tensor.set_(UntypedStorage._of_address(address), 0, size)
+        ref = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
+        return tensor.set_(UntypedStorage._own(ref), 0, size)
 
     # --- attaching ----------------------------------------------------------------------------
 
@@ -196,28 +232,31 @@ class Service:
 
         Raises:
             KeyError: Nothing is published under this name.
+            HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
         """
         return self.latest(name, mode).value
 
     def latest(self, name: str, mode: str = "ro") -> Versioned:
         """Return the newest value with its version; otherwise like `attach`."""
-        document, state, snapshot = self._open(name, mode)
-        del document
-        return Versioned(state, snapshot.entry.version)
+        document, entry = self._open(name, mode)
+        return Versioned(document.value, entry.version)
 
-    def _open(self, name: str, mode: str) -> tuple[dict[str, Any], Any, Snapshot]:
+    def _open(self, name: str, mode: str) -> tuple[_encoding.Document, Entry]:
         if mode not in MODES:
             raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
         self._check_name(name)
-        snapshot = self._handle.snapshot(name, mode)
-        storages = [UntypedStorage._of_address(address) for address in snapshot.storages]
-        document = _encoding.from_text(snapshot.text)
-        if document["kind"] == "file":
+        try:
+            snapshot = self._handle.snapshot(name, mode)
+            storages = [UntypedStorage._own(ref) for ref in snapshot.storages]
+            document = _encoding.read(snapshot.text, storages)
+        except HandleError as error:
+            raise HandleError(f"{name!r}: {error}") from None
+        if document.file is not None:
             if mode == "rw":
                 raise ValueError(f"{name!r} is a file; attach it with mode 'ro' or 'cow'")
-            return document, _modules.open_file(document["file"], mode == "cow"), snapshot
-        return document, _encoding.decode(document["value"], storages), snapshot
+            document = document._replace(value=_modules.open_file(document.file, mode == "cow"))
+        return document, snapshot.entry
 
     def version(self, name: str) -> int:
         """Return the number of the newest version, without a system call.
@@ -252,21 +291,27 @@ class Service:
 
         Raises:
             TimeoutError: None was published in time.
-            ManagerError: The service has ended.
+            HandleError: The value is damaged.
+            ManagerError: The service has ended, or was begun anew by another manager.
         """
         self._check_name(name)
         deadline = _deadline(timeout)
         while True:
             wait_ms = _slice_ms(deadline)
             if self._handle.wait_newer(name, version, wait_ms):
-                try:
-                    found = self.latest(name, mode)
-                except KeyError:
-                    continue  # it was unpublished meanwhile
-                if found.version > version:
+                found = self._latest_above(name, version, mode)
+                if found is not None:
                     return found
-            elif wait_ms == 0:
+                time.sleep(_RETRY_S)
+            if wait_ms == 0:
                 raise TimeoutError(f"no version of {name!r} above {version} after {timeout} s")
+
+    def _latest_above(self, name: str, version: int, mode: str) -> Versioned | None:
+        try:
+            found = self.latest(name, mode)
+        except KeyError:
+            return None  # it was unpublished meanwhile
+        return found if found.version > version else None
 
     def list(self) -> dict[str, Entry]:
         """Return the facts of every name, see `info`."""
@@ -319,31 +364,41 @@ class Service:
         Args:
             name: As given to `publish_module`.
             module: The module whose parameters and buffers are replaced. None makes a module from a
-                pickle. That is allowed only when the publisher is of the same user, and not in a
-                service that is open to a group.
+                pickle. That is allowed only in a service of this user, and not when it is open to a
+                group.
             mode: As in `attach`.
 
         Raises:
             KeyError: Nothing is published under this name.
             RuntimeError: The module does not fit, or *module* must be given.
         """
-        document, state, snapshot = self._open(name, mode)
-        if not isinstance(state, (dict, OrderedDict)):
+        document, _ = self._open(name, mode)
+        state = document.value
+        if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
             raise RuntimeError(f"attach_module(): {name!r} is not a module")
         if module is not None:
             _modules.assign(module, state)
             return module
-        skeleton = document.get("skeleton")
-        if skeleton is None:
+        if document.skeleton is None:
             raise RuntimeError(
                 f"attach_module(): {name!r} has tensors only; make the module and pass it"
             )
-        if snapshot.entry.uid != os.geteuid() or self.status().is_group:
+        self._check_trust(name)
+        return _modules.rebuild(document.skeleton, state)
+
+    def _check_trust(self, name: str) -> None:
+        """Refuse pickles unless only processes of this user can be members.
+
+        What says so is the manager, and the kernel about the manager; never the service's memory,
+        which members can write.
+        """
+        facts = self.status()
+        if facts.is_group or facts.owner != os.geteuid():
+            members = "a group" if facts.is_group else f"user {facts.owner}"
             raise RuntimeError(
-                f"attach_module(): {name!r} was published by user {snapshot.entry.uid} in a "
-                "service whose pickles are not read; make the module and pass it"
+                f"attach_module(): {name!r} is in a service of {members}, whose pickles are not "
+                "read; make the module and pass it"
             )
-        return _modules.rebuild(skeleton, state)
 
     # --- locks --------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@
 #include "api/shm.h"
 #include "ipc/manager/manager.h"
 #include "ipc/ring/ring.h"
+#include "ipc/service/named_locks.h"
 #include "ipc/service/service_internal.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
@@ -224,20 +225,20 @@ static void attach(void) {
 }
 
 static void use_named_locks(void) {
-  uint32_t kind = below(2) == 0 ? SHMT_NAMED_LOCK_SEMAPHORE : SHMT_NAMED_LOCK_BARRIER, index = 0, slot = 0;
+  uint32_t kind = below(2) == 0 ? SHMT_NAMED_LOCK_SEMAPHORE : SHMT_NAMED_LOCK_BARRIER, slot = 0;
   uint32_t phase = 0, value = 0;
-  uint64_t token = 0;
-  int last = 0;
-  if (!ok(shmt_named_lock_open(service, kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "lock", kind,
-                         kind == SHMT_NAMED_LOCK_BARRIER ? 3 : 2, &index, &token)))
+  shmt__opened_lock lock;
+  bool last = false;
+  if (!ok(shmt__named_lock_open(service, kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "lock", kind,
+                                kind == SHMT_NAMED_LOCK_BARRIER ? 3 : 2, &lock)))
     return;
-  (void)shmt_named_lock_value(service, index, &value);
+  (void)shmt__named_lock_value(service, &lock, &value);
   if (kind == SHMT_NAMED_LOCK_SEMAPHORE) {
-    if (shmt_named_lock_acquire(service, index, token, 1, &slot) == SHMT_OK && below(3) != 0)
-      (void)shmt_named_lock_release(service, index, token, slot);
-  } else if (shmt_barrier_arrive(service, index, token, &slot, &phase, &last) == SHMT_OK) {
-    if (shmt_barrier_wait(service, index, token, slot, phase, 1) != SHMT_OK)
-      (void)shmt_barrier_withdraw(service, index, token, slot, phase);
+    if (shmt__named_lock_acquire(service, &lock, 1, &slot) == SHMT_OK && below(3) != 0)
+      (void)shmt__named_lock_release(service, &lock, slot);
+  } else if (shmt__barrier_arrive(service, &lock, &slot, &phase, &last) == SHMT_OK) {
+    if (shmt__barrier_wait(service, &lock, slot, phase, 1) != SHMT_OK)
+      (void)shmt__barrier_withdraw(service, &lock, slot, phase);
   }
 }
 

@@ -98,6 +98,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
   shmt__arena_manager_repair(k); /* a joining process trusts what it reads in the header */
   reply->world = k->map.fixed.world;
+  reply->flags = k->map.fixed.flags;
   if (id != 0) {
     SHMT_TRY(check_client(r, id));
   } else {
@@ -177,6 +178,7 @@ static void serve_status(request* r, shmt__packet* reply) {
   reply->nbytes = shmt__os_file_resident(k->arena_fd);
   reply->generation = k->granted_bytes;
   reply->count = k->slabs_end;
+  reply->flags = k->map.fixed.flags;
 }
 
 /* Send read-only descriptors. */
@@ -193,6 +195,7 @@ static shmt_status serve_inspect(request* r, shmt__packet* reply) {
   }
   reply->session = r->m->session;
   reply->world = k->map.fixed.world;
+  reply->flags = k->map.fixed.flags;
   return SHMT_OK;
 }
 

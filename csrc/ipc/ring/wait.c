@@ -1,6 +1,7 @@
 /* ipc/ring/wait.c -- how many messages a ring has, who is at its other end, and waiting for either to change. */
 #include "ipc/ring/wait.h"
 
+#include "ipc/session/request.h"
 #include "ipc/session/session.h"
 #include "os/cpu.h"
 #include "shm/block.h"
@@ -64,9 +65,16 @@ bool shmt__ring_is_alone(shmt__ring* r, unsigned end) {
   return true;
 }
 
+/* An exception would be lost here. */
+static void reconnect(shmt__session* s) {
+  shmt__request_keep_lock(true);
+  (void)shmt__session_reconnect(s);
+  shmt__request_keep_lock(false);
+}
+
 void shmt__ring_restart_manager(shmt__ring* r) {
   shmt__sessions_lock();
-  shmt__session_reconnect(r->session);
+  reconnect(r->session);
   shmt__sessions_unlock();
 }
 
@@ -83,7 +91,7 @@ unsigned shmt__ring_client(shmt__ring* r) {
 void shmt__ring_check_manager(shmt__ring* r) {
   if (!shmt__sessions_try_lock()) return;
   /* Only with a connection: joining would wait for a stopped manager, and keep us from messages. */
-  if (r->session->socket >= 0) shmt__session_reconnect(r->session);
+  if (r->session->socket >= 0) reconnect(r->session);
   shmt__sessions_unlock();
 }
 

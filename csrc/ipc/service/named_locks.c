@@ -4,16 +4,19 @@
  * Acquire and release are atomic steps on shared memory. Only opening a lock needs the manager, which also empties the
  * slots of dead clients.
  */
+#include "ipc/service/named_locks.h"
+
 #include "ipc/service/service_internal.h"
 #include "os/futex.h"
 
 #include <inttypes.h>
 
-/* Names a user of a lock: its client number and, as numbers are reused, the world it belongs to. */
-static uint64_t token_of(const shmt__session* s) { return s->world << 32 | s->client; }
+static bool is_opener(const shmt__session* s, const shmt__opened_lock* o) {
+  return s->world == o->world && s->client == o->client && o->index < s->map.n_named_locks;
+}
 
-int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
-                   uint32_t* out_index, uint64_t* out_token) {
+shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+                                  shmt__opened_lock* out) {
   shmt__packet p = {.type = SHMT_MESSAGE_OPEN_LOCK, .block = kind, .count = n}, reply;
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   SHMT_TRY(shmt__service_request(v, &p, name, &reply));
@@ -21,29 +24,28 @@ int shmt_named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint3
   SHMT_REQUIRE(reply.block < s->map.n_named_locks, SHMT_E_MANAGER,
                "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block,
                s->map.n_named_locks);
-  *out_token = token_of(s);
-  *out_index = reply.block;
+  *out = (shmt__opened_lock){s->world, s->client, reply.block};
   return SHMT_OK;
 }
 
 /* Find the lock, if this process is still the client that opened it. It is valid as long as *out_pin is. */
-static shmt_status find_lock(shmt_service* v, uint32_t index, uint64_t token,
-                             shmt__pinned_session** out_pin, shmt__named_lock** out) {
-  SHMT_TRY(shmt__service_pinned(v, false, out_pin));
-  shmt__session* s = *out_pin;
-  uint64_t now = token_of(s);
-  SHMT_REQUIRE(now == token && index < s->map.n_named_locks, SHMT_E_RUNTIME,
+static shmt_status find_lock(shmt_service* v, const shmt__opened_lock* o, shmt__pinned_session** out_pin,
+                             shmt__named_lock** out) {
+  shmt__session* s = *out_pin = shmt__service_joined(v, o->world);
+  SHMT_REQUIRE(s != NULL && is_opener(s, o), SHMT_E_RUNTIME,
                "it was opened by client %" PRIu32 ", this process is client %" PRIu32
                " (forked, or the service was begun anew)",
-               (uint32_t)token, (uint32_t)now);
-  *out = &s->map.named_locks[index];
+               o->client, s != NULL ? s->client : 0);
+  *out = &s->map.named_locks[o->index];
   return SHMT_OK;
 }
 
-int shmt_named_lock_check(shmt_service* v, uint32_t index, uint64_t token) {
+shmt_status shmt__named_lock_refresh(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
+                                     shmt__opened_lock* o) {
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  shmt__named_lock* s = NULL;
-  return find_lock(v, index, token, &pin, &s);
+  SHMT_TRY(shmt__service_pinned(v, false, &pin));
+  if (SHMT_LIKELY(is_opener(pin, o))) return SHMT_OK;
+  return shmt__named_lock_open(v, name, kind, n, o);
 }
 
 /* The number of slots, read once, as any member can write there. A slot of a barrier is also a bit of a word. */
@@ -71,12 +73,12 @@ static bool try_acquire(shmt__named_lock* s, uint32_t n_slots, uint32_t client, 
   return false;
 }
 
-int shmt_named_lock_acquire(shmt_service* v, uint32_t index, uint64_t token, int timeout_ms,
-                      uint32_t* out_slot) {
-  uint32_t client = (uint32_t)token;
+shmt_status shmt__named_lock_acquire(shmt_service* v, const shmt__opened_lock* o, int timeout_ms,
+                                     uint32_t* out_slot) {
+  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, index, token, &pin, &s));
+  SHMT_TRY(find_lock(v, o, &pin, &s));
   uint32_t n_slots = n_slots_of(s);
   if (SHMT_LIKELY(try_acquire(s, n_slots, client, out_slot))) return SHMT_OK;
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
@@ -96,12 +98,12 @@ static void wake_waiters(shmt__named_lock* s, unsigned n) {
   (void)shmt__os_futex_wake(&s->wake, n);
 }
 
-int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot) {
-  uint32_t client = (uint32_t)token;
+shmt_status shmt__named_lock_release(shmt_service* v, const shmt__opened_lock* o, uint32_t slot) {
+  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
   uint64_t mine = client;
-  SHMT_TRY(find_lock(v, index, token, &pin, &s));
+  SHMT_TRY(find_lock(v, o, &pin, &s));
   /* seq_cst: see try_acquire. release: what we did is seen by the next owner. */
   bool done = slot < n_slots_of(s) &&
               atomic_compare_exchange_strong_explicit(&s->slots[slot], &mine, 0,
@@ -113,12 +115,10 @@ int shmt_named_lock_release(shmt_service* v, uint32_t index, uint64_t token, uin
   return SHMT_OK;
 }
 
-int shmt_named_lock_value(shmt_service* v, uint32_t index, uint32_t* out) {
+shmt_status shmt__named_lock_value(shmt_service* v, const shmt__opened_lock* o, uint32_t* out) {
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
-  SHMT_TRY(shmt__service_pinned(v, false, &pin));
-  SHMT_REQUIRE(index < pin->map.n_named_locks, SHMT_E_VALUE, "semaphore %" PRIu32 " of %" PRIu32, index,
-               pin->map.n_named_locks);
-  const shmt__named_lock* s = &pin->map.named_locks[index];
+  shmt__named_lock* s = NULL;
+  SHMT_TRY(find_lock(v, o, &pin, &s));
   uint64_t arrived = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   *out = 0;
   bool is_barrier = *(const volatile uint32_t*)&s->kind == SHMT_NAMED_LOCK_BARRIER;
@@ -155,12 +155,12 @@ static void leave_place(shmt__named_lock* s, uint32_t client, uint32_t slot) {
                                                 memory_order_relaxed);
 }
 
-int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_t* out_slot,
-                        uint32_t* out_phase, int* out_last) {
-  uint32_t client = (uint32_t)token;
+shmt_status shmt__barrier_arrive(shmt_service* v, const shmt__opened_lock* o, uint32_t* out_slot, uint32_t* out_phase,
+                                 bool* out_last) {
+  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, index, token, &pin, &s));
+  SHMT_TRY(find_lock(v, o, &pin, &s));
   /* Take the slot first: when its owner dies, the manager clears the bit with the slot. Slots may be taken by processes
    * that are still leaving the last phase; then the caller tries again. */
   if (!try_acquire(s, n_parties_of(s), client, out_slot)) return SHMT_E_TIMEOUT;
@@ -179,12 +179,12 @@ int shmt_barrier_arrive(shmt_service* v, uint32_t index, uint64_t token, uint32_
   return SHMT_OK;
 }
 
-int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
-                      uint32_t phase, int timeout_ms) {
-  uint32_t client = (uint32_t)token;
+shmt_status shmt__barrier_wait(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase,
+                               int timeout_ms) {
+  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  SHMT_TRY(find_lock(v, index, token, &pin, &s));
+  SHMT_TRY(find_lock(v, o, &pin, &s));
   atomic_fetch_add_explicit(&s->waiters, 1, memory_order_seq_cst);
   uint32_t wake = atomic_load_explicit(&s->wake, memory_order_seq_cst);
   /* acquire: what the others did before they arrived is seen. */
@@ -200,12 +200,11 @@ int shmt_barrier_wait(shmt_service* v, uint32_t index, uint64_t token, uint32_t 
   return SHMT_OK;
 }
 
-int shmt_barrier_withdraw(shmt_service* v, uint32_t index, uint64_t token, uint32_t slot,
-                          uint32_t phase) {
-  uint32_t client = (uint32_t)token;
+bool shmt__barrier_withdraw(shmt_service* v, const shmt__opened_lock* o, uint32_t slot, uint32_t phase) {
+  uint32_t client = o->client;
   SHMT_AUTO(shmt__pinned_session) pin = NULL;
   shmt__named_lock* s = NULL;
-  if (find_lock(v, index, token, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return 1;
+  if (find_lock(v, o, &pin, &s) != SHMT_OK || slot >= n_parties_of(s)) return true;
   uint64_t seen = atomic_load_explicit(&s->arrived, memory_order_relaxed);
   while (phase_of(seen) == phase &&
          !atomic_compare_exchange_weak_explicit(&s->arrived, &seen, seen & ~((uint64_t)1 << slot),

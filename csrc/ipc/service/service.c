@@ -24,10 +24,12 @@ int shmt_service_create(const char* name, const char* path, uint32_t owner, int 
   shmt_service* v = calloc(1, sizeof *v);
   SHMT_REQUIRE(v != NULL, SHMT_E_NOMEM, "service: tried to allocate %zu bytes", sizeof *v);
   v->key.id = shmt__service_number(path != NULL ? path : name);
-  v->key.owner = owner;
+  v->key.owner = owner == SHMT_OWN_SERVICE ? shmt__os_uid() : owner;
   v->key.is_service = true;
   if (path != NULL) memcpy(v->key.path, path, strlen(path) + 1);
   v->may_start = may_start != 0;
+  v->is_own = owner == SHMT_OWN_SERVICE;
+  atomic_init(&v->n_refs, 1);
   strncpy(v->key.name, name, sizeof v->key.name - 1);
   *out = v;
   return SHMT_OK;
@@ -38,28 +40,67 @@ uint64_t shmt__service_number(const char* name) {
   return (shmt__name_hash(name) & ((UINT64_C(1) << 42) - 1)) | 1;
 }
 
-void shmt_service_free(shmt_service* v) { free(v); }
+void shmt_service_free(shmt_service* v) {
+  /* acq_rel: all uses come before the end. */
+  if (v != NULL && atomic_fetch_sub_explicit(&v->n_refs, 1, memory_order_acq_rel) == 1) free(v);
+}
+
+void shmt_service_clear(shmt_service** place) {
+  shmt_service* v = *place;
+  *place = NULL;
+  shmt_service_free(v);
+}
 
 static bool has_ended(const shmt__map* map) {
   return atomic_load_explicit(&map->control->ended, memory_order_acquire) != 0;
 }
 
-shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
+static shmt_status fail_absent(shmt_service* v) {
+  bool has_path = v->key.path[0] != '\0';
+  v->world = 0;
+  SHMT_FAIL(SHMT_E_MANAGER,
+            "no service %s\"%s\" runs (start it: shmtensor serve %s %s), and no process that this one can see has "
+            "its memory",
+            has_path ? "at " : "", shmt__service_label(v), has_path ? "--socket" : "--name", shmt__service_label(v));
+}
+
+/* Look whether the manager still runs, and rejoin or start the next one. A reader can do without. Errors:
+ * SHMT_E_PYTHON. */
+static shmt_status look_at_manager(shmt__session* s) {
+  uint64_t now = shmt__os_now_ms();
+  if (SHMT_LIKELY(now - s->looked_ms < SHMT_LOOK_MS)) return SHMT_OK;
+  s->looked_ms = now;
+  shmt_status status = shmt__session_reconnect(s);
+  return status == SHMT_E_PYTHON ? status : SHMT_OK;
+}
+
+/* The owner of one's own service is the user of this moment. */
+static void set_owner(shmt_service* v) {
+  if (v->is_own) v->key.owner = shmt__os_uid();
+}
+
+static shmt_status open_current(shmt_service* v, bool writing, shmt__session** out) {
   shmt__session_key key = v->key;
   key.is_reader = !writing;
-  shmt_status status = shmt__session_open_service(&key, v->may_start, out);
-  if (status == SHMT_OK && has_ended(&(*out)->map)) {
-    (*out)->is_lost = true; /* there may be a new service of this name by now */
-    status = shmt__session_open_service(&key, v->may_start, out);
-  }
-  if (status == SHMT_E_HANDLE && *out == NULL)
-    SHMT_FAIL(SHMT_E_MANAGER,
-              "no service \"%s\" runs (start it: shmtensor serve --name %s), and nobody has its "
-              "memory",
-              v->key.name, v->key.name);
+  SHMT_TRY(shmt__session_open_service(&key, v->may_start, out));
+  SHMT_TRY(look_at_manager(*out));
+  if (SHMT_LIKELY(!has_ended(&(*out)->map) && !(*out)->is_lost)) return SHMT_OK;
+  (*out)->is_lost = true; /* there may be a new service of this name by now */
+  return shmt__session_open_service(&key, v->may_start, out);
+}
+
+shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
+  if (writing || v->world == 0) set_owner(v);
+  shmt_status status = open_current(v, writing, out);
+  if (status == SHMT_E_HANDLE && *out == NULL) return fail_absent(v);
   if (status != SHMT_OK) return status;
+  uint64_t before = v->world;
+  v->world = (*out)->world;
+  SHMT_REQUIRE(before == 0 || before == v->world, SHMT_E_MANAGER,
+               "service \"%s\" was begun anew by another manager: its names and versions are new ones",
+               shmt__service_label(v));
   SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
-               "session %016" PRIx64 " is no service", key.id);
+               "session %016" PRIx64 " is no service", v->key.id);
   return writing ? shmt__session_map_arena(*out, true) : SHMT_OK;
 }
 
@@ -81,6 +122,14 @@ shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_ses
   return status;
 }
 
+shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t world) {
+  shmt__sessions_lock();
+  shmt__session* s = shmt__session_lookup(v->key.id, world);
+  if (s != NULL) shmt__session_pin(s);
+  shmt__sessions_unlock();
+  return s;
+}
+
 shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* name,
                               shmt__packet* reply) {
   shmt__session* s = NULL;
@@ -91,6 +140,7 @@ shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* 
   p->version = SHMT_WIRE_VERSION;
   if (name != NULL) memcpy(p->text, name, strlen(name) + 1);
   shmt__sessions_lock();
+  set_owner(v);
   shmt_status status = shmt__service_locked(v, false, &s);
   if (status == SHMT_OK) {
     p->client = s->client;
@@ -115,7 +165,8 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
                                  .resident_bytes = reply.nbytes,
                                  .limit_bytes = map->fixed.limit_bytes,
                                  .client_limit_bytes = map->fixed.client_limit_bytes,
-                                 .is_group = (map->fixed.flags & SHMT_SESSION_GROUP) != 0};
+                                 .is_group = (reply.flags & SHMT_SESSION_GROUP) != 0,
+                                 .owner = v->key.owner};
   for (uint32_t i = 0; i < map->n_names; i++) {
     shmt__version version;
     char name[SHMT_NAME_BYTES];
@@ -207,7 +258,7 @@ static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
 }
 
 static shmt_status fail_unknown(const shmt_service* v, const char* name) {
-  SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, v->key.name);
+  SHMT_FAIL(SHMT_E_KEY, "nothing is published as \"%s\" in service \"%s\"", name, shmt__service_label(v));
 }
 
 int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out) {
@@ -245,7 +296,7 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
   const shmt__map* map = &s->map;
   for (int waited = 0; waited < 2; waited++) {
     if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
-    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", v->key.name);
+    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", shmt__service_label(v));
     if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
   }
   return SHMT_E_TIMEOUT; /* without a record: the caller continues, or says what it waited for */
@@ -268,6 +319,12 @@ void shmt_snapshot_free(shmt_snapshot* s) {
   shmt__storage_release(s->description);
   free(s->storages);
   free(s);
+}
+
+void shmt_snapshot_clear(shmt_snapshot** place) {
+  shmt_snapshot* s = *place;
+  *place = NULL;
+  shmt_snapshot_free(s);
 }
 
 static void shmt__auto_shmt_snapshot(shmt_snapshot** p) { shmt_snapshot_free(*p); }
@@ -333,8 +390,9 @@ static shmt_status open_version(const shmt__session* s, const shmt__version* ver
 int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapshot** out) {
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   shmt_status status = shmt__service_pinned(v, mode == SHMT_ATTACH_WRITING, &s);
+  enum { TRIES = 1000 }; /* a member that changes the entry all the time must not keep us */
   uint64_t last = 0;
-  while (status == SHMT_OK) {
+  for (int i = 0; status == SHMT_OK && i < TRIES; i++) {
     atomic_uint_least32_t* word;
     shmt__version version;
     uint32_t tick;
@@ -343,7 +401,7 @@ int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapsho
     if (status != SHMT_E_HANDLE || version.version == last) break;
     /* A newer version was published before we held all of this one. Each attempt sees a newer version. */
     last = version.version;
-    status = SHMT_OK;
+    if (i + 1 < TRIES) status = SHMT_OK;
   }
   return status;
 }
@@ -356,6 +414,10 @@ const char* shmt_snapshot_text(const shmt_snapshot* s, uint64_t* out_n) {
 }
 
 uint64_t shmt_snapshot_n_storages(const shmt_snapshot* s) { return s->n_storages; }
+
+void shmt_snapshot_get(const shmt_snapshot* s, uint64_t i, shmt_storage** out) {
+  *out = shmt_snapshot_storage(s, i);
+}
 
 shmt_storage* shmt_snapshot_storage(const shmt_snapshot* s, uint64_t i) {
   shmt__storage_retain(s->storages[i]);

@@ -30,9 +30,9 @@ static shmt_status start_manager(const shmt__session* s, bool may_create) {
   const shmt__launch how = {
       .listener = -1, .limit_bytes = shmt__sessions_limit_bytes(), .may_create = may_create};
   SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
-               "no manager serves session %016" PRIx64 ", and only its user %" PRIu32
+               "no manager serves session %016" PRIx64 "%s%s, and only its user %" PRIu32
                " can start one",
-               s->id, s->key.owner);
+               s->id, s->key.path[0] != '\0' ? " at " : "", s->key.path, s->key.owner);
   shmt_status status = shmt__manager_launch(&s->key, member, &how);
   return status == SHMT_E_BUFFER ? SHMT_OK : status;
 }
@@ -73,13 +73,14 @@ static bool give_back_slab(void* arg, uint32_t slab) {
 }
 
 /* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description of its own: a
- * map, which children inherit, would keep the lock of the other one. */
-static shmt_status open_files(shmt__session* s, int control_fd, int arena_fd, int map_fd) {
+ * map, which children inherit, would keep the lock of the other one. Note [Told by the manager] in session.h. */
+static shmt_status open_files(shmt__session* s, const shmt__packet* told, int control_fd, int arena_fd, int map_fd) {
   void* base = NULL;
   shmt__map map = {0};
   bool reading = s->key.is_reader;
   shmt_status status = shmt__map_open_of(map_fd, s->key.owner, &map);
   shmt__os_close(map_fd);
+  if (status == SHMT_OK) status = shmt__map_believe(&map, s->id, told->world, (uint32_t)told->flags);
   if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
     status = shmt__fail(SHMT_E_MANAGER,
                         "the manager sent an arena that does not belong to its control file");
@@ -163,7 +164,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   if (n_fds != 3 && !was_member) *lost = true;
   if (!was_member && n_fds == 3) {
     s->client = reply.client;
-    status = open_files(s, fds[0], fds[1], fds[2]);
+    status = open_files(s, &reply, fds[0], fds[1], fds[2]);
   } else if (was_member && reply.world == s->world && p.client == 0 && n_fds == 3) {
     new_control_fd = fds[0];
     shmt__os_close(fds[1]);
@@ -205,6 +206,13 @@ static shmt_status check_not_ended(shmt__session* s) {
             s->id);
 }
 
+static shmt_status fail_refused(const shmt__session* s) {
+  SHMT_FAIL(SHMT_E_MANAGER,
+            "user %" PRIu32 " may not join user %" PRIu32 "'s session %016" PRIx64 "%s%s%s; serve it with --group",
+            shmt__os_uid(), s->key.owner, s->id, s->key.path[0] != '\0' ? " (" : "", s->key.path,
+            s->key.path[0] != '\0' ? ")" : "");
+}
+
 shmt_status shmt__session_join(shmt__session* s, bool may_create) {
   uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
   int err = 0;
@@ -217,9 +225,7 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
       if (status == SHMT_OK && !lost) return SHMT_OK;
       shmt__os_close(socket);
       if (!lost) return status;
-      SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
-                   "user %" PRIu32 " lets user %" PRIu32 " not join session %016" PRIx64,
-                   s->key.owner, shmt__os_uid(), s->id);
+      if (s->key.owner != shmt__os_uid()) return fail_refused(s);
       err = -SHMT_OS_REFUSED; /* it was just ending */
     } else if (err == -SHMT_OS_REFUSED) {
       SHMT_TRY(check_not_ended(s));
@@ -230,8 +236,11 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
     }
     shmt__os_sleep_ms(2);
   } while (shmt__os_now_ms() < deadline);
-  SHMT_FAIL(SHMT_E_MANAGER, "cannot reach the manager of session %016" PRIx64 ": error %d", s->id,
-            -err);
+  if (err == -SHMT_OS_DENIED && s->key.owner != shmt__os_uid()) return fail_refused(s);
+  char address[SHMT_SOCKET_PATH_BYTES];
+  shmt__session_write_address(&s->key, address, sizeof address);
+  SHMT_FAIL(SHMT_E_MANAGER, "cannot reach the manager of session %016" PRIx64 " at %s%s: error %d", s->id,
+            s->key.path[0] == '\0' ? "@" : "", address, -err);
 }
 
 /* The body of shmt__session_call: this thread is the requester. */
@@ -265,14 +274,12 @@ shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, co
   return status;
 }
 
-void shmt__session_reconnect(shmt__session* s) {
+shmt_status shmt__session_reconnect(shmt__session* s) {
   shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   /* No request is open, so if the socket can be read the connection has ended. */
   if (s->is_lost || shmt__request_is_waiting() ||
       (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
-    return;
-  shmt__request_keep_lock(true); /* an exception would be lost here */
-  (void)shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
-  shmt__request_keep_lock(false);
+    return SHMT_OK;
+  return shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
 }

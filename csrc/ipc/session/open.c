@@ -41,7 +41,7 @@ static void forget_lost(void) {
 /* Join the session, unless another thread did while we waited to become the requester. */
 static shmt_status open_alone(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
-  *out = shmt__session_current(key->id);
+  *out = shmt__session_current_of(key->id, key->owner);
   if (*out != NULL) return SHMT_OK;
   forget_lost();
   SHMT_REQUIRE(shmt__sessions_count() < SHMT_MAX_SESSIONS, SHMT_E_MANAGER,
@@ -98,7 +98,7 @@ shmt_status shmt__session_open_default(shmt__session** out) {
 
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create,
                                   shmt__session** out) {
-  *out = shmt__session_current(key->id);
+  *out = shmt__session_current_of(key->id, key->owner);
   if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
   return open_session(key, may_create, out);
 }

@@ -143,3 +143,11 @@ shmt__session* shmt__session_current(uint64_t id) {
   }
   return NULL;
 }
+
+shmt__session* shmt__session_current_of(uint64_t id, uint32_t owner) {
+  for (unsigned i = 0; i < sessions.len; i++) {
+    shmt__session* s = sessions.at[i];
+    if (s->id == id && s->key.owner == owner && !s->is_lost) return s;
+  }
+  return NULL;
+}

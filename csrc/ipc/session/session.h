@@ -10,6 +10,13 @@
  * (shm/client.h).
  *
  * One lock guards everything here. No code that runs under it releases a storage.
+ *
+ * Note [Told by the manager]
+ * Every member can write anywhere in the control file. So what decides about trust is never read there: whose the
+ * session is (`key.owner`, which the kernel confirms for the connection), whether it is a service, and whether it is
+ * open to a group (`flags` of the reply to HELLO, INSPECT or STATUS) come from the manager. A manager that continues a
+ * session has nobody to ask, and takes them from what only the owner can set: the name of the session, and the mark on
+ * the control file (shm/manager/adopt.c).
  */
 #ifndef SHMT_IPC_SESSION_SESSION_H
 #define SHMT_IPC_SESSION_SESSION_H
@@ -69,6 +76,7 @@ struct shmt__session {
   shmt__session_key key;
   uint64_t id, world;
   int socket, control_fd, arena_fd; /* arena_fd cannot be written while `base` is NULL */
+  uint64_t looked_ms; /* when a user of the service last looked whether the manager runs */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our world */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
   uint32_t client, serial;
@@ -126,8 +134,9 @@ shmt_status shmt__session_map_arena(shmt__session* s, bool writing);
  * SHMT_SOCKET_MAX_FDS. Errors: what the manager answers; SHMT_E_MANAGER. */
 shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
                                shmt__packet* reply, int* out_fds, int* n_out_fds);
-/* Start or rejoin a manager when the connection to it is gone. */
-void shmt__session_reconnect(shmt__session* s);
+/* Start or rejoin a manager when the connection to it is gone. Errors: as of shmt__session_call; SHMT_OK, too, when
+ * another thread waits for a manager. */
+shmt_status shmt__session_reconnect(shmt__session* s);
 /* Send a message that has no reply. False: that is not possible at the moment. */
 bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds);
 /* Connect to the manager without starting one: the first half of joining. -errno. */
@@ -163,6 +172,8 @@ void shmt__session_each_held_block(shmt__session* s, void (*f)(shmt__held_block*
 shmt__session* shmt__session_lookup(uint64_t id, uint64_t world);
 /* The session of this name that is not lost, or NULL. Joins nothing. */
 shmt__session* shmt__session_current(uint64_t id);
+/* The same, of this owner: services of different users may have one name. */
+shmt__session* shmt__session_current_of(uint64_t id, uint32_t owner);
 shmt__session* shmt__session_at(unsigned i);
 unsigned shmt__sessions_count(void);
 /* A number that tells this process from its peers: its client number in the oldest session. Does not wait for the lock:

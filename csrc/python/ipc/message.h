@@ -78,6 +78,7 @@ void shmt__py_packed_message_resume(bool state);
 
 int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);
+int shmt__py_named_lock_init(PyObject* module);
 extern PyMethodDef shmt__py_message_functions[];
 
 #endif

@@ -151,6 +151,13 @@ static void mark_ended(int control_fd) {
   shmt__os_unmap(base, sizeof(shmt__control));
 }
 
+/* What the session is, as only its owner could have said: Note [Told by the manager] in ipc/session/session.h. The
+ * number of a service has no pid (ipc/service/service.h). */
+static void read_flags(shmt__arena_manager* k) {
+  k->map.fixed.flags = k->map.fixed.session >> 42 == 0 ? SHMT_SESSION_SERVICE : 0;
+  if (shmt__os_file_is_of_group(k->control_fd, &k->map.fixed.gid)) k->map.fixed.flags |= SHMT_SESSION_GROUP;
+}
+
 static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, shmt__arena_manager* out) {
   /* Open it anew: the descriptor that came may have the lock of the client that sent it. */
   *out = (shmt__arena_manager){.control_fd = shmt__os_reopen(control_fd), .arena_fd = shmt__os_dup(arena_fd)};
@@ -162,6 +169,7 @@ static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, sh
       (out->map.fixed.session != session || !shmt__arena_matches(&out->map, out->arena_fd)))
     status = shmt__fail(SHMT_E_MANAGER, "the files to adopt are not those of session %016" PRIx64,
                         session);
+  if (status == SHMT_OK) read_flags(out);
   if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
   if (status == SHMT_OK) status = adopt_slabs(out);
   if (status == SHMT_OK) adopt_clients(out);

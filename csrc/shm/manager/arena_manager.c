@@ -50,6 +50,8 @@ static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manage
   SHMT_TRY(create_arena(name, arena_bytes, &k->arena_fd, &arena_bytes));
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, o->session);
   SHMT_TRY(shmt__os_memfd_create(name, l.end, &k->control_fd));
+  int err = o->flags & SHMT_SESSION_GROUP ? shmt__os_file_mark_group(k->control_fd, o->gid) : 0;
+  SHMT_REQUIRE(err == 0, SHMT_E_OS, "cannot open the session to group %" PRIu32 ": error %d", o->gid, -err);
   /* The header and the clients get pages now. Slabs and blocks get them when they are granted. */
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.slabs));
   if (o->flags & SHMT_SESSION_SERVICE)
