@@ -9,6 +9,7 @@
 #include "os/pages.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/user.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
@@ -85,6 +86,7 @@ static shmt_status open_files(const char* address, const shmt__packet* told, int
 int shmt_inspector_open(const char* address, shmt_inspector** out) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  SHMT_TRY(shmt__os_check_own_user());
   SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
                "no manager has an address of %zu bytes", strlen(address));
   SHMT_TRY(request_manager(address, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));

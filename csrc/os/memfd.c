@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/memfd.h"
 
+#include "os/user.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -70,7 +72,9 @@ bool shmt__os_memfd_check(int fd, uint64_t* out_nbytes) {
 
 bool shmt__os_memfd_check_of(int fd, uint32_t uid, uint64_t* out_nbytes) {
   struct stat st;
-  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid) return false;
+  if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (uint32_t)st.st_uid != uid ||
+      !shmt__os_user_is_known(uid))
+    return false;
   if (has_memfd()) {
     int seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS) return false;

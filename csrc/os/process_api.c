@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "base/error.h"
+#include "os/user.h"
 
 int shmt_set_parent_death_signal(int signal) {
   SHMT_REQUIRE(prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0, 0, 0) == 0, SHMT_E_RUNTIME,
@@ -31,5 +32,7 @@ int shmt_get_thread_name(char* out) {
                strerror(errno));
   return SHMT_OK;
 }
+
+int shmt_user_is_known(uint32_t uid) { return shmt__os_user_is_known(uid); }
 
 void shmt_memory_fence(void) { atomic_thread_fence(memory_order_seq_cst); }

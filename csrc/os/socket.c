@@ -3,6 +3,7 @@
 #include "os/socket.h"
 
 #include "os/process.h"
+#include "os/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,7 +104,8 @@ int shmt__os_accept(int listener) {
 bool shmt__os_peer(int fd, shmt__peer* out) {
   struct ucred cred;
   socklen_t len = sizeof cred;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) return false;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0 || !shmt__os_user_is_known((uint32_t)cred.uid))
+    return false;
   out->pid = (int32_t)cred.pid;
   out->uid = (uint32_t)cred.uid;
   return true;
@@ -113,6 +115,7 @@ bool shmt__os_peer_in_group(int fd, uint32_t gid) {
   struct ucred cred;
   gid_t groups[256];
   socklen_t len = sizeof cred;
+  if (!shmt__os_group_is_known(gid)) return false;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) != 0) return false;
   if ((uint32_t)cred.gid == gid) return true;
   len = sizeof groups;

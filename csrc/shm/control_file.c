@@ -89,30 +89,38 @@ uint32_t shmt__blocks_of_size(uint64_t nbytes) {
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   if (slab >= m->fixed.n_slabs) return false;
   const shmt__slab* s = &m->slabs[slab];
+  shmt__slab_view v;
   /* acquire: the fields come with the state. */
-  out->state = atomic_load_explicit(&s->state, memory_order_acquire);
-  out->owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
-  out->first_block = s->first_block;
-  out->n_blocks = s->n_blocks;
-  out->offset = s->offset;
-  out->nbytes = s->nbytes;
-  out->block_bytes = s->block_bytes;
-  out->file_identity[0] = s->file_identity[0];
-  out->file_identity[1] = s->file_identity[1];
+  v.state = atomic_load_explicit(&s->state, memory_order_acquire);
+  v.owner = atomic_load_explicit(&s->owner, memory_order_relaxed);
+  v.first_block = s->first_block;
+  v.n_blocks = s->n_blocks;
+  v.offset = s->offset;
+  v.nbytes = s->nbytes;
+  v.block_bytes = s->block_bytes;
+  v.file_identity[0] = s->file_identity[0];
+  v.file_identity[1] = s->file_identity[1];
   atomic_signal_fence(memory_order_seq_cst); /* check the copy, not the entry */
-  if (out->state != SHMT_SLAB_ARENA && out->state != SHMT_SLAB_FILE) return false;
-  if (out->owner >= SHMT_MAX_CLIENTS) out->owner = 0;
-  bool good = out->n_blocks > 0 && out->first_block < m->fixed.n_blocks &&
-              out->n_blocks <= m->fixed.n_blocks - out->first_block && out->block_bytes > 0 &&
-              out->nbytes / out->block_bytes >= out->n_blocks;
-  if (out->state == SHMT_SLAB_FILE) return good && out->n_blocks == 1;
-  return good && out->offset % SHMT_SLAB_ALIGN == 0 && out->offset <= m->fixed.arena_bytes &&
-         out->nbytes <= m->fixed.arena_bytes - out->offset;
+  if (v.state != SHMT_SLAB_ARENA && v.state != SHMT_SLAB_FILE) return false;
+  if (v.owner >= SHMT_MAX_CLIENTS) v.owner = 0;
+  bool good = v.n_blocks > 0 && v.first_block < m->fixed.n_blocks &&
+              v.n_blocks <= m->fixed.n_blocks - v.first_block && v.block_bytes > 0 &&
+              v.nbytes / v.block_bytes >= v.n_blocks;
+  if (v.state == SHMT_SLAB_FILE)
+    good = good && v.n_blocks == 1;
+  else
+    good = good && v.offset % SHMT_SLAB_ALIGN == 0 && v.offset <= m->fixed.arena_bytes &&
+           v.nbytes <= m->fixed.arena_bytes - v.offset;
+  if (good) *out = v;
+  return good;
 }
 
 bool shmt__slab_of_block(const shmt__map* m, uint32_t block, shmt__slab_view* out) {
-  return shmt__slab_read(m, m->blocks[block].slab, out) && block >= out->first_block &&
-         block - out->first_block < out->n_blocks;
+  shmt__slab_view v;
+  bool found = shmt__slab_read(m, m->blocks[block].slab, &v) && block >= v.first_block &&
+               block - v.first_block < v.n_blocks;
+  if (found) *out = v;
+  return found;
 }
 
 /* The word of the block's slab, or NULL when the block has no slab. */

@@ -21,8 +21,14 @@
  * file description of its own for the control file, and this description has the lock. The kernel drops the lock when
  * the last copy of the descriptor is gone, whatever ended the process and in whatever pid namespace it ran. A forked
  * child closes its copy of the parent's descriptor as soon as it runs. Until then the parent counts as alive, which is
- * the safe side. Nobody maps the file through such a description: children inherit the map, and it would keep the lock.
+ * the safe side. A program may close descriptors that are not its own, so each client also maps a page through that
+ * description, which keeps the lock until the process ends; children do not inherit this map (shmt__os_pin_locks). Nobody
+ * maps the file in another way through such a description: children would inherit the map, and it would keep the lock.
  * The table of clients only tells who is behind a number.
+ *
+ * Note [Results]
+ * A function writes its results only when it succeeds, and a caller reads them only then. A process that could get no
+ * number has none (0), and neither have its children: it acts under no number, not even under the last that was tried.
  *
  * Note [Claims]
  * When a process forks and the manager does not answer (it is stopped, or was killed), the process takes a number for

@@ -38,10 +38,11 @@ static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint
     if (atomic_compare_exchange_strong_explicit(&m->control->lease_pages_end, &end, end + 1,
                                                 memory_order_seq_cst, memory_order_seq_cst)) {
       uint32_t nobody = 0;
-      *out_page = end;
       if (atomic_compare_exchange_strong_explicit(&m->lease_pages[end].owner, &nobody, client,
-                                                  memory_order_acquire, memory_order_relaxed))
+                                                  memory_order_acquire, memory_order_relaxed)) {
+        *out_page = end;
         return true;
+      }
       end++; /* another client claimed it first */
     }
   }

@@ -8,10 +8,19 @@ from shmtensor._boundary.core import check, ffi, lib
 
 __all__ = [
     "get_thread_name",
+    "is_known_user",
     "memory_fence",
     "set_parent_death_signal",
     "set_thread_name",
 ]
+
+
+def is_known_user(uid: int) -> bool:
+    """Return whether *uid* stands for one user in this process's user namespace.
+
+    Where a namespace does not map all users, the kernel shows the others as one number (65534).
+    """
+    return bool(lib.shmt_user_is_known(uid))
 
 
 def set_parent_death_signal(signal: int) -> None:

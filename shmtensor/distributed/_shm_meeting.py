@@ -15,6 +15,7 @@ import time
 from datetime import timedelta
 
 from shmtensor._boundary import group as memory
+from shmtensor._boundary.process import is_known_user
 from shmtensor.distributed._errors import DistBackendError, DistStoreError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._timeouts import seconds_of
@@ -22,7 +23,7 @@ from shmtensor.distributed._timeouts import seconds_of
 __all__ = ["meet"]
 
 _KEY = "memory"
-_CREDENTIALS = struct.Struct("3i")
+_CREDENTIALS = struct.Struct("iII")
 
 
 def meet(
@@ -42,7 +43,7 @@ def meet(
 def _same_user(connection: socket.socket) -> bool:
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     uid: int = _CREDENTIALS.unpack(raw)[1]
-    return uid == os.geteuid()
+    return uid == os.geteuid() and is_known_user(uid)
 
 
 def _host(store: Store, size: int, slot_bytes: int, timeout: timedelta) -> memory.GroupMemory:

@@ -9,6 +9,10 @@ import pytest
 from member_programs import can_unshare
 from member_programs import run as _run
 
+needs_pid_namespaces = pytest.mark.skipif(
+    not can_unshare("--pid", "--fork", "--mount-proc"), reason="pid namespaces cannot be made here"
+)
+
 _NAMESPACES = """
 kept = [st.full((n,), 7.0, shared=True) for n in (16, 1000, 100_000)]
 manager = sharing.status()["manager_pid"]
@@ -41,11 +45,69 @@ assert all((t == 7).all() for t in kept)
 """
 
 
-@pytest.mark.skipif(
-    not can_unshare("--pid", "--fork", "--mount-proc"), reason="pid namespaces cannot be made here"
-)
+@needs_pid_namespaces
 def test_manager_of_another_pid_namespace_leaves_the_memory_of_others_alone() -> None:
     _run(_NAMESPACES)
+
+
+_CLOSED_DESCRIPTORS = """
+kept = [st.full((n,), 7.0, shared=True) for n in (16, 1000, 100_000)]
+inside = '''
+import sys, time
+import shmtensor as st
+from shmtensor._boundary import sharing
+first = st.ones(1000, shared=True)
+print("joined", flush=True)
+sys.stdin.readline()
+more = [st.full((n,), -1.0, shared=True) for n in (16, 1000, 100_000) for _ in range(100)]
+print("started a manager", flush=True)
+sys.stdin.readline()
+until = time.monotonic() + 10
+while sharing.status()["n_clients"] != int(sys.argv[1]):
+    assert time.monotonic() < until, sharing.status()
+    time.sleep(0.1)
+time.sleep(1.5)  # three of the manager's looks
+for _ in range(3):
+    more = [st.full((n,), -1.0, shared=True) for n in (16, 1000, 100_000) for _ in range(100)]
+    sharing.trim()
+print("looked", flush=True)
+sys.stdin.readline()
+'''
+command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", inside, "3"]
+other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def tell(answer):
+    other.stdin.write("\\n"); other.stdin.flush()
+    assert other.stdout.readline() == answer + "\\n"
+assert other.stdout.readline() == "joined\\n"
+os.kill(sharing.status()["manager_pid"], signal.SIGKILL)
+tell("started a manager")
+last = st.full((300_000,), 7.0, shared=True)  # it has joined that manager
+pid = os.fork()  # so has the child
+for name in os.listdir("/proc/self/fd"):
+    try:
+        target = os.readlink(f"/proc/self/fd/{name}")
+    except OSError:
+        continue
+    if target.startswith(("/memfd:", "socket:")):
+        os.close(int(name))
+if pid == 0:
+    while os.getppid() != 1 and other.poll() is None:
+        time.sleep(0.05)
+        if not all((t == 7).all() for t in kept):
+            os._exit(1)
+    os._exit(0)
+tell("looked")
+assert all((t == 7).all() for t in [*kept, last])
+other.stdin.close()
+assert other.wait(30) == 0
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)
+"""
+
+
+@needs_pid_namespaces
+def test_member_outside_the_namespace_of_the_manager_that_closed_its_descriptors_lives() -> None:
+    _run(_CLOSED_DESCRIPTORS)
 
 
 _OPENED_TWICE = """

@@ -28,11 +28,10 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
                                  uint64_t* out_secret) {
   SHMT_REQUIRE(shmt__storage_is_shared(storage), SHMT_E_RUNTIME,
                "the storage of %" PRIu64 " bytes is not shared", storage->nbytes);
-  *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC};
-  if (out_secret != NULL) *out_secret = 0;
   if (storage->nbytes == 0) {
-    out->block = (uint32_t)SHMT_HANDLE_NO_BLOCK;
+    *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC, .block = (uint32_t)SHMT_HANDLE_NO_BLOCK};
     out->check = shmt__handle_check_of(0, out);
+    if (out_secret != NULL) *out_secret = 0;
     return SHMT_OK;
   }
   SHMT_TRY(shmt__storage_check_sendable(storage));
@@ -53,13 +52,14 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
                               0, &ticket));
     shmt__sent_messages_track();
   }
-  out->session = s->id;
-  out->world = s->world;
-  out->generation = h->generation;
-  out->nbytes = storage->nbytes;
-  out->block = h->block;
-  out->lease_id = ticket.id;
-  out->lease_slot = ticket.slot;
+  *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,
+                        .session = s->id,
+                        .world = s->world,
+                        .generation = h->generation,
+                        .nbytes = storage->nbytes,
+                        .block = h->block,
+                        .lease_id = ticket.id,
+                        .lease_slot = ticket.slot};
   out->check = shmt__handle_check_of(s->map.fixed.secret, out);
   if (out_secret != NULL) *out_secret = s->map.fixed.secret;
   return SHMT_OK;

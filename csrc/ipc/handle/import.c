@@ -192,8 +192,10 @@ shmt_status shmt__storages_import(const void* handles, uint32_t n, const shmt__c
   }
   shmt__sessions_unlock();
   /* Releasing takes the lock. */
-  while (status != SHMT_OK && i-- > 0)
+  while (status != SHMT_OK && i-- > 0) {
     if (out[i] != NULL) shmt__storage_release(out[i]);
+    out[i] = NULL;
+  }
   return status;
 }
 
@@ -230,6 +232,9 @@ shmt_status shmt__ring_blocks_open(shmt__session* s, const shmt__ring_block* blo
   shmt__sessions_unlock();
   if (status == SHMT_OK) return SHMT_OK;
   /* Releasing takes the lock. */
-  for (uint32_t j = 0; j + 1 < i; j++) shmt__storage_release(out[j]);
+  for (uint32_t j = 0; j + 1 < i; j++) {
+    shmt__storage_release(out[j]);
+    out[j] = NULL;
+  }
   return status;
 }

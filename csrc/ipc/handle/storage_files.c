@@ -53,14 +53,17 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
                "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
                fd, nbytes);
-  SHMT_TRY(register_file(s, fd, nbytes, out));
-  (*out)->nbytes = nbytes;
-  shmt_status status = map_file(*out, fd, size);
-  if (status == SHMT_OK)
-    save_descriptor(*out, fd);
-  else
-    shmt__session_drop_held_block(*out);
-  return status;
+  shmt__held_block* h = NULL;
+  SHMT_TRY(register_file(s, fd, nbytes, &h));
+  h->nbytes = nbytes;
+  shmt_status status = map_file(h, fd, size);
+  if (status != SHMT_OK) {
+    shmt__session_drop_held_block(h);
+    return status;
+  }
+  save_descriptor(h, fd);
+  *out = h;
+  return SHMT_OK;
 }
 
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
@@ -74,14 +77,16 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
+  shmt__held_block* h = NULL;
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
-  if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, out);
-  if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(*out) < 0) {
+  if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, &h);
+  if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(h) < 0) {
     /* No descriptor was saved, so the bytes cannot be written through one: populate the pages now. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
-    if (status != SHMT_OK) shmt__session_drop_held_block(*out);
+    if (status != SHMT_OK) shmt__session_drop_held_block(h);
   }
   shmt__os_close(fd);
+  if (status == SHMT_OK) *out = h;
   return status;
 }
 
@@ -164,11 +169,12 @@ bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* ou
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
     if (s->is_lost || s->client == 0) continue;
-    *out_session = s;
     bool is_arena = identity[0] == s->map.fixed.arena_identity[0] &&
                     identity[1] == s->map.fixed.arena_identity[1];
-    if (is_arena) return shmt__os_tell(fd, &position) && find_offset(s, position, out_block);
-    if (find_file(s, identity, out_block)) return true;
+    bool found = is_arena ? shmt__os_tell(fd, &position) && find_offset(s, position, out_block)
+                          : find_file(s, identity, out_block);
+    if (found) *out_session = s;
+    if (found || is_arena) return found;
   }
   return false;
 }

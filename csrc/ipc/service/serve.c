@@ -5,6 +5,7 @@
 #include "os/daemon.h"
 #include "os/memfd.h"
 #include "os/process.h"
+#include "os/user.h"
 
 #include <inttypes.h>
 
@@ -57,6 +58,10 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
       launch.listener >= -1, SHMT_E_MANAGER,
       "serve: the supervisor passed something other than one socket of type SOCK_SEQPACKET "
       "(systemd: ListenSequentialPacket=)");
+  SHMT_TRY(shmt__os_check_own_user());
+  SHMT_REQUIRE(how->gid < 0 || shmt__os_group_is_known((uint32_t)how->gid), SHMT_E_MANAGER,
+               "serve: the kernel shows strangers as group %" PRId64 " in this user namespace; map another group id",
+               (int64_t)how->gid);
   SHMT_REQUIRE(v->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
                "serve: a service of user %" PRIu32 " cannot be run by user %" PRIu32, v->key.owner,
                shmt__os_uid());

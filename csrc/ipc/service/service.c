@@ -81,27 +81,34 @@ static void set_owner(shmt_service* v) {
 
 static shmt_status open_current(shmt_service* v, bool writing, shmt__session** out) {
   shmt__session_key key = v->key;
+  shmt__session* s = NULL;
   key.is_reader = !writing;
-  SHMT_TRY(shmt__session_open_service(&key, v->may_start, out));
-  SHMT_TRY(look_at_manager(*out));
-  if (SHMT_LIKELY(!has_ended(&(*out)->map) && !(*out)->is_lost)) return SHMT_OK;
-  (*out)->is_lost = true; /* there may be a new service of this name by now */
-  return shmt__session_open_service(&key, v->may_start, out);
+  SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));
+  SHMT_TRY(look_at_manager(s));
+  if (SHMT_UNLIKELY(has_ended(&s->map) || s->is_lost)) {
+    s->is_lost = true; /* there may be a new service of this name by now */
+    SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));
+  }
+  *out = s;
+  return SHMT_OK;
 }
 
 shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
+  shmt__session* s = NULL;
   if (writing || v->world == 0) set_owner(v);
-  shmt_status status = open_current(v, writing, out);
-  if (status == SHMT_E_HANDLE && *out == NULL) return fail_absent(v);
+  shmt_status status = open_current(v, writing, &s);
+  if (status == SHMT_E_HANDLE) return fail_absent(v);
   if (status != SHMT_OK) return status;
   uint64_t before = v->world;
-  v->world = (*out)->world;
+  v->world = s->world;
   SHMT_REQUIRE(before == 0 || before == v->world, SHMT_E_MANAGER,
                "service \"%s\" was begun anew by another manager: its names and versions are new ones",
                shmt__service_label(v));
-  SHMT_REQUIRE(((*out)->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
+  SHMT_REQUIRE((s->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
                "session %016" PRIx64 " is no service", v->key.id);
-  return writing ? shmt__session_map_arena(*out, true) : SHMT_OK;
+  if (writing) SHMT_TRY(shmt__session_map_arena(s, true));
+  *out = s;
+  return SHMT_OK;
 }
 
 int shmt_service_join(shmt_service* v, int writing) {

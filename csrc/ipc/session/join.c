@@ -8,6 +8,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/user.h"
 #include "shm/block.h"
 #include "shm/client.h"
 
@@ -216,6 +217,7 @@ static shmt_status fail_refused(const shmt__session* s) {
 shmt_status shmt__session_join(shmt__session* s, bool may_create) {
   uint64_t deadline = shmt__os_now_ms() + JOIN_MS;
   int err = 0;
+  SHMT_TRY(shmt__os_check_own_user());
   do {
     int socket = shmt__session_connect(&s->key);
     err = socket;

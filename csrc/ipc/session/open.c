@@ -41,12 +41,15 @@ static void forget_lost(void) {
 /* Join the session, unless another thread did while we waited to become the requester. */
 static shmt_status open_alone(const shmt__session_key* key, bool may_create,
                                 shmt__session** out) {
-  *out = shmt__session_current_of(key->id, key->owner);
-  if (*out != NULL) return SHMT_OK;
+  shmt__session* s = shmt__session_current_of(key->id, key->owner);
+  if (s != NULL) {
+    *out = s;
+    return SHMT_OK;
+  }
   forget_lost();
   SHMT_REQUIRE(shmt__sessions_count() < SHMT_MAX_SESSIONS, SHMT_E_MANAGER,
                "this process is in %d sessions already", SHMT_MAX_SESSIONS);
-  shmt__session* s = calloc(1, sizeof *s);
+  s = calloc(1, sizeof *s);
   SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
   s->key = *key;
   s->id = key->id;
@@ -87,26 +90,33 @@ shmt_status shmt__session_ensure_client(shmt__session* s) {
   return status;
 }
 
+/* s, which is NULL when this process is not in the session yet, as a member with a number. */
+static shmt_status use_or_open(shmt__session* s, const shmt__session_key* key, bool may_create, shmt__session** out) {
+  SHMT_TRY(SHMT_LIKELY(s != NULL) ? shmt__session_ensure_client(s) : open_session(key, may_create, &s));
+  *out = s;
+  return SHMT_OK;
+}
+
 shmt_status shmt__session_open_default(shmt__session** out) {
   SHMT_REQUIRE(shmt__sessions_default_id() != 0, SHMT_E_MANAGER,
                "sharing is not configured: no manager program is known");
-  *out = shmt__session_current(shmt__sessions_default_id());
-  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
   const shmt__session_key key = own_key(shmt__sessions_default_id());
-  return open_session(&key, true, out);
+  return use_or_open(shmt__session_current(key.id), &key, true, out);
 }
 
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create,
                                   shmt__session** out) {
-  *out = shmt__session_current_of(key->id, key->owner);
-  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
-  return open_session(key, may_create, out);
+  return use_or_open(shmt__session_current_of(key->id, key->owner), key, may_create, out);
 }
 
 shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out) {
-  *out = shmt__session_lookup(id, world);
-  if (SHMT_LIKELY(*out != NULL)) return shmt__session_ensure_client(*out);
-  shmt__session* s = shmt__session_current(id);
+  shmt__session* s = shmt__session_lookup(id, world);
+  if (SHMT_LIKELY(s != NULL)) {
+    SHMT_TRY(shmt__session_ensure_client(s));
+    *out = s;
+    return SHMT_OK;
+  }
+  s = shmt__session_current(id);
   const shmt__session_key key = own_key(id);
   if (s == NULL) SHMT_TRY(open_session(&key, false, &s));
   SHMT_REQUIRE(s->world == world, SHMT_E_HANDLE,

@@ -43,19 +43,19 @@ static void settle_blocks(shmt__arena_manager* k, const shmt__slab_view* s) {
 static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
   shmt__slab_view s;
   bool fits = shmt__slab_read(&k->map, slab, &s);
-  if (!fits && s.state == SHMT_SLAB_NONE) return SHMT_OK;
-  SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " has blocks %" PRIu32
-               " to %" PRIu32 " of %" PRIu32, slab, s.first_block, s.first_block + s.n_blocks,
-               k->map.fixed.n_blocks);
+  const shmt__slab* found = &k->map.slabs[slab];
+  if (!fits && atomic_load_explicit(&found->state, memory_order_relaxed) == SHMT_SLAB_NONE) return SHMT_OK;
+  SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " has %" PRIu32 " blocks from %" PRIu32
+               " on, of %" PRIu32, slab, found->n_blocks, found->first_block, k->map.fixed.n_blocks);
   if (is_retired(k, &s)) {
     atomic_store_explicit(&k->map.slabs[slab].state, SHMT_SLAB_NONE, memory_order_release);
     return SHMT_OK;
   }
   SHMT_REQUIRE(shmt__arena_manager_reserve_slab(k, slab), SHMT_E_NOMEM,
                "the manager has no memory for its lists");
-  fits = shmt__ranges_take_at(&k->blocks, s.first_block, s.n_blocks) &&
-         (s.state != SHMT_SLAB_ARENA || shmt__ranges_take_at(&k->arena, s.offset, s.nbytes));
-  SHMT_REQUIRE(fits, SHMT_E_MANAGER, "control file: slab %" PRIu32 " overlaps another", slab);
+  bool is_apart = shmt__ranges_take_at(&k->blocks, s.first_block, s.n_blocks) &&
+                  (s.state != SHMT_SLAB_ARENA || shmt__ranges_take_at(&k->arena, s.offset, s.nbytes));
+  SHMT_REQUIRE(is_apart, SHMT_E_MANAGER, "control file: slab %" PRIu32 " overlaps another", slab);
   shmt__arena_manager_enter_slab(k, slab, &s);
   settle_blocks(k, &s);
   return SHMT_OK;

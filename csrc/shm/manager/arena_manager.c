@@ -318,6 +318,6 @@ int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t ge
   shmt__arena_manager_slab* s = find_file(k, block, generation);
   if (s == NULL) return -1;
   if (s->file < 0) s->file = search_file(k, &s->view);
-  *out_nbytes = s->view.nbytes;
+  if (s->file >= 0) *out_nbytes = s->view.nbytes;
   return s->file;
 }
