@@ -9,7 +9,6 @@
 #include "os/pages.h"
 #include "os/process.h"
 #include "os/socket.h"
-#include "os/user.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
@@ -310,7 +309,7 @@ static void read_site(shmt_inspector* o, uint32_t block, uint64_t generation, ch
 uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_view* out,
                               uint32_t capacity, uint32_t* next) {
   const shmt__control* control = o->map.control;
-  uint32_t now_ms = (uint32_t)shmt__os_now_ms(), n = 0, i = first;
+  uint32_t now_ms = (uint32_t)shmt__os_wall_ms(), n = 0, i = first;
   bool has_sites = atomic_load_explicit(&control->has_sites, memory_order_acquire) != 0;
   uint32_t end = shmt__map_blocks_end(&o->map);
   for (; i < end && n < capacity; i++) {

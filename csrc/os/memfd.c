@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "os/memfd.h"
 
-#include "os/user.h"
+#include "os/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

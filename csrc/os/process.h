@@ -1,12 +1,22 @@
-/* os/process.h -- clocks, randomness, and watching and starting other processes. */
+/* os/process.h -- clocks, randomness, user ids, and watching and starting other processes.
+ *
+ * Note [Unknown users]
+ * In a user namespace the kernel shows every user and group that has no number there as one number, the overflow id
+ * (65534). Where such a namespace maps only some ids, that number says nothing: it may be anybody, also when it is our
+ * own. So nobody with that id is "the same user", no file with it is ours, and a process that has it cannot share. Where
+ * all ids are mapped, as outside of user namespaces, it is a user like any other ("nobody").
+ */
 #ifndef SHMT_OS_PROCESS_H
 #define SHMT_OS_PROCESS_H
 
 #include "base/error.h"
 
 /* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to
- * read. */
+ * read. Processes in different time namespaces read different times. */
 uint64_t shmt__os_now_ms(void);
+/* Milliseconds of the time of day, as coarse and as cheap. All processes of the machine read the same, also in different
+ * time namespaces; but it may be set, so nothing is decided by it. */
+uint64_t shmt__os_wall_ms(void);
 /* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);
 /* The kernel's number of this thread; of a process's first thread it is the process's. */
@@ -22,6 +32,11 @@ int32_t shmt__os_pid(void);
 uint64_t shmt__os_pid_namespace(void);
 uint64_t shmt__os_net_namespace(void);
 uint32_t shmt__os_uid(void); /* the effective user id */
+/* Does the number stand for one user, or group, in this process's user namespace? In doubt it does not. */
+bool shmt__os_user_is_known(uint32_t uid);
+bool shmt__os_group_is_known(uint32_t gid);
+/* Can this process be told from strangers? Errors: SHMT_E_MANAGER, saying what to do. */
+shmt_status shmt__os_check_own_user(void);
 /* When pid started, in clock ticks after boot; 0: it does not run. This tells a reused pid from the former one. */
 uint64_t shmt__os_process_start(int32_t pid);
 /* Does the process pid that started at `start` (0: unknown) still run? False only when it is certain that it does not.

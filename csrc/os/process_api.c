@@ -8,7 +8,7 @@
 #include <sys/prctl.h>
 
 #include "base/error.h"
-#include "os/user.h"
+#include "os/process.h"
 
 int shmt_set_parent_death_signal(int signal) {
   SHMT_REQUIRE(prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0, 0, 0) == 0, SHMT_E_RUNTIME,

@@ -3,7 +3,6 @@
 #include "os/socket.h"
 
 #include "os/process.h"
-#include "os/user.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -37,7 +37,7 @@ int shmt__os_accept(int listener);
 /* Two connected ends, which pass credentials as those of a listener above. 0, or -errno. */
 int shmt__os_socket_pair(int out[2]);
 /* Who is at the other end, as the kernel noted it when the connection was made. False: not known, or a user that cannot
- * be told from others: Note [Unknown users] in os/user.h. */
+ * be told from others: Note [Unknown users] in os/process.h. */
 bool shmt__os_peer(int fd, shmt__peer* out);
 /* Is the process at the other end in this group? False also when the group cannot be told from others. */
 bool shmt__os_peer_in_group(int fd, uint32_t gid);

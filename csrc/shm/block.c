@@ -106,7 +106,7 @@ void shmt__block_drop_lease(shmt__block* b) {
 
 void shmt__block_add_plain_lease(shmt__block* b, uint64_t generation) {
   atomic_fetch_add_explicit(&b->n_plain_leases, 1, memory_order_seq_cst);
-  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_wall_ms(), memory_order_relaxed);
   (void)confirm(b, generation);
 }
 
@@ -187,7 +187,7 @@ bool shmt__block_reclaim(const shmt__map* m, uint32_t block, unsigned marker) {
                                                   memory_order_seq_cst, memory_order_relaxed);
     return false;
   }
-  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_now_ms(), memory_order_relaxed);
+  atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_wall_ms(), memory_order_relaxed);
   SHMT_FAILPOINT(reclaim_checked);
   return atomic_compare_exchange_strong_explicit(&b->head, &expected,
                                                  shmt__head(generation + 1, 0, SHMT_BLOCK_FREE),

@@ -181,7 +181,7 @@ typedef struct shmt__block {
   uint64_t offset, capacity;      /* in the arena; the manager writes them */
   atomic_uint_least64_t nbytes;   /* of the storage, and SHMT_BLOCK_IS_RING; written by the owner */
   atomic_uint_least64_t warm;     /* bytes with pages */
-  atomic_uint_least32_t stamp_ms; /* of a FREE block: when it became free; else when the last lease was taken */
+  atomic_uint_least32_t stamp_ms; /* time of day when a FREE block became free, or else its last lease was taken */
   atomic_uint_least32_t n_ring_leases; /* see Note [Ring leases] */
   atomic_uint_least64_t holds[SHMT_NEAR_WORDS]; /* see Note [Holds] */
 } shmt__block;
@@ -205,7 +205,7 @@ typedef struct shmt__lease {
   atomic_uint_least64_t generation; /* of the block */
   atomic_uint_least64_t channel;    /* what the message was sent through, see shmt__channel; 0: not known */
   atomic_uint_least32_t block;
-  atomic_uint_least32_t stamp_ms; /* when it was sent */
+  atomic_uint_least32_t stamp_ms; /* time of day when it was sent, for people */
 } shmt__lease;
 _Static_assert(sizeof(shmt__lease) == 32, "lease");
 

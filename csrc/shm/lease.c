@@ -12,6 +12,12 @@ static shmt__lease* record_at(const shmt__map* m, uint32_t slot) {
   return &m->lease_pages[page].at[slot % SHMT_LEASES_OF_PAGE];
 }
 
+uint32_t shmt__lease_slot(const shmt__map* m, const shmt__lease* l) {
+  uint64_t at = (uint64_t)((const char*)l - (const char*)m->lease_pages);
+  uint64_t in_page = at % sizeof(shmt__lease_page) - offsetof(shmt__lease_page, at);
+  return (uint32_t)(at / sizeof(shmt__lease_page) * SHMT_LEASES_OF_PAGE + in_page / sizeof *l);
+}
+
 /* --- pages --- */
 
 static bool populate_page(const shmt__map* m, int control_fd, uint32_t page) {
@@ -102,7 +108,7 @@ shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cur
   out->slot = cursor->page * SHMT_LEASES_OF_PAGE + cursor->index;
   atomic_store_explicit(&l->generation, generation, memory_order_relaxed);
   atomic_store_explicit(&l->block, block, memory_order_relaxed);
-  const uint32_t now_ms = (uint32_t)shmt__os_now_ms();
+  const uint32_t now_ms = (uint32_t)shmt__os_wall_ms();
   atomic_store_explicit(&l->stamp_ms, now_ms, memory_order_relaxed);
   atomic_store_explicit(&l->channel, channel, memory_order_relaxed);
   /* seq_cst: the manager's audit sees `touching` before it sees the count. */

@@ -63,6 +63,9 @@ void shmt__leases_move(const shmt__map* m, uint64_t from, uint64_t to);
 /* End the leases that have this channel. client: who ends them. */
 void shmt__leases_end_channel(const shmt__map* m, uint64_t channel, uint32_t client);
 
+/* The slot of a record. */
+uint32_t shmt__lease_slot(const shmt__map* m, const shmt__lease* l);
+
 /* --- for the manager --- */
 
 /* End the leases for which `ends` says so. Returns how many. */

@@ -40,7 +40,7 @@ typedef struct shmt__version {
   uint64_t version; /* grows with each publication of the name */
   uint64_t generation;
   uint64_t nbytes;       /* of all its storages */
-  uint64_t published_ms; /* of the clock that never steps */
+  uint64_t published_ms; /* time of day, for people */
   uint32_t block;        /* SHMT_NAME_GONE: the name has no value */
   uint32_t publisher;    /* client */
   uint32_t uid;          /* of the publisher, from the kernel */

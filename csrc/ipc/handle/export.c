@@ -105,7 +105,9 @@ shmt_status shmt__storage_add_plain_lease(shmt_storage* s) {
   shmt__block* b = block_of(s);
   if (b == NULL) return SHMT_OK;
   if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(s->ctx, "_shared_incref"));
-  shmt__block_add_plain_lease(b, ((const shmt__held_block*)s->ctx)->generation);
+  const shmt__held_block* h = s->ctx;
+  shmt__block_add_plain_lease(b, h->generation);
+  shmt__map_note_activity(&h->session->map); /* from when the manager sees it, it gets older */
   return SHMT_OK;
 }
 

@@ -76,7 +76,7 @@ static bool is_pipe(const shmt__watched_channel* c) {
 static bool enter(const shmt__lease* l, void* arg) {
   sweep* k = arg;
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
-  uint32_t age_ms = (uint32_t)k->now_ms - atomic_load_explicit(&l->stamp_ms, memory_order_relaxed);
+  uint32_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
   shmt__channel_kind kind = shmt__channel_kind_of(channel);
   if ((kind == SHMT_CHANNEL_PIPE || kind == SHMT_CHANNEL_SOCKET) && age_ms >= SHMT_CHANNEL_YOUNG_MS)
     note_use(k->watch, channel);

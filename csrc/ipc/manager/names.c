@@ -191,7 +191,7 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
   v = (shmt__version){.version = (is_new ? n->floor : v.version) + 1,
                       .generation = generation,
                       .nbytes = nbytes,
-                      .published_ms = shmt__os_now_ms(),
+                      .published_ms = shmt__os_wall_ms(),
                       .block = block,
                       .publisher = who.client,
                       .uid = who.uid,

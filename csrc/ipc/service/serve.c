@@ -5,7 +5,6 @@
 #include "os/daemon.h"
 #include "os/memfd.h"
 #include "os/process.h"
-#include "os/user.h"
 
 #include <inttypes.h>
 

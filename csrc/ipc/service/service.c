@@ -254,7 +254,7 @@ int shmt_service_unpublish(shmt_service* v, const char* name) {
 /* --- reading names --- */
 
 static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
-  uint64_t now = shmt__os_now_ms();
+  uint64_t now = shmt__os_wall_ms();
   *out =
       (shmt_service_entry){.version = version->version,
                            .nbytes = version->nbytes,

@@ -8,7 +8,6 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
-#include "os/user.h"
 #include "shm/block.h"
 #include "shm/client.h"
 

@@ -10,6 +10,11 @@
  * (adopt.c). The manager rewrites the copy where it differs from the private tables (repair.c). Only the holds, the
  * leases and the states of blocks belong to the members. The manager reads them in place, and never uses a value that
  * it reads there as an index or an address.
+ *
+ * Note [Times of others]
+ * The clocks of members may differ from the manager's: time namespaces shift them, the time of day may be set, and a
+ * member may write anything. So the age of a block or a lease is how long ago the manager first saw it as it is, by the
+ * manager's own clock. The stamps that members write only tell one event from the next, and are shown to people.
  */
 #ifndef SHMT_SHM_MANAGER_ARENA_MANAGER_H
 #define SHMT_SHM_MANAGER_ARENA_MANAGER_H
@@ -32,6 +37,12 @@ typedef struct shmt__arena_manager_client {
   uint64_t start, pid_namespace; /* as in shmt__client_entry */
 } shmt__arena_manager_client;
 
+/* When we first saw something, by our own clock: Note [Times of others]. */
+typedef struct shmt__sighting {
+  uint32_t what;     /* tells it from what was at this place before */
+  uint32_t since_ms; /* 0: we saw nothing yet */
+} shmt__sighting;
+
 typedef struct shmt__arena_manager {
   shmt__map map;
   int control_fd, arena_fd;        /* owned */
@@ -43,6 +54,8 @@ typedef struct shmt__arena_manager {
   uint32_t clients_end;       /* highest client number that was in use, plus 1 */
   uint32_t files_until_sweep; /* files that may still be added before the next sweep of the files */
   uint64_t granted_bytes;     /* in slabs */
+  shmt__sighting* block_stamps; /* by block */
+  shmt__sighting* leases_seen;  /* by slot of the record */
   bool must_sweep_again;      /* the last sweep found blocks that are not old enough yet */
 } shmt__arena_manager;
 
@@ -93,6 +106,13 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
 void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, int fd);
 /* The descriptor of a FILE block; borrowed. -1: there is none of this generation. *out_nbytes: size of the file. */
 int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes);
+
+/* --- ages (ages.c): Note [Times of others] --- */
+
+/* How long ago we first saw the block's stamp, in milliseconds. */
+uint32_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t block, uint64_t now_ms);
+/* How long ago we first saw the lease. */
+uint32_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms);
 
 /* --- the sweep (sweep.c) --- */
 

@@ -2,6 +2,7 @@
  * shm/manager/arena_manager.h. */
 #include "os/failpoint.h"
 #include "os/memfd.h"
+#include "os/process.h"
 #include "shm/manager/arena_manager.h"
 
 #include <stdlib.h>
@@ -10,8 +11,10 @@ shmt_status shmt__arena_manager_init_tables(shmt__arena_manager* k) {
   const shmt__fixed* c = &k->map.fixed;
   k->slab_of = calloc(c->n_blocks, sizeof *k->slab_of); /* its pages come with use */
   k->clients_end = 1;
+  k->block_stamps = calloc(c->n_blocks, sizeof *k->block_stamps);
+  k->leases_seen = calloc((size_t)k->map.n_lease_pages * SHMT_LEASES_OF_PAGE, sizeof *k->leases_seen);
   SHMT_REQUIRE(
-      k->slab_of != NULL && shmt__ranges_init(&k->arena, c->arena_bytes) &&
+      k->slab_of != NULL && k->block_stamps != NULL && k->leases_seen != NULL && shmt__ranges_init(&k->arena, c->arena_bytes) &&
           shmt__ranges_init(&k->blocks, c->n_blocks),
       SHMT_E_NOMEM, "the manager has no memory for its lists");
   return SHMT_OK;
@@ -26,6 +29,8 @@ void shmt__arena_manager_fini(shmt__arena_manager* k) {
   for (uint32_t i = 0; i < k->slabs_end; i++) shmt__os_close(k->slabs[i].file);
   free(k->slabs);
   free(k->slab_of);
+  free(k->block_stamps);
+  free(k->leases_seen);
   *k = (shmt__arena_manager){.control_fd = -1, .arena_fd = -1};
 }
 
@@ -42,7 +47,10 @@ bool shmt__arena_manager_adopt_client(shmt__arena_manager* k, uint32_t id) {
   uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
   if (state == SHMT_CLIENT_NONE) return false;
   if (state != SHMT_CLIENT_ALIVE) state = SHMT_CLIENT_RESERVED;
-  shmt__arena_manager_enter_client(k, id, (shmt__arena_manager_client){state, e->pid, e->start, e->pid_namespace});
+  shmt__arena_manager_client who = {state, e->pid, 0, e->pid_namespace};
+  /* We read ourselves when the process started: in another time namespace it says another time. */
+  if (who.pid_namespace == shmt__os_pid_namespace()) who.start = shmt__os_process_start(who.pid);
+  shmt__arena_manager_enter_client(k, id, who);
   return true;
 }
 

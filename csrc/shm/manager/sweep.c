@@ -9,7 +9,7 @@
 
 typedef struct sweep {
   shmt__arena_manager* k;
-  uint32_t now_ms;
+  uint64_t now_ms;
   bool all;
   uint32_t n_idle_files; /* seen in this sweep */
   uint64_t idle_file_bytes;
@@ -20,10 +20,8 @@ typedef struct slab_counts {
   uint32_t youngest_ms; /* age of the block that became free last */
 } slab_counts;
 
-static uint32_t age_of(const sweep* l, const shmt__block* b) {
-  /* The clock may wrap, and stamp_ms may be newer than the start of this sweep. */
-  int32_t age = (int32_t)(l->now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));
-  return age > 0 ? (uint32_t)age : 0;
+static uint32_t age_of(const sweep* l, uint32_t block) {
+  return shmt__arena_manager_block_age(l->k, block, l->now_ms);
 }
 
 /* Free the blocks of a slab that nobody holds, and count its blocks by state. */
@@ -38,13 +36,14 @@ static slab_counts reclaim_and_count(sweep* l, const shmt__slab_view* s) {
     if (state == SHMT_BLOCK_USED && shmt__block_reclaim(&l->k->map, block, SHMT_MANAGER_MARKER))
       state = SHMT_BLOCK_FREE;
     if (state == SHMT_BLOCK_FREE) {
-      uint32_t age = age_of(l, b);
+      uint32_t age = age_of(l, block);
       if (age < c.youngest_ms) c.youngest_ms = age;
       c.free++;
     } else if (state == SHMT_BLOCK_COLD) {
       c.cold++;
     } else {
       c.used++;
+      (void)age_of(l, block); /* see its last lease, if that is new */
     }
   }
   return c;
@@ -70,7 +69,7 @@ static void trim_paged(sweep* l, const shmt__slab_view* s, bool is_orphan) {
     shmt__block* b = &l->k->map.blocks[s->first_block + i];
     if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_relaxed)) != SHMT_BLOCK_FREE)
       continue;
-    if (!is_old(l, age_of(l, b), is_orphan)) {
+    if (!is_old(l, age_of(l, s->first_block + i), is_orphan)) {
       l->k->must_sweep_again = true;
       continue;
     }
@@ -114,10 +113,10 @@ static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s)
 }
 
 /* May the owner of a free file still make another storage in it? See ipc/handle/file_cache.h. */
-static bool may_be_reused(sweep* l, const shmt__slab_view* s, const shmt__block* b) {
+static bool may_be_reused(sweep* l, const shmt__slab_view* s) {
   enum { MOST_FILES = 64 };
   const uint64_t most_bytes = UINT64_C(512) << 20;
-  if (is_old(l, age_of(l, b), s->owner == 0) || l->n_idle_files == MOST_FILES ||
+  if (is_old(l, age_of(l, s->first_block), s->owner == 0) || l->n_idle_files == MOST_FILES ||
       s->nbytes > most_bytes - l->idle_file_bytes)
     return false;
   l->n_idle_files++;
@@ -130,7 +129,7 @@ static void sweep_file_slab(sweep* l, uint32_t index, const shmt__slab_view* s) 
   if (shmt__head_state(atomic_load_explicit(&b->head, memory_order_acquire)) == SHMT_BLOCK_USED &&
       !shmt__block_reclaim(&l->k->map, s->first_block, SHMT_MANAGER_MARKER))
     return;
-  if (may_be_reused(l, s, b))
+  if (may_be_reused(l, s))
     l->k->must_sweep_again = true;
   else if (shmt__block_begin_trim(b))
     shmt__arena_manager_retire(l->k, index);
@@ -142,7 +141,7 @@ void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all) {
   bool changed = atomic_exchange_explicit(&c->activity, 0, memory_order_seq_cst) != 0;
   if (!changed && !k->must_sweep_again && !all) return;
   k->must_sweep_again = false;
-  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = all};
+  sweep l = {.k = k, .now_ms = shmt__os_now_ms(), .all = all};
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (shmt__arena_manager_slab_at(k, i) == NULL) continue;
     const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* a copy: the slab may be retired below */
@@ -159,7 +158,7 @@ void shmt__arena_manager_sweep_files(shmt__arena_manager* k) {
     k->files_until_sweep--;
     return;
   }
-  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms()};
+  sweep l = {.k = k, .now_ms = shmt__os_now_ms()};
   uint32_t n_left = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     if (k->slabs[i].file < 0) continue;
@@ -176,47 +175,55 @@ bool shmt__arena_manager_return_slab(shmt__arena_manager* k, uint32_t client, ui
   if (s.state != SHMT_SLAB_ARENA || s.owner != client) return false;
   shmt__arena_manager_orphan_slab(k, slab);
   s.owner = 0;
-  sweep l = {.k = k, .now_ms = (uint32_t)shmt__os_now_ms(), .all = true};
+  sweep l = {.k = k, .now_ms = shmt__os_now_ms(), .all = true};
   sweep_arena_slab(&l, slab, &s); /* it is an orphan now: retired at once, or when its last block is free */
   return true;
 }
 
-/* Call f for the record of every block of every slab. */
-static uint64_t for_each_block(const shmt__arena_manager* k, uint64_t (*f)(shmt__block* b, uint32_t arg),
-                               uint32_t arg) {
+/* --- leases --- */
+
+typedef struct drop {
+  const shmt__arena_manager* k;
+  uint64_t now_ms;
+  uint32_t age_ms;
+} drop;
+
+/* Call f for every block of every slab. */
+static uint64_t for_each_block(const shmt__arena_manager* k, uint64_t (*f)(uint32_t block, const drop* d),
+                               const drop* d) {
   uint64_t sum = 0;
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
-    for (uint32_t j = 0; s != NULL && j < s->n_blocks; j++)
-      sum += f(&k->map.blocks[s->first_block + j], arg);
+    for (uint32_t j = 0; s != NULL && j < s->n_blocks; j++) sum += f(s->first_block + j, d);
   }
   shmt__os_map_forget(k->map.control, k->map.nbytes);
   return sum;
 }
 
-static uint64_t count_leases(shmt__block* b, uint32_t unused) {
-  (void)unused;
-  return shmt__block_n_leases(b);
+static uint64_t count_leases(uint32_t block, const drop* d) {
+  return shmt__block_n_leases(&d->k->map.blocks[block]);
 }
 
-uint64_t shmt__arena_manager_n_leases(const shmt__arena_manager* k) { return for_each_block(k, count_leases, 0); }
+uint64_t shmt__arena_manager_n_leases(const shmt__arena_manager* k) {
+  const drop d = {.k = k};
+  return for_each_block(k, count_leases, &d);
+}
 
 /* Leases without a record have the age of the block's stamp. */
-static uint64_t drop_old_plain(shmt__block* b, uint32_t age_ms) {
-  uint32_t age =
-      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed);
-  return age < age_ms ? 0 : shmt__block_end_plain_leases(b);
+static uint64_t drop_old_plain(uint32_t block, const drop* d) {
+  bool is_old = shmt__arena_manager_block_age(d->k, block, d->now_ms) >= d->age_ms;
+  return is_old ? shmt__block_end_plain_leases(&d->k->map.blocks[block]) : 0;
 }
 
 static bool is_older(const shmt__lease* l, void* arg) {
-  uint32_t age =
-      (uint32_t)shmt__os_now_ms() - atomic_load_explicit(&l->stamp_ms, memory_order_relaxed);
-  return age >= *(const uint32_t*)arg;
+  const drop* d = arg;
+  return shmt__arena_manager_lease_age(d->k, l, d->now_ms) >= d->age_ms;
 }
 
 uint64_t shmt__arena_manager_drop_leases(shmt__arena_manager* k, uint32_t age_ms) {
-  uint64_t n = shmt__leases_end_if(&k->map, is_older, &age_ms);
-  n += for_each_block(k, drop_old_plain, age_ms);
+  drop d = {k, shmt__os_now_ms(), age_ms};
+  uint64_t n = shmt__leases_end_if(&k->map, is_older, &d);
+  n += for_each_block(k, drop_old_plain, &d);
   /* This also ends counts that a killed process has left without a record. */
   atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
   (void)shmt__leases_audit(&k->map);

@@ -1,0 +1,21 @@
+/* shm/manager/ages.c -- how old blocks and leases are, by the manager's own clock. See Note [Times of others] in
+ * shm/manager/arena_manager.h. */
+#include "shm/lease.h"
+#include "shm/manager/arena_manager.h"
+
+static uint32_t age_of(shmt__sighting* s, uint32_t what, uint64_t now_ms) {
+  uint32_t now = (uint32_t)now_ms | 1; /* never 0 */
+  if (s->since_ms == 0 || s->what != what) *s = (shmt__sighting){what, now};
+  int32_t age = (int32_t)(now - s->since_ms); /* the count may wrap; another sweep may have begun later */
+  return age > 0 ? (uint32_t)age : 0;
+}
+
+uint32_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t block, uint64_t now_ms) {
+  uint32_t stamp = atomic_load_explicit(&k->map.blocks[block].stamp_ms, memory_order_relaxed);
+  return age_of(&k->block_stamps[block], stamp, now_ms);
+}
+
+uint32_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms) {
+  uint32_t id = (uint32_t)atomic_load_explicit(&l->id, memory_order_relaxed);
+  return age_of(&k->leases_seen[shmt__lease_slot(&k->map, l)], id, now_ms);
+}
