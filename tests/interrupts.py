@@ -13,6 +13,7 @@ import opcode
 import random
 import signal
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
@@ -21,6 +22,8 @@ from typing import Any, NamedTuple
 import shmtensor
 
 _PACKAGE = str(Path(shmtensor.__file__).parent) + "/"
+
+_WEAKREF = weakref.__file__
 
 # After these the interpreter looks for signals. "-1": the start of a function.
 _CHECKS = frozenset(
@@ -39,7 +42,7 @@ class Point(NamedTuple):
     """Where an exception was raised."""
 
     place: str  # "file:line function +offset"
-    came_out: bool  # of the call; False: somebody caught it, or it was raised in a destructor
+    came_out: bool  # of the call; False: somebody caught it
 
 
 class _Tracer:
@@ -59,8 +62,14 @@ class _Tracer:
         self._last[frame] = -1
         return self._step
 
+    def forget(self) -> None:
+        """Let go of the frames, and of what is in them."""
+        self._last.clear()
+
     def _is_in_package(self, frame: FrameType | None) -> bool:
         while frame is not None:
+            if frame.f_code.co_name == "__del__" or frame.f_code.co_filename == _WEAKREF:
+                return False  # nobody is there whom the exception would reach
             if frame.f_code.co_filename.startswith(_PACKAGE):
                 return True
             frame = frame.f_back
@@ -109,6 +118,7 @@ def everywhere(call: Callable[[], object], *, undo: Callable[[], object] = int) 
             came_out = True
         finally:
             sys.settrace(before)
+            tracer.forget()
         undo()
         if not tracer.place:
             return
@@ -130,6 +140,14 @@ def at_random(
         if is_armed:
             raise Interrupt
 
+    def ignore(unraisable: sys.UnraisableHookArgs) -> None:
+        if not isinstance(unraisable.exc_value, Interrupt):
+            hook(unraisable)
+
+    # In a destructor the interpreter only reports an exception, and whoever keeps the report keeps
+    # the frames and what is in them.
+    hook = sys.unraisablehook
+    sys.unraisablehook = ignore
     before = signal.signal(signal.SIGALRM, handler)
     try:
         for _ in range(n):
@@ -147,3 +165,4 @@ def at_random(
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        sys.unraisablehook = hook

@@ -2,8 +2,7 @@
 
 The environment variable ``SHMTENSOR_MANAGER`` names the session. It is set when this module is
 first imported, so that children of every start method find the same session. Nothing is started
-before a storage is shared. Storages are passed by their C address; a returned address carries a new
-reference.
+before a storage is shared. Storages are passed by their C address, and returned as `StorageRef`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,8 @@ import os
 import re
 
 from shmtensor import _C
-from shmtensor._boundary.core import address_of, check, ffi, lib, pointer_to
+from shmtensor._boundary.core import check, ffi, lib, pointer_to
+from shmtensor._boundary.storage import StorageRef
 
 __all__ = [
     "STRATEGIES",
@@ -125,7 +125,7 @@ def share_storage(address: int) -> None:
     check(lib.shmt_storage_share(_pointer(address)))
 
 
-def new_shared(nbytes: int) -> int:
+def new_shared(nbytes: int) -> StorageRef:
     """Make a shared storage of *nbytes* zero bytes.
 
     Raises:
@@ -134,9 +134,9 @@ def new_shared(nbytes: int) -> int:
     """
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
-    out = ffi.new("shmt_storage **")
-    check(lib.shmt_storage_create_shared(nbytes, 1, out))
-    return address_of(out[0])
+    ref = StorageRef()
+    check(lib.shmt_storage_create_shared(nbytes, 1, ref.place))
+    return ref.filled()
 
 
 def export_filename(address: int) -> tuple[bytes, bytes, int]:
@@ -151,21 +151,21 @@ def export_filename(address: int) -> tuple[bytes, bytes, int]:
     return ffi.string(manager), ffi.string(handle), int(lib.shmt_storage_nbytes(pointer))
 
 
-def import_filename(manager: bytes, handle: bytes, nbytes: int) -> int:
+def import_filename(manager: bytes, handle: bytes, nbytes: int) -> StorageRef:
     """Open what `export_filename` returned in any process.
 
     Raises:
         HandleError: The name is forged, or its block was freed.
     """
-    out = ffi.new("shmt_storage **")
+    ref = StorageRef()
     if isinstance(manager, str):
         manager = manager.encode()
     if isinstance(handle, str):
         handle = handle.encode()
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
-    check(lib.shmt_storage_import_name(manager, handle, nbytes, out))
-    return address_of(out[0])
+    check(lib.shmt_storage_import_name(manager, handle, nbytes, ref.place))
+    return ref.filled()
 
 
 def export_fd(address: int) -> tuple[int, int]:
@@ -180,29 +180,29 @@ def export_fd(address: int) -> tuple[int, int]:
     return int(out[0]), int(lib.shmt_storage_nbytes(pointer))
 
 
-def import_fd(fd: int, nbytes: int) -> int:
+def import_fd(fd: int, nbytes: int) -> StorageRef:
     """Open a descriptor from `export_fd`. The caller still closes it.
 
     Raises:
         HandleError: It is not a sealed memory file of this user with at least *nbytes*.
     """
-    out = ffi.new("shmt_storage **")
+    ref = StorageRef()
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
-    check(lib.shmt_storage_import_fd(fd, nbytes, out))
-    return address_of(out[0])
+    check(lib.shmt_storage_import_fd(fd, nbytes, ref.place))
+    return ref.filled()
 
 
-def in_mode(address: int, mode: int) -> int:
+def in_mode(address: int, mode: int) -> StorageRef:
     """Return a shared storage in another mode: 1 is read-only, 2 copy-on-write.
 
     Raises:
         RuntimeError: The storage is not in shared memory of a session.
         ManagerError: The manager does not provide the memory in that mode.
     """
-    out = ffi.new("shmt_storage **")
-    check(lib.shmt_storage_in_mode(_pointer(address), mode, out))
-    return address_of(out[0])
+    ref = StorageRef()
+    check(lib.shmt_storage_in_mode(_pointer(address), mode, ref.place))
+    return ref.filled()
 
 
 def incref(address: int) -> None:

@@ -43,6 +43,7 @@ __all__ = [
     "map_file",
     "memory_statistics",
     "nbytes",
+    "of_tensor",
     "part",
     "pinned_view",
     "read_fd",
@@ -106,6 +107,13 @@ def adopt(address: int) -> StorageRef:
     """Take over the reference that came with *address*."""
     ref = StorageRef()
     ref.place[0] = pointer_to("shmt_storage *", address)
+    return ref.filled()
+
+
+def of_tensor(tensor: Any) -> StorageRef:
+    """Return the storage that a strided tensor shows."""
+    ref = StorageRef()
+    tensor._retain_storage(address_of(ref.place))
     return ref.filled()
 
 

@@ -47,7 +47,7 @@ def _receive(tensor: Tensor, mode: int) -> Any:
     if tensor.is_meta or not tensor.is_shared() or tensor.untyped_storage().nbytes() == 0:
         return tensor  # the receiver's own copy already, or no bytes to protect
     dtype: Any = tensor.dtype
-    storage = _boundary.adopt(_sharing.in_mode(tensor.untyped_storage()._cdata, mode))
+    storage = _sharing.in_mode(tensor.untyped_storage()._cdata, mode)
     received: Any = _boundary.tensor_over(
         storage, tensor.shape, tensor.stride(), tensor.storage_offset(), dtype._code
     )

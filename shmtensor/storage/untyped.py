@@ -111,7 +111,7 @@ class UntypedStorage(Conversions):
             kind = "SparseTensorImpl" if tensor.is_sparse else "SparseCsrTensorImpl"
             raise NotImplementedError(f"Cannot access storage of {kind}")
         found = _live.get(tensor._storage_cdata)
-        return cls._of_address(tensor._retain_storage()) if found is None else found
+        return cls._own(_c.of_tensor(tensor)) if found is None else found
 
     @property
     def _cdata(self) -> int:
@@ -341,7 +341,7 @@ class UntypedStorage(Conversions):
     @classmethod
     def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
         """Make a storage of *size* zero bytes in shared memory."""
-        return cls._of_address(_sharing().new_shared(size))
+        return cls._own(_sharing().new_shared(size))
 
     def _share_filename_(self) -> tuple[bytes, bytes, int]:
         """Share the storage, and return the manager's socket, a handle and the size in bytes."""
@@ -356,7 +356,7 @@ class UntypedStorage(Conversions):
             HandleError: The handle is forged, or its block was freed.
             ManagerError: The manager cannot be reached.
         """
-        return cls._of_address(_sharing().import_filename(manager, handle, size))
+        return cls._own(_sharing().import_filename(manager, handle, size))
 
     def _share_fd_(self) -> tuple[int, int]:
         """Share the storage by a descriptor, which the caller closes; return it and the nbytes."""
@@ -366,7 +366,7 @@ class UntypedStorage(Conversions):
     @classmethod
     def _new_shared_fd(cls, fd: int, size: int) -> UntypedStorage:
         """Open a descriptor from `_share_fd_`. The caller still closes it."""
-        return cls._of_address(_sharing().import_fd(fd, size))
+        return cls._own(_sharing().import_fd(fd, size))
 
     _share_filename_cpu_ = _share_filename_
     _new_shared_filename_cpu = _new_shared_filename

@@ -89,11 +89,13 @@ static PyObject* m_storage_offset(PyObject* self, PyObject* unused) {
 }
 /* A reference to the storage, as its address. One step under the interpreter lock: when a thread reads the address and
  * then takes a reference, another thread may set `data` in between. */
-static PyObject* m_retain_storage(PyObject* self, PyObject* unused) {
-  (void)unused;
-  shmt_tensor* t = shmt__py_tensor(self);
-  shmt__storage_retain(t->storage);
-  return PyLong_FromVoidPtr(t->storage);
+/* The place has an owner already, so an exception that arrives next finds one. */
+static PyObject* m_retain_storage(PyObject* self, PyObject* place) {
+  shmt_storage** out = PyLong_AsVoidPtr(place);
+  if (out == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "the address of a place is zero");
+  *out = shmt__py_tensor(self)->storage;
+  shmt__storage_retain(*out);
+  Py_RETURN_NONE;
 }
 
 static PyObject* m_data_ptr(PyObject* self, PyObject* unused) {
@@ -317,8 +319,8 @@ PyMethodDef shmt__py_plain_methods[] = {
      "element_size($self)\n--\n\nBytes of one element."},
     {"storage_offset", m_storage_offset, METH_NOARGS,
      "storage_offset($self)\n--\n\nPosition of the first element in the storage, in elements."},
-    {"_retain_storage", m_retain_storage, METH_NOARGS,
-     "_retain_storage($self)\n--\n\nA reference to the C storage, as its address."},
+    {"_retain_storage", m_retain_storage, METH_O,
+     "_retain_storage($self, place)\n--\n\nStore a reference to the C storage at an address."},
     {"data_ptr", m_data_ptr, METH_NOARGS,
      "data_ptr($self)\n--\n\nAddress of the first element in this process, as an int; 0 when there is "
      "none."},

@@ -1,0 +1,174 @@
+"""Exceptions from signal handlers in every place: nothing stays taken, nothing stays held."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Callable
+
+import interrupts
+import pytest
+import service_programs as programs
+
+import shmtensor as T
+from shmtensor import inspect, nn
+from shmtensor.service import Service
+
+_MB = 1 << 20
+
+
+def _with(lock: T.service.Semaphore) -> None:
+    with lock:
+        pass
+
+
+def _acquire(lock: T.service.Semaphore) -> None:
+    lock.acquire(timeout=5.0)
+
+
+def _release_all(lock: T.service.Semaphore) -> None:
+    with contextlib.suppress(ValueError):
+        while True:
+            lock.release()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_with_leaves_no_permit_taken(service: Service, n: int) -> None:
+    lock = service.Lock("with") if n == 1 else service.Semaphore("with 3", n)
+    for point in interrupts.everywhere(lambda: _with(lock)):
+        assert lock.value == n, point
+    for _ in interrupts.at_random(lambda: _with(lock), 1000, seed=n):
+        assert lock.value == n
+
+
+def test_object_knows_what_an_interrupted_acquire_took(service: Service) -> None:
+    lock = service.Lock("acquire")
+    for point in interrupts.everywhere(lambda: _acquire(lock), undo=lambda: _release_all(lock)):
+        assert not lock.locked(), point
+    for _ in interrupts.at_random(lambda: _acquire(lock), 1000, seed=3):
+        _release_all(lock)
+        assert not lock.locked()
+
+
+def test_interrupted_wait_for_a_taken_lock_takes_nothing(service: Service) -> None:
+    owner, waiter = service.Lock("taken"), service.Lock("taken")
+    with owner:
+        n = sum(
+            interrupts.at_random(
+                lambda: waiter.acquire(timeout=programs.WAIT_S), 20, seed=4, longest_s=0.01
+            )
+        )
+    assert n == 20
+    assert not owner.locked()
+    with pytest.raises(ValueError, match="no permit"):
+        waiter.release()
+
+
+def test_interrupted_party_leaves_no_arrival_behind(service: Service) -> None:
+    barrier = service.Barrier("ghosts", 2)
+
+    def wait() -> None:
+        with contextlib.suppress(TimeoutError):
+            barrier.wait(timeout=0)
+
+    for point in interrupts.everywhere(wait):
+        assert barrier.n_waiting == 0, point
+    waits = interrupts.at_random(
+        lambda: barrier.wait(timeout=programs.WAIT_S), 50, seed=5, longest_s=0.005
+    )
+    for came_out in waits:
+        assert came_out
+        assert barrier.n_waiting == 0
+    results: list[bool] = []
+    other = threading.Thread(target=lambda: results.append(barrier.wait()))
+    other.start()
+    results.append(barrier.wait(timeout=programs.WAIT_S))
+    other.join(programs.WAIT_S)
+    assert sorted(results) == [False, True]
+
+
+def _used_bytes(service: Service) -> int:
+    """Bytes of the blocks that anybody has."""
+    gc.collect()
+    (session,) = inspect.open_sessions(service._name)
+    with session:
+        session.trim()  # sweeps
+        return session.look().used_bytes
+
+
+def _empty(service: Service) -> Callable[[], object]:
+    return lambda: service.empty(_MB // 4)
+
+
+def _publish(service: Service) -> Callable[[], object]:
+    value = {"a": T.ones(_MB // 4), "b": [T.ones(3), 1, None]}
+    return lambda: service.publish("value", value)
+
+
+def _attach(mode: str) -> Callable[[Service], Callable[[], object]]:
+    def prepare(service: Service) -> Callable[[], object]:
+        def attach() -> None:
+            service.attach("value", mode)
+
+        return attach
+
+    return prepare
+
+
+def _attach_module(service: Service) -> Callable[[], object]:
+    return lambda: service.attach_module("module")
+
+
+def _wait_newer(service: Service) -> Callable[[], object]:
+    return lambda: service.wait_newer("value", 0)
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [_empty, _publish, _attach("rw"), _attach("ro"), _attach("cow"), _attach_module, _wait_newer],
+    ids=["empty", "publish", "rw", "ro", "cow", "attach_module", "wait_newer"],
+)
+def test_no_memory_stays_held(
+    service: Service, prepare: Callable[[Service], Callable[[], object]]
+) -> None:
+    before = _used_bytes(service)
+    call = prepare(service)
+
+    def renew() -> None:
+        # What an interrupted call still holds of the last versions is never free again.
+        service.publish("value", T.ones(_MB // 4))
+        service.publish_module("module", nn.Linear(512, 512, bias=False))
+
+    renew()
+    for _ in interrupts.everywhere(call, undo=renew):
+        pass
+    for _ in interrupts.at_random(call, 100, seed=6, longest_s=500e-6):
+        renew()
+    service.unpublish("value")
+    service.unpublish("module")
+    assert _used_bytes(service) == before
+
+
+def test_interrupted_publish_and_unpublish_are_done_or_not(service: Service) -> None:
+    versions = [0]
+
+    def publish() -> None:
+        service.publish("counted", 1)
+
+    def check() -> None:
+        versions.append(service.version("counted"))
+        assert versions[-1] - versions[-2] in (0, 1)
+
+    service.publish("counted", 0)
+    versions.append(service.version("counted"))
+    for _ in interrupts.everywhere(publish, undo=check):
+        assert service.attach("counted") == 1
+
+    def unpublish() -> None:
+        with contextlib.suppress(KeyError):
+            service.unpublish("counted")
+
+    for _ in interrupts.everywhere(unpublish):
+        assert service.list().keys() <= {"counted"}
+        service.publish("counted", 1)
