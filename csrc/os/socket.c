@@ -71,9 +71,22 @@ int shmt__os_open_socket_to(const char* path, uint32_t gid) {
   return chown(path, (uid_t)-1, (gid_t)gid) == 0 && chmod(path, 0660) == 0 ? 0 : -errno;
 }
 
-void shmt__os_remove_socket(const char* path) {
+bool shmt__os_socket_exists(const char* path) {
   struct stat st;
-  if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) (void)unlink(path);
+  return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+void shmt__os_remove_socket(const char* path) {
+  if (shmt__os_socket_exists(path)) (void)unlink(path);
+}
+
+void shmt__os_remove_path_of(int listener) {
+  struct sockaddr_un a = {0};
+  socklen_t len = sizeof a;
+  if (getsockname(listener, (struct sockaddr*)&a, &len) != 0 || a.sun_path[0] != '/') return;
+  char path[sizeof a.sun_path + 1] = {0};
+  memcpy(path, a.sun_path, sizeof a.sun_path);
+  shmt__os_remove_socket(path);
 }
 
 bool shmt__os_pass_credentials(int listener) {

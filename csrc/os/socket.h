@@ -26,8 +26,12 @@ int shmt__os_listen(const char* name);
 int shmt__os_connect(const char* name);
 /* Let the members of a group connect to the socket at a path. 0 or -errno. */
 int shmt__os_open_socket_to(const char* path, uint32_t gid);
+/* Is there a socket at the path? */
+bool shmt__os_socket_exists(const char* path);
 /* Remove the socket that a killed process left at a path. Another kind of file is not removed. */
 void shmt__os_remove_socket(const char* path);
+/* Remove the path at which this socket listens, if it has one. */
+void shmt__os_remove_path_of(int listener);
 /* Request credentials with every packet of the connections that are accepted from now on. It is set on the listener,
  * from which they inherit it: setting it after accept() would be too late for a packet that has arrived already. */
 bool shmt__os_pass_credentials(int listener);

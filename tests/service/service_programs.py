@@ -41,11 +41,13 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 class Program:
-    """A Python program of its own."""
+    """A Python program of its own; *prefix* is a command that runs it."""
 
-    def __init__(self, text: str, *arguments: str, **kwargs: Any) -> None:
+    def __init__(
+        self, text: str, *arguments: str, prefix: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", text, *arguments],
+            [*prefix, sys.executable, "-c", text, *arguments],
             env={**environment(), **kwargs.pop("env", {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

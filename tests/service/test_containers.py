@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import shutil
@@ -13,7 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import service_programs
 from documents import ROOT, programs
+
+from shmtensor.service import Service
 
 # What the processes of two containers do not share; a child gets SIGTERM when unshare is killed.
 _CONTAINER = ("unshare", "-p", "-f", "--mount-proc", "-n", "-i", "-m", "--kill-child=SIGTERM")
@@ -73,6 +77,126 @@ def test_programs_of_the_page_share_a_service(served: str) -> None:
 @needs_containers
 def test_tools_find_a_service_of_other_containers_at_its_path(served: str) -> None:
     assert served in _in_container("-m", "shmtensor", "ls", "-s", served)
+
+
+_READER = """
+import sys
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+found = service.latest("weights")
+print(found.version, flush=True)
+while True:
+    found = service.wait_newer("weights", found.version, timeout=120)
+    print(found.version, found.value.sum().item(), flush=True)
+"""
+_PUBLISHER = """
+import sys
+import shmtensor as st
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+print(service.publish("weights", st.full((1000,), float(sys.argv[2])), persist=True))
+"""
+
+
+def _child(pid: int) -> int:
+    """The process that ``unshare`` runs."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
+
+
+class _Serve:
+    """``shmtensor serve`` in a container of its own."""
+
+    def __init__(self, path: str) -> None:
+        command = [*CONTAINER, sys.executable, "-m", "shmtensor", "serve", "--socket", path]
+        self.process = subprocess.Popen(
+            command, env=_environment(), stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert "ready" in self.process.stdout.readline()
+
+    def kill_manager(self) -> None:
+        """As ``kill -9`` of the manager does, which is the first process of its container."""
+        pid = self.process.pid
+        os.kill(_child(pid) if CONTAINER else pid, signal.SIGKILL)
+        self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def end(self) -> None:
+        """End it in whatever manner."""
+        if self.process.poll() is None:
+            self.kill_manager()
+
+
+def test_names_live_on_with_a_reader_in_another_container() -> None:
+    with contextlib.ExitStack() as stack:
+        path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "socket")
+
+        def publish(value: float) -> str:
+            return _in_container("-c", _PUBLISHER, path, str(value)).rstrip("\n")
+
+        first = _Serve(path)
+        stack.callback(first.end)
+        assert [publish(1.0), publish(2.0)] == ["1", "2"]
+        reader = service_programs.Program(_READER, path, prefix=CONTAINER)
+        stack.callback(reader.kill)
+        assert reader.line() == "2"
+        first.kill_manager()
+        second = _Serve(path)
+        stack.callback(second.end)
+        assert publish(3.0) == "3"
+        assert reader.line() == "3 3000.0"
+        second.kill_manager()
+        assert publish(4.0) == "4"  # without another `serve`: the reader has started a manager
+        assert reader.line() == "4 4000.0"
+        third = _Serve(path)
+        stack.callback(third.end)
+        assert publish(5.0) == "5"
+        assert reader.line() == "5 5000.0"
+
+
+_IDLE_READER = """
+import sys
+from shmtensor.errors import ManagerError
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+kept = service.attach("weights")
+print(service.version("weights"), flush=True)
+sys.stdin.readline()
+try:
+    service.wait_newer("weights", 1)
+except ManagerError as error:
+    print("begun anew" in str(error) and sys.argv[1] in str(error), flush=True)
+print(service.version("weights"), kept.sum().item(), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_reader_of_a_service_that_was_begun_anew_is_told_so_once() -> None:
+    with contextlib.ExitStack() as stack:
+        path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "socket")
+        first = _Serve(path)
+        stack.callback(first.end)
+        _in_container("-c", _PUBLISHER, path, "1")
+        reader = service_programs.Program(_IDLE_READER, path, prefix=CONTAINER)
+        stack.callback(reader.kill)
+        assert reader.line() == "1"
+        os.kill(_child(reader.process.pid), signal.SIGSTOP)
+        first.kill_manager()
+        second = _Serve(path)
+        stack.callback(second.end)
+        assert _in_container("-c", _PUBLISHER, path, "2") == "1\n"
+        os.kill(_child(reader.process.pid), signal.SIGCONT)
+        reader.say()
+        assert reader.line() == "True"
+        assert reader.line() == "1 1000.0"
+
+
+def test_texts_name_the_socket() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "socket")
+        with pytest.raises(RuntimeError, match=f'at "{path}" runs .*serve --socket {path}'):
+            Service(socket=path).list()
 
 
 @needs_containers

@@ -119,5 +119,8 @@ int main(int argc, char** argv) {
     run_in_foreground(&manager);
   else
     shmt__manager_run(&manager);
+  /* A path that is left behind says that a manager was killed: Note [A manager that was killed] in
+   * ipc/service/service_internal.h. We still have the lock of the path. */
+  if (manager.lock_fd >= 0 && !manager.is_over) shmt__os_remove_path_of(manager.listener);
   return 0;
 }

@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-enum { TAKE_OVER_MS = 10000, TRIES = 100 };
+enum { TAKE_OVER_MS = 10000, TRIES = 100, SLEEP_MS = 10, MEMBERS_MS = 10 * SHMT_LOOK_MS };
 
 /* Get the files of the manager that is running, to take its place. False: it runs in the foreground too, or belongs to
  * another user. *lost: it has just ended. */
@@ -31,16 +31,28 @@ static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, b
   return n_fds >= 3;
 }
 
+/* Connect to the manager that runs. A killed one leaves its path behind, and the members of other containers, whom we
+ * cannot see, may be about to start the next: give them time to look. Negative: none runs. */
+static int connect_or_wait(const shmt_service* v) {
+  int socket = shmt__session_connect(&v->key);
+  bool was_killed = socket < 0 && v->key.path[0] != '\0' && shmt__os_socket_exists(v->key.path);
+  for (int ms = 0; was_killed && socket < 0 && ms < MEMBERS_MS; ms += SLEEP_MS) {
+    shmt__os_sleep_ms(SLEEP_MS);
+    socket = shmt__session_connect(&v->key);
+  }
+  return socket;
+}
+
 /* Get the service's name. A manager that has it gives us its place. False: it keeps the name. */
 static bool take_name(const shmt_service* v, shmt__launch* launch) {
   for (int i = 0; i < TRIES; i++) {
     bool lost = false;
-    int socket = shmt__session_connect(&v->key);
+    int socket = connect_or_wait(v);
     if (socket < 0) return true;
     bool taken = take_over(v, socket, launch, &lost);
     shmt__os_close(socket);
     if (taken || !lost) return taken;
-    shmt__os_sleep_ms(10);
+    shmt__os_sleep_ms(SLEEP_MS);
   }
   return false;
 }

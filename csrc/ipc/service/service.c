@@ -76,7 +76,10 @@ static shmt_status look_at_manager(shmt__session* s) {
 
 /* The owner of one's own service is the user of this moment. */
 static void set_owner(shmt_service* v) {
-  if (v->is_own) v->key.owner = shmt__os_uid();
+  uint32_t uid = v->is_own ? shmt__os_uid() : v->key.owner;
+  if (uid == v->key.owner) return;
+  v->key.owner = uid;
+  v->world = 0;
 }
 
 static shmt_status open_current(shmt_service* v, bool writing, shmt__session** out) {
