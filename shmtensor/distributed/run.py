@@ -13,24 +13,24 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from types import FrameType
 
 from shmtensor.distributed._errors import DistNetworkError
 from shmtensor.distributed._tcp_store import TCPStore
+from shmtensor.multiprocessing import _exec_with_parent
+from shmtensor.multiprocessing._exit_status import in_words
 
 __all__ = ["main"]
 
 _DEFAULT_PORT = 29500
-_PR_SET_PDEATHSIG = 1
 
 
 def _processes(text: str) -> int:
@@ -72,19 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("program", help="the program, and its arguments")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
-
-
-def _dies_with_parent() -> Callable[[], None]:
-    """Return what a child calls first, so that it is killed when this process is killed."""
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    parent = os.getpid()
-
-    def call() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return call
 
 
 class _Ended(Exception):
@@ -143,13 +130,27 @@ class _Run:
             TORCHELASTIC_RESTART_COUNT=str(attempt),
             TORCHELASTIC_MAX_RESTARTS=str(o.max_restarts),
         )
-        prepare = _dies_with_parent()
         for local in range(n):
             rank = str(o.node_rank * n + local)
             environment.update(RANK=rank, LOCAL_RANK=str(local), ROLE_RANK=rank)
-            self.processes.append(
-                subprocess.Popen(self.command(), env=environment, preexec_fn=prepare)
-            )
+            self._start_one(environment)
+
+    def _start_one(self, environment: dict[str, str]) -> None:
+        """Start a process that is killed when this one ends.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        added = "" if "LC_CTYPE" in environment else "LC_CTYPE"
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        with open(reader, "rb") as errors, open(writer, "wb") as theirs:
+            words = [str(os.getpid()), str(writer), added, *self.command()]
+            command = [sys.executable, "-I", "-S", _exec_with_parent.__file__, *words]
+            self.processes.append(subprocess.Popen(command, env=environment, pass_fds=(writer,)))
+            theirs.close()
+            error = errors.read()  # ends when the program runs
+        if error:
+            raise OSError(error.decode("utf-8", "replace"))
 
     def first_failure(self) -> tuple[int, int] | None:
         """Wait until all have ended well (None) or one has not (its rank and status)."""
@@ -180,14 +181,6 @@ class _Run:
                 process.wait()
         self.processes = []
         self.store = None
-
-
-def _said(status: int) -> str:
-    if status < 0:
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-status).name}"
-        return f"was killed by signal {-status}"
-    return f"ended with status {status}"
 
 
 def _say(text: str) -> None:
@@ -225,6 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _check(parser, options)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _raise_ended)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would hide the statuses
     run = _Run(options)
     attempt = 0
     try:
@@ -235,7 +229,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 return 0
             rank, status = failure
             local = rank - options.node_rank * len(run.processes)
-            text = f"rank {rank} (pid {run.processes[local].pid}) {_said(status)}"
+            text = f"rank {rank} (pid {run.processes[local].pid}) {in_words(status)}"
             if attempt >= options.max_restarts:
                 _say(f"{text}; the other ranks are ended")
                 run.end()

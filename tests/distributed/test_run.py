@@ -316,3 +316,38 @@ def test_a_program_for_gloo_prints_what_it_must(tmp_path: Path) -> None:
 def test_a_program_for_gloo_prints_the_same_with_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     assert _run_gloo_program(tmp_path, "shmtensor") == _run_gloo_program(tmp_path, "torch")
+
+
+def test_an_ignored_sigchld_hides_no_failure(tmp_path: Path) -> None:
+    path = program(tmp_path, "import os; os._exit(7 * int(os.environ['RANK']))")
+    start = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); "
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c", start, "-m", "shmtensor.distributed.run"),
+            *("--nproc-per-node", "2", path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert re.search(r"rank 1 \(pid \d+\) ended with status 7; the other ranks", done.stderr)
+
+
+def test_a_program_that_does_not_exist() -> None:
+    code, _, err = finish(launch("--no-python", "there-is-no-such-program"))
+    assert code == 2
+    assert "cannot be started: there-is-no-such-program: No such file or directory" in err
+
+
+def test_programs_get_the_signals_and_variables_of_the_command() -> None:
+    text = "grep SigIgn /proc/$$/status; echo $RANK ${LC_CTYPE-none}"
+    options = {"LC_ALL": "", "LANG": "C", "PYTHONCOERCECLOCALE": "0"}
+    code, out, err = finish(launch("--no-python", "sh", "-c", text, **options))
+    assert (code, out.splitlines()[1]) == (0, f"0 {os.environ.get('LC_CTYPE', 'none')}"), err
+    ignored = int(out.split()[1], 16)
+    assert not ignored & (1 << (signal.SIGPIPE - 1))
+    assert not ignored & (1 << (signal.SIGXFSZ - 1))
