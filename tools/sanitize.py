@@ -34,8 +34,8 @@ OPTIONS = {
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
         "LSAN_OPTIONS": f"suppressions={ROOT}/tools/lsan.supp:print_suppressions=0",
     },
-    # Its reports go to files: pytest would keep what a test that passes has written. It knows at most
-    # 64 mutexes of a thread, and a fork takes all; SHMT_ASSERT checks their order.
+    # Its reports go to files: pytest would keep what a test that passes has written. It knows at
+    # most 64 mutexes of a thread, and a fork takes all; SHMT_ASSERT checks their order.
     "tsan": {
         "TSAN_OPTIONS": (
             "halt_on_error=0:exitcode=66:die_after_fork=0:detect_deadlocks=0:log_path=report"

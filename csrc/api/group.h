@@ -38,6 +38,7 @@ enum {
   SHMT_GROUP_LEFT,     /* a rank that is waited for has closed the group */
   SHMT_GROUP_ABORTED,  /* a rank has called abort */
   SHMT_GROUP_FORKED,   /* this process is a child of the one that is in the group */
+  SHMT_GROUP_DISAGREED, /* ranks do different things in one step; see shmt_group_disagreement */
 };
 
 typedef struct shmt_group shmt_group;
@@ -114,14 +115,14 @@ int shmt_group_all_reduce(shmt_group* g, const shmt_tensor* t, shmt_group_progre
 /* --- messages --- */
 
 /* Send some of the nbytes of a message, of which `done` have been sent, until it is done or the slice is over.
- * *out_done: how many have been sent. One thread at a time for each receiver. Errors: SHMT_E_NOMEM. *out_result:
- * SHMT_GROUP_*. */
-int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, uint64_t nbytes,
-                    uint64_t done, uint64_t* out_done, int* out_result);
-/* Wait for the next message of a rank. *out_tag, *out_nbytes: what it is. One thread at a time for each sender, as
- * below. Returns SHMT_GROUP_*. */
+ * what: a description of its elements. *out_done: how many have been sent. One thread at a time for each receiver.
+ * Errors: SHMT_E_NOMEM. *out_result: SHMT_GROUP_*. */
+int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, uint64_t what, const void* bytes,
+                    uint64_t nbytes, uint64_t done, uint64_t* out_done, int* out_result);
+/* Wait for the next message of a rank. *out_tag, *out_what, *out_nbytes: what it is. One thread at a time for each
+ * sender, as below. Returns SHMT_GROUP_*. */
 int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag,
-                    uint64_t* out_nbytes);
+                    uint64_t* out_what, uint64_t* out_nbytes);
 /* Receive some of the nbytes of the message that was peeked, of which `done` have been received. Returns
  * SHMT_GROUP_*. */
 int shmt_group_receive(shmt_group* g, uint32_t from, void* bytes, uint64_t nbytes, uint64_t done,
@@ -131,6 +132,11 @@ int shmt_group_receive(shmt_group* g, uint32_t from, void* bytes, uint64_t nbyte
 
 /* Make the waits of all ranks end with SHMT_GROUP_BROKEN. */
 void shmt_group_abort(shmt_group* g);
+/* The same, since `other` does another thing than this rank in a step: both have described it. */
+void shmt_group_disagree(shmt_group* g, uint32_t other, uint32_t step);
+/* The step in which the group was broken so, and two ranks that have described it differently. */
+void shmt_group_disagreement(const shmt_group* g, uint32_t* out_rank, uint32_t* out_other,
+                             uint32_t* out_step);
 /* How many ranks have opened the group. */
 uint32_t shmt_group_n_opened(const shmt_group* g);
 /* Break the group if a rank has died. Returns why it is broken, as below. */

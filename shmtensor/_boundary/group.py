@@ -32,6 +32,7 @@ _REASONS = {
     lib.SHMT_GROUP_LEFT: "left",
     lib.SHMT_GROUP_ABORTED: "aborted",
     lib.SHMT_GROUP_FORKED: "forked",
+    lib.SHMT_GROUP_DISAGREED: "disagreed",
 }
 
 
@@ -40,7 +41,7 @@ class Broken(Exception):
 
     Attributes:
         rank: Because of whom.
-        reason: ``"died"``, ``"left"``, ``"aborted"``, ``"forked"``.
+        reason: ``"died"``, ``"left"``, ``"aborted"``, ``"forked"``, ``"disagreed"``.
     """
 
     def __init__(self, rank: int, reason: str) -> None:
@@ -177,8 +178,10 @@ class GroupMemory:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def send(self, to: int, tag: int, address: int, nbytes: int, deadline: float) -> bool:
-        """Send a message.
+    def send(
+        self, to: int, tag: int, what: int, address: int, nbytes: int, deadline: float
+    ) -> bool:
+        """Send a message, with a description of its elements.
 
         Returns:
             False when the deadline is over.
@@ -187,7 +190,11 @@ class GroupMemory:
         done = ffi.new("uint64_t *")
         result = ffi.new("int *")
         while True:
-            check(lib.shmt_group_send(self._group, to, tag, pointer, nbytes, done[0], done, result))
+            check(
+                lib.shmt_group_send(
+                    self._group, to, tag, what, pointer, nbytes, done[0], done, result
+                )
+            )
             if result[0] == _DONE:
                 return True
             if result[0] == _BROKEN:
@@ -195,14 +202,15 @@ class GroupMemory:
             if time.monotonic() > deadline:
                 return False
 
-    def peek(self, source: int, may_wait: bool) -> tuple[int, int] | None:
-        """Return tag and bytes of the next message of a rank; None: there is none in a slice."""
+    def peek(self, source: int, may_wait: bool) -> tuple[int, int, int] | None:
+        """Return tag, description and bytes of a rank's next message; None: none in a slice."""
         tag = ffi.new("int64_t *")
+        what = ffi.new("uint64_t *")
         nbytes = ffi.new("uint64_t *")
-        result = lib.shmt_group_peek(self._group, source, may_wait, tag, nbytes)
+        result = lib.shmt_group_peek(self._group, source, may_wait, tag, what, nbytes)
         if result == _BROKEN:
             self.raise_broken()
-        return (int(tag[0]), int(nbytes[0])) if result == _DONE else None
+        return (int(tag[0]), int(what[0]), int(nbytes[0])) if result == _DONE else None
 
     def receive(self, source: int, address: int, nbytes: int, deadline: float) -> bool:
         """Receive the message that `peek` has shown.
@@ -227,6 +235,16 @@ class GroupMemory:
         """Break the group."""
         if self._group != ffi.NULL:
             lib.shmt_group_abort(self._group)
+
+    def disagree(self, other: int, step: int) -> None:
+        """Break the group, since a rank does another thing than this one in a step."""
+        lib.shmt_group_disagree(self._group, other, step & _MASK)
+
+    def disagreement(self) -> tuple[int, int, int]:
+        """Return two ranks that do different things in a step, and the step."""
+        out = ffi.new("uint32_t[3]")
+        lib.shmt_group_disagreement(self._group, out, out + 1, out + 2)
+        return int(out[0]), int(out[1]), int(out[2])
 
     def look(self) -> None:
         """Raise Broken if a rank has died, or if the group is broken."""

@@ -126,6 +126,13 @@ class Collectives(ABC):
         """Begin `recv`, or return None: then a thread of the group calls `recv`."""
         return None
 
+    def look_for_others(self, is_missing: Callable[[int], bool]) -> None:
+        """Raise if a rank that is missing has begun a collective, and break the group.
+
+        For `monitored_barrier`, which waits for the ranks by other means. No other call runs.
+        """
+        return
+
     # --- the end ------------------------------------------------------------------------------
 
     @abstractmethod

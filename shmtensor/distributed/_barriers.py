@@ -13,10 +13,13 @@ from typing import Any
 from shmtensor.distributed._arguments import member_of
 from shmtensor.distributed._group import _default_store, _start
 from shmtensor.distributed._stores import PrefixStore
+from shmtensor.distributed._table import Op, timed_out
 from shmtensor.distributed._timeouts import check_timeout, seconds_of
 from shmtensor.distributed._work import Work
 
 __all__ = ["barrier", "monitored_barrier"]
+
+_PAUSE_S = 0.002
 
 
 def barrier(
@@ -67,7 +70,7 @@ def monitored_barrier(
         wait_all_ranks: Rank 0 names all ranks that are missing, not the first only.
 
     Raises:
-        RuntimeError: Ranks are missing, which rank 0's message names.
+        RuntimeError: Ranks are missing, which rank 0's message names, or call something else.
 
     Source:
         torch.distributed.monitored_barrier.
@@ -81,14 +84,29 @@ def monitored_barrier(
     rank = members.rank()
     keys.set(str(rank), b"1")
     seconds = seconds_of(limit)
+
+    def is_missing(other: int) -> bool:
+        return not keys.check([str(other)])
+
+    def look() -> None:
+        if members._lane.is_idle():
+            members._collectives.look_for_others(is_missing)
+
     if rank != 0:
-        keys.wait(["all"], timedelta(seconds=seconds + 1))
+        deadline = time.monotonic() + seconds + 1
+        while not keys.check(["all"]):
+            look()
+            if time.monotonic() > deadline:
+                raise timed_out(Op.WAIT, [b"all"], seconds)
+            time.sleep(_PAUSE_S)
         return
     deadline = time.monotonic() + seconds
     missing = list(range(1, members.size()))
     while missing and time.monotonic() < deadline:
-        missing = [each for each in missing if not keys.check([str(each)])]
-        time.sleep(0.002 if missing else 0)
+        missing = [each for each in missing if is_missing(each)]
+        if missing:
+            look()
+            time.sleep(_PAUSE_S)
     if missing:
         named = missing if wait_all_ranks else missing[:1]
         raise RuntimeError(

@@ -1,7 +1,8 @@
 """The backend ``shm``: collectives of processes of one machine, in memory that all of them map.
 
 Every collective is a series of steps (Note [Steps] in ``csrc/ipc/group/group.h``). In a step each
-rank copies a chunk into its slot, and reads the chunks of others; operators combine them. A rank
+rank copies a chunk into its slot, and reads the chunks of others; operators combine them. In the
+first step all ranks say what they call (Note [Ranks compare their calls] in ``_calls``). A rank
 fills its slot for the next chunk before it waits for this one, so copies and reductions of
 different ranks overlap, and the chunks in progress stay in the caches.
 
@@ -22,7 +23,9 @@ from shmtensor import _C
 from shmtensor._boundary import group as memory
 from shmtensor._boundary.group import FILLED, N_SLOTS, READ
 from shmtensor._fork_locks import free_in_child
+from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._backend import Backend, Collectives
+from shmtensor.distributed._calls import describe
 from shmtensor.distributed._errors import DistBackendError
 from shmtensor.distributed._names import ReduceOp
 from shmtensor.distributed._shm_meeting import meet
@@ -35,35 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["ShmCollectives"]
 
 _SLOT_BYTES = 1 << 20
-_KINDS = (
-    "nothing",
-    "all_reduce",
-    "broadcast",
-    "reduce",
-    "all_gather",
-    "gather",
-    "scatter",
-    "reduce_scatter",
-    "all_to_all",
-    "barrier",
-)
-_DTYPES = (
-    _C.float32,
-    _C.float64,
-    _C.float16,
-    _C.bfloat16,
-    _C.uint8,
-    _C.int8,
-    _C.int16,
-    _C.int32,
-    _C.int64,
-    _C.bool,
-    _C.complex64,
-    _C.complex128,
-)
-_CODES = {dtype: code for code, dtype in enumerate(_DTYPES, 1)}
-_NBYTES_BITS = 40
-
 _COMBINE: dict[ReduceOp, Callable[..., Any]] = {
     ReduceOp.SUM: _C.add,
     ReduceOp.AVG: _C.add,
@@ -74,37 +48,6 @@ _COMBINE: dict[ReduceOp, Callable[..., Any]] = {
     ReduceOp.BOR: _C.bitwise_or,
     ReduceOp.BXOR: _C.bitwise_xor,
 }
-
-
-def _what(kind: str, tensor: Tensor | None, op: int = 0, root: int = 0) -> int:
-    """Describe a collective in 64 bits, which all ranks must agree on; never 0."""
-    what = _KINDS.index(kind) << 4 | op
-    what = what << 8 | root
-    if tensor is None:
-        return what << 46
-    nbytes = tensor.numel() * tensor.element_size()
-    return (what << 6 | _CODES.get(tensor.dtype, 63)) << _NBYTES_BITS | nbytes % (1 << _NBYTES_BITS)
-
-
-def _said(what: int) -> str:
-    """Say a description in words."""
-    nbytes = what % (1 << _NBYTES_BITS)
-    what >>= _NBYTES_BITS
-    code = what & 63
-    what >>= 6
-    root = what & 255
-    op = what >> 8 & 15
-    kind = what >> 12
-    name = _KINDS[kind] if kind < len(_KINDS) else "something unknown"
-    if code == 0:
-        return name
-    dtype = _DTYPES[code - 1] if code <= len(_DTYPES) else "another dtype"
-    text = f"{name} of {nbytes} bytes of {dtype}"
-    if "reduce" in name:
-        text += f" with {ReduceOp(op).name}" if op <= 8 else ""
-    if name in ("broadcast", "reduce", "gather", "scatter"):
-        text += f" with root {root}"
-    return text
 
 
 class ShmCollectives(Collectives):
@@ -125,7 +68,7 @@ class ShmCollectives(Collectives):
         self._lock = free_in_child(threading.Lock())
         self._others = [r for r in range(size) if r != rank]
         self._views: dict[Any, list[list[Tensor]]] = {}
-        self._stash: dict[tuple[int, int], list[Tensor]] = {}
+        self._stash: dict[tuple[int, int], list[tuple[int, Tensor]]] = {}
         self._receiving = [free_in_child(threading.Lock()) for _ in range(size)]
         try:
             self.barrier()  # the group is there when all ranks have it
@@ -145,10 +88,9 @@ class ShmCollectives(Collectives):
                 self._memory.check()
                 yield
             except memory.Broken as broken:
-                raise self._broken(broken, _said(what)) from None
+                raise self._broken(broken, calls.say(what)) from None
             except memory.Mismatch:
-                self._memory.abort()
-                raise self._mismatch(what) from None
+                raise self._disagree(what) from None
             except DistBackendError:
                 raise
             except BaseException:  # an interrupt, or memory is out: the others must not wait
@@ -156,6 +98,8 @@ class ShmCollectives(Collectives):
                 raise
 
     def _broken(self, broken: memory.Broken, doing: str) -> DistBackendError:
+        if broken.reason == "disagreed":
+            return self._disagreement()
         reason = {
             "died": "its process has ended",
             "left": "it has left the group",
@@ -166,15 +110,37 @@ class ShmCollectives(Collectives):
             f"{doing} failed on rank {self.rank}: rank {broken.rank} is lost, {reason}"
         )
 
-    def _mismatch(self, what: int) -> DistBackendError:
-        for other in self._others:
-            theirs = self._memory.what(other, self._step)
-            if self._memory.has_counted(FILLED, other, self._step) and theirs != what:
-                return DistBackendError(
-                    f"ranks do not call the same: rank {self.rank} calls {_said(what)}, rank "
-                    f"{other} calls {_said(theirs)}"
-                )
-        return DistBackendError(f"ranks do not call the same: rank {self.rank} calls {_said(what)}")
+    def _said(self, rank: int, step: int) -> int | None:
+        """Return what a rank has said about a step that is in progress; None: nothing yet."""
+        if not self._memory.has_counted(FILLED, rank, step):
+            return None
+        return self._memory.what(rank, step)
+
+    def _differing(self, step: int, what: int) -> int | None:
+        """Return a rank that has said something else about a step; None: there is none yet."""
+        return next((r for r in self._others if self._said(r, step) not in (None, what)), None)
+
+    def _disagree(self, what: int) -> DistBackendError:
+        """Break the group, since a rank does something else than *what* in this step."""
+        other = self._differing(self._step, what)
+        if other is None:
+            self._memory.abort()
+        else:
+            self._memory.disagree(other, self._step)
+        return self._disagreement()
+
+    def _disagreement(self) -> DistBackendError:
+        """Say what two ranks call; this one is the first of them if it has called, too."""
+        first, second, step = self._memory.disagreement()
+        own = self._said(self.rank, step)
+        other = None if own is None else self._differing(step, own)
+        if other is not None:
+            first, second = self.rank, other
+        said = [self._memory.what(rank, step) for rank in (first, second)]
+        return DistBackendError(
+            f"ranks do not call the same: rank {first} calls {calls.say(said[0])}, rank {second} "
+            f"calls {calls.say(said[1])}"
+        )
 
     def _wait(self, counter: int, rank: int, step: int, compare: bool = False) -> None:
         """Wait until a rank (-1: all others) has counted a step."""
@@ -187,7 +153,7 @@ class ShmCollectives(Collectives):
         missing = [r for r in awaited if not self._memory.has_counted(counter, r, step)]
         self._memory.abort()
         raise DistBackendError(
-            f"{_said(self._what)} timed out on rank {self.rank} after "
+            f"{calls.say(self._what)} timed out on rank {self.rank} after "
             f"{seconds_of(self.timeout):g} s: rank {', '.join(map(str, missing))} did not come"
         )
 
@@ -235,22 +201,23 @@ class ShmCollectives(Collectives):
         use: Callable[[int, int, int], None],
     ) -> None:
         """Do all chunks: ``fill(step, start, stop)`` runs one step ahead of ``use``."""
-        filled = self._step - 1
+        first = self._step
+        self._fill_step(fill, first, 0, min(chunk, n))
         for step, start, stop in self._steps(n, chunk):
-            if fill is not None:
-                if filled < step:
-                    self._fill_step(fill, step, start, stop)
-                if stop < n:
-                    self._fill_step(fill, step + 1, stop, min(stop + chunk, n))
-                    filled = step + 1
+            if fill is not None and stop < n:
+                self._fill_step(fill, step + 1, stop, min(stop + chunk, n))
+            if step == first:
+                self._wait(FILLED, -1, first, compare=True)
             use(step, start, stop)
             self._memory.post(READ, step)
 
     def _fill_step(
-        self, fill: Callable[[int, int, int], None], step: int, start: int, stop: int
+        self, fill: Callable[[int, int, int], None] | None, step: int, start: int, stop: int
     ) -> None:
+        """Fill this rank's slot of a step, if there is something to give, and say what it is."""
         self._open(step)
-        fill(step, start, stop)
+        if fill is not None:
+            fill(step, start, stop)
         self._memory.post(FILLED, step, self._what)
 
     def _reserve(self, nbytes: int) -> None:
@@ -284,7 +251,7 @@ class ShmCollectives(Collectives):
         """See `Collectives.all_reduce`."""
         if self.size == 1:
             return
-        with self._collective(_what("all_reduce", tensor, op)):
+        with self._collective(describe("all_reduce", tensor, op)):
             self._all_reduce(tensor, ReduceOp.SUM if op == ReduceOp.AVG else op)
         if op == ReduceOp.AVG:
             self._divide(tensor)
@@ -302,7 +269,7 @@ class ShmCollectives(Collectives):
         """See `Collectives.reduce`."""
         flat = tensor.view(-1)
         dtype = flat.dtype
-        with self._collective(_what("reduce", flat, op, root)):
+        with self._collective(describe("reduce", flat, op, root)):
             if self.size == 1:
                 return
             self._reserve(flat.numel() * flat.element_size())
@@ -329,7 +296,7 @@ class ShmCollectives(Collectives):
         out = output.view(-1)
         flats = [each.view(-1) for each in inputs]
         dtype, size = out.dtype, out.element_size()
-        with self._collective(_what("reduce_scatter", out, op)):
+        with self._collective(describe("reduce_scatter", out, op)):
             if self.size == 1:
                 out.copy_(flats[0])
                 return
@@ -363,7 +330,7 @@ class ShmCollectives(Collectives):
     def broadcast(self, tensor: Tensor, root: int) -> None:
         """See `Collectives.broadcast`."""
         flat = tensor.view(-1)
-        with self._collective(_what("broadcast", flat, root=root)):
+        with self._collective(describe("broadcast", flat, root=root)):
             if self.size == 1:
                 return
             is_root = self.rank == root
@@ -386,7 +353,7 @@ class ShmCollectives(Collectives):
         """See `Collectives.all_gather`."""
         flat = tensor.view(-1)
         outs = [each.view(-1) for each in outputs]
-        with self._collective(_what("all_gather", flat)):
+        with self._collective(describe("all_gather", flat)):
             self._reserve(flat.numel() * flat.element_size())
 
             def fill(step: int, start: int, stop: int) -> None:
@@ -406,7 +373,7 @@ class ShmCollectives(Collectives):
         """See `Collectives.gather`."""
         flat = tensor.view(-1)
         outs = [each.view(-1) for each in outputs or ()]
-        with self._collective(_what("gather", flat, root=root)):
+        with self._collective(describe("gather", flat, root=root)):
             if self.rank != root:
                 self._reserve(flat.numel() * flat.element_size())
 
@@ -430,7 +397,7 @@ class ShmCollectives(Collectives):
         out = output.view(-1)
         flats = [each.view(-1) for each in inputs or ()]
         size = out.element_size()
-        with self._collective(_what("scatter", out, root=root)):
+        with self._collective(describe("scatter", out, root=root)):
             chunk = self._part_elements(size)
             if flats:
                 self._reserve(min(out.numel(), chunk) * size * self.size)
@@ -451,14 +418,14 @@ class ShmCollectives(Collectives):
 
     def all_to_all(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
         """See `Collectives.all_to_all`."""
-        with self._collective(_what("all_to_all", None)):
-            outs = [each.view(-1) for each in outputs]
-            flats = [each.view(-1) for each in inputs]
+        outs = [each.view(-1) for each in outputs]
+        flats = [each.view(-1) for each in inputs]
+        with self._collective(describe("all_to_all", outs[0])):
             size = outs[0].element_size()
-            longest = self._largest(max(each.numel() * size for each in flats)) // size
+            self._reserve(_SLOT_BYTES)
+            longest = self._longest([each.numel() for each in flats], [o.numel() for o in outs])
             chunk = self._part_elements(size)
             part = chunk * size
-            self._reserve(_SLOT_BYTES)
 
             def fill(step: int, start: int, stop: int) -> None:
                 for r in self._others:
@@ -478,21 +445,48 @@ class ShmCollectives(Collectives):
 
             self._pipeline(longest, chunk, fill, use)
 
-    def _largest(self, value: int) -> int:
-        """Return the largest of the ranks' numbers. A step."""
-        number = _C.tensor([value], dtype=_C.int64)
-        self._all_reduce(number, ReduceOp.MAX)
-        return int(number.item())
+    def _longest(self, given: list[int], taken: list[int]) -> int:
+        """Compare how much each rank gives to each other; return the largest number. A step."""
+        step = self._step
+        own = _C.tensor([given, taken], dtype=_C.int64).view(-1)
+        self._fill_step(lambda *_: self._fill(step, own, 0, own.numel()), step, 0, 0)
+        self._wait(FILLED, -1, step, compare=True)
+        table = []
+        for r in range(self.size):
+            theirs = own.clone()
+            if r != self.rank:
+                self._copy(r, step, 0, theirs, 0, theirs.numel())
+            table.append(theirs.view(2, -1).tolist())
+        self._memory.post(READ, step)
+        self._step = step + 1
+        for i, (gives, _) in enumerate(table):
+            for j, (_, takes) in enumerate(table):
+                if gives[j] != takes[i]:
+                    self._memory.abort()
+                    raise DistBackendError(
+                        f"ranks do not call the same: rank {i} calls all_to_all with {gives[j]} "
+                        f"elements for rank {j}, rank {j} calls all_to_all with {takes[i]} "
+                        f"elements from rank {i}"
+                    )
+        return int(max(max(gives) for gives, _ in table))
 
     def barrier(self) -> None:
         """See `Collectives.barrier`."""
-        with self._collective(_what("barrier", None)):
+        with self._collective(describe("barrier")):
             step = self._step
-            self._open(step)  # what is said about a step stays until all have read it
-            self._memory.post(FILLED, step, self._what)
+            self._fill_step(None, step, 0, 0)
             self._wait(FILLED, -1, step, compare=True)
             self._memory.post(READ, step)
             self._step = step + 1
+
+    def look_for_others(self, is_missing: Callable[[int], bool]) -> None:
+        """See `Collectives.look_for_others`."""
+        what, step = describe("monitored_barrier"), self._step
+        other = self._differing(step, what)
+        # The others may have met and gone on since we looked.
+        if other is not None and is_missing(other):
+            self._memory.post(FILLED, step, what)
+            raise self._disagree(what)
 
     # --- messages -----------------------------------------------------------------------------
 
@@ -502,7 +496,9 @@ class ShmCollectives(Collectives):
         deadline = time.monotonic() + seconds_of(self.timeout)
         try:
             self._memory.check()
-            if self._memory.send(to, tag, tensor.data_ptr(), nbytes, deadline):
+            if self._memory.send(
+                to, tag, calls.code_of(tensor), tensor.data_ptr(), nbytes, deadline
+            ):
                 return
         except memory.Broken as broken:
             raise self._broken(broken, f"send to rank {to}") from None
@@ -542,22 +538,22 @@ class ShmCollectives(Collectives):
         """Receive a rank's next message with the tag, if there is one now or soon."""
         stashed = self._stash.get((source, tag))
         if stashed:
-            message = stashed.pop(0)
-            self._check_length(tensor, source, message.numel())
+            code, message = stashed.pop(0)
+            self._check_message(tensor, source, code, message.numel())
             tensor.view(-1).view(_C.uint8).copy_(message)
             return True
         found = self._memory.peek(source, may_wait)
         if found is None:
             return False
-        their_tag, nbytes = found
+        their_tag, code, nbytes = found
         if their_tag == tag:
-            self._check_length(tensor, source, nbytes)
+            self._check_message(tensor, source, code, nbytes)
             self._receive(source, tensor, nbytes, deadline)
             return True
         # Of another tag: keep it for whoever asks for that.
         kept = _C.empty(nbytes, dtype=_C.uint8)
         self._receive(source, kept, nbytes, deadline)
-        self._stash.setdefault((source, their_tag), []).append(kept)
+        self._stash.setdefault((source, their_tag), []).append((code, kept))
         return False
 
     def _receive(self, source: int, tensor: Tensor, nbytes: int, deadline: float) -> None:
@@ -572,13 +568,13 @@ class ShmCollectives(Collectives):
         self._memory.abort()
         raise DistBackendError(f"recv from rank {source} timed out in the middle of a message")
 
-    def _check_length(self, tensor: Tensor, source: int, nbytes: int) -> None:
-        expected = tensor.numel() * tensor.element_size()
-        if nbytes != expected:
+    def _check_message(self, tensor: Tensor, source: int, code: int, nbytes: int) -> None:
+        difference = calls.difference(code, nbytes, tensor)
+        if difference is not None:
+            sent, wanted = difference
             self._memory.abort()
             raise DistBackendError(
-                f"rank {source} has sent {nbytes} bytes, rank {self.rank} wants to receive "
-                f"{expected}"
+                f"rank {source} has sent {sent}, rank {self.rank} wants to receive {wanted}"
             )
 
     # --- the end ------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def unpack(message: bytes, max_fields: int = MAX_MESSAGE) -> tuple[int, list[byt
     """
     if not message:
         raise ValueError("an empty message")
-    fields = []
+    fields: list[bytes] = []
     at = 1
     while at < len(message):
         if at + 4 > len(message):

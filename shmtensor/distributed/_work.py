@@ -153,6 +153,11 @@ class Lane:
             self._condition.notify_all()
         return work
 
+    def is_idle(self) -> bool:
+        """Whether nothing is queued and nothing runs."""
+        with self._condition:
+            return not self._queue and not self._is_busy
+
     def join(self, seconds: float = math.inf) -> bool:
         """Wait until nothing is queued and nothing runs, and the thread has ended.
 

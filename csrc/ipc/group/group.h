@@ -54,13 +54,14 @@ _Static_assert(sizeof(shmt__group_rank) == 256, "a rank is four cache lines");
 
 enum {
   SHMT_GROUP_PIECES = 4,           /* of a channel */
-  SHMT_GROUP_PIECE_BYTES = 65520,  /* with its head 64 KiB */
+  SHMT_GROUP_PIECE_BYTES = 65512,  /* with its head 64 KiB */
 };
 
 /* A piece of a message. */
 typedef struct shmt__group_piece {
   uint64_t nbytes; /* of the whole message */
   int64_t tag;
+  uint64_t what; /* its elements */
   unsigned char bytes[SHMT_GROUP_PIECE_BYTES];
 } shmt__group_piece;
 _Static_assert(sizeof(shmt__group_piece) == 65536, "a piece is whole pages");
@@ -74,8 +75,9 @@ typedef struct shmt__group_header {
   uint64_t magic;
   uint32_t version, n_ranks;
   uint64_t slot_bytes;
-  atomic_uint_least64_t broken; /* 0: no; else rank << 8 | reason */
-  uint32_t pad[8];
+  atomic_uint_least64_t broken; /* 0: no; else other rank << 32 | rank << 8 | reason */
+  atomic_uint_least32_t disagreed_step; /* written before */
+  uint32_t pad[7];
 } shmt__group_header;
 _Static_assert(sizeof(shmt__group_header) == 64, "header");
 

@@ -11,8 +11,8 @@ static shmt__group_piece* piece_at(const shmt_group* g, uint32_t from, uint32_t 
          number % SHMT_GROUP_PIECES;
 }
 
-int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, uint64_t nbytes,
-                    uint64_t done, uint64_t* out_done, int* out_result) {
+int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, uint64_t what, const void* bytes,
+                    uint64_t nbytes, uint64_t done, uint64_t* out_done, int* out_result) {
   *out_done = done;
   *out_result = SHMT_GROUP_BROKEN;
   if (g->fd < 0 || to >= g->n_ranks) return SHMT_OK;
@@ -34,6 +34,7 @@ int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, 
     if (n > SHMT_GROUP_PIECE_BYTES) n = SHMT_GROUP_PIECE_BYTES;
     piece->nbytes = nbytes;
     piece->tag = tag;
+    piece->what = what;
     if (n > 0) memcpy(piece->bytes, (const char*)bytes + *out_done, n);
     *out_done += n;
     shmt__group_count(&c->sent, sent + 1);
@@ -42,7 +43,7 @@ int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, const void* bytes, 
 }
 
 int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag,
-                    uint64_t* out_nbytes) {
+                    uint64_t* out_what, uint64_t* out_nbytes) {
   if (g->fd < 0 || from >= g->n_ranks) return SHMT_GROUP_BROKEN;
   shmt__group_channel* c = shmt__group_channel_at(g, from, g->rank);
   uint32_t received = atomic_load_explicit(&c->received.value, memory_order_relaxed);
@@ -51,6 +52,7 @@ int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag
   if (result != SHMT_GROUP_DONE) return result;
   const shmt__group_piece* piece = piece_at(g, from, g->rank, received);
   *out_tag = piece->tag;
+  *out_what = piece->what;
   *out_nbytes = piece->nbytes;
   return SHMT_GROUP_DONE;
 }

@@ -38,12 +38,12 @@ uint64_t shmt_group_what(const shmt_group* g, uint32_t rank, uint32_t step) {
 
 /* --- being broken --- */
 
-static void break_group(shmt_group* g, uint32_t rank, unsigned reason) {
+static void break_group(shmt_group* g, uint32_t rank, uint32_t other, unsigned reason) {
   uint64_t none = 0;
   /* The first reason stays. */
   (void)atomic_compare_exchange_strong_explicit(&shmt__group_head(g)->broken, &none,
-                                                (uint64_t)rank << 8 | reason, memory_order_seq_cst,
-                                                memory_order_relaxed);
+                                                (uint64_t)other << 32 | (uint64_t)rank << 8 | reason,
+                                                memory_order_seq_cst, memory_order_relaxed);
   /* Sleepers that are missed here look at the header when their slice is over. */
   for (uint32_t r = 0; r < g->n_ranks; r++) {
     shmt__group_rank* each = shmt__group_rank_at(g, r);
@@ -56,14 +56,33 @@ static void break_group(shmt_group* g, uint32_t rank, unsigned reason) {
 }
 
 void shmt_group_abort(shmt_group* g) {
-  if (g->fd >= 0) break_group(g, g->rank, SHMT_GROUP_ABORTED);
+  if (g->fd >= 0) break_group(g, g->rank, g->rank, SHMT_GROUP_ABORTED);
+}
+
+void shmt_group_disagree(shmt_group* g, uint32_t other, uint32_t step) {
+  if (g->fd < 0 || other >= g->n_ranks) return;
+  /* relaxed: `broken` publishes it. All who come here have the same step. */
+  atomic_store_explicit(&shmt__group_head(g)->disagreed_step, step, memory_order_relaxed);
+  break_group(g, g->rank, other, SHMT_GROUP_DISAGREED);
+}
+
+static uint32_t bounded_rank(const shmt_group* g, uint64_t rank) {
+  return rank < g->n_ranks ? (uint32_t)rank : g->rank;
+}
+
+void shmt_group_disagreement(const shmt_group* g, uint32_t* out_rank, uint32_t* out_other,
+                             uint32_t* out_step) {
+  const uint64_t broken = atomic_load_explicit(&shmt__group_head(g)->broken, memory_order_acquire);
+  *out_rank = bounded_rank(g, broken >> 8 & 0xffffff);
+  *out_other = bounded_rank(g, broken >> 32);
+  *out_step = atomic_load_explicit(&shmt__group_head(g)->disagreed_step, memory_order_relaxed);
 }
 
 int shmt_group_broken(const shmt_group* g, uint32_t* out_rank) {
   *out_rank = g->rank;
   if (g->fd < 0) return SHMT_GROUP_FORKED;
   uint64_t broken = atomic_load_explicit(&shmt__group_head(g)->broken, memory_order_acquire);
-  if (broken >> 8 < g->n_ranks) *out_rank = (uint32_t)(broken >> 8);
+  *out_rank = bounded_rank(g, broken >> 8 & 0xffffff);
   return (int)(broken & 0xff);
 }
 
@@ -82,7 +101,7 @@ static bool find_dead_rank(shmt_group* g, const shmt__group_counter* c, uint32_t
     }
     if (state == SHMT_GROUP_GONE && r != owner) continue; /* nothing of it is missing */
     if (shmt__group_reached(c, value)) return false;
-    break_group(g, r, state == SHMT_GROUP_GONE ? SHMT_GROUP_LEFT : SHMT_GROUP_DIED);
+    break_group(g, r, r, state == SHMT_GROUP_GONE ? SHMT_GROUP_LEFT : SHMT_GROUP_DIED);
     return true;
   }
   return false;
@@ -156,6 +175,17 @@ int shmt__group_await(shmt_group* g, shmt__group_counter* c, uint32_t owner, uin
   }
 }
 
+static bool says_otherwise(const shmt_group* g, uint32_t counter, uint32_t rank, uint32_t step, uint64_t what) {
+  return what != 0 && shmt_group_has_counted(g, counter, rank, step) && shmt_group_what(g, rank, step) != what;
+}
+
+/* Does any other rank say something else? One that has not come must not hide that. */
+static bool any_says_otherwise(const shmt_group* g, uint32_t counter, uint32_t step, uint64_t what) {
+  for (uint32_t r = 0; r < g->n_ranks; r++)
+    if (r != g->rank && says_otherwise(g, counter, r, step, what)) return true;
+  return false;
+}
+
 int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step, uint64_t what) {
   if (g->fd < 0 || counter >= SHMT_GROUP_N_COUNTERS || rank >= (int32_t)g->n_ranks)
     return SHMT_GROUP_BROKEN;
@@ -166,9 +196,11 @@ int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step
     if (!shmt__group_reached(c, step + 1)) {
       if (deadline == 0) deadline = shmt__group_slice();
       int result = shmt__group_await(g, c, r, step + 1, deadline);
+      if (result == SHMT_GROUP_NOT_YET && rank < 0 && any_says_otherwise(g, counter, step, what))
+        return SHMT_GROUP_MISMATCH;
       if (result != SHMT_GROUP_DONE) return result;
     }
-    if (what != 0 && shmt_group_what(g, r, step) != what) return SHMT_GROUP_MISMATCH;
+    if (says_otherwise(g, counter, r, step, what)) return SHMT_GROUP_MISMATCH;
   }
   return SHMT_GROUP_DONE;
 }
