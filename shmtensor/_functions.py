@@ -189,8 +189,8 @@ def from_file(
 
     Args:
         filename: The file.
-        shared: Writes reach the file, which is made and grown where needed; such a tensor is sent
-            to other processes by the file's path. Otherwise writes stay with this tensor.
+        shared: Writes reach the file, which is made and grown where needed, also those of processes
+            that the tensor is sent to. Otherwise writes stay with this tensor.
         size: Number of elements.
         dtype: Of the elements; the default dtype when left out.
         layout: ``strided``.
@@ -199,7 +199,8 @@ def from_file(
         requires_grad: Record operations on the result.
 
     Raises:
-        RuntimeError: The file cannot be opened, or is too small for a private map.
+        RuntimeError: The file cannot be opened, is no regular file, or is too small for a private
+            map.
         NotImplementedError: Another device or layout.
         MemoryError: The disk is full.
 

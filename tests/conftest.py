@@ -68,12 +68,10 @@ class HeldResources:
     @classmethod
     def now(cls) -> HeldResources:
         """Collect garbage, then count."""
-        from shmtensor import UntypedStorage, memory
-        from shmtensor.storage import mapped
+        from shmtensor import memory
 
         gc.collect()
         gc.collect()
-        mapped.forget_gone(UntypedStorage)  # else with the next file
         stats = memory.memory_stats()
         return cls(
             blocks=stats["n_allocations"] - stats["n_frees"],

@@ -61,9 +61,11 @@ int shmt_storage_is_shared(const shmt_storage* s);
  * Errors: SHMT_E_BUFFER (live exports), SHMT_E_NOT_IMPLEMENTED (meta), SHMT_E_NOMEM,
  * SHMT_E_MANAGER. */
 int shmt_storage_share(shmt_storage* s);
-/* Make a shared storage of zero or uninitialised bytes. *out is a new reference. Errors: SHMT_E_NOMEM,
- * SHMT_E_MANAGER. */
-int shmt_storage_create_shared(uint64_t nbytes, int zeroed, shmt_storage** out);
+/* Make a shared storage of zero bytes by a strategy, see shmt_sharing_set_strategy. *out is a new reference. Errors:
+ * SHMT_E_NOMEM, SHMT_E_MANAGER. */
+int shmt_storage_create_shared(uint64_t nbytes, int strategy, shmt_storage** out);
+/* Path of the file of which the storage is a shared mapping; borrowed from it. NULL: it is none. */
+const char* shmt_storage_file_path(const shmt_storage* s);
 
 /* Share the storage, and write the manager's socket and a handle, both zero-terminated. Takes no lease.
  * Errors: those of shmt_storage_share; SHMT_E_RUNTIME (a buffer is too small). */
@@ -72,8 +74,8 @@ int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_ca
 /* Open a storage by socket and handle. *out is a new reference. Errors: SHMT_E_HANDLE with the values. */
 int shmt_storage_import_name(const char* manager, const char* handle, uint64_t nbytes,
                              shmt_storage** out);
-/* Share the storage, and make a descriptor for it, which the caller closes. A private storage becomes a
- * memory file. Errors: those of shmt_storage_share, SHMT_E_OS. */
+/* Share the storage, and open a descriptor for it, which belongs to the storage: it is the same each time, and closed
+ * with it. A private storage becomes a memory file. Errors: those of shmt_storage_share, SHMT_E_OS. */
 int shmt_storage_export_fd(shmt_storage* s, int* out_fd);
 /* Open the storage of such a descriptor, which stays the caller's. *out is a new reference. Errors:
  * SHMT_E_HANDLE. */

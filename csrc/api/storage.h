@@ -22,9 +22,9 @@ void shmt_storage_clear(shmt_storage** place);
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);
 /* Make a storage without data, for Meta tensors. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* Map the first nbytes of a file; flags: 1 shared, 2 writable, 4 create, 8 extend.
- * Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
-int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out);
+/* Map the first nbytes of a file; flags: 1 shared, 2 writable, 4 create, 8 extend. same_fd: a descriptor of the file
+ * that it must be; -1: any. Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
+int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, int same_fd, shmt_storage** out);
 
 /* Make a storage of the bytes offset .. offset + nbytes of s. It keeps s alive and pinned, and cannot be resized.
  * Errors: SHMT_E_RUNTIME (range), SHMT_E_NOMEM. */

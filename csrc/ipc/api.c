@@ -1,9 +1,11 @@
 /* ipc/api.c -- implements api/shm.h with the functions of ipc/. */
 #include "api/shm.h"
 
+#include "ipc/handle/program_files.h"
 #include "ipc/handle/release.h"
 #include "ipc/handle/storage_files.h"
 #include "ipc/service/service.h"
+#include "ipc/session/exported_descriptor.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
 #include "os/memfd.h"
@@ -128,10 +130,18 @@ void shmt_placement_refused(uint32_t placement, int* out_huge_errno, int* out_nu
 
 int shmt_storage_is_shared(const shmt_storage* s) { return shmt__storage_is_shared(s); }
 int shmt_storage_share(shmt_storage* s) { return shmt__storage_share(s); }
-int shmt_storage_create_shared(uint64_t nbytes, int zeroed, shmt_storage** out) {
-  SHMT_TRY(shmt__storage_create_shared(nbytes, shmt__sharing_strategy(), out));
-  if (zeroed && nbytes > 0) memset((*out)->data, 0, nbytes);
+int shmt_storage_create_shared(uint64_t nbytes, int strategy, shmt_storage** out) {
+  SHMT_TRY(shmt__storage_create_shared(nbytes, strategy, out));
+  if (nbytes > 0) memset((*out)->data, 0, nbytes);
   return SHMT_OK;
+}
+
+const char* shmt_storage_file_path(const shmt_storage* s) { return shmt__storage_file_path(s); }
+
+/* Make the storage one that another process can open. */
+static shmt_status prepare_export(shmt_storage* s, bool as_file) {
+  if (shmt__storage_is_unknown_file(s)) return shmt__storage_register_file(s);
+  return as_file ? shmt__storage_share_as_file(s) : shmt__storage_share(s);
 }
 
 /* "/shmtensor_<pid>_<world><block><generation><check>", all but the pid in hex. */
@@ -139,7 +149,7 @@ int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_ca
                              char* handle, uint64_t handle_capacity) {
   shmt__handle h;
   char address[64];
-  SHMT_TRY(shmt__storage_share(s));
+  SHMT_TRY(prepare_export(s, false));
   SHMT_TRY(shmt__storage_export(s, false, &h, NULL));
   shmt__session_address(h.session, address, sizeof address);
   int n = snprintf(manager, manager_capacity, "@%s", address);
@@ -173,14 +183,29 @@ int shmt_storage_import_name(const char* manager, const char* handle, uint64_t n
   return shmt__storage_import(&h, NULL, out);
 }
 
+/* The descriptor that the program has got before, or a new one. While the manager is asked, another thread may get one
+ * too. */
+static shmt_status find_or_open_descriptor(shmt__held_block* h, int* out_fd) {
+  int fd = shmt__exported_descriptor(h);
+  if (fd < 0) {
+    SHMT_TRY(shmt__block_descriptor(h, &fd));
+    if (shmt__exported_descriptor(h) < 0)
+      SHMT_TRY(shmt__exported_descriptor_set(h, fd));
+    else
+      shmt__os_close(fd);
+  }
+  *out_fd = shmt__exported_descriptor(h);
+  return SHMT_OK;
+}
+
 int shmt_storage_export_fd(shmt_storage* s, int* out_fd) {
   SHMT_REQUIRE(s->nbytes > 0, SHMT_E_RUNTIME, "_share_fd_: a storage of 0 bytes has no descriptor");
-  SHMT_TRY(shmt__storage_share_as_file(s));
+  SHMT_TRY(prepare_export(s, true));
   SHMT_TRY(shmt__storage_check_sendable(s));
   shmt__sessions_lock();
-  const shmt__held_block* h = s->ctx;
+  shmt__held_block* h = s->ctx;
   if (h->map != NULL && h->generation != 0) shmt__slab_set_exported(&h->session->map, h->block);
-  shmt_status status = shmt__block_descriptor(s->ctx, out_fd);
+  shmt_status status = find_or_open_descriptor(h, out_fd);
   shmt__sessions_unlock();
   return status;
 }
@@ -191,7 +216,7 @@ static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
   shmt__session* s = NULL;
   uint32_t block = 0;
   SHMT_TRY(shmt__session_open_default(&s));
-  if (!shmt__block_by_descriptor(fd, &s, &block))
+  if (!shmt__block_by_descriptor(fd, nbytes, &s, &block))
     return shmt__file_block_adopt(s, fd, nbytes, new_held_block);
   const shmt__block* b = &s->map.blocks[block];
   *handle = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,

@@ -329,7 +329,7 @@ uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_vie
                            .n_holders = s.n_holders,
                            .n_queued = s.n_queued};
     v->is_queue = (atomic_load_explicit(&b->nbytes, memory_order_relaxed) & SHMT_BLOCK_IS_RING) != 0;
-    v->is_file = atomic_load_explicit(&slab->state, memory_order_relaxed) == SHMT_SLAB_FILE;
+    v->is_file = shmt__slab_state_is_file(atomic_load_explicit(&slab->state, memory_order_relaxed));
     memcpy(v->holds, s.holds, sizeof v->holds);
     if (has_sites) read_site(o, i, s.generation, v->site);
     int32_t age = (int32_t)(now_ms - atomic_load_explicit(&b->stamp_ms, memory_order_relaxed));

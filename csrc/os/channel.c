@@ -124,7 +124,7 @@ shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode) {
   struct stat st;
   struct pollfd p = {.fd = end, .events = POLLOUT};
   shmt__os_seen seen = SHMT_SEEN_UNKNOWN;
-  if (fstat(end, &st) == 0 && (uint64_t)st.st_ino == inode && poll(&p, 1, 0) >= 0)
+  if (fstat(end, &st) == 0 && S_ISFIFO(st.st_mode) && (uint64_t)st.st_ino == inode && poll(&p, 1, 0) >= 0)
     seen = (p.revents & POLLERR) != 0 ? SHMT_SEEN_NO : SHMT_SEEN_YES;
   (void)close(end);
   return seen;

@@ -1,13 +1,11 @@
-/* os/pages.c -- anonymous and file-backed private pages of this process. */
+/* os/pages.c -- anonymous pages of this process, and whole reads and writes. */
 #define _GNU_SOURCE
 #include "os/pages.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 void* shmt__os_pages_map(uint64_t nbytes) {
@@ -37,51 +35,6 @@ uint64_t shmt__os_memory_bytes(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   return pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)1 << 30;
 }
-
-static shmt_status fail_open(const char* path, int flags, int err) {
-  const char* mode = (flags & SHMT_FILE_SHARED) && (flags & SHMT_FILE_WRITABLE) ? "read-write" : "read-only";
-  SHMT_FAIL(SHMT_E_RUNTIME, "unable to open file <%s> in %s mode: %s (%d)", path, mode, strerror(err), err);
-}
-
-/* Make the file behind fd at least nbytes long, or say why it cannot be mapped that far. */
-static shmt_status check_size(int fd, const char* path, uint64_t nbytes, int flags) {
-  struct stat st;
-  if (fstat(fd, &st) != 0)
-    SHMT_FAIL(SHMT_E_RUNTIME, "unable to stat the file <%s>: %s (%d)", path, strerror(errno), errno);
-  if ((uint64_t)st.st_size >= nbytes) return SHMT_OK;
-  SHMT_REQUIRE(flags & SHMT_FILE_EXTEND, SHMT_E_RUNTIME,
-               "file <%s> size <%" PRId64 "> is smaller than the required mapping size <%" PRIu64 ">", path,
-               (int64_t)st.st_size, nbytes);
-  /* Blocks, not a hole: a full disk must fail here, not as SIGBUS at a later store. */
-  int err = posix_fallocate(fd, 0, (off_t)nbytes);
-  if (err == EOPNOTSUPP || err == EINVAL) err = ftruncate(fd, (off_t)nbytes) == 0 ? 0 : errno;
-  if (err != 0)
-    return shmt__fail_errno(err, "unable to resize file <%s> to the right size of %" PRIu64 " bytes", path, nbytes);
-  return SHMT_OK;
-}
-
-shmt_status shmt__os_file_map(const char* path, uint64_t nbytes, int flags, void** out) {
-  bool shared = flags & SHMT_FILE_SHARED, writable = flags & SHMT_FILE_WRITABLE;
-  int open_flags = (shared && writable ? O_RDWR : O_RDONLY) | O_CLOEXEC;
-  SHMT_REQUIRE(nbytes <= PTRDIFF_MAX, SHMT_E_NOMEM, "mapping file <%s>: tried to map %" PRIu64 " bytes", path, nbytes);
-  if (shared && (flags & SHMT_FILE_CREATE)) open_flags |= O_CREAT;
-  int fd = open(path, open_flags, 0600);
-  if (fd < 0) return fail_open(path, flags, errno);
-
-  shmt_status status = check_size(fd, path, nbytes, shared ? flags : flags & ~SHMT_FILE_EXTEND);
-  if (status == SHMT_OK) {
-    int prot = PROT_READ | (writable ? PROT_WRITE : 0);
-    void* p = mmap(NULL, nbytes, prot, shared ? MAP_SHARED : MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
-      status = shmt__fail_errno(errno, "unable to mmap %" PRIu64 " bytes from file <%s>", nbytes, path);
-    else
-      *out = p;
-  }
-  (void)close(fd);
-  return status;
-}
-
-void shmt__os_file_unmap(void* p, uint64_t nbytes) { munmap(p, nbytes); }
 
 shmt_status shmt__os_read_exact(int fd, void* p, uint64_t nbytes) {
   char* at = p;

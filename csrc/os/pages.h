@@ -1,4 +1,4 @@
-/* os/pages.h -- anonymous and file-backed private pages of this process. */
+/* os/pages.h -- anonymous pages of this process, and whole reads and writes. */
 #ifndef SHMT_OS_PAGES_H
 #define SHMT_OS_PAGES_H
 
@@ -18,22 +18,6 @@ void shmt__os_pages_unmap(void* p, uint64_t nbytes);
 void shmt__os_pages_zero(void* p, uint64_t nbytes);
 /* How many bytes of memory this machine has. */
 uint64_t shmt__os_memory_bytes(void);
-
-enum {
-  SHMT_FILE_SHARED = 1 << 0,   /* MAP_SHARED: writes reach the file */
-  SHMT_FILE_WRITABLE = 1 << 1, /* without SHARED: writes stay in this process's memory */
-  SHMT_FILE_CREATE = 1 << 2,   /* make the file when it does not exist; needs SHARED */
-  SHMT_FILE_EXTEND = 1 << 3,   /* grow the file to nbytes; needs SHARED */
-};
-
-/* Map nbytes of the file at path from its start.
- *
- * nbytes  > 0
- * Errors: SHMT_E_RUNTIME "unable to open file <path> in read-only mode: No such file or directory (2)",
- *         "file <path> size <n> is smaller than the required mapping size <m>"; SHMT_E_NOMEM.
- * Ownership: the mapping is the caller's; shmt__os_file_unmap releases it. */
-shmt_status shmt__os_file_map(const char* path, uint64_t nbytes, int flags, void** out);
-void shmt__os_file_unmap(void* p, uint64_t nbytes);
 
 /* Read or write exactly nbytes at fd's position (nothing when 0).
  * Errors: SHMT_E_RUNTIME "file read failed ..." / "unexpected EOF, expected N more bytes. The file might be

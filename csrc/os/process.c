@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/process.h"
 
+#include "os/memfd.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -183,27 +185,42 @@ bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool un
   return found || (failed && unreadable); /* the file of a process that is ending is empty, which is no failure */
 }
 
-int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]) {
-  char path[288];
+static bool is_file(const struct stat* st, const uint64_t identity[2]) {
+  return S_ISREG(st->st_mode) && (identity == NULL || ((uint64_t)st->st_dev == identity[0] &&
+                                                       (uint64_t)st->st_ino == identity[1]));
+}
+
+/* Open what another process has open, and nothing else. See Note [What was checked is what is opened]. identity: NULL
+ * for any regular file. Returns a descriptor, which the caller closes; -1: it is another file, or cannot be opened. */
+static int open_checked(int dir, const char* name, const uint64_t identity[2], bool only_found) {
+  struct stat st;
+  int found = openat(dir, name, O_PATH | O_CLOEXEC);
+  if (found < 0) return -1;
+  bool is_wanted = fstat(found, &st) == 0 && is_file(&st, identity);
+  if (is_wanted && only_found) return found;
+  int fd = is_wanted ? shmt__os_reopen(found) : -1;
+  (void)close(found);
+  return fd;
+}
+
+int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2], bool only_found) {
+  char path[32];
   struct stat st;
   int fd = -1;
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd", pid);
   DIR* dir = opendir(path);
   if (dir == NULL) return -1;
-  size_t base = strlen(path);
   struct dirent* entry;
   while (fd < 0 && (entry = readdir(dir)) != NULL) {
-    if (entry->d_name[0] == '.') continue;
-    (void)snprintf(path + base, sizeof path - base, "/%s", entry->d_name);
-    if (stat(path, &st) == 0 && (uint64_t)st.st_dev == file_identity[0] &&
-        (uint64_t)st.st_ino == file_identity[1])
-      fd = open(path, O_RDWR | O_CLOEXEC);
+    if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
+    if (is_file(&st, file_identity))
+      fd = open_checked(dirfd(dir), entry->d_name, file_identity, only_found);
   }
   (void)closedir(dir);
   return fd;
 }
 
-int shmt__os_open_from_any_process(const uint64_t file_identity[2]) {
+int shmt__os_open_from_any_process(const uint64_t file_identity[2], bool only_found) {
   DIR* dir = opendir("/proc");
   if (dir == NULL) return -1;
   int fd = -1;
@@ -215,7 +232,7 @@ int shmt__os_open_from_any_process(const uint64_t file_identity[2]) {
     if (pid <= 0 || pid == shmt__os_pid()) continue;
     (void)snprintf(path, sizeof path, "/proc/%" PRId32, pid);
     if (stat(path, &st) == 0 && st.st_uid == geteuid())
-      fd = shmt__os_open_from_process(pid, file_identity);
+      fd = shmt__os_open_from_process(pid, file_identity, only_found);
   }
   (void)closedir(dir);
   return fd;
@@ -245,7 +262,7 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
     if (n <= 0) continue;
     target[n] = '\0';
     if (!is_called(target, link)) continue;
-    int fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
+    int fd = open_checked(dirfd(dir), entry->d_name, NULL, false);
     if (fd >= 0) go_on = visit(fd, arg);
   }
   (void)closedir(dir);

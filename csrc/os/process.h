@@ -46,11 +46,18 @@ bool shmt__os_process_runs(int32_t pid, uint64_t start);
 int shmt__os_pidfd(int32_t pid);
 /* Has the process mapped the file? unreadable: the answer when this process may not read its mappings. */
 bool shmt__os_process_maps(int32_t pid, const uint64_t file_identity[2], bool unreadable);
-/* Open anew a file that pid has open under any descriptor. Returns a descriptor, which the caller closes; -1: pid does
- * not have the file open, or may not be inspected. */
-int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2]);
+/* Note [What was checked is what is opened]
+ * A number in /proc/PID/fd, like a path, may name another file a moment later. So nothing is decided by stat() and then
+ * opened by name: the name is opened first, and fstat() tells what it is. What a process finds by a name that others
+ * can change is opened as O_PATH, which does nothing to a pipe or a device, and anew for reading and writing once it is
+ * known to be the file. Whoever gets a descriptor from the manager compares its identity with that of the block. */
+
+/* Open anew a file that pid has open under any descriptor. only_found: like shmt__os_file_find, not for reading and
+ * writing. Returns a descriptor, which the caller closes; -1: pid does not have the file open, or may not be
+ * inspected. */
+int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2], bool only_found);
 /* The same, from any other process of this user. */
-int shmt__os_open_from_any_process(const uint64_t file_identity[2]);
+int shmt__os_open_from_any_process(const uint64_t file_identity[2], bool only_found);
 /* Search the open files of this user's processes for memory files with this name, open each anew, and call visit with
  * the descriptor, which visit closes. visit returns whether to go on. since: skip processes that started earlier
  * (shmt__os_process_start); 0: skip none. */

@@ -101,12 +101,13 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   v.file_identity[0] = s->file_identity[0];
   v.file_identity[1] = s->file_identity[1];
   atomic_signal_fence(memory_order_seq_cst); /* check the copy, not the entry */
-  if (v.state != SHMT_SLAB_ARENA && v.state != SHMT_SLAB_FILE) return false;
+  bool is_file = shmt__slab_state_is_file(v.state);
+  if (v.state != SHMT_SLAB_ARENA && !is_file) return false;
   if (v.owner >= SHMT_MAX_CLIENTS) v.owner = 0;
   bool good = v.n_blocks > 0 && v.first_block < m->fixed.n_blocks &&
               v.n_blocks <= m->fixed.n_blocks - v.first_block && v.block_bytes > 0 &&
               v.nbytes / v.block_bytes >= v.n_blocks;
-  if (v.state == SHMT_SLAB_FILE)
+  if (is_file)
     good = good && v.n_blocks == 1;
   else
     good = good && v.offset % SHMT_SLAB_ALIGN == 0 && v.offset <= m->fixed.arena_bytes &&

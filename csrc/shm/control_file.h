@@ -107,8 +107,15 @@ typedef enum shmt__client_state {
 typedef enum shmt__slab_state {
   SHMT_SLAB_NONE = 0,
   SHMT_SLAB_ARENA = 1,
-  SHMT_SLAB_FILE = 2,
+  SHMT_SLAB_FILE = 2,         /* one block: a memory file that a client made */
+  SHMT_SLAB_PROGRAM_FILE = 3, /* one block: a file with a name, which a program has mapped. Its pages are no memory of
+                               * the session: nobody returns or reuses them */
 } shmt__slab_state;
+
+/* Has the slab a file of its own behind its one block, which the manager keeps a descriptor of? */
+static inline bool shmt__slab_state_is_file(uint32_t state) {
+  return state == SHMT_SLAB_FILE || state == SHMT_SLAB_PROGRAM_FILE;
+}
 
 /* What never changes in the life of a control file. Everybody copies it when mapping the file, and uses the copy. */
 typedef struct shmt__fixed {
@@ -167,7 +174,7 @@ typedef struct shmt__slab {
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes; /* in the arena */
   uint64_t block_bytes;
-  uint64_t file_identity[2]; /* of a FILE slab: device and inode */
+  uint64_t file_identity[2]; /* of the file behind the block: device and inode */
   atomic_uint_least32_t is_exported; /* 1: processes that are no members may have its file; members set it */
   uint32_t pad;
 } shmt__slab;
@@ -288,7 +295,7 @@ typedef struct shmt__slab_view {
   uint32_t state, owner;
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes, block_bytes;
-  uint64_t file_identity[2]; /* of a FILE slab */
+  uint64_t file_identity[2]; /* of the file behind the block */
 } shmt__slab_view;
 /* Copy and check a slab's entry. False: there is no such slab, or its fields do not fit the session. */
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);

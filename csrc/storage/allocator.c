@@ -1,4 +1,4 @@
-/* storage/allocator.c -- the caching default allocator, and the one for mapped files. */
+/* storage/allocator.c -- the caching default allocator. */
 #include "storage/allocator.h"
 
 #include "os/pages.h"
@@ -80,23 +80,4 @@ const shmt__allocator shmt__allocator_default = {
     .malloc = default_malloc,
     .realloc = default_realloc,
     .free = default_free,
-};
-
-/* --- mapped file -------------------------------------------------------------------- */
-
-static shmt_status mapped_file_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
-  const shmt__mapped_file* file = arg;
-  *ctx = NULL;
-  return shmt__os_file_map(file->path, nbytes, file->flags, data);
-}
-
-static void mapped_file_free(void* data, void* ctx, uint64_t nbytes) {
-  (void)ctx;
-  if (data != NULL) shmt__os_file_unmap(data, nbytes);
-}
-
-const shmt__allocator shmt__allocator_mapped_file = {
-    .name = "mapped_file",
-    .malloc = mapped_file_malloc,
-    .free = mapped_file_free,
 };

@@ -4,7 +4,7 @@
  *              or to a shared list when it is large. It is reused and not returned to the kernel.
  *              Fresh large blocks are mapped with MADV_HUGEPAGE.
  * blob         memory of somebody else, with a deleter (storage/blob.c).
- * mapped_file  a file that is mapped private or shared, read-only or writable.
+ * mapped_file  a file that is mapped private or shared, read-only or writable (storage/mapped_file.c).
  * The allocator of shared memory ("managed") is above this layer, in ipc/handle/share.h.
  */
 #ifndef SHMT_STORAGE_ALLOCATOR_H
@@ -37,10 +37,17 @@ typedef struct shmt__blob {
 shmt_status shmt__storage_from_blob(void* data, uint64_t nbytes, void (*deleter)(void* arg, void* data), void* arg,
                                     uint32_t flags, shmt_storage** out);
 
-/* The mapped-file allocator's arg. */
+/* What is behind a storage over memory of somebody else; borrowed. NULL: s is none. */
+const shmt__blob* shmt__storage_blob(const shmt_storage* s);
+/* The storage that s is a part of (shmt_storage_part); borrowed. NULL: of none. */
+const shmt_storage* shmt__storage_whole(const shmt_storage* s);
+
+/* The mapped-file allocator's arg. The ctx of its storages is the file's shmt__file_origin where writes reach the file,
+ * else NULL. */
 typedef struct shmt__mapped_file {
   const char* path;
-  int flags; /* SHMT_FILE_*, os/pages.h */
+  int flags;   /* SHMT_FILE_*, os/files.h */
+  int same_fd; /* a descriptor of the file that it must be; -1: any */
 } shmt__mapped_file;
 
 #endif

@@ -1,6 +1,7 @@
 /* storage/api.c -- implements api/storage.h with the functions of storage/. */
 #include "api/storage.h"
 
+#include "os/files.h"
 #include "os/pages.h"
 #include "storage/allocator.h"
 
@@ -21,8 +22,8 @@ int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out) {
 
 int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out) { return shmt__storage_create_meta(nbytes, out); }
 
-int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, shmt_storage** out) {
-  shmt__mapped_file file = {.path = path, .flags = flags};
+int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, int same_fd, shmt_storage** out) {
+  shmt__mapped_file file = {.path = path, .flags = flags, .same_fd = same_fd};
   uint32_t storage_flags = (flags & SHMT_FILE_WRITABLE ? 0u : (uint32_t)SHMT_STORAGE_READ_ONLY) |
                            (flags & SHMT_FILE_SHARED ? (uint32_t)SHMT_STORAGE_SHARED : 0u);
   return shmt__storage_create_from(&shmt__allocator_mapped_file, &file, nbytes, storage_flags, out);
@@ -59,6 +60,11 @@ static void release_part(void* arg, void* data) {
   (void)data;
   shmt_storage_unpin(whole);
   shmt__storage_release(whole);
+}
+
+const shmt_storage* shmt__storage_whole(const shmt_storage* s) {
+  const shmt__blob* blob = shmt__storage_blob(s);
+  return blob != NULL && blob->deleter == release_part ? blob->deleter_arg : NULL;
 }
 
 int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, shmt_storage** out) {

@@ -7,12 +7,14 @@ before a storage is shared. Storages are passed by their C address, and returned
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 
 from shmtensor import _C
 from shmtensor._boundary.core import check, ffi, lib, pointer_to
 from shmtensor._boundary.storage import StorageRef
+from shmtensor.errors import HandleError
 
 __all__ = [
     "STRATEGIES",
@@ -125,8 +127,12 @@ def share_storage(address: int) -> None:
     check(lib.shmt_storage_share(_pointer(address)))
 
 
-def new_shared(nbytes: int) -> StorageRef:
+def new_shared(nbytes: int, strategy: str | None = None) -> StorageRef:
     """Make a shared storage of *nbytes* zero bytes.
+
+    Args:
+        nbytes: The size.
+        strategy: One of `STRATEGIES`; None: the one in use.
 
     Raises:
         MemoryError: There is not enough shared memory; the text names the bytes.
@@ -135,7 +141,8 @@ def new_shared(nbytes: int) -> StorageRef:
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
     ref = StorageRef()
-    check(lib.shmt_storage_create_shared(nbytes, 1, ref.place))
+    number = STRATEGIES.index(strategy or get_strategy())
+    check(lib.shmt_storage_create_shared(nbytes, number, ref.place))
     return ref.filled()
 
 
@@ -169,7 +176,7 @@ def import_filename(manager: bytes, handle: bytes, nbytes: int) -> StorageRef:
 
 
 def export_fd(address: int) -> tuple[int, int]:
-    """Share the storage; return a descriptor, which the caller closes, and the size in bytes.
+    """Share the storage; return a descriptor, which belongs to the storage, and the size in bytes.
 
     A private storage becomes a memory file of its own. A storage that is in the arena already keeps
     its memory: then the descriptor is of the arena, with the file position at the first byte.
@@ -181,15 +188,19 @@ def export_fd(address: int) -> tuple[int, int]:
 
 
 def import_fd(fd: int, nbytes: int) -> StorageRef:
-    """Open a descriptor from `export_fd`. The caller still closes it.
+    """Open a descriptor from `export_fd`, which stays the caller's.
 
     Raises:
-        HandleError: It is not a sealed memory file of this user with at least *nbytes*.
+        HandleError: It is not a sealed memory file of this user with at least *nbytes*, or is of a
+            storage of another size.
     """
     ref = StorageRef()
     if not 0 <= nbytes < 1 << 63:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
-    check(lib.shmt_storage_import_fd(fd, nbytes, ref.place))
+    number = operator.index(fd)
+    if not 0 <= number < 1 << 31:
+        raise HandleError(f"{number} is no descriptor")
+    check(lib.shmt_storage_import_fd(number, nbytes, ref.place))
     return ref.filled()
 
 

@@ -7,6 +7,7 @@ which takes over the reference that came with it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ __all__ = [
     "create",
     "data_ptr",
     "empty_cache",
+    "file_path",
     "fill",
     "is_meta",
     "is_read_only",
@@ -139,15 +141,22 @@ def create(size: int, *, zeroed: bool = False, meta: bool = False) -> StorageRef
     return ref.filled()
 
 
-def map_file(path: str, size: int, flags: int) -> StorageRef:
+def map_file(path: str, size: int, flags: int, same_fd: int = -1) -> StorageRef:
     """Map the first *size* bytes of a file.
 
+    Args:
+        path: The file.
+        size: How many bytes.
+        flags: Some of ``FILE_...``.
+        same_fd: A descriptor of the file that it must be; -1: any.
+
     Raises:
-        RuntimeError: The file cannot be opened or is too small; path and sizes are in the text.
+        RuntimeError: The file cannot be opened, is too small, no regular file, or not the file of
+            *same_fd*; path and sizes are in the text.
         MemoryError: The disk is full, or the address space.
     """
     ref = StorageRef()
-    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, ref.place))
+    check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, same_fd, ref.place))
     return ref.filled()
 
 
@@ -181,6 +190,12 @@ def is_resizable(ref: StorageRef) -> bool:
 def is_read_only(ref: StorageRef) -> bool:
     """Whether writes are refused."""
     return bool(lib.shmt_storage_flags(ref.pointer) & _READ_ONLY)
+
+
+def file_path(ref: StorageRef) -> str | None:
+    """Path of the file that the storage maps so that writes reach it; None: it maps none."""
+    found = lib.shmt_storage_file_path(ref.pointer)
+    return None if found == ffi.NULL else os.fsdecode(ffi.string(found))
 
 
 def is_meta(ref: StorageRef) -> bool:

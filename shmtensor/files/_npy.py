@@ -181,7 +181,7 @@ def header_of(tensor: Tensor, fortran_order: bool) -> bytes:
 
 
 def place(
-    path: str | os.PathLike[str],
+    whole: IO[bytes],
     file: IO[bytes],
     header: Header,
     begin: int,
@@ -191,10 +191,10 @@ def place(
     """Bring the elements of an array in: map them, or read them from the file's position.
 
     Args:
-        path: The file, to map it.
+        whole: The file, to map it.
         file: The file or a part of it, at the beginning of the elements.
         header: What they are.
-        begin: Where they begin in the file *path*; negative if they are not in it as they are.
+        begin: Where they begin in the whole file; negative if they are not in it as they are.
         mode: See `load_npy`.
         shared: See `load_npy`.
 
@@ -217,7 +217,7 @@ def place(
     if mode is None or obstacle:
         storage, offset = from_files.read(file, nbytes, shared), 0
     else:
-        storage, offset = from_files.mapped(path, begin, nbytes, mode)
+        storage, offset = from_files.mapped(whole, begin, nbytes, mode)
     if header.swapped:
         storage.byteswap(dtype)
     result: Tensor = from_files.tensor_over(storage, offset, dtype, header.shape, header.strides)
@@ -245,8 +245,8 @@ def load_npy(
         path: The file. It may be replaced or deleted afterwards, not truncated.
         mode: ``"r"`` maps the file, and the tensor is read-only. ``"c"`` maps it so that writes
             stay in this process; arrays that cannot be mapped, because of their byte order or
-            place, are read. ``"r+"`` maps it so that writes reach the file; such a tensor is sent
-            to other processes by the path of the file. None reads the file.
+            place, are read. ``"r+"`` maps it so that writes reach the file, also those of processes
+            that the tensor is sent to. None reads the file.
         shared: Read the elements straight into shared memory: other processes get the tensor by
             handle. *mode* is ``"c"`` or None, and the file is not mapped.
 
@@ -263,7 +263,7 @@ def load_npy(
         try:
             header, begin = read_header(file, size)
             file.seek(begin)
-            return place(path, file, header, begin, mode, shared)
+            return place(file, file, header, begin, mode, shared)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
 

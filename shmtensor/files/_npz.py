@@ -34,7 +34,6 @@ def _begin(file: IO[bytes], info: zipfile.ZipInfo, size: int) -> int:
 
 
 def _entry(
-    path: str | os.PathLike[str],
     file: IO[bytes],
     size: int,
     archive: zipfile.ZipFile,
@@ -49,7 +48,7 @@ def _entry(
     with archive.open(info) as entry:
         header, length = _npy.read_header(entry, info.file_size)
         entry.seek(length)
-        return _npy.place(path, entry, header, begin + length if plain else -1, mode, shared)
+        return _npy.place(file, entry, header, begin + length if plain else -1, mode, shared)
 
 
 def load_npz(
@@ -82,7 +81,7 @@ def load_npz(
                         raise ValueError(f"the entry {name!r} is no .npy file")
                     if name in result:
                         raise ValueError(f"the archive has {name!r} twice")
-                    result[name] = _entry(path, file, size, archive, info, mode, shared)
+                    result[name] = _entry(file, size, archive, info, mode, shared)
         except (
             zipfile.BadZipFile,
             zlib.error,

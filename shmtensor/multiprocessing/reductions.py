@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shmtensor import _C
 from shmtensor import storage as _storage
-from shmtensor._pickling import rebuild_sparse, sparse_parts, with_conj_neg_bits
+from shmtensor._pickling import rebuild_sparse, sparse_parts
 from shmtensor._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -32,8 +32,6 @@ __all__ = [
     "fd_id",
     "init_reductions",
     "rebuild_array",
-    "rebuild_mapped_storage",
-    "rebuild_mapped_tensor",
     "rebuild_meta_tensor",
     "rebuild_storage",
     "rebuild_tensor",
@@ -53,6 +51,9 @@ _Reduction = tuple[Any, tuple[Any, ...]]
 
 def reduce_tensor(tensor: Tensor) -> Any:
     """Return what pickle writes for *tensor*; its storage moves into shared memory.
+
+    Memory that others see, as that of a tensor made by `from_numpy`, stays where it is, and the
+    message gets a copy.
 
     Raises:
         RuntimeError: *tensor* requires grad and is not a leaf.
@@ -81,47 +82,8 @@ def rebuild_meta_tensor(
     return tensor
 
 
-def rebuild_mapped_storage(path: str, nbytes: int) -> Any:
-    """Return the storage over a file: the existing one if this process has one.
-
-    Raises:
-        RuntimeError: The file is gone, or too small.
-    """
-    kind = _storage.UntypedStorage
-    storage = storage_from_cache(kind, (path, nbytes))
-    if storage is None:
-        # Does not create a missing file: that would be another file, of zeros.
-        storage = kind._map_shared(path, nbytes, 0)
-        shared_cache[path, nbytes] = StorageWeakRef(storage)
-    return storage
-
-
-def rebuild_mapped_tensor(
-    storage: Any,
-    dtype: Any,
-    offset: int,
-    size: tuple[int, ...],
-    stride: tuple[int, ...],
-    requires_grad: bool,
-    conj: bool = False,
-    neg: bool = False,
-) -> Any:
-    """Return a tensor of this geometry over a file's storage."""
-    plain: Any = _C.empty(0, dtype=dtype).set_(storage, offset, size, stride)
-    tensor = with_conj_neg_bits(plain, conj, neg)
-    tensor.requires_grad = requires_grad
-    return tensor
-
-
 def reduce_storage(storage: Any) -> _Reduction:
-    """Return what pickle writes for an untyped storage.
-
-    Its bytes move into shared memory. A shared mapping of a file is sent by the file's path.
-    """
-    path = storage.filename
-    if path is not None:
-        shared_cache[path, len(storage)] = StorageWeakRef(storage)
-        return rebuild_mapped_storage, (path, len(storage))
+    """Return what pickle writes for an untyped storage; its bytes move into shared memory."""
     return rebuild_storage, (_C._pack_shared_storage(storage._cdata),)
 
 
@@ -159,15 +121,20 @@ def _reduce_with_python(tensor: Tensor) -> Any:
         parts = sparse_parts(tensor)
         size = tuple(tensor.shape)
         return rebuild_sparse, (tensor.layout, parts, size, is_coalesced, tensor.requires_grad)
-    storage = tensor.untyped_storage()
-    if storage.filename is not None:
-        layout = (tensor.dtype, tensor.storage_offset(), tuple(tensor.shape), tensor.stride())
-        bits = (tensor.is_conj(), tensor.is_neg())
-        return rebuild_mapped_tensor, (storage, *layout, tensor.requires_grad, *bits)
     return rebuild_tensor, (_C._pack_shared_tensor(tensor), tensor.requires_grad)
 
 
 _dumps_any: Any = vars(ForkingPickler)["dumps"].__func__
+_dump_any: Any = ForkingPickler.dump
+
+
+def _dump(self: ForkingPickler, obj: Any) -> None:
+    """Pickle an object. Two tensors over one storage that is copied get one copy."""
+    _C._begin_copies()
+    try:
+        _dump_any(self, obj)
+    finally:
+        _C._end_copies()
 
 
 def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> Any:
@@ -211,6 +178,7 @@ def init_reductions() -> None:
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
     ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
+    ForkingPickler.dump = _dump  # type: ignore[method-assign]
     Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
 
 
@@ -346,10 +314,10 @@ class StorageWeakRef:
 
 
 class SharedCache(dict[Any, StorageWeakRef]):
-    """Storages that were sent or received, by the keys that messages use for them.
+    """Storages by keys of the program's choice.
 
-    Entries of storages that were freed are removed when the number of entries has doubled. Storages
-    in shared memory are not here: the extension module finds them by their handles.
+    Entries of storages that were freed are removed when the number of entries has doubled. Messages
+    do not use it: the extension module finds the storages of a process by their handles.
 
     Source:
         torch.multiprocessing.reductions.SharedCache.
@@ -372,7 +340,7 @@ class SharedCache(dict[Any, StorageWeakRef]):
         self.limit = max(128, 2 * len(self))
 
 
-#: Path and size of a mapped file -> its storage in this process.
+#: For programs that reduce storages of their own kinds.
 shared_cache = SharedCache()
 
 

@@ -51,30 +51,28 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], int]
         yield file, status.st_size
 
 
-def mapped(
-    path: str | os.PathLike[str], begin: int, nbytes: int, mode: str
-) -> tuple[UntypedStorage, int]:
+def mapped(file: IO[bytes], begin: int, nbytes: int, mode: str) -> tuple[UntypedStorage, int]:
     """Map *nbytes* of a file from *begin* on.
 
     Args:
-        path: The file.
+        file: The file, from `open_regular`. That very file is mapped, not another that has got its
+            name meanwhile.
         begin: Where the bytes begin.
         nbytes: How many there are, at least one.
         mode: ``"r"``: read-only. ``"c"``: writes stay in this process. ``"r+"``: writes reach the
-            file, and the storage is sent to other processes by the file's path.
+            file, and the storage is over that file in the processes that it is sent to.
 
     Returns:
         A storage, and the offset of the bytes in it.
 
     Raises:
-        RuntimeError: The file cannot be opened, or is too small.
+        RuntimeError: The file cannot be opened, is too small, or was replaced.
     """
-    name = os.fspath(path)
+    flags = {"r": 0, "c": _c.FILE_WRITABLE, "r+": _c.FILE_WRITABLE | _c.FILE_SHARED}[mode]
+    whole = _c.map_file(file.name, begin + nbytes, flags, file.fileno())
     if mode == "r+":
-        # The whole beginning: who receives the path maps as much.
-        return UntypedStorage._map_shared(name, begin + nbytes, 0), begin
-    flags = _c.FILE_WRITABLE if mode == "c" else 0
-    whole = _c.map_file(name, begin + nbytes, flags)
+        # The whole beginning: who receives the storage maps as much.
+        return UntypedStorage._own(whole), begin
     return UntypedStorage._own(_c.part(whole, begin, nbytes)), 0
 
 

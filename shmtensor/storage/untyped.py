@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
-from shmtensor.storage import mapped as _mapped
 from shmtensor.storage import stream
 from shmtensor.storage._conversions import Conversions
+from shmtensor.storage._shared import Shared
 
 if TYPE_CHECKING:
     from shmtensor.storage.typed import TypedStorage
@@ -40,7 +40,7 @@ def _byte(value: Any, what: str) -> int:
     return value & 0xFF
 
 
-class UntypedStorage(Conversions):
+class UntypedStorage(Conversions, Shared):
     """A sequence of bytes that tensors show.
 
     Args:
@@ -163,9 +163,11 @@ class UntypedStorage(Conversions):
 
     @property
     def filename(self) -> str | None:
-        """Path of the file if `from_file` made a shared mapping of it; else None."""
-        token = _tokens.get(self._ref.address, 0)
-        return None if self._expired(token) else _mapped.path_of(token)
+        """Path of the file that this storage maps so that writes reach it; else None.
+
+        It is the path that the file had when it was mapped here.
+        """
+        return _c.file_path(self._ref)
 
     def get_device(self) -> int:
         """-1: there are no device numbers on the CPU."""
@@ -319,69 +321,6 @@ class UntypedStorage(Conversions):
 
         return TypedStorage(wrap_storage=self, dtype=_C.uint8, _internal=True)._to(dtype)
 
-    # --- sharing ------------------------------------------------------------------------------
-
-    def is_shared(self) -> bool:
-        """Whether other processes can map this memory."""
-        return bool(_sharing().is_shared(self._cdata))
-
-    def share_memory_(self) -> UntypedStorage:
-        """Move the bytes into shared memory. Does nothing when they are shared already.
-
-        Returns:
-            This storage. All tensors that show it use the shared memory from now on.
-
-        Raises:
-            BufferError: NumPy arrays or other buffers show the private memory.
-            MemoryError: There is not enough shared memory; the text states the bytes.
-        """
-        _sharing().share_storage(self._cdata)
-        return self
-
-    @classmethod
-    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
-        """Make a storage of *size* zero bytes in shared memory."""
-        return cls._own(_sharing().new_shared(size))
-
-    def _share_filename_(self) -> tuple[bytes, bytes, int]:
-        """Share the storage, and return the manager's socket, a handle and the size in bytes."""
-        manager, handle, size = _sharing().export_filename(self.share_memory_()._cdata)
-        return manager, handle, size
-
-    @classmethod
-    def _new_shared_filename(cls, manager: bytes, handle: bytes, size: int) -> UntypedStorage:
-        """Open what `_share_filename_` returned in any process.
-
-        Raises:
-            HandleError: The handle is forged, or its block was freed.
-            ManagerError: The manager cannot be reached.
-        """
-        return cls._own(_sharing().import_filename(manager, handle, size))
-
-    def _share_fd_(self) -> tuple[int, int]:
-        """Share the storage by a descriptor, which the caller closes; return it and the nbytes."""
-        fd, size = _sharing().export_fd(self._cdata)
-        return fd, size
-
-    @classmethod
-    def _new_shared_fd(cls, fd: int, size: int) -> UntypedStorage:
-        """Open a descriptor from `_share_fd_`. The caller still closes it."""
-        return cls._own(_sharing().import_fd(fd, size))
-
-    _share_filename_cpu_ = _share_filename_
-    _new_shared_filename_cpu = _new_shared_filename
-    _share_fd_cpu_ = _share_fd_
-    _new_shared_fd_cpu = _new_shared_fd
-
-    def _shared_incref(self) -> None:
-        """Keep the shared memory alive beyond this object and this process."""
-        _sharing().incref(self._cdata)
-
-    def _shared_decref(self) -> UntypedStorage:
-        """Undo one `_shared_incref` of any process."""
-        _sharing().decref(self._cdata)
-        return self
-
     # --- weak references ----------------------------------------------------------------------
 
     def _weak_ref(self) -> int:
@@ -485,12 +424,14 @@ class UntypedStorage(Conversions):
 
         Args:
             filename: The file.
-            shared: Writes reach the file. The file is made, and grown to *nbytes*, where needed.
-                Otherwise the mapping is private: writes stay in this process.
+            shared: Writes reach the file, also those of processes that the storage is sent to. The
+                file is made, and grown to *nbytes*, where needed. Otherwise the mapping is private:
+                writes stay in this process.
             nbytes: Size of the mapping in bytes.
 
         Raises:
-            RuntimeError: The file cannot be opened, or is too small for a private mapping.
+            RuntimeError: The file cannot be opened, is no regular file, or is too small for a
+                private mapping.
             MemoryError: The disk is full.
 
         Source:
@@ -499,14 +440,8 @@ class UntypedStorage(Conversions):
         path = os.fspath(filename)
         if not shared:
             return cls._own(_c.map_file(path, nbytes, _c.FILE_WRITABLE))
-        return cls._map_shared(path, nbytes, _c.FILE_CREATE | _c.FILE_EXTEND)
-
-    @classmethod
-    def _map_shared(cls, path: str, nbytes: int, flags: int) -> UntypedStorage:
-        """Map a file so that writes reach it, and remember its path."""
-        storage = cls._own(_c.map_file(path, nbytes, _c.FILE_WRITABLE | _c.FILE_SHARED | flags))
-        _mapped.remember(storage, path)
-        return storage
+        flags = _c.FILE_WRITABLE | _c.FILE_SHARED | _c.FILE_CREATE | _c.FILE_EXTEND
+        return cls._own(_c.map_file(path, nbytes, flags))
 
     def _write_file(
         self, f: Any, is_real_file: bool, save_size: bool = True, element_size: int = 1
@@ -582,10 +517,3 @@ def _bytes_of(source: Any, name: str) -> bytearray:
             )
         values.append(item & 0xFF)
     return values
-
-
-def _sharing() -> Any:
-    # Imported only when something is shared, since it loads the client of the manager.
-    from shmtensor._boundary import sharing
-
-    return sharing

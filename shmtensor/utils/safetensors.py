@@ -315,7 +315,7 @@ def open_file(
         if mode is None:
             storage = from_files.read(file, size, shared)
         else:
-            storage, _ = from_files.mapped(filename, 0, size, mode)
+            storage, _ = from_files.mapped(file, 0, size, mode)
     return OpenFile(storage, apart=not shared and mode != "r+")
 
 
@@ -327,8 +327,8 @@ def load_file(
     Args:
         filename: What to read. It may be replaced or deleted afterwards, not truncated.
         mode: ``"c"``: writes to the tensors stay in this process. ``"r"``: they are read-only.
-            ``"r+"``: writes reach the file, and other processes get the tensors by its path. None
-            reads the file instead.
+            ``"r+"``: writes reach the file, also those of processes that the tensors are sent to.
+            None reads the file instead.
         shared: Read the file straight into shared memory, as one block: other processes get its
             tensors by handle. *mode* is ``"c"`` or None, and the file is not mapped.
 

@@ -157,3 +157,79 @@ def test_new_shared_is_zero_also_when_memory_is_reused() -> None:
 def test_too_much_memory_is_a_memory_error_with_the_bytes() -> None:
     with pytest.raises(MemoryError, match=str(1 << 60)):
         st.UntypedStorage._new_shared(1 << 60)
+
+
+# --- descriptors of storages ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["file_system", "file_descriptor"])
+def test_share_fd_returns_one_descriptor_however_often_it_is_called(strategy: str) -> None:
+    make = {
+        "file_system": st.UntypedStorage._new_using_filename_cpu,
+        "file_descriptor": st.UntypedStorage._new_using_fd_cpu,
+    }[strategy]
+    storage = make(100)
+    fd, size = storage._share_fd_()
+    before = len(os.listdir("/proc/self/fd"))
+    assert {storage._share_fd_() for _ in range(50)} == {(fd, size)} == {(fd, 100)}
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_descriptor_stays_while_storage_or_number_lives() -> None:
+    fd, size = st.UntypedStorage._new_using_fd_cpu(100)._share_fd_()
+    number = int(fd)
+    assert os.fstat(number).st_size >= size
+    assert st.UntypedStorage._new_shared_fd(fd, size).tolist() == [0] * 100
+    del fd
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_descriptor_that_the_program_closed_is_opened_anew_and_never_closed_twice() -> None:
+    storage = st.UntypedStorage._new_using_fd_cpu(100)
+    first, size = storage._share_fd_()
+    number = int(first)
+    with open(os.devnull) as other:
+        os.close(number)
+        os.dup2(other.fileno(), number)  # something else under the number
+        again, _ = storage._share_fd_()
+        assert again != number
+        assert st.UntypedStorage._new_shared_fd(again, size) is storage
+        os.close(again)
+        del first, again, storage
+        assert os.path.sameopenfile(number, other.fileno())
+    os.close(number)
+
+
+@pytest.mark.parametrize("strategy", ["file_system", "file_descriptor"])
+@pytest.mark.parametrize("wrong", [101, 4097, 1 << 40, 99, 1])
+def test_descriptor_with_another_size_is_refused(strategy: str, wrong: int) -> None:
+    make = {
+        "file_system": st.UntypedStorage._new_using_filename_cpu,
+        "file_descriptor": st.UntypedStorage._new_using_fd_cpu,
+    }[strategy]
+    storage = make(100)
+    fd, _ = storage._share_fd_()
+    with pytest.raises(HandleError, match=f"{wrong}"):
+        st.UntypedStorage._new_shared_fd(fd, wrong)
+
+
+@pytest.mark.parametrize("number", [-1, 1 << 20, 1 << 31, 1 << 70])
+def test_number_that_is_no_descriptor_is_refused(number: int) -> None:
+    with pytest.raises(HandleError, match=f"{number}"):
+        st.UntypedStorage._new_shared_fd(number, 100)
+
+
+@pytest.mark.parametrize("name", ["_new_using_fd_cpu", "_new_using_filename_cpu"])
+def test_new_storages_by_strategy(name: str) -> None:
+    make = getattr(st.UntypedStorage, name)
+    storage = make(40)
+    assert storage.is_shared()
+    assert storage.tolist() == [0] * 40
+    own_file = "memfd:shmtensor-storage" in os.readlink(f"/proc/self/fd/{storage._share_fd_()[0]}")
+    assert own_file is (name == "_new_using_fd_cpu")
+    assert len(make(0)) == 0
+    with pytest.raises(RuntimeError, match="got -1"):
+        make(-1)
+    with pytest.raises(MemoryError):
+        make(1 << 60)

@@ -89,7 +89,7 @@ static shmt_status take_hold(shmt__session* s, const shmt__handle* handle, shmt_
 static bool is_file(const shmt__session* s, uint32_t block) {
   uint32_t slab = s->map.blocks[block].slab;
   return slab < s->map.fixed.n_slabs &&
-         atomic_load_explicit(&s->map.slabs[slab].state, memory_order_relaxed) == SHMT_SLAB_FILE;
+         shmt__slab_state_is_file(atomic_load_explicit(&s->map.slabs[slab].state, memory_order_relaxed));
 }
 
 /* Find or make the storage over the block of a valid handle. */
@@ -101,6 +101,8 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
     return fail_stale(handle, &s->map.blocks[handle->block]);
   } else if (SHMT_UNLIKELY(shmt__debug) && shmt__held_block_check(h, "receive") != SHMT_OK) {
     return SHMT_E_HANDLE;
+  } else if (h->nbytes != 0 && handle->nbytes != h->nbytes) {
+    return fail_size(handle, h->nbytes);
   } else if (h->storage != NULL && try_retain(h->storage)) {
     *out = h->storage;
     return SHMT_OK;
@@ -111,8 +113,6 @@ static shmt_status find_or_open(shmt__session* s, const shmt__handle* handle, sh
   if (h->nbytes == 0)
     status = is_file(s, handle->block) ? shmt__file_block_open(h, handle->nbytes)
                                        : locate(h, handle->nbytes);
-  else if (handle->nbytes != h->nbytes)
-    status = fail_size(handle, h->nbytes);
   if (status == SHMT_OK) h->nbytes = handle->nbytes;
   if (status == SHMT_OK)
     status = shmt__storage_adopt(&shmt__allocator_managed, shmt__held_block_data(h), h, handle->nbytes,

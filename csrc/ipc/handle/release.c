@@ -5,6 +5,7 @@
 #include "base/debug.h"
 #include "ipc/handle/file_cache.h"
 #include "ipc/handle/saved_descriptors.h"
+#include "ipc/session/exported_descriptor.h"
 #include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -99,5 +100,7 @@ void shmt__session_drop_held_block(shmt__held_block* h) {
   } else {
     shmt__session_unpin(s);
   }
+  shmt__exported_descriptor_close(h);
+  free(h->origin);
   free(h);
 }

@@ -5,12 +5,14 @@
 #include "ipc/handle/release.h"
 #include "ipc/handle/saved_descriptors.h"
 #include "os/failpoint.h"
+#include "os/files.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
   return (shmt__packet){.magic = SHMT_WIRE_MAGIC,
@@ -22,10 +24,12 @@ static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
 }
 
 /* The manager sets our hold before it answers. */
-static shmt_status register_file(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
+shmt_status shmt__file_block_register(shmt__session* s, int fd, uint64_t nbytes, bool has_name,
+                                      shmt__held_block** out) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_ADD_FILE), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   p.nbytes = nbytes;
+  p.count = has_name;
   shmt_status status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status == SHMT_E_OS) status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status != SHMT_OK) return status;
@@ -42,8 +46,7 @@ static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
   return SHMT_OK;
 }
 
-/* Save the descriptor for a next manager, after making room. */
-static void save_descriptor(shmt__held_block* h, int fd) {
+void shmt__file_block_save(shmt__held_block* h, int fd) {
   shmt__unused_files_close(h->session);
   shmt__saved_descriptor_add(h, fd);
 }
@@ -54,14 +57,14 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
                "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
                fd, nbytes);
   shmt__held_block* h = NULL;
-  SHMT_TRY(register_file(s, fd, nbytes, &h));
+  SHMT_TRY(shmt__file_block_register(s, fd, nbytes, false, &h));
   h->nbytes = nbytes;
   shmt_status status = map_file(h, fd, size);
   if (status != SHMT_OK) {
     shmt__session_drop_held_block(h);
     return status;
   }
-  save_descriptor(h, fd);
+  shmt__file_block_save(h, fd);
   *out = h;
   return SHMT_OK;
 }
@@ -104,28 +107,60 @@ static shmt_status get_file(const shmt__held_block* h, int* out_fd) {
   return SHMT_OK;
 }
 
+/* Map the memory file that the manager sent. */
+static shmt_status map_memory_file(shmt__held_block* h, const shmt__slab_view* slab, int fd, uint64_t nbytes) {
+  uint64_t size = 0, identity[2] = {0, 0};
+  SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes && shmt__os_file_identity(fd, identity) &&
+                   memcmp(identity, slab->file_identity, sizeof identity) == 0,
+               SHMT_E_HANDLE,
+               "the file of block %" PRIu32 " has %" PRIu64 " bytes and inode %" PRIu64 ", expected %" PRIu64
+               " bytes and inode %" PRIu64,
+               h->block, size, identity[1], nbytes, slab->file_identity[1]);
+  return map_file(h, fd, size);
+}
+
+static shmt_status map_program_file(shmt__held_block* h, const shmt__slab_view* slab, int fd, uint64_t nbytes) {
+  SHMT_TRY(shmt__os_file_map_found(fd, slab->file_identity, nbytes, &h->map, &h->origin));
+  h->map_bytes = nbytes;
+  return SHMT_OK;
+}
+
 shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
   int fd = -1;
-  uint64_t size = 0;
+  shmt__slab_view slab;
   if (shmt__file_cache_map(h, nbytes)) return SHMT_OK;
   SHMT_TRY(get_file(h, &fd));
-  shmt_status status =
-      shmt__os_memfd_check(fd, &size) && size >= nbytes
-          ? map_file(h, fd, size)
-          : shmt__fail(SHMT_E_HANDLE,
-                       "the file of block %" PRIu32 " has %" PRIu64 " bytes, expected %" PRIu64,
-                       h->block, size, nbytes);
-  if (status == SHMT_OK) save_descriptor(h, fd);
+  shmt_status status = SHMT_OK;
+  /* The table says which file it must be: the block is held, so its slab stays. */
+  if (!shmt__slab_of_block(&h->session->map, h->block, &slab))
+    status = shmt__fail(SHMT_E_HANDLE, "the session is damaged: block %" PRIu32 " has no file", h->block);
+  if (status == SHMT_OK)
+    status = slab.state == SHMT_SLAB_PROGRAM_FILE ? map_program_file(h, &slab, fd, nbytes)
+                                                  : map_memory_file(h, &slab, fd, nbytes);
+  if (status == SHMT_OK) shmt__file_block_save(h, fd);
   shmt__os_close(fd);
   return status;
 }
 
+/* A descriptor of the file behind the block, for reading and writing. */
+static shmt_status file_descriptor(const shmt__held_block* h, int* out_fd) {
+  int kept = shmt__saved_descriptor(h), fd = kept < 0 ? -1 : shmt__os_dup(kept);
+  if (fd < 0) SHMT_TRY(get_file(h, &fd));
+  if (h->origin != NULL) {
+    int found = fd;
+    fd = shmt__os_reopen(found);
+    shmt__os_close(found);
+    SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the file <%s> cannot be opened for writing", h->origin->path);
+  }
+  *out_fd = fd;
+  return SHMT_OK;
+}
+
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
-  int fd = -1, kept = h->map != NULL ? shmt__saved_descriptor(h) : -1;
-  if (h->map != NULL && kept < 0) return get_file(h, out_fd);
+  if (h->map != NULL) return file_descriptor(h, out_fd);
   /* Reopen the arena: a duplicate would share its file position with our descriptor. */
-  fd = h->map != NULL ? shmt__os_dup(kept) : shmt__os_reopen(h->session->arena_fd);
-  if (fd >= 0 && h->map == NULL && !shmt__os_seek(fd, h->offset)) {
+  int fd = shmt__os_reopen(h->session->arena_fd);
+  if (fd >= 0 && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
     fd = -1;
   }
@@ -151,11 +186,12 @@ static bool find_offset(const shmt__session* s, uint64_t offset, uint32_t* out_b
   return false;
 }
 
-static bool find_file(const shmt__session* s, const uint64_t identity[2], uint32_t* out_block) {
+static bool find_file(const shmt__session* s, const uint64_t identity[2], uint64_t nbytes, uint32_t* out_block) {
   uint32_t end = shmt__map_slabs_end(&s->map);
   for (uint32_t i = 0; i < end; i++) {
     shmt__slab_view slab;
-    if (!shmt__slab_read(&s->map, i, &slab) || slab.state != SHMT_SLAB_FILE) continue;
+    if (!shmt__slab_read(&s->map, i, &slab) || !shmt__slab_state_is_file(slab.state)) continue;
+    if (slab.state == SHMT_SLAB_PROGRAM_FILE && slab.nbytes != nbytes) continue;
     if (slab.file_identity[0] != identity[0] || slab.file_identity[1] != identity[1]) continue;
     *out_block = slab.first_block;
     return true;
@@ -163,7 +199,7 @@ static bool find_file(const shmt__session* s, const uint64_t identity[2], uint32
   return false;
 }
 
-bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* out_block) {
+bool shmt__block_by_descriptor(int fd, uint64_t nbytes, shmt__session** out_session, uint32_t* out_block) {
   uint64_t identity[2], position = 0;
   if (!shmt__os_file_identity(fd, identity)) return false;
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
@@ -172,7 +208,7 @@ bool shmt__block_by_descriptor(int fd, shmt__session** out_session, uint32_t* ou
     bool is_arena = identity[0] == s->map.fixed.arena_identity[0] &&
                     identity[1] == s->map.fixed.arena_identity[1];
     bool found = is_arena ? shmt__os_tell(fd, &position) && find_offset(s, position, out_block)
-                          : find_file(s, identity, out_block);
+                          : find_file(s, identity, nbytes, out_block);
     if (found) *out_session = s;
     if (found || is_arena) return found;
   }

@@ -158,8 +158,8 @@ static shmt_status serve_add_file(request* r, shmt__packet* reply) {
     SHMT_FAIL(SHMT_E_OS, "the manager keeps %d files, which is all it may", r->m->files_end);
   }
   r->fds[0] = -1;
-  return shmt__arena_manager_add_file(&r->m->arena_manager, r->client, fd, r->p->nbytes, &reply->block,
-                               &reply->generation);
+  return shmt__arena_manager_add_file(&r->m->arena_manager, r->client, fd, r->p->nbytes, r->p->count == 1,
+                                      &reply->block, &reply->generation);
 }
 
 static shmt_status serve_get_file(request* r, shmt__packet* reply) {

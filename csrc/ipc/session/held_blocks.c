@@ -46,6 +46,8 @@ shmt_status shmt__session_supersede_held_block(shmt__held_block* h, shmt__held_b
   *next = *h;
   next->storage = NULL;
   h->map = NULL; /* the new record unmaps it */
+  h->origin = NULL;
+  h->exported = NULL;
   *place_of(h) = next;
   shmt__session_pin(h->session); /* for h, which is no longer counted */
   *out = next;

@@ -3,6 +3,7 @@
 
 #include "base/overflow.h"
 #include "os/failpoint.h"
+#include "os/files.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"
@@ -241,23 +242,42 @@ shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, u
 
 /* --- FILE slabs --- */
 
-shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
-                                  uint32_t* out_block, uint64_t* out_generation) {
+/* Plan the slab of a memory file. Errors: SHMT_E_VALUE. */
+static shmt_status plan_memory_file(int fd, uint64_t nbytes, shmt__slab_view* plan) {
   uint64_t size = 0;
-  uint32_t slab = 0;
+  SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && nbytes > 0 && nbytes <= size &&
+                   shmt__os_file_identity(fd, plan->file_identity),
+               SHMT_E_VALUE, "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes", fd, nbytes);
+  plan->state = SHMT_SLAB_FILE;
+  plan->nbytes = plan->block_bytes = size;
+  return SHMT_OK;
+}
+
+/* The same for a file with a name. A process of another user could name a file here that it may not write itself, and
+ * its receivers may. Errors: SHMT_E_VALUE. */
+static shmt_status plan_program_file(const shmt__arena_manager* k, int fd, uint64_t nbytes, shmt__slab_view* plan) {
+  SHMT_REQUIRE((k->map.fixed.flags & SHMT_SESSION_GROUP) == 0, SHMT_E_VALUE,
+               "a session that is open to a group takes no storages that are mapped files");
+  SHMT_REQUIRE(shmt__os_file_is_found(fd, plan->file_identity) && nbytes > 0 && nbytes <= INT64_MAX, SHMT_E_VALUE,
+               "descriptor %d is no regular file that was opened to be found, or has no %" PRIu64 " bytes", fd,
+               nbytes);
+  plan->state = SHMT_SLAB_PROGRAM_FILE;
+  plan->nbytes = plan->block_bytes = nbytes;
+  return SHMT_OK;
+}
+
+static shmt_status add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes, bool has_name,
+                            uint32_t* out_slab) {
+  shmt__slab_view plan = {.owner = client, .n_blocks = 1};
   shmt__arena_manager_sweep_files(k);
-  bool good = shmt__os_memfd_check(fd, &size) && nbytes > 0 && nbytes <= size;
-  shmt__slab_view plan = {.state = SHMT_SLAB_FILE,
-                          .owner = client,
-                          .n_blocks = 1,
-                          .nbytes = size,
-                          .block_bytes = size};
-  good = good && shmt__os_file_identity(fd, plan.file_identity);
-  shmt_status status =
-      good ? add_slab(k, plan, SHMT_BLOCK_TRIM, &slab)
-           : shmt__fail(SHMT_E_VALUE,
-                        "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes", fd,
-                        nbytes);
+  SHMT_TRY(has_name ? plan_program_file(k, fd, nbytes, &plan) : plan_memory_file(fd, nbytes, &plan));
+  return add_slab(k, plan, SHMT_BLOCK_TRIM, out_slab);
+}
+
+shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
+                                         bool has_name, uint32_t* out_block, uint64_t* out_generation) {
+  uint32_t slab = 0;
+  shmt_status status = add_file(k, client, fd, nbytes, has_name, &slab);
   if (status != SHMT_OK) {
     shmt__os_close(fd);
     return status;
@@ -266,7 +286,7 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
   shmt__block* b = &k->map.blocks[block];
   k->slabs[slab].file = fd;
   atomic_store_explicit(&k->map.slabs[slab].is_exported, 0, memory_order_relaxed);
-  atomic_store_explicit(&b->warm, size, memory_order_relaxed);
+  atomic_store_explicit(&b->warm, k->slabs[slab].view.nbytes, memory_order_relaxed);
   shmt__block_end_trim(b, false);
   if (!shmt__block_take(&k->map, block, client, nbytes, out_generation)) {
     shmt__arena_manager_retire(k, slab); /* a member wrote over its state */
@@ -276,21 +296,26 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
   return SHMT_OK;
 }
 
-/* The FILE slab of a block of this generation, or NULL. */
+/* The slab of a block of this generation that has a file, or NULL. */
 static shmt__arena_manager_slab* find_file(shmt__arena_manager* k, uint32_t block, uint64_t generation) {
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
-  if (s == NULL || s->state != SHMT_SLAB_FILE) return NULL;
+  if (s == NULL || !shmt__slab_state_is_file(s->state)) return NULL;
   uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_acquire);
   return shmt__head_generation(head) == generation ? &k->slabs[k->slab_of[block] - 1] : NULL;
 }
 
+/* Is fd the file behind the slab's block? */
+static bool is_file_of(const shmt__slab_view* s, int fd) {
+  uint64_t size = 0, identity[2] = {0, 0};
+  bool good = s->state == SHMT_SLAB_PROGRAM_FILE
+                  ? shmt__os_file_is_found(fd, identity)
+                  : shmt__os_memfd_check(fd, &size) && shmt__os_file_identity(fd, identity);
+  return good && identity[0] == s->file_identity[0] && identity[1] == s->file_identity[1];
+}
+
 void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, int fd) {
-  uint64_t size = 0, identity[2];
   shmt__arena_manager_slab* s = find_file(k, block, generation);
-  bool good = s != NULL && s->file < 0 && shmt__os_memfd_check(fd, &size) &&
-              shmt__os_file_identity(fd, identity) && identity[0] == s->view.file_identity[0] &&
-              identity[1] == s->view.file_identity[1];
-  if (good)
+  if (s != NULL && s->file < 0 && is_file_of(&s->view, fd))
     s->file = fd;
   else
     shmt__os_close(fd);
@@ -299,6 +324,7 @@ void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, ui
 /* The manager before us was killed, and no member has sent the file yet. A process that holds the block, or made it,
  * may still have the file open. The pid of a child that had just been forked may be unknown. */
 static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
+  const bool only_found = s->state == SHMT_SLAB_PROGRAM_FILE;
   int fd = -1;
   bool is_child_unknown = false;
   for (uint32_t id = 1; id < k->clients_end && fd < 0; id++) {
@@ -307,11 +333,11 @@ static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
         (id != s->owner && !shmt__block_is_held_by(&k->map, s->first_block, id)))
       continue;
     if (c->state == SHMT_CLIENT_ALIVE)
-      fd = shmt__os_open_from_process(c->pid, s->file_identity);
+      fd = shmt__os_open_from_process(c->pid, s->file_identity, only_found);
     else
       is_child_unknown = true;
   }
-  return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity) : fd;
+  return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity, only_found) : fd;
 }
 
 int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes) {

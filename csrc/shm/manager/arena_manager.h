@@ -98,10 +98,11 @@ shmt_status shmt__arena_manager_check_quota(shmt__arena_manager* k, uint32_t cli
 /* Grant a slab to a client. Errors: SHMT_E_NOMEM; the text says the bytes. */
 shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, uint64_t block_bytes, uint32_t n_blocks,
                                       uint32_t* out_slab);
-/* Register a memory file that holds one storage. The client holds its block from now on. Consumes fd, also on failure.
- * Errors: SHMT_E_VALUE (no sealed file of that size), SHMT_E_NOMEM. */
+/* Register a file that holds one storage: a memory file, or with has_name a file that a program has mapped
+ * (os/files.h). The client holds its block from now on. Consumes fd, also on failure. Errors: SHMT_E_VALUE (no such
+ * file, or of another size), SHMT_E_NOMEM. */
 shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
-                                         uint32_t* out_block, uint64_t* out_generation);
+                                         bool has_name, uint32_t* out_block, uint64_t* out_generation);
 /* After a restart, take the descriptor of a known FILE block from a member. Consumes fd. */
 void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, int fd);
 /* The descriptor of a FILE block; borrowed. -1: there is none of this generation. *out_nbytes: size of the file. */

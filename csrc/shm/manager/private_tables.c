@@ -61,6 +61,11 @@ uint32_t shmt__arena_manager_clients_end(const shmt__arena_manager* k) {
 
 /* --- slabs --- */
 
+/* How much memory of the session does the slab cover? */
+static uint64_t session_bytes(const shmt__slab_view* s) {
+  return s->state == SHMT_SLAB_PROGRAM_FILE ? 0 : s->nbytes;
+}
+
 bool shmt__arena_manager_reserve_slab(shmt__arena_manager* k, uint32_t slab) {
   uint32_t room = k->slabs_room ? k->slabs_room : 16;
   if (slab < k->slabs_room) return true;
@@ -97,7 +102,7 @@ void shmt__arena_manager_enter_slab(shmt__arena_manager* k, uint32_t slab, const
     atomic_store_explicit(&c->slabs_end, k->slabs_end, memory_order_release);
   if (shmt__map_blocks_end(&k->map) < k->blocks_end)
     atomic_store_explicit(&c->blocks_end, k->blocks_end, memory_order_seq_cst);
-  k->granted_bytes += view->nbytes;
+  k->granted_bytes += session_bytes(view);
 }
 
 void shmt__arena_manager_orphan_slab(shmt__arena_manager* k, uint32_t slab) {
@@ -125,5 +130,5 @@ void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
   shmt__os_close(k->slabs[slab].file);
   k->slabs[slab] = (shmt__arena_manager_slab){.file = -1};
-  k->granted_bytes -= s.nbytes;
+  k->granted_bytes -= session_bytes(&s);
 }

@@ -116,7 +116,7 @@ static void sweep_arena_slab(sweep* l, uint32_t index, const shmt__slab_view* s)
 static bool may_be_reused(sweep* l, const shmt__slab_view* s) {
   enum { MOST_FILES = 64 };
   const uint64_t most_bytes = UINT64_C(512) << 20;
-  if (is_old(l, age_of(l, s->first_block), s->owner == 0) || l->n_idle_files == MOST_FILES ||
+  if (s->state != SHMT_SLAB_FILE || is_old(l, age_of(l, s->first_block), s->owner == 0) || l->n_idle_files == MOST_FILES ||
       s->nbytes > most_bytes - l->idle_file_bytes)
     return false;
   l->n_idle_files++;
@@ -146,7 +146,7 @@ void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all) {
     if (shmt__arena_manager_slab_at(k, i) == NULL) continue;
     const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* a copy: the slab may be retired below */
     if (s.state == SHMT_SLAB_ARENA) sweep_arena_slab(&l, i, &s);
-    if (s.state == SHMT_SLAB_FILE) sweep_file_slab(&l, i, &s);
+    if (shmt__slab_state_is_file(s.state)) sweep_file_slab(&l, i, &s);
   }
   /* The records lie in the file. Without this, each record that was read would count as the manager's memory. */
   shmt__os_map_forget(c, k->map.nbytes);
