@@ -22,6 +22,7 @@
 #include "python/ipc/message.h"
 #include "python/call/return_types.h"
 #include "python/ipc/share.h"
+#include "python/ipc/to_send.h"
 #include "python/call/site.h"
 #include "python/values/types.h"
 
@@ -203,6 +204,7 @@ static int fill(PyObject* module) {
       shmt__py_profiler_functions,
       shmt__py_autograd_functions,
       shmt__py_share_functions,
+      shmt__py_to_send_functions,
       shmt__py_message_functions,
       shmt__py_dumps_functions,
       shmt__py_return_type_functions,

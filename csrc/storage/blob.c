@@ -24,6 +24,11 @@ static void blob_free(void* data, void* ctx, uint64_t nbytes) {
 
 const shmt__allocator shmt__allocator_blob = {.name = "blob", .malloc = blob_malloc, .free = blob_free};
 
+const shmt__blob* shmt__storage_blob(const shmt_storage* s) {
+  bool is_blob = __atomic_load_n(&s->allocator, __ATOMIC_RELAXED) == &shmt__allocator_blob;
+  return is_blob ? s->ctx : NULL;
+}
+
 shmt_status shmt__storage_from_blob(void* data, uint64_t nbytes, void (*deleter)(void* arg, void* data), void* arg,
                                     uint32_t flags, shmt_storage** out) {
   shmt__blob blob = {.data = data, .deleter = deleter, .deleter_arg = arg};

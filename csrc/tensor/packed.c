@@ -11,10 +11,10 @@ enum {
   CHECKED_FROM = offsetof(shmt__packed_tensor, dtype),
 };
 
-shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* out_nbytes) {
+shmt_status shmt__tensor_pack(const shmt_tensor* t, shmt_storage* s, shmt__packed_tensor* out, size_t* out_nbytes) {
   uint64_t secret = 0;
   size_t n = t->n_dims, nbytes = HEAD_BYTES + 2 * sizeof(int64_t) * n;
-  SHMT_TRY(shmt__storage_export(t->storage, true, &out->handle, &secret));
+  SHMT_TRY(shmt__storage_export(s, true, &out->handle, &secret));
   out->dtype = (uint8_t)t->dtype;
   out->n_dims = t->n_dims;
   out->bits = (uint16_t)(t->flags & SHMT_TENSOR_CONJ_NEG);

@@ -24,9 +24,9 @@ typedef struct shmt__packed_tensor {
 } shmt__packed_tensor;
 _Static_assert(offsetof(shmt__packed_tensor, dims) == 72, "packed tensors travel as bytes");
 
-/* The bytes of a tensor whose storage is shared, with a lease on its block.
- * Errors: SHMT_E_RUNTIME (not shared), SHMT_E_HANDLE (its session is gone). */
-shmt_status shmt__tensor_pack(shmt_tensor* t, shmt__packed_tensor* out, size_t* out_nbytes);
+/* The bytes of a tensor, with a lease on the block of s: its storage, or a copy of that in shared memory.
+ * Errors: SHMT_E_RUNTIME (s is not shared), SHMT_E_HANDLE (its session is gone). */
+shmt_status shmt__tensor_pack(const shmt_tensor* t, shmt_storage* s, shmt__packed_tensor* out, size_t* out_nbytes);
 /* The tensor of such bytes, over the same memory; ends the lease. The bytes may come from an untrusted process.
  * Errors: SHMT_E_HANDLE with the values. New reference. */
 shmt_status shmt__tensor_unpack(const void* data, size_t nbytes, shmt_tensor** out);

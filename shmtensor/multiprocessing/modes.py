@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from shmtensor import _C
 from shmtensor._boundary import sharing as _sharing
 from shmtensor._boundary import storage as _boundary
 from shmtensor._tensor import Tensor
@@ -35,11 +36,20 @@ class _Sent:
         self._mode = mode
 
     def __reduce__(self) -> Any:
+        tensor = self._tensor
+        if tensor.layout is _C.strided and _C._goes_as_copy(tensor.untyped_storage()._cdata):
+            raise BufferError(
+                f"{self._name()}(): the tensor of {tensor.numel()} elements shows memory that "
+                "others see, as that of a NumPy array, and a message would get a copy of it. Call "
+                "share_memory_() first, or send a clone()"
+            )
         return _receive, (self._tensor, self._mode)
 
     def __repr__(self) -> str:
-        name = "lend" if self._mode == _READING else "cow"
-        return f"{name}({self._tensor!r})"
+        return f"{self._name()}({self._tensor!r})"
+
+    def _name(self) -> str:
+        return "lend" if self._mode == _READING else "cow"
 
 
 def _receive(tensor: Tensor, mode: int) -> Any:
@@ -78,6 +88,7 @@ def lend(tensor: Tensor) -> Any:
 
     Raises:
         TypeError: *tensor* is no Tensor.
+        BufferError: When it is sent: it shows memory that others see, as that of a NumPy array.
     """
     return _wrap("lend", tensor, _READING)
 
@@ -97,5 +108,6 @@ def cow(tensor: Tensor) -> Any:
 
     Raises:
         TypeError: *tensor* is no Tensor.
+        BufferError: When it is sent: it shows memory that others see, as that of a NumPy array.
     """
     return _wrap("cow", tensor, _PRIVATE)

@@ -6,6 +6,7 @@
 #include "python/gil.h"
 #include "python/ipc/plain_objects.h"
 #include "python/ipc/share.h"
+#include "python/ipc/to_send.h"
 #include "python/tensor/construct.h"
 #include "python/tensor/tensor_type.h"
 
@@ -201,14 +202,15 @@ static int64_t add_record(shmt__py_packed_message* p, shmt_storage* s, const shm
 
 int64_t shmt__py_packed_message_add_plain(shmt__py_packed_message* p, PyObject* tensor) {
   const shmt_tensor* t = shmt__py_tensor(tensor);
-  shmt_status status = shmt__py_share_storage(t->storage);
-  if (status == SHMT_OK) return add_record(p, t->storage, t);
+  SHMT_AUTO(shmt_storage) s = NULL;
+  shmt_status status = shmt__py_storage_to_send(t->storage, &s);
+  if (status == SHMT_OK) return add_record(p, s, t);
   (void)shmt__py_raise(status);
   return -2;
 }
 
-int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t) {
-  return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, t->storage, t) : -1;
+int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t, shmt_storage* s) {
+  return outgoing != NULL && outgoing->is_reducing ? add_record(outgoing, s, t) : -1;
 }
 
 int64_t shmt__py_packed_message_add_storage(shmt_storage* s) {
@@ -360,8 +362,12 @@ shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__rin
   shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
   p->adopts = adopts;
+  shmt__py_copies copies;
+  shmt__py_copies_begin(&copies);
   shmt__py_quick quick = shmt__py_quick_write(p, o);
-  if (quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o))) {
+  bool is_packed = quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(p, o));
+  shmt__py_copies_end(&copies);
+  if (is_packed) {
     set_head(p, quick == SHMT_PY_QUICK_DONE);
     if (p->records.len + p->pickle.len <= SHMT_RING_INLINE || spill(p)) return p;
   }
@@ -371,8 +377,12 @@ shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__rin
 
 shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o) {
   shmt__py_packed_message* p = new_packed_message(NULL);
+  shmt__py_copies copies;
   if (p == NULL) return NULL;
-  if (shmt__py_quick_write(p, o) == SHMT_PY_QUICK_DONE) {
+  shmt__py_copies_begin(&copies);
+  shmt__py_quick quick = shmt__py_quick_write(p, o);
+  shmt__py_copies_end(&copies);
+  if (quick == SHMT_PY_QUICK_DONE) {
     set_head(p, true);
     return p;
   }

@@ -64,8 +64,8 @@ PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
 /* For share.c. If a message is being packed that can take this storage, add it: returns the index of its record, or -2
- * with an exception. Else -1. */
-int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t);
+ * with an exception. Else -1. s: the storage that goes in place of the tensor's (to_send.h). */
+int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t, shmt_storage* s);
 int64_t shmt__py_packed_message_add_storage(shmt_storage* s);
 /* The tensor or storage of this index in the message that this thread is unpickling. New references.
  * Errors: SHMT_E_HANDLE. */

@@ -7,8 +7,8 @@
 
 #include "ipc/handle/share.h"
 #include "python/ipc/message.h"
+#include "python/ipc/to_send.h"
 #include "python/tensor/tensor_type.h"
-#include "storage/allocator.h"
 #include "tensor/packed.h"
 
 #include <stddef.h>
@@ -21,13 +21,14 @@ static PyObject* slow_reduce; /* what reduces tensors that need Python, owned; N
 /* The tensor's index in the message that is being packed; without one, its handle as bytes, with a lease on its
  * block. */
 static PyObject* pack(shmt_tensor* t) {
+  SHMT_AUTO(shmt_storage) s = NULL;
   shmt__packed_tensor p;
   size_t nbytes = 0;
-  shmt_status status = shmt__py_share_storage(t->storage);
-  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_tensor(t) : -1;
+  shmt_status status = shmt__py_storage_to_send(t->storage, &s);
+  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_tensor(t, s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
-  if (status == SHMT_OK) status = shmt__tensor_pack(t, &p, &nbytes);
+  if (status == SHMT_OK) status = shmt__tensor_pack(t, s, &p, &nbytes);
   if (status != SHMT_OK) return shmt__py_raise(status);
   return PyBytes_FromStringAndSize((const char*)&p, (Py_ssize_t)nbytes);
 }
@@ -44,8 +45,7 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
 bool shmt__py_tensor_is_plain(PyObject* o) {
   const shmt_tensor* t = shmt__py_tensor(o);
   return Py_TYPE(o) == shmt__py_tensor_type && t->autograd == NULL && !shmt__tensor_is_meta(t) && t->sparse == NULL &&
-         !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) &&
-         __atomic_load_n(&t->storage->allocator, __ATOMIC_RELAXED) != &shmt__allocator_mapped_file;
+         !(shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
 }
 
 PyObject* shmt__py_reduce_tensor(PyObject* o) {
@@ -148,13 +148,14 @@ int shmt__py_share_init(PyObject* module) {
 /* --- storages, by address --- */
 
 static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
+  SHMT_AUTO(shmt_storage) s = NULL;
   shmt__handle h;
   (void)module;
-  shmt_storage* s = PyLong_AsVoidPtr(o);
-  if (s == NULL)
+  shmt_storage* own = PyLong_AsVoidPtr(o);
+  if (own == NULL)
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
-  shmt_status status = shmt__py_share_storage(s);
+  shmt_status status = shmt__py_storage_to_send(own, &s);
   int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_storage(s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;

@@ -19,6 +19,9 @@ int shmt__py_index_sequence(PyObject* sequence, shmt_tensor** out);
 /* numpy.c: a tensor that shares the memory of a NumPy array, read-only as the array is. only_read: the
  * program does not get it, so it needs no warning of that. */
 int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out);
+/* numpy.c: can anybody see the storage's memory but the tensors over this storage? For storages over memory of somebody
+ * else (from_numpy, frombuffer, DLPack, parts of storages); false for any other. In doubt true. */
+bool shmt__py_is_seen_elsewhere(const shmt_storage* s);
 /* Is o a NumPy array? */
 bool shmt__py_is_numpy_array(PyObject* o);
 /* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */

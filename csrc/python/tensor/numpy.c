@@ -78,6 +78,34 @@ static void buffer_deleter(void* arg, void* data) {
   PyGILState_Release(gil);
 }
 
+/* Has o memory of its own that nobody reaches when nobody has o? */
+static bool owns_its_bytes(PyObject* o) { return PyBytes_CheckExact(o) || PyByteArray_CheckExact(o); }
+
+/* Does anybody have the object, or one that it takes its memory from? One reference to it is the caller's. */
+static bool is_held_by_others(PyObject* o) {
+  if (Py_REFCNT(o) > 1) return true;
+  if (!shmt__py_is_numpy_array(o)) return !owns_its_bytes(o);
+  PyObject* base = PyObject_GetAttrString(o, "base");
+  if (base == NULL) {
+    PyErr_Clear();
+    return true;
+  }
+  Py_DECREF(base); /* o has it */
+  return base != Py_None && is_held_by_others(base);
+}
+
+bool shmt__py_is_seen_elsewhere(const shmt_storage* s) {
+  const shmt__blob* blob = shmt__storage_blob(s);
+  const shmt_storage* whole = shmt__storage_whole(s);
+  if (blob == NULL) return false;
+  if (whole != NULL)
+    return (whole->flags & SHMT_STORAGE_SHARED) != 0 || atomic_load_explicit(&whole->refs, memory_order_acquire) > 1 ||
+           atomic_load_explicit(&whole->exports, memory_order_acquire) > 1 || shmt__py_is_seen_elsewhere(whole);
+  if (blob->deleter != buffer_deleter) return true;
+  const Py_buffer* view = blob->deleter_arg;
+  return view->obj == NULL || is_held_by_others(view->obj);
+}
+
 static int unsupported_type(PyObject* array) {
   PyObject* dtype = PyObject_GetAttrString(array, "dtype");
   PyObject* type = dtype ? PyObject_GetAttrString(dtype, "type") : NULL;
