@@ -15,6 +15,7 @@ import shmtensor
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor.library import Library
+from shmtensor.storage import from_files
 
 __all__ = ["LIBRARY"]
 
@@ -120,9 +121,12 @@ def _encode_jpeg(data: Tensor, quality: int) -> Tensor:
 
 def _read_file(filename: str) -> Tensor:
     try:
-        data = Path(filename).read_bytes()
+        with from_files.open_regular(filename) as (file, _):
+            data = file.read()
     except OSError as error:
         raise RuntimeError(f"read_file(): {filename}: {error.strerror}") from None
+    except ValueError as error:
+        raise RuntimeError(f"read_file(): {error}") from None
     if not data:
         raise RuntimeError(f"read_file(): {filename} is empty")
     return shmtensor.frombuffer(bytearray(data), dtype=_C.uint8)

@@ -26,6 +26,7 @@ from shmtensor.distributed._table import (
     timed_out,
     unpack,
 )
+from shmtensor.storage import from_files
 
 __all__ = ["FileStore"]
 
@@ -119,7 +120,10 @@ class _Log:
 
     @contextmanager
     def _locked(self) -> Iterator[int]:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = from_files.open_descriptor(self.path, os.O_RDWR | os.O_CREAT)
+        except ValueError as error:
+            raise DistStoreError(f"no file of a store: {error}") from None
         _locked_fds.add(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)

@@ -29,6 +29,7 @@ from shmtensor.serialization._archive import (
 from shmtensor.serialization._names import readable, user_globals
 from shmtensor.serialization._unpickling import load_any, load_weights
 from shmtensor.serialization._writing import stem_of, write_archive, write_legacy
+from shmtensor.storage.from_files import open_descriptor
 
 __all__ = [
     "add_safe_globals",
@@ -65,7 +66,7 @@ DEFAULT_PROTOCOL = 2
 @contextlib.contextmanager
 def _opened(f: FileLike, mode: str) -> Iterator[IO[bytes]]:
     if isinstance(f, str | os.PathLike):
-        with open(f, mode) as file:
+        with open(f, mode, opener=open_descriptor if mode == "rb" else None) as file:
             yield file
         return
     methods = {"rb": ("read", "readline", "seek", "tell"), "wb": ("write",)}[mode]
@@ -192,7 +193,7 @@ def load(
 
     with _opened(f, "rb") as file:
         if _is_archive(file):
-            archive = Archive(file, os.fspath(f) if mmap else None, map_location)  # type: ignore
+            archive = Archive(file, mmap, map_location)
             return read_pickle(archive.pickled(), archive.find_storage)
         if mmap:
             raise RuntimeError(
@@ -261,7 +262,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     with _opened(f, "rb") as file:
         if not _is_archive(file):
             raise RuntimeError("load(): the file is no archive")
-        data = Archive(file, None, "meta").pickled()
+        data = Archive(file, False, "meta").pickled()
     found: dict[str, None] = {}
     texts: list[str] = []
     for opcode, argument, _ in pickletools.genops(data):

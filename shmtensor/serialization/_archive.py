@@ -15,7 +15,7 @@ from typing import IO, Any, TypeAlias
 
 from shmtensor import _C
 from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL
-from shmtensor.storage import TypedStorage, UntypedStorage
+from shmtensor.storage import TypedStorage, UntypedStorage, from_files
 from shmtensor.storage.typed import LEGACY_CLASSES
 
 __all__ = ["Archive", "MapLocation", "default_restore_location", "read_legacy"]
@@ -129,7 +129,7 @@ class Archive:
         RuntimeError: It is not such an archive, or is damaged.
     """
 
-    def __init__(self, file: IO[bytes], path: str | None, map_location: MapLocation) -> None:
+    def __init__(self, file: IO[bytes], mmap: bool, map_location: MapLocation) -> None:
         try:
             with _reading():
                 self._zip = zipfile.ZipFile(file)
@@ -144,11 +144,7 @@ class Archive:
         self._file = file
         self._size = self._room = _size(file)
         self._map_location = map_location
-        self._mapped = (
-            None
-            if path is None
-            else UntypedStorage.from_file(path, shared=False, nbytes=self._size)
-        )
+        self._mapped = from_files.mapped(file, 0, self._size, "c")[0] if mmap else None
         has_order = f"{self._stem}byteorder" in self._zip.namelist()
         self._foreign = has_order and self._record("byteorder") != sys.byteorder.encode()
         self._loaded: dict[str, UntypedStorage] = {}

@@ -18,7 +18,7 @@ from typing import Any
 from shmtensor import nn
 from shmtensor._boundary import storage as _c
 from shmtensor._tensor import Tensor
-from shmtensor.storage import UntypedStorage
+from shmtensor.storage import UntypedStorage, from_files
 from shmtensor.utils import safetensors
 
 __all__ = ["assign", "file_identity", "open_file", "pack_skeleton", "rebuild", "state_of"]
@@ -119,11 +119,13 @@ def file_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
         SafetensorsError: It is not a valid safetensors file.
+        ValueError: It is a device or a pipe.
         OSError: It cannot be read.
     """
     full = os.path.realpath(os.fspath(path))
-    safetensors.read_metadata(full)
-    found = os.stat(full)
+    with from_files.open_regular(full) as (file, _):
+        safetensors.check_file(file)
+        found = os.fstat(file.fileno())
     return {
         "path": full,
         "device": found.st_dev,
@@ -145,7 +147,10 @@ def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
         OSError: This user cannot read it.
     """
     path = str(identity["path"])
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fd = from_files.open_descriptor(path, os.O_RDONLY)
+    except ValueError as error:
+        raise RuntimeError(f"the published file has changed: {error}") from None
     try:
         found = os.fstat(fd)
         now = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
@@ -156,8 +161,7 @@ def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
                 f"{then}, now {now}"
             )
         flags = _c.FILE_WRITABLE if writable else 0
-        # Through the descriptor, so that the file that was checked is the one that is mapped.
-        ref = _c.map_file(f"/proc/self/fd/{fd}", found.st_size, flags)
+        ref = _c.map_file(path, found.st_size, flags, fd)
     finally:
         os.close(fd)
     return safetensors.tensors_of(UntypedStorage._own(ref))

@@ -13,7 +13,15 @@ from shmtensor import _C
 from shmtensor._boundary import storage as _c
 from shmtensor.storage.untyped import UntypedStorage
 
-__all__ = ["check_mode", "mapped", "open_regular", "read", "replaced", "tensor_over"]
+__all__ = [
+    "check_mode",
+    "mapped",
+    "open_descriptor",
+    "open_regular",
+    "read",
+    "replaced",
+    "tensor_over",
+]
 
 _MODES = ("r", "c", "r+", None)
 
@@ -31,9 +39,23 @@ def check_mode(mode: str | None, shared: bool) -> str | None:
     return None if shared else mode
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    """Open a file, and a pipe without waiting for its other end."""
-    return os.open(path, flags | os.O_NONBLOCK)
+def open_descriptor(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file and return its descriptor; an ``opener`` for `open`.
+
+    Whoever gave the path may have put a pipe or a device there, which waits for its other end when
+    it is opened or read. Every path that comes from the program or from another process is opened
+    by this, by `shmt__os_file_map`, or looked at in the same way.
+
+    Raises:
+        OSError: It cannot be opened.
+        ValueError: It is a device or a pipe.
+    """
+    fd = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, 0o600)
+    kind = os.fstat(fd).st_mode
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):  # `open` itself refuses a directory
+        return fd
+    os.close(fd)
+    raise ValueError(f"{os.fspath(path)}: not a regular file")
 
 
 @contextlib.contextmanager
@@ -44,11 +66,8 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[IO[bytes], int]
         OSError: It cannot be opened.
         ValueError: It is a device or a pipe.
     """
-    with open(path, "rb", buffering=0, opener=_without_waiting) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{os.fspath(path)}: not a regular file")
-        yield file, status.st_size
+    with open(path, "rb", buffering=0, opener=open_descriptor) as file:
+        yield file, os.fstat(file.fileno()).st_size
 
 
 def mapped(file: IO[bytes], begin: int, nbytes: int, mode: str) -> tuple[UntypedStorage, int]:

@@ -18,7 +18,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -309,14 +309,28 @@ def open_file(
 ) -> OpenFile:
     """Open a file, whose tensors are made one by one; the arguments are those of `load_file`."""
     mode = from_files.check_mode(mode, shared)
-    with from_files.open_regular(filename) as (file, size):
-        if size == 0:
-            raise SafetensorsError(f"{os.fspath(filename)}: the file is empty")
-        if mode is None:
-            storage = from_files.read(file, size, shared)
-        else:
-            storage, _ = from_files.mapped(file, 0, size, mode)
+    with from_files.open_regular(filename) as (file, _):
+        return _open(file, mode, shared)
+
+
+def _open(file: IO[bytes], mode: str | None, shared: bool) -> OpenFile:
+    size = os.fstat(file.fileno()).st_size
+    if size == 0:
+        raise SafetensorsError(f"{file.name}: the file is empty")
+    if mode is None:
+        storage = from_files.read(file, size, shared)
+    else:
+        storage, _ = from_files.mapped(file, 0, size, mode)
     return OpenFile(storage, apart=not shared and mode != "r+")
+
+
+def check_file(file: IO[bytes]) -> None:
+    """Check an open file.
+
+    Raises:
+        SafetensorsError: It is no valid safetensors file.
+    """
+    _open(file, "r", False)
 
 
 def load_file(
