@@ -37,10 +37,23 @@ typedef struct shmt__blob {
 shmt_status shmt__storage_from_blob(void* data, uint64_t nbytes, void (*deleter)(void* arg, void* data), void* arg,
                                     uint32_t flags, shmt_storage** out);
 
+/* Forget the deleter: the memory behind s stays whose it was. */
+void shmt__storage_disown(shmt_storage* s);
 /* What is behind a storage over memory of somebody else; borrowed. NULL: s is none. */
 const shmt__blob* shmt__storage_blob(const shmt_storage* s);
 /* The storage that s is a part of (shmt_storage_part); borrowed. NULL: of none. */
 const shmt_storage* shmt__storage_whole(const shmt_storage* s);
+
+/* Note [What producers say]
+ * A capsule, an array or a buffer of another library is checked as a file would be, before any of its memory is read:
+ * pointers that are missing, sizes and strides that are negative or whose extent overflows, types, lanes and versions
+ * that are unknown, bytes that lie outside of a process's addresses. What is refused stays its producer's, which ends it
+ * once; what is taken over is ended once by the storage. */
+/* Can so many bytes lie `offset` bytes after data? 0 bytes lie anywhere. */
+static inline bool shmt__bytes_can_lie_at(const void* data, uint64_t offset, uint64_t nbytes) {
+  const uint64_t end = INTPTR_MAX, at = (uintptr_t)data;
+  return nbytes == 0 || (data != NULL && at <= end && offset <= end - at && nbytes <= end - at - offset);
+}
 
 /* The mapped-file allocator's arg. The ctx of its storages is the file's shmt__file_origin where writes reach the file,
  * else NULL. */

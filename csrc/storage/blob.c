@@ -24,6 +24,8 @@ static void blob_free(void* data, void* ctx, uint64_t nbytes) {
 
 const shmt__allocator shmt__allocator_blob = {.name = "blob", .malloc = blob_malloc, .free = blob_free};
 
+void shmt__storage_disown(shmt_storage* s) { ((shmt__blob*)s->ctx)->deleter = NULL; }
+
 const shmt__blob* shmt__storage_blob(const shmt_storage* s) {
   bool is_blob = __atomic_load_n(&s->allocator, __ATOMIC_RELAXED) == &shmt__allocator_blob;
   return is_blob ? s->ctx : NULL;

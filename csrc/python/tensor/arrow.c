@@ -129,7 +129,7 @@ static int64_t count_nulls(const uint8_t* valid, int64_t begin, int64_t n) {
   return nulls;
 }
 
-/* Whether the structures are of an array that a tensor can show. 0 and its dtype, or -1 with an exception. */
+/* Whether the structures are of an array that a tensor can show; see Note [What producers say]. 0 and its dtype, or -1 with an exception. */
 static int check_array(const shmt__arrow_schema* schema, const shmt__arrow_array* array, shmt_dtype* dtype) {
   if (schema->release == NULL || array->release == NULL)
     return refuse(PyExc_ValueError, "the array was released, or taken over before");
@@ -142,7 +142,7 @@ static int check_array(const shmt__arrow_schema* schema, const shmt__arrow_array
     return -1;
   }
   int64_t end, nbytes;
-  if (array->length < 0 || array->offset < 0 || array->null_count < -1 ||
+  if (array->length < 0 || array->offset < 0 || array->null_count < -1 || array->null_count > array->length ||
       !shmt__add_i64(array->offset, array->length, &end) || !shmt__mul_i64(end, shmt__dtype_size[*dtype], &nbytes)) {
     PyErr_Format(PyExc_ValueError, "from_arrow(): length %lld, offset %lld and null count %lld make no array",
                  (long long)array->length, (long long)array->offset, (long long)array->null_count);
@@ -155,7 +155,17 @@ static int check_array(const shmt__arrow_schema* schema, const shmt__arrow_array
   }
   if (array->buffers[1] == NULL && array->length > 0)
     return refuse(PyExc_ValueError, "the array has elements, but no data");
+  if (!shmt__bytes_can_lie_at(array->buffers[1], 0, array->length > 0 ? (uint64_t)nbytes : 0)) {
+    PyErr_Format(PyExc_ValueError, "from_arrow(): %lld bytes at %p lie outside of memory", (long long)nbytes,
+                 array->buffers[1]);
+    return -1;
+  }
   const uint8_t* valid = array->buffers[0];
+  if (valid == NULL && array->null_count > 0) {
+    PyErr_Format(PyExc_ValueError, "from_arrow(): %lld of %lld elements are null, and nothing says which",
+                 (long long)array->null_count, (long long)array->length);
+    return -1;
+  }
   int64_t nulls = valid == NULL || array->null_count == 0 ? 0 : count_nulls(valid, array->offset, array->length);
   if (nulls > 0) {
     PyErr_Format(PyExc_ValueError,

@@ -385,6 +385,7 @@ PyObject* shmt__py_as_numpy_array(PyObject* data) {
   PyObject* numpy = PyImport_ImportModule("numpy");
   PyObject* array = numpy ? PyObject_CallMethod(numpy, "asarray", "O", data) : NULL;
   Py_XDECREF(numpy);
+  if (array != NULL && shmt__py_check_inside_base(array) < 0) Py_CLEAR(array);
   return array;
 }
 

@@ -22,6 +22,9 @@ int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out);
 /* numpy.c: can anybody see the storage's memory but the tensors over this storage? For storages over memory of somebody
  * else (from_numpy, frombuffer, DLPack, parts of storages); false for any other. In doubt true. */
 bool shmt__py_is_seen_elsewhere(const shmt_storage* s);
+/* numpy.c: an array that NumPy made of what an object says (__array_interface__): do its elements lie inside the buffer
+ * that it takes them from? NumPy does not look. 0, or -1 with a ValueError. See Note [What producers say]. */
+int shmt__py_check_inside_base(PyObject* array);
 /* Is o a NumPy array? */
 bool shmt__py_is_numpy_array(PyObject* o);
 /* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */

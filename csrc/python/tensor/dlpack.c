@@ -225,10 +225,22 @@ static void drop_versioned(void* arg, void* data) {
   if (m->deleter) m->deleter(m);
 }
 
+/* The capsule's destructor, and the deleter that it calls, may be Python code. An exception that is set stays so. */
+static void drop_capsule(PyObject* capsule) {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Py_DECREF(capsule);
+  PyErr_Restore(type, value, trace);
+}
+
 /* Geometry of dl in elements, and the bytes it spans. 0, or -1 with an exception. */
 static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strides, uint64_t* nbytes) {
   int64_t span = item, dense = 1;
   bool empty = false;
+  if (dl->n_dims > 0 && dl->shape == NULL) {
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): a tensor of %d dimensions without a shape", (int)dl->n_dims);
+    return -1;
+  }
   for (int i = dl->n_dims - 1; i >= 0; i--) {
     int64_t size = dl->shape[i], reach;
     strides[i] = dl->strides ? dl->strides[i] : dense;
@@ -252,8 +264,8 @@ static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strid
   return 0;
 }
 
-/* A tensor over dl, which `drop(arg)` gives back. 0, or -1 with an exception and dl not taken over.
- */
+/* A tensor over dl, which `drop(arg)` gives back. 0, or -1 with an exception and dl not taken over. See Note [What
+ * producers say]. */
 static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)(void*, void*), void* arg,
                          shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
@@ -275,8 +287,13 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
     PyErr_SetString(PyExc_BufferError, "from_dlpack(): the tensor has elements, but no data");
     return -1;
   }
+  if (!shmt__bytes_can_lie_at(dl->data, dl->byte_offset, nbytes)) {
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): %llu bytes at offset %llu of %p lie outside of memory",
+                 (unsigned long long)nbytes, (unsigned long long)dl->byte_offset, dl->data);
+    return -1;
+  }
   shmt_storage* storage = NULL;
-  char* data = dl->data ? (char*)dl->data + dl->byte_offset : NULL;
+  char* data = nbytes > 0 ? (char*)dl->data + dl->byte_offset : dl->data;
   shmt_status s = shmt__storage_from_blob(data, nbytes, drop, arg, flags, &storage);
   if (s != SHMT_OK) {
     shmt__py_raise(s);
@@ -284,14 +301,11 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
   }
   s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->n_dims}, (shmt_ints){strides, dl->n_dims}, 0, dtype,
                                 out);
-  if (s == SHMT_OK) {
-    shmt__storage_release(storage);
-    return 0;
-  }
-  shmt__storage_release(storage); /* drops arg: the capsule must not do so again */
-  *out = NULL;
+  if (s != SHMT_OK) shmt__storage_disown(storage);
+  shmt__storage_release(storage);
+  if (s == SHMT_OK) return 0;
   shmt__py_raise(s);
-  return 1;
+  return -1;
 }
 
 /* As import_tensor. */
@@ -314,11 +328,11 @@ static PyObject* from_capsule(PyObject* capsule) {
   int r;
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     r = import_versioned(PyCapsule_GetPointer(capsule, "dltensor_versioned"), &t);
-    if (r >= 0) PyCapsule_SetName(capsule, "used_dltensor_versioned");
+    if (r == 0) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
     shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
     r = import_tensor(&m->tensor, 0, drop_plain, m, &t);
-    if (r >= 0) PyCapsule_SetName(capsule, "used_dltensor");
+    if (r == 0) PyCapsule_SetName(capsule, "used_dltensor");
   } else {
     PyErr_SetString(PyExc_RuntimeError,
                     "from_dlpack received an invalid capsule. Note that DLTensor capsules can be "
@@ -381,7 +395,7 @@ static PyObject* import_object(PyObject* o, PyObject* copy, bool to_cpu) {
   if (capsule == NULL) return NULL;
   PyObject* t = PyCapsule_CheckExact(capsule) ? from_capsule(capsule) : NULL;
   if (t == NULL && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "from_dlpack(): __dlpack__ gave no capsule");
-  Py_DECREF(capsule);
+  drop_capsule(capsule);
   return t != NULL && copy == Py_True && !copied ? copy_of(t) : t;
 }
 

@@ -28,8 +28,8 @@ _Static_assert(sizeof(exchange_api) == 56 && offsetof(exchange_api, allocate) ==
 static int allocate(shmt__dl_tensor* prototype, shmt__dl_versioned** out, void* context, set_error* fail) {
   shmt_dtype dtype = shmt__dl_dtype(prototype);
   if (prototype->device_type != SHMT_DL_CPU || dtype == SHMT_DTYPE_NONE || prototype->n_dims < 0 ||
-      prototype->n_dims > SHMT_MAX_DIMS) {
-    fail(context, "BufferError", "tensors are on the cpu, have a dtype of shmtensor and at most 64 dimensions");
+      prototype->n_dims > SHMT_MAX_DIMS || (prototype->n_dims > 0 && prototype->shape == NULL)) {
+    fail(context, "BufferError", "tensors are on the cpu, have a dtype of shmtensor, a shape and at most 64 dimensions");
     return -1;
   }
   SHMT_AUTO(shmt_tensor) t = NULL;

@@ -129,6 +129,78 @@ static int wrong_byte_order(void) {
   return -1;
 }
 
+/* Has the view what says where its elements are? See Note [What producers say]. */
+static int check_view(const Py_buffer* view) {
+  bool is_complete = view->ndim >= 0 && view->itemsize > 0 &&
+                     (view->ndim == 0 || (view->shape != NULL && view->strides != NULL));
+  for (int i = 0; is_complete && i < view->ndim; i++)
+    is_complete = view->shape[i] >= 0 && (view->suboffsets == NULL || view->suboffsets[i] < 0);
+  if (is_complete) return 0;
+  PyErr_Format(PyExc_BufferError,
+               "a buffer of %d dimensions with elements of %zd bytes does not say where they are, or has pointers in "
+               "between",
+               view->ndim, view->itemsize);
+  return -1;
+}
+
+static int check_bytes(const Py_buffer* view, uint64_t nbytes) {
+  if (shmt__bytes_can_lie_at(view->buf, 0, nbytes)) return 0;
+  PyErr_Format(PyExc_BufferError, "a buffer of %llu bytes at %p, which lie outside of memory",
+               (unsigned long long)nbytes, view->buf);
+  return -1;
+}
+
+/* The addresses from the first to behind the last byte of a view; both 0 when it has no elements. False: they overflow. */
+static bool find_extent(const Py_buffer* view, uint64_t out[2]) {
+  int64_t low = 0, high = view->itemsize;
+  for (int i = 0; i < view->ndim; i++) {
+    int64_t reach;
+    if (view->shape[i] == 0) {
+      out[0] = out[1] = 0;
+      return true;
+    }
+    if (!shmt__mul_i64(view->shape[i] - 1, view->strides[i], &reach)) return false;
+    if (!shmt__add_i64(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) return false;
+  }
+  out[0] = (uintptr_t)view->buf + (uint64_t)low;
+  out[1] = (uintptr_t)view->buf + (uint64_t)high;
+  return true;
+}
+
+/* The extent of what o exports. -1 with an exception. */
+static int extent_of(PyObject* o, uint64_t out[2]) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO) < 0) return -1;
+  int r = check_view(&view);
+  if (r == 0 && !find_extent(&view, out)) {
+    PyErr_SetString(PyExc_ValueError, "the given buffer spans more than 2^63 bytes");
+    r = -1;
+  }
+  PyBuffer_Release(&view);
+  return r;
+}
+
+int shmt__py_check_inside_base(PyObject* array) {
+  uint64_t whole[2], elements[2];
+  PyObject* base = PyObject_GetAttrString(array, "base");
+  if (base == NULL) return -1;
+  int r = 0;
+  if (PyObject_CheckBuffer(base)) {
+    r = extent_of(array, elements) < 0 || extent_of(base, whole) < 0 ? -1 : 0;
+    bool inside = r == 0 && (elements[0] == elements[1] ||
+                             (elements[0] >= whole[0] && elements[0] < elements[1] && elements[1] <= whole[1]));
+    if (r == 0 && !inside) {
+      PyErr_Format(PyExc_ValueError,
+                   "__array_interface__: the elements lie from byte %lld to %lld of a buffer of %llu bytes",
+                   (long long)(elements[0] - whole[0]), (long long)(elements[1] - whole[0]),
+                   (unsigned long long)(whole[1] - whole[0]));
+      r = -1;
+    }
+  }
+  Py_DECREF(base);
+  return r;
+}
+
 /* Element strides of a view, and the bytes it spans. */
 static int element_strides(const Py_buffer* view, int64_t* sizes, int64_t* strides,
                            uint64_t* nbytes) {
@@ -188,7 +260,8 @@ static int tensor_over(const Py_buffer* source, shmt_dtype dtype, shmt_tensor** 
   if (view->ndim > SHMT_MAX_DIMS)
     PyErr_Format(PyExc_ValueError, "array has %d dimensions, at most %d are supported", view->ndim,
                  SHMT_MAX_DIMS);
-  else if (element_strides(view, sizes, strides, &nbytes) == 0)
+  else if (check_view(view) == 0 && element_strides(view, sizes, strides, &nbytes) == 0 &&
+           check_bytes(view, nbytes) == 0)
     s = SHMT_OK;
   shmt_storage* storage = NULL;
   if (s == SHMT_OK)
