@@ -11,6 +11,8 @@ They behave like those of `multiprocessing.queues`, with these differences:
 - A process that is killed at any moment leaves the queue usable, and no message of another process
   is lost.
 - ``get`` with a timeout never takes longer than the timeout.
+- An exception that a signal's handler raises during ``get`` or ``put`` leaves the queue's counts
+  right, and loses no message: the next ``get`` of this process returns what it interrupted.
 - There are batch methods, methods to ``await``, and ``fileno``.
 
 A process gets a queue by inheritance, or as an argument when it is spawned.
@@ -18,7 +20,7 @@ A process gets a queue by inheritance, or as an argument when it is spawned.
 
 from __future__ import annotations
 
-import collections
+import _thread
 import copyreg
 import itertools
 import os
@@ -27,12 +29,11 @@ import threading
 import time
 import traceback
 import types
-import weakref
 from collections.abc import Iterable
 from multiprocessing import context
 from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
-from multiprocessing.util import Finalize, debug, info, is_exiting, register_after_fork
+from multiprocessing.util import Finalize, debug, register_after_fork
 from queue import Empty, Full
 from typing import Any
 
@@ -44,7 +45,6 @@ from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
 _NO_GET, _NO_PUT = 1, 2
-_KEEP, _PENDING, _BEHIND = 1, 2, 4
 _BATCH = 64
 
 
@@ -66,6 +66,30 @@ _C._set_messages(
     ),
 )
 _C._set_array_reduce(reductions.reduce_array)
+
+
+#: Rings for which messages of this process wait for room.
+_fed_rings: set[Any] = set()
+
+
+def _join_feeders() -> None:
+    """Wait until no message of this process waits for room, except where that was cancelled."""
+    debug("joining queue threads")
+    for ring in list(_fed_rings):
+        ring.join_feeder()
+
+
+def _join_feeders_at_exit(fed_rings: set[Any]) -> None:
+    fed_rings.clear()  # in a forked child they are the parent's
+    Finalize(None, _join_feeders, exitpriority=-5)
+
+
+_C._set_feeders(_thread.start_new_thread, _fed_rings)
+_join_feeders_at_exit(_fed_rings)
+register_after_fork(_fed_rings, _join_feeders_at_exit)
+
+# Methods that take a message do it in one frame, as Note [Interrupted calls] in
+# csrc/python/ipc/ring_object.h says: a caller in between could be interrupted once more.
 
 
 class _End:
@@ -93,8 +117,8 @@ class _End:
     def close(self) -> None:
         """Stop using this end. The other end is told when no process has this one any more."""
         if not self._closed:
-            self._closed = True
             self._ring.end(self._bit)
+            self._closed = True
 
 
 class _Reader(_End):
@@ -112,8 +136,14 @@ class _Reader(_End):
         Raises:
             EOFError: No process is left that could put one.
         """
-        self._check()
-        return self._ring.get(None)
+        ring = self._ring
+        taken = [ring]
+        try:
+            ring.get(None, taken)
+            return taken[0]
+        except BaseException:
+            ring.give_back(taken)
+            raise
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a message arrives within *timeout* seconds (None: wait forever)."""
@@ -136,7 +166,6 @@ class _Writer(_End):
         Raises:
             BrokenPipeError: There is no room, and no process is left that could make some.
         """
-        self._check()
         self._ring.put(obj, None, False)
 
 
@@ -205,8 +234,6 @@ class SimpleQueue:
             OSError: The queue is closed.
             BrokenPipeError: There is no room, and no process is left that could make some.
         """
-        if self._writer._closed:
-            raise OSError("handle is closed")
         self._ring.put(obj, None, False)
 
     def get(self) -> Any:
@@ -216,9 +243,14 @@ class SimpleQueue:
             OSError: The queue is closed.
             EOFError: There is none, and no process is left that could put one.
         """
-        if self._reader._closed:
-            raise OSError("handle is closed")
-        return self._ring.get(None)
+        ring = self._ring
+        taken = [ring]
+        try:
+            ring.get(None, taken)
+            return taken[0]
+        except BaseException:
+            ring.give_back(taken)
+            raise
 
     def empty(self) -> bool:
         """Whether there is no message."""
@@ -235,75 +267,6 @@ class SimpleQueue:
         return self._reader.fileno()
 
     __class_getitem__: Any = classmethod(types.GenericAlias)
-
-
-def _join_thread(reference: weakref.ref[threading.Thread]) -> None:
-    thread = reference()
-    if thread is not None:
-        debug("joining queue thread")
-        thread.join()
-
-
-class _Feeder:
-    """The messages of this process for which there was no room, and the thread that puts them."""
-
-    def __init__(self, ring: Any) -> None:
-        self.ring = ring
-        self.changed = free_in_child(threading.Condition(threading.Lock()))
-        self.packed: collections.deque[Any] = collections.deque()
-        self.is_cancelled = False
-        self.thread: threading.Thread | None = None
-        self.finalizer: Any = None
-
-    def add(self, packed: Iterable[Any]) -> None:
-        """Append packed messages that the ring counts as pending."""
-        with self.changed:
-            self.packed.extend(packed)
-            if self.thread is None:
-                debug("starting thread to feed a queue")
-                self.thread = threading.Thread(
-                    target=self.run, name="QueueFeederThread", daemon=True
-                )
-                self.thread.start()
-                if not self.is_cancelled:
-                    reference = weakref.ref(self.thread)
-                    self.finalizer = Finalize(
-                        self.thread, _join_thread, (reference,), exitpriority=-5
-                    )
-
-    def run(self) -> None:
-        """Put all waiting messages in order, then end. The next one starts another thread."""
-        while True:
-            with self.changed:
-                if not self.packed:
-                    self.thread = None
-                    self.changed.notify_all()
-                    return
-                message = self.packed[0]
-            try:
-                self.ring.put_packed(message, None, _PENDING)
-            except Exception as error:
-                self.ring.forget_pending(1)
-                info("error in queue thread: %s", error)
-                if not is_exiting():
-                    traceback.print_exc()
-            with self.changed:
-                # Only now: until here a new message must go behind this one.
-                self.packed.popleft()
-
-    def join(self) -> None:
-        """Wait until all messages were put, or `cancel` was called."""
-        with self.changed:
-            while self.thread is not None and not self.is_cancelled:
-                self.changed.wait()
-
-    def cancel(self) -> None:
-        """Let no thread wait for the messages that are left."""
-        with self.changed:
-            self.is_cancelled = True
-            self.changed.notify_all()
-            if self.finalizer is not None:
-                self.finalizer.cancel()
 
 
 def _is_of_the_object(error: Exception) -> bool:
@@ -355,8 +318,7 @@ class Queue:
         register_after_fork(self, Queue._reset)
 
     def _reset(self) -> None:
-        # Also runs in a forked child: messages that wait for room are the parent's.
-        self._feeder = _Feeder(self._ring)
+        # Also runs in a forked child.
         self._closed = False
 
     def __getstate__(self) -> Any:
@@ -390,7 +352,7 @@ class Queue:
         if self._closed:
             self._check()
         try:
-            self._put(obj, timeout if block else 0.0)
+            self._ring.put(obj, timeout if block else 0.0, True)
         except Full:
             raise
         except Exception as error:
@@ -398,15 +360,6 @@ class Queue:
             if is_own and not _is_of_the_object(error):
                 raise
             self._on_queue_feeder_error(error, obj)
-
-    def _put(self, obj: Any, wait: float | None) -> None:
-        if self._feeder.packed:
-            message = self._ring.pack(obj)
-            self._ring.put_packed(message, wait, _KEEP | _BEHIND)
-        else:
-            message = self._ring.put(obj, wait, True)
-        if message is not None:
-            self._feeder.add((message,))
 
     def put_nowait(self, obj: Any) -> None:
         """Put an object, or raise `Full` at once."""
@@ -438,12 +391,9 @@ class Queue:
                 return
 
     def _put_packed(self, packed: list[Any], deadline: float | None) -> None:
-        n_put = 0 if self._feeder.packed else self._ring.put_packed_many(packed)
-        for message in packed[n_put:]:
+        for message in packed[self._ring.put_packed_many(packed) :]:
             wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
-            mode = _KEEP | _BEHIND if self._feeder.packed else _KEEP
-            if self._ring.put_packed(message, wait, mode) is not None:
-                self._feeder.add((message,))
+            self._ring.put_packed(message, wait)
 
     async def aput(self, obj: Any) -> None:
         """Put an object; other asyncio tasks run while the queue is full."""
@@ -470,11 +420,26 @@ class Queue:
         """
         if self._closed:
             self._check()
-        return self._ring.get(timeout if block else 0.0)
+        ring = self._ring
+        taken = [ring]
+        try:
+            ring.get(timeout if block else 0.0, taken)
+            return taken[0]
+        except BaseException:
+            ring.give_back(taken)
+            raise
 
     def get_nowait(self) -> Any:
         """Return the next object, or raise `Empty` at once."""
-        return self.get(False)
+        self._check()
+        ring = self._ring
+        taken = [ring]
+        try:
+            ring.get(0.0, taken)
+            return taken[0]
+        except BaseException:
+            ring.give_back(taken)
+            raise
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
         """Wait for one object, and return it with those that are there, at most *max_n* together.
@@ -487,15 +452,29 @@ class Queue:
             ValueError: *max_n* is less than 1, or the queue is closed.
         """
         self._check()
-        return list(self._ring.get_many(max_n, timeout))
+        taken: list[Any] = []
+        try:
+            self._ring.get_many(max_n, timeout, taken)
+            return taken
+        except BaseException:
+            self._ring.give_back(taken)
+            raise
 
     async def aget(self) -> Any:
         """Return the next object; other asyncio tasks run until there is one."""
+        ring = self._ring
         while True:
+            self._check()
+            taken = [ring]
             try:
-                return self.get(False)
+                ring.get(0.0, taken)
+                return taken[0]
             except Empty:
-                await _readable(self._reader.fileno())
+                pass
+            except BaseException:
+                ring.give_back(taken)
+                raise
+            await _readable(self._reader.fileno())
 
     # --- state ---
 
@@ -537,12 +516,12 @@ class Queue:
         debug("Queue.join_thread()")
         if not self._closed:
             raise AssertionError(f"Queue {self!r} not closed")
-        self._feeder.join()
+        self._ring.join_feeder()
 
     def cancel_join_thread(self) -> None:
         """Let the process end without waiting until everything it put is in the queue."""
         debug("Queue.cancel_join_thread()")
-        self._feeder.cancel()
+        self._ring.cancel_join()
 
     @staticmethod
     def _on_queue_feeder_error(e: Exception, obj: Any) -> None:

@@ -472,7 +472,7 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
   return result;
 }
 
-PyObject* shmt__py_received_object(shmt__received_message* d) {
+PyObject* shmt__py_received_object(const shmt__received_message* d) {
   const char* data = d->data;
   uint64_t nbytes = d->nbytes;
   uint32_t n_storages = d->n_storages;
@@ -480,9 +480,7 @@ PyObject* shmt__py_received_object(shmt__received_message* d) {
     data = d->storages[--n_storages]->data;
     nbytes = d->storages[n_storages]->nbytes;
   }
-  PyObject* result = shmt__py_message_object(d->storages, n_storages, data, nbytes);
-  shmt__received_message_fini(d);
-  return result;
+  return shmt__py_message_object(d->storages, n_storages, data, nbytes);
 }
 
 /* --- the module's part --- */

@@ -41,6 +41,7 @@ typedef struct shmt__py_packed_message {
   uint32_t flags;     /* SHMT_RING_SPILLED: the last storage is all the data */
   uint32_t adopts;    /* SHMT_PY_ADOPTS_* */
   bool is_reducing;   /* one of our reductions runs: packing goes to the list */
+  struct shmt__py_packed_message* next; /* in the list of those that wait for room (python/ipc/feeder.c) */
 } shmt__py_packed_message;
 
 /* Pickle o for the ring. New reference, or NULL with an exception: whatever pickling raises. */
@@ -52,8 +53,8 @@ shmt__py_packed_message* shmt__py_packed_message_of_plain(PyObject* o);
 bool shmt__py_is_packed_message(PyObject* o);
 /* The message as shmt__ring_put takes it; valid as long as p. */
 shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_message* p);
-/* The object of a received message, or NULL with an exception: whatever unpickling raises. Consumes d. */
-PyObject* shmt__py_received_object(shmt__received_message* d);
+/* The object of a received message, which stays the caller's. NULL with an exception: whatever unpickling raises. */
+PyObject* shmt__py_received_object(const shmt__received_message* d);
 
 /* The object of a message's data over its opened storages, which stay the caller's. */
 PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,

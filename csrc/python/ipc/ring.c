@@ -5,19 +5,14 @@
  * that is left.
  */
 #include "python/gil.h"
-#include "python/ipc/message.h"
+#include "python/ipc/ring_object.h"
 
 #include "api/error.h"
+#include "ipc/session/session.h"
 #include "python/tensor/tensor_type.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct ring_object {
-  PyObject_HEAD
-  shmt__ring* ring; /* owned; NULL only while being made */
-  uint32_t adopts; /* SHMT_PY_ADOPTS_* */
-} ring_object;
 
 static PyTypeObject* ring_type; /* owned */
 
@@ -100,8 +95,7 @@ static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   return result;
 }
 
-/* Raise the exception for an operation that did not succeed. */
-static PyObject* raise(shmt__ring_result result, PyObject* late) {
+PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late) {
   switch (result) {
     case SHMT_RING_EMPTY:
     case SHMT_RING_FULL:
@@ -133,13 +127,14 @@ static PyObject* raise(shmt__ring_result result, PyObject* late) {
 /* --- life --- */
 
 static PyObject* wrap(shmt__ring* ring) {
-  ring_object* o = PyObject_New(ring_object, ring_type);
+  shmt__py_ring* o = PyObject_New(shmt__py_ring, ring_type);
   if (o == NULL) {
     shmt__ring_close(ring);
     return NULL;
   }
+  memset((char*)o + sizeof(PyObject), 0, sizeof *o - sizeof(PyObject));
   o->ring = ring;
-  o->adopts = 0;
+  o->fork = shmt__fork_count();
   return (PyObject*)o;
 }
 
@@ -174,9 +169,19 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
 }
 
+void shmt__py_ring_after_fork(shmt__py_ring* o) {
+  if (SHMT_LIKELY(o->fork == shmt__fork_count())) return;
+  o->fork = shmt__fork_count();
+  shmt__py_ring_forget_waiting(o);
+  shmt__py_ring_forget_kept(o);
+  o->is_fed = o->is_join_cancelled = false;
+}
+
 static void ring_dealloc(PyObject* self) {
-  ring_object* o = (ring_object*)self;
+  shmt__py_ring* o = (shmt__py_ring*)self;
   PyTypeObject* type = Py_TYPE(self);
+  shmt__py_ring_forget_waiting(o);
+  shmt__py_ring_forget_kept(o);
   shmt__ring_close(o->ring);
   type->tp_free(self);
   Py_DECREF(type);
@@ -185,26 +190,26 @@ static void ring_dealloc(PyObject* self) {
 static PyObject* ring_handle(PyObject* self, PyObject* unused) {
   shmt__handle h;
   (void)unused;
-  shmt_status status = shmt__ring_export(((ring_object*)self)->ring, &h);
+  shmt_status status = shmt__ring_export(((shmt__py_ring*)self)->ring, &h);
   return status == SHMT_OK ? PyBytes_FromStringAndSize((const char*)&h, sizeof h)
                            : shmt__py_raise(status);
 }
 
 /* --- putting --- */
 
-/* Returns None, or with KEEP the message that found no room. Steals p. */
-static PyObject* put_packed(shmt__ring* ring, shmt__py_packed_message* p, unsigned flags,
-                            uint64_t deadline_ns) {
+/* Returns None. Steals p. may_wait: for room, after this call. */
+static PyObject* put_packed(shmt__py_ring* o, shmt__py_packed_message* p, bool may_wait, uint64_t deadline_ns) {
   shmt__outgoing_message view = shmt__py_packed_message_view(p);
-  wait_call w = {.ring = ring, .call = call_put, .message = &view, .flags = flags};
-  if (flags == SHMT_RING_KEEP && deadline_ns != 0) {
-    /* Most often there is room soon, and waiting costs less than to keep the message. */
-    w.flags = 0;
-    w.is_patient = true;
-  }
+  wait_call w = {.ring = o->ring, .call = call_put, .message = &view};
+  if (may_wait && shmt__py_ring_has_waiting(o))
+    w.flags = SHMT_RING_KEEP | SHMT_RING_BEHIND;
+  else if (may_wait && deadline_ns != 0)
+    w.is_patient = true; /* most often there is room soon, and waiting costs less than to keep the message */
+  else if (may_wait)
+    w.flags = SHMT_RING_KEEP;
   shmt__ring_result result = run(&w, deadline_ns);
-  if (result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP) return (PyObject*)p;
-  PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : raise(result, shmt__py_full());
+  if (SHMT_UNLIKELY(result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP)) return shmt__py_ring_let_wait(o, p);
+  PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : shmt__py_ring_raise(result, shmt__py_full());
   Py_DECREF(p);
   return answer;
 }
@@ -215,33 +220,38 @@ static bool arguments(const char* name, Py_ssize_t n, Py_ssize_t expected) {
   return false;
 }
 
-/* put(obj, timeout, keep) */
+/* Has this process said that it no longer gets, or puts? True: OSError is set. */
+static bool refuses(PyObject* self, unsigned end) {
+  if (SHMT_LIKELY(!(((shmt__py_ring*)self)->ended & end))) return false;
+  PyErr_SetString(PyExc_OSError, "handle is closed");
+  return true;
+}
+
+/* put(obj, timeout, may_wait) */
 static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  ring_object* o = (ring_object*)self;
+  shmt__py_ring* o = (shmt__py_ring*)self;
   uint64_t deadline_ns;
   if (!arguments("put", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (refuses(self, SHMT_RING_NO_PUT)) return NULL;
   shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->ring, o->adopts);
   if (p == NULL) return NULL;
-  return put_packed(o->ring, p, args[2] == Py_True ? SHMT_RING_KEEP : 0, deadline_ns);
+  return put_packed(o, p, args[2] == Py_True, deadline_ns);
 }
 
 /* pack(obj) */
 static PyObject* ring_pack(PyObject* self, PyObject* obj) {
-  ring_object* o = (ring_object*)self;
+  shmt__py_ring* o = (shmt__py_ring*)self;
   return (PyObject*)shmt__py_packed_message_of(obj, o->ring, o->adopts);
 }
 
-/* put_packed(message, timeout, mode): mode: KEEP, PENDING, BEHIND */
+/* put_packed(message, timeout): it may wait for room after this call */
 static PyObject* ring_put_packed(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  if (!arguments("put_packed", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("put_packed", n, 2) || !deadline_of(args[1], &deadline_ns)) return NULL;
   if (!shmt__py_is_packed_message(args[0]))
     return PyErr_Format(PyExc_TypeError, "put_packed(): expected a _PackedMessage, got %s",
                         Py_TYPE(args[0])->tp_name);
-  long mode = PyLong_AsLong(args[2]);
-  if (mode == -1 && PyErr_Occurred()) return NULL;
-  return put_packed(((ring_object*)self)->ring, (shmt__py_packed_message*)Py_NewRef(args[0]),
-                    (unsigned)mode & (SHMT_RING_KEEP | SHMT_RING_PENDING | SHMT_RING_BEHIND), deadline_ns);
+  return put_packed((shmt__py_ring*)self, (shmt__py_packed_message*)Py_NewRef(args[0]), true, deadline_ns);
 }
 
 /* put_packed_many(packed_messages): how many there was room for now */
@@ -251,6 +261,7 @@ static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
   if (!PyList_Check(list))
     return PyErr_Format(PyExc_TypeError, "put_packed_many(): expected a list, got %s",
                         Py_TYPE(list)->tp_name);
+  if (shmt__py_ring_has_waiting((shmt__py_ring*)self)) return PyLong_FromLong(0);
   uint32_t n = PyList_GET_SIZE(list) < MOST_AT_ONCE ? (uint32_t)PyList_GET_SIZE(list)
                                                     : (uint32_t)MOST_AT_ONCE;
   for (uint32_t i = 0; i < n; i++) {
@@ -261,106 +272,113 @@ static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
     views[i] = shmt__py_packed_message_view((shmt__py_packed_message*)p);
   }
   shmt__ring_result result =
-      shmt__ring_put_many(((ring_object*)self)->ring, views, n, &n_put);
-  if (result != SHMT_RING_DONE && n_put == 0) return raise(result, shmt__py_full());
+      shmt__ring_put_many(((shmt__py_ring*)self)->ring, views, n, &n_put);
+  if (result != SHMT_RING_DONE && n_put == 0) return shmt__py_ring_raise(result, shmt__py_full());
   return PyLong_FromUnsignedLong(n_put);
-}
-
-static PyObject* ring_forget_pending(PyObject* self, PyObject* o) {
-  unsigned long count = PyLong_AsUnsignedLong(o);
-  if (count == (unsigned long)-1 && PyErr_Occurred()) return NULL;
-  PyThreadState* saved = PyEval_SaveThread();
-  shmt__ring_forget_pending(((ring_object*)self)->ring, (uint32_t)count);
-  shmt__py_gil_restore(saved);
-  Py_RETURN_NONE;
 }
 
 /* --- taking --- */
 
-static PyObject* ring_get(PyObject* self, PyObject* timeout) {
-  uint64_t deadline_ns;
+static PyObject* take_first(shmt__py_ring* o, uint64_t deadline_ns) {
   shmt__received_message d;
-  if (!deadline_of(timeout, &deadline_ns)) return NULL;
-  wait_call w = {
-      .ring = ((ring_object*)self)->ring, .call = call_get, .received = &d, .n_max = 1};
+  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) return shmt__py_ring_take_kept(o);
+  wait_call w = {.ring = o->ring, .call = call_get, .received = &d, .n_max = 1};
   shmt__ring_result result = run(&w, deadline_ns);
-  if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_received_object(&d);
-  return raise(result, shmt__py_empty());
+  if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_ring_open_message(o, &d);
+  return shmt__py_ring_raise(result, shmt__py_empty());
 }
 
-/* Objects of the received messages, in a list. What a message raises that cannot be opened must not cost
- * the others: it is reported, unless there is nothing else to return. Consumes them. */
-static PyObject* objects_of(PyObject* self, shmt__received_message* received, uint32_t n) {
-  PyObject* list = PyList_New(0);
-  for (uint32_t i = 0; i < n; i++) {
-    if (list == NULL) {
-      shmt__received_message_fini(&received[i]);
-      continue;
-    }
-    PyObject* item = shmt__py_received_object(&received[i]);
-    bool is_last_hope = i + 1 == n && PyList_GET_SIZE(list) == 0;
-    if (item == NULL && !is_last_hope) PyErr_WriteUnraisable(self);
-    if ((item == NULL && is_last_hope) || (item != NULL && PyList_Append(list, item) < 0))
-      Py_CLEAR(list);
-    Py_XDECREF(item);
+/* get(timeout) returns the object; get(timeout, taken) puts it into the list's only place */
+static PyObject* ring_get(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  uint64_t deadline_ns;
+  if ((n != 2 && !arguments("get", n, 1)) || !deadline_of(args[0], &deadline_ns)) return NULL;
+  if (n == 2 && !(PyList_CheckExact(args[1]) && PyList_GET_SIZE(args[1]) == 1))
+    return PyErr_Format(PyExc_TypeError, "get(): expected a list of one item, got %s", Py_TYPE(args[1])->tp_name);
+  if (refuses(self, SHMT_RING_NO_GET)) return NULL;
+  PyObject* object = take_first((shmt__py_ring*)self, deadline_ns);
+  if (object == NULL || n == 1) return object;
+  PyObject* before = PyList_GET_ITEM(args[1], 0);
+  PyList_SET_ITEM(args[1], 0, object);
+  Py_DECREF(before);
+  Py_RETURN_NONE;
+}
+
+/* Take messages into a list. Returns false with an exception. */
+static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, PyObject* list) {
+  shmt__received_message received[MOST_AT_ONCE];
+  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) {
+    PyObject* object = shmt__py_ring_take_kept(o);
+    bool good = object != NULL && PyList_Append(list, object) == 0;
+    Py_XDECREF(object);
+    return good;
   }
-  return list;
+  wait_call w = {.ring = o->ring,
+                 .call = call_get,
+                 .received = received,
+                 .n_max = n_max < MOST_AT_ONCE ? n_max : MOST_AT_ONCE};
+  shmt__ring_result result = run(&w, deadline_ns);
+  if (result == SHMT_RING_FAILED && w.n_got > 0) {
+    (void)shmt__py_ring_raise(result, NULL);
+    PyErr_WriteUnraisable((PyObject*)o);
+    result = SHMT_RING_DONE;
+  }
+  if (result == SHMT_RING_DONE) return shmt__py_ring_open_messages(o, received, w.n_got, list);
+  (void)shmt__py_ring_raise(result, shmt__py_empty());
+  return false;
 }
 
-/* get_many(n_max, timeout) */
+/* get_many(n_max, timeout, taken): append to the list */
 static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  shmt__received_message received[MOST_AT_ONCE];
-  if (!arguments("get_many", n, 2) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("get_many", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
   long max = PyLong_AsLong(args[0]);
   if (max == -1 && PyErr_Occurred()) return NULL;
   if (max < 1)
     return PyErr_Format(PyExc_ValueError, "get_many(): max_n must be at least 1, got %ld", max);
-  wait_call w = {.ring = ((ring_object*)self)->ring,
-                 .call = call_get,
-                 .received = received,
-                 .n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE};
-  shmt__ring_result result = run(&w, deadline_ns);
-  if (result == SHMT_RING_FAILED && w.n_got > 0) {
-    (void)raise(result, NULL);
-    PyErr_WriteUnraisable(self);
-    result = SHMT_RING_DONE;
-  }
-  if (result == SHMT_RING_DONE) return objects_of(self, received, w.n_got);
-  return raise(result, shmt__py_empty());
+  if (!PyList_CheckExact(args[2]))
+    return PyErr_Format(PyExc_TypeError, "get_many(): expected a list, got %s", Py_TYPE(args[2])->tp_name);
+  uint32_t n_max = max < MOST_AT_ONCE ? (uint32_t)max : MOST_AT_ONCE;
+  if (!take_many((shmt__py_ring*)self, n_max, deadline_ns, args[2])) return NULL;
+  Py_RETURN_NONE;
 }
 
 static PyObject* ring_poll(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
   if (!deadline_of(timeout, &deadline_ns)) return NULL;
-  wait_call w = {.ring = ((ring_object*)self)->ring, .call = call_poll};
+  if (shmt__py_ring_has_kept((shmt__py_ring*)self)) Py_RETURN_TRUE;
+  wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_poll};
   shmt__ring_result result = run(&w, deadline_ns);
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) Py_RETURN_TRUE; /* get will not wait */
   if (result == SHMT_RING_EMPTY) Py_RETURN_FALSE;
-  return raise(result, shmt__py_empty());
+  return shmt__py_ring_raise(result, shmt__py_empty());
 }
 
 /* --- counting --- */
 
+static uint32_t n_kept(PyObject* self) {
+  shmt__py_ring* o = (shmt__py_ring*)self;
+  return shmt__py_ring_has_kept(o) ? o->n_kept : 0;
+}
+
 static PyObject* ring_size(PyObject* self, PyObject* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(shmt__ring_size(((ring_object*)self)->ring));
+  return PyLong_FromUnsignedLong(shmt__ring_size(((shmt__py_ring*)self)->ring) + n_kept(self));
 }
 
 static PyObject* ring_n_messages(PyObject* self, PyObject* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(shmt__ring_n_messages(((ring_object*)self)->ring));
+  return PyLong_FromUnsignedLong(shmt__ring_n_messages(((shmt__py_ring*)self)->ring) + n_kept(self));
 }
 
 static PyObject* ring_task_done(PyObject* self, PyObject* unused) {
   (void)unused;
-  return PyBool_FromLong(shmt__ring_task_done(((ring_object*)self)->ring));
+  return PyBool_FromLong(shmt__ring_task_done(((shmt__py_ring*)self)->ring));
 }
 
 static PyObject* ring_join(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
   if (!deadline_of(timeout, &deadline_ns)) return NULL;
-  wait_call w = {.ring = ((ring_object*)self)->ring, .call = call_join};
+  wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_join};
   shmt__ring_result result = run(&w, deadline_ns);
   if (result == SHMT_RING_INTERRUPTED) return NULL;
   return PyBool_FromLong(result == SHMT_RING_DONE);
@@ -369,43 +387,50 @@ static PyObject* ring_join(PyObject* self, PyObject* timeout) {
 static PyObject* ring_end(PyObject* self, PyObject* o) {
   long ends = PyLong_AsLong(o);
   if (ends == -1 && PyErr_Occurred()) return NULL;
-  shmt__ring_end(((ring_object*)self)->ring,
-                 (unsigned)ends & (SHMT_RING_NO_GET | SHMT_RING_NO_PUT));
+  shmt__py_ring* ring = (shmt__py_ring*)self;
+  ring->ended |= (unsigned)ends & (SHMT_RING_NO_GET | SHMT_RING_NO_PUT);
+  shmt__ring_end(ring->ring, ring->ended);
   Py_RETURN_NONE;
 }
 
 /* fileno(data) */
 static PyObject* ring_fileno(PyObject* self, PyObject* data) {
   int fd = -1;
-  shmt_status status = shmt__ring_fileno(((ring_object*)self)->ring, data == Py_True, &fd);
+  shmt_status status = shmt__ring_fileno(((shmt__py_ring*)self)->ring, data == Py_True, &fd);
   return status == SHMT_OK ? PyLong_FromLong(fd) : shmt__py_raise(status);
 }
 
 static PyObject* get_adopts(PyObject* self, void* unused) {
   (void)unused;
-  return PyLong_FromUnsignedLong(((ring_object*)self)->adopts);
+  return PyLong_FromUnsignedLong(((shmt__py_ring*)self)->adopts);
 }
 
 static int set_adopts(PyObject* self, PyObject* value, void* unused) {
   (void)unused;
   unsigned long bits = value != NULL ? PyLong_AsUnsignedLong(value) : 0;
   if (bits == (unsigned long)-1 && PyErr_Occurred()) return -1;
-  ((ring_object*)self)->adopts = (uint32_t)bits;
+  ((shmt__py_ring*)self)->adopts = (uint32_t)bits;
   return 0;
 }
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef ring_methods[] = {
     {"put", FAST(ring_put),
-     "put(obj, timeout, keep)\n--\n\nPickle and put; with keep the packed message that found no room."},
+     "put(obj, timeout, may_wait)\n--\n\nPickle and put; may_wait: for room, after this call."},
     {"pack", ring_pack, METH_O, "Pickle into a packed message."},
-    {"put_packed", FAST(ring_put_packed), "put_packed(message, timeout, mode)\n--\n\nPut a packed message."},
+    {"put_packed", FAST(ring_put_packed),
+     "put_packed(message, timeout)\n--\n\nPut a packed message, which may wait for room after this call."},
     {"put_packed_many", ring_put_packed_many, METH_O,
      "Put as many of a list of packed_messages as there is room for; how many."},
-    {"forget_pending", ring_forget_pending, METH_O, "So many kept packed_messages will not be put."},
-    {"get", ring_get, METH_O, "get(timeout)\n--\n\nThe object of the first message."},
+    {"feed", shmt__py_ring_feed, METH_NOARGS, "Put what waits for room; for a thread."},
+    {"join_feeder", shmt__py_ring_join_feeder, METH_NOARGS, "Wait until nothing waits for room."},
+    {"cancel_join", shmt__py_ring_cancel_join, METH_NOARGS, "Let join_feeder return at once."},
+    {"get", FAST(ring_get),
+     "get(timeout[, taken])\n--\n\nThe object of the first message; with a list of one item, in its place."},
     {"get_many", FAST(ring_get_many),
-     "get_many(n_max, timeout)\n--\n\nThe objects of the messages that are there."},
+     "get_many(n_max, timeout, taken)\n--\n\nAppend the objects of the messages that are there."},
+    {"give_back", shmt__py_ring_give_back, METH_O,
+     "The next get returns these objects. The ring itself stands for no object."},
     {"poll", ring_poll, METH_O, "poll(timeout)\n--\n\nWhether get would not wait."},
     {"size", ring_size, METH_NOARGS, "Messages in the ring and waiting for room."},
     {"n_messages", ring_n_messages, METH_NOARGS, "Messages in the ring."},
@@ -429,7 +454,7 @@ static PyType_Slot ring_slots[] = {
     {0, NULL},
 };
 static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",
-                                .basicsize = sizeof(ring_object),
+                                .basicsize = sizeof(shmt__py_ring),
                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 .slots = ring_slots};
 static PyMethodDef ring_functions[] = {
@@ -442,5 +467,6 @@ int shmt__py_ring_init(PyObject* module) {
   ring_type = (PyTypeObject*)PyType_FromSpec(&ring_spec);
   if (ring_type == NULL || PyModule_AddObjectRef(module, "_Ring", (PyObject*)ring_type) < 0)
     return -1;
+  if (PyModule_AddFunctions(module, shmt__py_feeder_functions) < 0) return -1;
   return PyModule_AddFunctions(module, ring_functions);
 }

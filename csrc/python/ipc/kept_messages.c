@@ -1,0 +1,95 @@
+/* python/ipc/kept_messages.c -- messages that were taken out of a ring, and whose callers were interrupted before they
+ * had them. The next get of this process returns them: Note [Interrupted calls] in python/ipc/ring_object.h.
+ */
+#include "python/ipc/ring_object.h"
+
+typedef struct shmt__py_kept_message {
+  struct shmt__py_kept_message* next;
+  PyObject* object;                /* owned; NULL: not opened yet */
+  shmt__received_message received; /* owned */
+} kept_message;
+
+/* Put a message before those that are kept. Takes over what it has. Without memory it is lost, as with its reader. */
+static void keep(shmt__py_ring* o, PyObject* object, shmt__received_message* received) {
+  kept_message* k = PyMem_Calloc(1, sizeof *k);
+  if (k == NULL) {
+    Py_XDECREF(object);
+    if (received != NULL) shmt__received_message_fini(received);
+    return;
+  }
+  k->object = object;
+  if (received != NULL) k->received = *received;
+  k->next = o->kept;
+  o->kept = k;
+  o->n_kept++;
+}
+
+/* Take the first one out of the list; the caller owns what it has. */
+static kept_message take_first(shmt__py_ring* o) {
+  kept_message* k = o->kept;
+  kept_message first = *k;
+  o->kept = k->next;
+  o->n_kept--;
+  PyMem_Free(k);
+  return first;
+}
+
+/* Was the exception raised to interrupt us? Errors are subclasses of Exception. */
+static bool is_interrupt(void) { return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception); }
+
+PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d) {
+  PyObject* object = shmt__py_received_object(d);
+  if (SHMT_UNLIKELY(object == NULL && is_interrupt()))
+    keep(o, NULL, d);
+  else
+    shmt__received_message_fini(d);
+  return object;
+}
+
+bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list) {
+  uint32_t i = 0;
+  for (; i < n; i++) {
+    PyObject* object = shmt__py_received_object(&received[i]);
+    if (object == NULL && is_interrupt()) break;
+    shmt__received_message_fini(&received[i]);
+    if (object == NULL) {
+      if (i + 1 == n && PyList_GET_SIZE(list) == 0) return false;
+      PyErr_WriteUnraisable((PyObject*)o);
+      continue;
+    }
+    int failed = PyList_Append(list, object);
+    Py_DECREF(object);
+    if (failed) {
+      i++;
+      break;
+    }
+  }
+  bool is_complete = !PyErr_Occurred();
+  for (uint32_t j = n; j-- > i;) keep(o, NULL, &received[j]);
+  return is_complete;
+}
+
+PyObject* shmt__py_ring_take_kept(shmt__py_ring* o) {
+  kept_message first = take_first(o);
+  return first.object != NULL ? first.object : shmt__py_ring_open_message(o, &first.received);
+}
+
+void shmt__py_ring_forget_kept(shmt__py_ring* o) {
+  while (o->kept != NULL) {
+    kept_message first = take_first(o);
+    Py_XDECREF(first.object);
+    shmt__received_message_fini(&first.received);
+  }
+}
+
+PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects) {
+  shmt__py_ring* o = (shmt__py_ring*)self;
+  if (!PyList_CheckExact(objects))
+    return PyErr_Format(PyExc_TypeError, "give_back(): expected a list, got %s", Py_TYPE(objects)->tp_name);
+  shmt__py_ring_after_fork(o);
+  for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;) {
+    PyObject* object = PyList_GET_ITEM(objects, i);
+    if (object != self) keep(o, Py_NewRef(object), NULL);
+  }
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,80 @@
+/* python/ipc/ring_object.h -- _Ring, the Python object of a ring, as the files of python/ipc share it.
+ *
+ * Note [Interrupted calls]
+ * A signal's handler may raise an exception between any two steps of Python code, so also after a call of these
+ * functions has returned and before its caller has the result. So nothing that other processes see changes for a caller
+ * who may not learn of it:
+ *
+ *   - a message that waits for room is counted in the ring and listed here in one call, which also starts the thread
+ *     that puts it (python/ipc/feeder.c);
+ *   - what is taken out of the ring is written into a list that the caller made before. When the call is interrupted,
+ *     the caller gives it back, and the next get of this process returns it (python/ipc/kept_messages.c).
+ */
+#ifndef SHMT_PYTHON_IPC_RING_OBJECT_H
+#define SHMT_PYTHON_IPC_RING_OBJECT_H
+
+#include "python/ipc/message.h"
+
+typedef struct shmt__py_ring {
+  PyObject_HEAD shmt__ring* ring; /* owned; NULL only while being made */
+  uint32_t adopts;                /* SHMT_PY_ADOPTS_* */
+  uint32_t ended;                 /* SHMT_RING_NO_GET, SHMT_RING_NO_PUT: what this process no longer does */
+  uint32_t fork; /* shmt__fork_count() of the process that the rest is of; all guarded by the interpreter's lock */
+  /* --- python/ipc/feeder.c --- */
+  shmt__py_packed_message *first_waiting, *last_waiting; /* owned; counted as pending in the ring */
+  bool is_fed;                                           /* a thread puts them */
+  bool is_join_cancelled;
+  atomic_uint_least32_t feed_event; /* changes when none is left, and when the join is cancelled */
+  /* --- python/ipc/kept_messages.c --- */
+  struct shmt__py_kept_message* kept; /* owned; in the order in which they were taken */
+  uint32_t n_kept;
+} shmt__py_ring;
+
+/* Forget what waits and what was kept if it is the parent's, from whom this process was forked. */
+void shmt__py_ring_after_fork(shmt__py_ring* o);
+/* Raise the exception for an operation that did not succeed; late: the one for a deadline that has passed. Returns
+ * NULL. */
+PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late);
+
+/* --- python/ipc/feeder.c --- */
+
+/* Does a new message have to wait behind others? */
+static inline bool shmt__py_ring_has_waiting(shmt__py_ring* o) {
+  if (SHMT_LIKELY(o->first_waiting == NULL)) return false;
+  shmt__py_ring_after_fork(o);
+  return o->first_waiting != NULL;
+}
+/* A message was counted as pending: a thread puts it when there is room. Steals p. Returns None. NULL with what
+ * starting the thread raised: then it is no longer counted. */
+PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p);
+/* Drop what waits, without a word to the ring. */
+void shmt__py_ring_forget_waiting(shmt__py_ring* o);
+extern PyMethodDef shmt__py_feeder_functions[];
+
+PyObject* shmt__py_ring_feed(PyObject* self, PyObject* unused);
+PyObject* shmt__py_ring_join_feeder(PyObject* self, PyObject* unused);
+PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused);
+
+/* --- python/ipc/kept_messages.c --- */
+
+/* Are there messages that were taken and whose callers were interrupted? */
+static inline bool shmt__py_ring_has_kept(shmt__py_ring* o) {
+  if (SHMT_LIKELY(o->kept == NULL)) return false;
+  shmt__py_ring_after_fork(o);
+  return o->kept != NULL;
+}
+/* The object of a message that was taken, or NULL with what unpickling raised. Consumes d. When the exception is no
+ * error, but was raised to interrupt us, the message is kept. */
+PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d);
+/* The objects of n messages, appended to a list. What a message raises that cannot be opened must not cost the others:
+ * it is reported, unless there is nothing else to return. Returns false with an exception. Consumes the messages; those
+ * that an interrupt left are kept. */
+bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list);
+/* The object of the first kept message; there is one. NULL with an exception, as above. */
+PyObject* shmt__py_ring_take_kept(shmt__py_ring* o);
+/* Drop all kept messages. */
+void shmt__py_ring_forget_kept(shmt__py_ring* o);
+/* give_back(objects): keep them, in this order, before those that are kept. The ring itself stands for no object. */
+PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects);
+
+#endif

@@ -1,0 +1,254 @@
+"""Queues whose calls are interrupted by exceptions, as handlers of signals raise them.
+
+Not covered: signals whose handlers return (test_queue_waits), processes that end
+(test_queue_kill).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from interrupts import Interrupt, at_random, everywhere
+
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
+
+CONTEXT = mp.get_context("fork")
+HANG_S = 20
+#: So many messages of so many bytes fill a ring; another one waits for room.
+N_FILLING, FILLING = 8, b"x" * 31_000
+
+
+def _fill(queue: Any) -> None:
+    for _ in range(N_FILLING):
+        queue.put(FILLING)
+
+
+def _drain(queue: JoinableQueue) -> int:
+    """Take what the queue counts; returns how many that were. Then it is empty and joined."""
+    n = queue.qsize()
+    for _ in range(n):
+        assert queue.get(timeout=HANG_S) == FILLING
+        queue.task_done()
+    assert queue.qsize() == 0
+    assert queue.empty()
+    assert queue._ring.join(HANG_S)
+    return n
+
+
+# --- putting ---
+
+
+@pytest.mark.parametrize("maxsize", [0, N_FILLING + 1])
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda queue: queue.put(FILLING, False),
+        lambda queue: queue.put(FILLING),
+        lambda queue: queue.put_many([FILLING]),
+    ],
+    ids=["put_nowait", "put", "put_many"],
+)
+def test_interrupted_put_into_a_full_ring_is_counted_if_it_arrives(
+    put: Callable[[Any], None], maxsize: int
+) -> None:
+    queue = JoinableQueue(maxsize, ctx=CONTEXT)
+    _fill(queue)
+    drained: list[int] = []
+
+    def undo() -> None:
+        drained.append(_drain(queue))
+        _fill(queue)
+
+    points = list(everywhere(lambda: put(queue), undo=undo))
+    # The first run and the last are not interrupted.
+    assert drained[0] == drained[-1] == N_FILLING + 1
+    assert set(drained) == {N_FILLING, N_FILLING + 1}
+    assert any(point.came_out for point in points)
+    queue.close()
+    queue.join_thread()
+
+
+def test_messages_behind_an_interrupted_put_keep_their_order() -> None:
+    queue = Queue(ctx=CONTEXT)
+
+    def put() -> None:
+        _fill(queue)
+        for number in range(3):
+            queue.put((number, FILLING))
+
+    def undo() -> None:
+        numbers = [item[0] for item in _take_all(queue) if item != FILLING]
+        assert numbers == sorted(set(numbers))
+
+    for _ in everywhere(put, undo=undo):
+        pass
+
+
+def test_signals_during_put_leave_the_counts_right() -> None:
+    queue = JoinableQueue(ctx=CONTEXT)
+    _fill(queue)
+    for came_out in at_random(lambda: queue.put(FILLING), 300, seed=1, longest_s=3e-3):
+        n = _drain(queue)
+        assert n == N_FILLING + 1 or (came_out and n == N_FILLING)
+        _fill(queue)
+    queue.cancel_join_thread()
+
+
+# --- getting ---
+
+
+def _take_all(queue: Any) -> list[Any]:
+    taken = []
+    while queue.qsize() if isinstance(queue, Queue) else not queue.empty():
+        taken.append(queue.get())
+    return taken
+
+
+def _await(coroutine: Any) -> Any:
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("it waits, though there is a message")
+
+
+GETS = {
+    "get": (Queue, lambda queue, got: got.append(queue.get())),
+    "get_nowait": (Queue, lambda queue, got: got.append(queue.get_nowait())),
+    "get_many": (Queue, lambda queue, got: got.extend(queue.get_many(2))),
+    "aget": (Queue, lambda queue, got: got.append(_await(queue.aget()))),
+    "simple": (SimpleQueue, lambda queue, got: got.append(queue.get())),
+    "recv": (SimpleQueue, lambda queue, got: got.append(queue._reader.recv())),
+}
+
+
+@pytest.mark.parametrize("name", GETS)
+def test_interrupted_get_loses_nothing(name: str) -> None:
+    kind, get = GETS[name]
+    queue = kind(ctx=CONTEXT)
+    # The second one is unpickled by Python code.
+    items = [0, st.nn.Parameter(st.ones(2)), "text", st.arange(3)]
+    got: list[Any] = []
+
+    def put_all() -> None:
+        for item in items:
+            queue.put(item)
+
+    def undo() -> None:
+        got.extend(_take_all(queue))
+        assert [type(item) for item in got] == [type(item) for item in items]
+        assert got[0] == 0
+        assert got[1].data_ptr() == items[1].data_ptr()
+        assert got[3].tolist() == [0, 1, 2]
+        got.clear()
+        put_all()
+
+    def call() -> None:
+        get(queue, got)
+        get(queue, got)
+
+    put_all()
+    points = list(everywhere(call, undo=undo))
+    assert any(point.came_out for point in points)
+
+
+def test_kept_message_counts_as_one_of_the_queue() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put("first")
+    queue.put("second")
+    taken: list[Any] = [queue._ring]
+    queue._ring.get(0.0, taken)
+    assert taken == ["first"]
+    queue._ring.give_back(taken)
+    assert queue.qsize() == 2
+    assert not queue.empty()
+    assert queue._reader.poll()
+    assert queue.get_many(5) == ["first"]
+    assert queue.get() == "second"
+    assert queue.empty()
+
+
+def test_forked_child_has_not_what_its_parent_kept() -> None:
+    queue, answers = Queue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
+    queue.put("kept")
+    taken: list[Any] = [queue._ring]
+    queue._ring.get(0.0, taken)
+    queue._ring.give_back(taken)
+    child = CONTEXT.Process(target=lambda: answers.put((queue.qsize(), queue.empty())))
+    child.start()
+    try:
+        assert answers.get() == (0, True)
+    finally:
+        child.join()
+    assert queue.get() == "kept"
+
+
+class _Interrupting:
+    """Unpickling it interrupts the first time."""
+
+    n_left = 1
+
+    def __reduce__(self) -> Any:
+        return _made_second_time, ()
+
+
+def _made_second_time() -> str:
+    if _Interrupting.n_left:
+        _Interrupting.n_left -= 1
+        raise Interrupt
+    return "made"
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many(["before", _Interrupting(), st.ones(2), "last"])
+    assert queue.get() == "before"
+    _Interrupting.n_left = 1
+    with pytest.raises(Interrupt):
+        queue.get() if n == 1 else queue.get_many(n)
+    assert queue.qsize() == 3
+    assert queue.get() == "made"
+    assert queue.get().tolist() == [1, 1]
+    assert queue.get() == "last"
+
+
+def test_signals_during_get_lose_nothing() -> None:
+    queue = Queue(ctx=CONTEXT)
+    n = 3000
+    got: list[Any] = []
+
+    def work() -> None:
+        for _ in range(3):
+            queue.put(st.ones(1))
+            got.append(queue.get())
+
+    for _ in at_random(work, n, seed=2, longest_s=20e-6):
+        got.extend(_take_all(queue))
+        assert len(got) <= 3
+        got.clear()
+
+
+# --- the end ---
+
+
+def test_interrupted_close_can_be_repeated() -> None:
+    queues: list[Any] = []
+
+    def undo() -> None:
+        queue = queues[0]
+        queue.close()
+        with pytest.raises(OSError, match="closed"):
+            queue.put(1)
+        with pytest.raises(OSError, match="closed"):
+            queue.get()
+        assert queue._ring.poll(HANG_S)  # nobody can put: get would not wait
+        queues[:] = [SimpleQueue(ctx=CONTEXT)]
+
+    queues.append(SimpleQueue(ctx=CONTEXT))
+    for _ in everywhere(lambda: queues[0].close(), undo=undo):
+        pass
