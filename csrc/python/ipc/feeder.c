@@ -35,6 +35,23 @@ static void drop_first(shmt__py_ring* o) {
   Py_DECREF(p);
 }
 
+void shmt__py_ring_forget_waiting(shmt__py_ring* o) {
+  while (o->first_waiting != NULL) drop_first(o);
+}
+
+/* Forget what is the parent's, from whom this process was forked. */
+static void after_fork(shmt__py_ring* o) {
+  if (SHMT_LIKELY(o->waiting_fork == shmt__fork_count())) return;
+  o->waiting_fork = shmt__fork_count();
+  shmt__py_ring_forget_waiting(o);
+  o->is_fed = o->is_join_cancelled = false;
+}
+
+bool shmt__py_ring_has_waiting(shmt__py_ring* o) {
+  if (SHMT_UNLIKELY(o->first_waiting != NULL)) after_fork(o);
+  return o->first_waiting != NULL;
+}
+
 /* One pending message will not be put. */
 static void forget_pending(shmt__py_ring* o) {
   PyThreadState* saved = PyEval_SaveThread();
@@ -55,7 +72,7 @@ static bool start_feeder(shmt__py_ring* o) {
 }
 
 PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p) {
-  shmt__py_ring_after_fork(o);
+  after_fork(o);
   /* First the thread, which begins when we give up the interpreter's lock. */
   if (o->is_fed || start_feeder(o)) {
     append(o, p);
@@ -67,10 +84,6 @@ PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p) {
   Py_DECREF(p);
   PyErr_Restore(type, value, trace);
   return NULL;
-}
-
-void shmt__py_ring_forget_waiting(shmt__py_ring* o) {
-  while (o->first_waiting != NULL) drop_first(o);
 }
 
 /* Put the first message. The interpreter's lock is released while it waits. */
@@ -124,7 +137,7 @@ PyObject* shmt__py_ring_join_feeder(PyObject* self, PyObject* unused) {
 PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused) {
   shmt__py_ring* o = (shmt__py_ring*)self;
   (void)unused;
-  shmt__py_ring_after_fork(o);
+  after_fork(o);
   o->is_join_cancelled = true;
   signal_feed_event(o);
   Py_RETURN_NONE;

@@ -3,6 +3,8 @@
  */
 #include "python/ipc/ring_object.h"
 
+#include "ipc/session/session.h"
+
 typedef struct shmt__py_kept_message {
   struct shmt__py_kept_message* next;
   PyObject* object;                /* owned; NULL: not opened yet */
@@ -32,6 +34,26 @@ static kept_message take_first(shmt__py_ring* o) {
   o->n_kept--;
   PyMem_Free(k);
   return first;
+}
+
+void shmt__py_ring_forget_kept(shmt__py_ring* o) {
+  while (o->kept != NULL) {
+    kept_message first = take_first(o);
+    Py_XDECREF(first.object);
+    shmt__received_message_fini(&first.received);
+  }
+}
+
+/* Forget what is the parent's, from whom this process was forked. */
+static void after_fork(shmt__py_ring* o) {
+  if (SHMT_LIKELY(o->kept_fork == shmt__fork_count())) return;
+  o->kept_fork = shmt__fork_count();
+  shmt__py_ring_forget_kept(o);
+}
+
+bool shmt__py_ring_has_kept(shmt__py_ring* o) {
+  if (SHMT_UNLIKELY(o->kept != NULL)) after_fork(o);
+  return o->kept != NULL;
 }
 
 /* Was the exception raised to interrupt us? Errors are subclasses of Exception. */
@@ -74,19 +96,11 @@ PyObject* shmt__py_ring_take_kept(shmt__py_ring* o) {
   return first.object != NULL ? first.object : shmt__py_ring_open_message(o, &first.received);
 }
 
-void shmt__py_ring_forget_kept(shmt__py_ring* o) {
-  while (o->kept != NULL) {
-    kept_message first = take_first(o);
-    Py_XDECREF(first.object);
-    shmt__received_message_fini(&first.received);
-  }
-}
-
 PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects) {
   shmt__py_ring* o = (shmt__py_ring*)self;
   if (!PyList_CheckExact(objects))
     return PyErr_Format(PyExc_TypeError, "give_back(): expected a list, got %s", Py_TYPE(objects)->tp_name);
-  shmt__py_ring_after_fork(o);
+  after_fork(o);
   for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;) {
     PyObject* object = PyList_GET_ITEM(objects, i);
     if (object != self) keep(o, Py_NewRef(object), NULL);

@@ -7,7 +7,6 @@
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
 
-#include "api/error.h"
 #include "ipc/session/session.h"
 #include "python/tensor/tensor_type.h"
 
@@ -95,35 +94,6 @@ static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   return result;
 }
 
-PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late) {
-  switch (result) {
-    case SHMT_RING_EMPTY:
-    case SHMT_RING_FULL:
-    case SHMT_RING_NO_ROOM:
-    case SHMT_RING_BUSY:
-      if (late != NULL) {
-        PyErr_SetNone(late);
-        return NULL;
-      }
-      break;
-    case SHMT_RING_ALONE:
-      if (late == shmt__py_full()) {
-        PyErr_SetString(PyExc_BrokenPipeError, "no process is left that could get from the queue");
-        return NULL;
-      }
-      PyErr_SetString(PyExc_EOFError, "no process is left that could put into the queue");
-      return NULL;
-    case SHMT_RING_FAILED:
-      return shmt__py_raise(shmt_error_code());
-    case SHMT_RING_INTERRUPTED:
-      return NULL;
-    case SHMT_RING_DONE:
-      break;
-  }
-  PyErr_SetString(PyExc_RuntimeError, "the queue gave no answer");
-  return NULL;
-}
-
 /* --- life --- */
 
 static PyObject* wrap(shmt__ring* ring) {
@@ -134,7 +104,7 @@ static PyObject* wrap(shmt__ring* ring) {
   }
   memset((char*)o + sizeof(PyObject), 0, sizeof *o - sizeof(PyObject));
   o->ring = ring;
-  o->fork = shmt__fork_count();
+  o->waiting_fork = o->kept_fork = shmt__fork_count();
   return (PyObject*)o;
 }
 
@@ -167,14 +137,6 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   shmt_status status = shmt__ring_open(&h, &ring);
   shmt__py_gil_restore(saved);
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
-}
-
-void shmt__py_ring_after_fork(shmt__py_ring* o) {
-  if (SHMT_LIKELY(o->fork == shmt__fork_count())) return;
-  o->fork = shmt__fork_count();
-  shmt__py_ring_forget_waiting(o);
-  shmt__py_ring_forget_kept(o);
-  o->is_fed = o->is_join_cancelled = false;
 }
 
 static void ring_dealloc(PyObject* self) {

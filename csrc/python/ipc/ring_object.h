@@ -19,19 +19,18 @@ typedef struct shmt__py_ring {
   PyObject_HEAD shmt__ring* ring; /* owned; NULL only while being made */
   uint32_t adopts;                /* SHMT_PY_ADOPTS_* */
   uint32_t ended;                 /* SHMT_RING_NO_GET, SHMT_RING_NO_PUT: what this process no longer does */
-  uint32_t fork; /* shmt__fork_count() of the process that the rest is of; all guarded by the interpreter's lock */
-  /* --- python/ipc/feeder.c --- */
+  /* --- python/ipc/feeder.c; the interpreter's lock guards this and what follows --- */
+  uint32_t waiting_fork;                                 /* shmt__fork_count() of the process that this is of */
   shmt__py_packed_message *first_waiting, *last_waiting; /* owned; counted as pending in the ring */
   bool is_fed;                                           /* a thread puts them */
   bool is_join_cancelled;
   atomic_uint_least32_t feed_event; /* changes when none is left, and when the join is cancelled */
   /* --- python/ipc/kept_messages.c --- */
+  uint32_t kept_fork;                 /* as above */
   struct shmt__py_kept_message* kept; /* owned; in the order in which they were taken */
   uint32_t n_kept;
 } shmt__py_ring;
 
-/* Forget what waits and what was kept if it is the parent's, from whom this process was forked. */
-void shmt__py_ring_after_fork(shmt__py_ring* o);
 /* Raise the exception for an operation that did not succeed; late: the one for a deadline that has passed. Returns
  * NULL. */
 PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late);
@@ -39,11 +38,7 @@ PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late);
 /* --- python/ipc/feeder.c --- */
 
 /* Does a new message have to wait behind others? */
-static inline bool shmt__py_ring_has_waiting(shmt__py_ring* o) {
-  if (SHMT_LIKELY(o->first_waiting == NULL)) return false;
-  shmt__py_ring_after_fork(o);
-  return o->first_waiting != NULL;
-}
+bool shmt__py_ring_has_waiting(shmt__py_ring* o);
 /* A message was counted as pending: a thread puts it when there is room. Steals p. Returns None. NULL with what
  * starting the thread raised: then it is no longer counted. */
 PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p);
@@ -58,11 +53,7 @@ PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused);
 /* --- python/ipc/kept_messages.c --- */
 
 /* Are there messages that were taken and whose callers were interrupted? */
-static inline bool shmt__py_ring_has_kept(shmt__py_ring* o) {
-  if (SHMT_LIKELY(o->kept == NULL)) return false;
-  shmt__py_ring_after_fork(o);
-  return o->kept != NULL;
-}
+bool shmt__py_ring_has_kept(shmt__py_ring* o);
 /* The object of a message that was taken, or NULL with what unpickling raised. Consumes d. When the exception is no
  * error, but was raised to interrupt us, the message is kept. */
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d);
