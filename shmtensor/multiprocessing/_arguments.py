@@ -11,13 +11,13 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing import context, reduction
 from typing import Any
 
 from shmtensor import _C
 
-__all__ = ["track_arguments"]
+__all__ = ["give_up", "track_arguments"]
 
 
 class _Pickled(threading.local):
@@ -48,11 +48,12 @@ def _writing_end(popen: Any) -> int | None:
     return next((fd for fd in descriptors if fd != popen.sentinel), None)
 
 
-def _give_up(arguments: io.BytesIO) -> None:
-    """Tie the leases of *arguments* to a pipe without a reader, so that the manager ends them."""
+def give_up(messages: Iterable[Any]) -> None:
+    """Tie the leases of unsent messages to a pipe without a reader: the manager ends them."""
     reader, writer = os.pipe()
     try:
-        _C._bind_message(writer, arguments.getbuffer())
+        for message in messages:
+            _C._bind_message(writer, message)
     finally:
         os.close(reader)
         os.close(writer)
@@ -67,7 +68,7 @@ def _tracked(start: Callable[[Any], Any]) -> Callable[[Any], Any]:
             popen = start(process)
         except BaseException:
             if _pickled.arguments is not None:
-                _give_up(_pickled.arguments)
+                give_up([_pickled.arguments.getbuffer()])
             raise
         finally:
             arguments, _pickled.arguments = _pickled.arguments, None

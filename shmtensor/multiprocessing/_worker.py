@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing import pool as _standard
 from multiprocessing import util
 from multiprocessing.connection import Connection
@@ -54,7 +54,7 @@ def _run(message: bytes, wrap_exception: bool) -> Any:
     function: Any = None
     try:
         _job, _index, function, args, kwargs = pickle.loads(message)
-        result = (True, function(*args, **kwargs))
+        result = (True, _OF_CHUNKS.get(function, function)(*args, **kwargs))
     except Exception as error:
         if wrap_exception and function is not _reraise:
             error = _WithTraceback(error, error.__traceback__)
@@ -67,6 +67,24 @@ def _run(message: bytes, wrap_exception: bool) -> Any:
         return ForkingPickler.dumps((False, wrapped))
 
 
+def _call_each(call: Callable[[Any], object], chunk: Iterable[Any]) -> list[object]:
+    # The standard functions stop at a StopIteration, and what is behind it is missing.
+    try:
+        return [call(arguments) for arguments in chunk]
+    except StopIteration as error:
+        raise RuntimeError("a task of the pool raised StopIteration") from error
+
+
+def _map_chunk(args: Any) -> list[object]:
+    function, chunk = args
+    return _call_each(function, chunk)
+
+
+def _starmap_chunk(args: Any) -> list[object]:
+    function, chunk = args
+    return _call_each(lambda arguments: function(*arguments), chunk)
+
+
 def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
     """Unpickle a worker's result. An error in that becomes the result."""
     try:
@@ -76,6 +94,11 @@ def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
         return False, error
 
 
+#: What is called in place of the standard functions for chunks of a ``map``.
+_OF_CHUNKS: Any = {
+    _standard.mapstar: _map_chunk,  # type: ignore[attr-defined]
+    _standard.starmapstar: _starmap_chunk,  # type: ignore[attr-defined]
+}
 _reraise: Any = _standard._helper_reraises_exception  # type: ignore[attr-defined]
 _EncodingError: Any = _standard.MaybeEncodingError  # type: ignore[attr-defined]
 _WithTraceback: Any = _standard.ExceptionWithTraceback  # type: ignore[attr-defined]

@@ -32,6 +32,7 @@ from typing import Any
 
 from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import _worker
+from shmtensor.multiprocessing._arguments import give_up
 from shmtensor.multiprocessing._channel import Channel
 from shmtensor.multiprocessing._children import Child, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
@@ -39,9 +40,12 @@ from shmtensor.multiprocessing._exit_status import in_words, signal_name
 __all__ = ["BrokenPoolError", "TaskQueue", "WorkerGroup", "WorkerLostError"]
 
 _ApplyResult: Any = _standard.ApplyResult
+_IMapIterator: Any = _standard.IMapIterator
 
 #: How many tasks are taken from the user's iterators in advance.
 _N_READY = 16
+#: Nor more, while as many bytes of tasks wait for workers.
+_MOST_READY_BYTES = 1 << 26
 #: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
 _TERMINATE_GRACE_S = 5.0
 
@@ -138,6 +142,20 @@ class _Worker:
         self.child.close()
 
 
+def _without_stop(result: tuple[bool, Any]) -> tuple[bool, Any]:
+    """Return the result of a task of ``imap``, whose iterator no StopIteration of a task may end.
+
+    The iterator raises RuntimeError, as a generator does: the results after it would be missing
+    without a word.
+    """
+    is_success, value = result
+    if is_success or not isinstance(value, StopIteration):
+        return result
+    error = RuntimeError("a task of the pool raised StopIteration")
+    error.__cause__ = value
+    return False, error
+
+
 class TaskQueue:
     """The queue into which the standard pool's methods put iterators of tasks.
 
@@ -153,12 +171,12 @@ class TaskQueue:
 
     def put(self, item: Any) -> None:
         """Add an item: tasks, and a function that is told their number; None is the end."""
+        is_alone = self._n_put == self._n_fed
+        if is_alone and item and isinstance(item[0], list) and len(item[0]) == 1:
+            tasks, set_length = item
+            if set_length is None and self.send_now(tasks[0]):
+                return
         with self._lock:
-            is_alone = self._n_put == self._n_fed
-            if is_alone and item and isinstance(item[0], list) and len(item[0]) == 1:
-                tasks, set_length = item
-                if set_length is None and self.send_now(tasks[0]):
-                    return
             self._n_put += 1
         self._queue.put(item)
 
@@ -169,6 +187,10 @@ class TaskQueue:
     def was_fed(self) -> None:
         """Say that the tasks of the last item are ready for workers or sent."""
         self._n_fed += 1
+
+
+#: Job, index, and the pickled task.
+_ReadyTask = tuple[int, int, Any]
 
 
 class WorkerGroup:
@@ -206,12 +228,15 @@ class WorkerGroup:
         # Set without the lock: signal handlers and finalizers close and terminate.
         self._is_closing = False
         self._is_stopping = False
-        # Guards the lists of workers and ready tasks.
+        # Guards the lists of workers and ready tasks. Nothing is pickled, and no process started,
+        # while a thread has it: that may take long, and wait for results that need it.
         self._lock = free_in_child(threading.RLock())
         self._has_room = free_in_child(threading.Condition(self._lock))
         self._workers: list[_Worker] = []
         self._idle: collections.deque[_Worker] = collections.deque()
-        self._ready: collections.deque[tuple[Any, ...]] = collections.deque()
+        self._ready: collections.deque[_ReadyTask] = collections.deque()
+        self._n_ready_bytes = 0
+        self._starting = free_in_child(threading.RLock())
         self._n_false_starts = 0
         self.breakage: BrokenPoolError | None = None
         self._feeder: threading.Thread | None = None
@@ -221,7 +246,7 @@ class WorkerGroup:
 
     def repopulate(self) -> None:
         """Start workers until there are enough."""
-        with self._lock:
+        with self._starting:
             while len(self._workers) < self._n_workers:
                 self._add_worker()
         self.wake()
@@ -240,8 +265,9 @@ class WorkerGroup:
             channel.close()
             raise
         channel.close_worker_end()
-        self._processes.append(process)
-        self._workers.append(worker)
+        with self._lock:
+            self._processes.append(process)
+            self._workers.append(worker)
         util.debug("added worker")
 
     def abandon(self) -> None:
@@ -297,44 +323,64 @@ class WorkerGroup:
             self._taskqueue.was_fed()
 
     def _send_now(self, task: tuple[Any, ...]) -> bool:
-        """Send a task if a worker is idle, no task waits and no other thread is at it."""
-        if not self._lock.acquire(blocking=False):
+        """Send a task if a worker is idle and no task waits. False: the feeder is to do it."""
+        if self._ready or not self._idle or self._is_stopping:
             return False
-        try:
-            if self._ready or not self._idle or self._is_stopping:
-                return False
-            self._ready.append(task)
-            self._dispatch()
-            return True
-        finally:
-            self._lock.release()
+        message = self._pickled(task)
+        if message is not None:
+            with self._lock:
+                if not self._is_stopping:
+                    self._add_ready(task, message)
+                    return True
+            give_up([message])
+        return message is None
 
     def _offer(self, task: tuple[Any, ...]) -> bool:
         """Give a task to an idle worker, or keep it for later. False: the group stops."""
+        message = self._pickled(task)
+        if message is None:
+            return True
         with self._lock:
-            while len(self._ready) >= self._max_ready:
-                if self._is_stopping:
-                    return False
+            while self._is_full() and not self._is_stopping:
                 self._has_room.wait()
-            if self._is_stopping:
-                return False
-            self._ready.append(task)
-            self._dispatch()
-        return True
+            if not self._is_stopping:
+                self._add_ready(task, message)
+                return True
+        give_up([message])
+        return False
+
+    def _pickled(self, task: tuple[Any, ...]) -> Any:
+        """Return the message of a task; None: it cannot be pickled, and that is its result."""
+        try:
+            return ForkingPickler.dumps(task)
+        except Exception as error:
+            self._finish(task[0], task[1], (False, error))
+            return None
+
+    def _is_full(self) -> bool:
+        return len(self._ready) >= self._max_ready or self._n_ready_bytes >= _MOST_READY_BYTES
+
+    def _add_ready(self, task: tuple[Any, ...], message: Any) -> None:
+        """Add a task to those that wait for workers. The caller holds the lock."""
+        self._n_ready_bytes += len(message)
+        self._ready.append((task[0], task[1], message))
+        self._dispatch()
 
     def _dispatch(self) -> None:
         """Send tasks while there are tasks and idle workers. The caller holds the lock."""
         while self._idle and self._ready and not self._is_stopping:
-            task = self._ready.popleft()
-            if 2 * len(self._ready) <= self._max_ready:  # not for each task: it costs a switch
-                self._has_room.notify()
-            try:
-                message = ForkingPickler.dumps(task)
-            except Exception as error:
-                self._finish(task[0], task[1], (False, error))
-                continue
             worker = self._idle.popleft()
-            worker.task = (task[0], task[1])
+            try:
+                job, index, message = self._ready.popleft()
+            except IndexError:  # a signal handler has put a task in between
+                self._idle.appendleft(worker)
+                return
+            was_full = self._n_ready_bytes >= _MOST_READY_BYTES
+            self._n_ready_bytes -= len(message)
+            # Not for each task: it costs a switch.
+            if was_full or 2 * len(self._ready) <= self._max_ready:
+                self._has_room.notify()
+            worker.task = (job, index)
             worker.n_sent += 1
             if not worker.channel.send(message):
                 self.wake()  # the supervisor sends the rest
@@ -344,6 +390,8 @@ class WorkerGroup:
         pending = self._cache.get(job)
         if pending is None:
             return
+        if isinstance(pending, _IMapIterator):
+            result = _without_stop(result)
         if type(pending) is _ApplyResult:
             # It is complete: it shall not keep the pool alive until this thread runs again.
             pending._pool = None
@@ -385,9 +433,12 @@ class WorkerGroup:
         finally:
             with self._lock:
                 self._is_stopping = True
+                unsent = [message for _, _, message in self._ready]
                 self._ready.clear()
                 self._has_room.notify_all()
                 self._close()
+            if unsent:
+                give_up(unsent)
             self._taskqueue.put(None)
             self._fail_all(self.breakage or BrokenPoolError("the pool was terminated"))
 

@@ -396,10 +396,23 @@ class Queue:
             self._ring.put_packed(message, wait)
 
     async def aput(self, obj: Any) -> None:
-        """Put an object; other asyncio tasks run while the queue is full."""
+        """Put an object; other asyncio tasks run while the queue is full.
+
+        It is pickled once, before other tasks run. Errors are those of `put`.
+        """
+        self._check()
+        try:
+            packed = self._ring.pack(obj)
+        except Exception as error:
+            is_own = type(self)._on_queue_feeder_error is Queue._on_queue_feeder_error
+            if is_own and not _is_of_the_object(error):
+                raise
+            self._on_queue_feeder_error(error, obj)
+            return
         while True:
+            self._check()
             try:
-                self.put(obj, False)
+                self._put_packed([packed], 0.0)
             except Full:
                 await _readable(self._writer.fileno())
             else:

@@ -180,3 +180,45 @@ def set_first_sample(worker_id: int) -> None:
 
 def fail_to_begin(worker_id: int) -> None:
     raise OSError(f"worker {worker_id} has no disk")
+
+
+def stop(index: Any) -> None:
+    raise StopIteration("the program's own")
+
+
+class StopsBeforeItsBeginning(IterableDataset[int]):
+    def __iter__(self) -> Any:
+        raise StopIteration("the program's own")
+
+
+class ReadAsStop:
+    """A sample that raises StopIteration when it is read."""
+
+    def __reduce__(self) -> Any:
+        return stop, (0,)
+
+
+class WrittenAsStop:
+    """A sample that raises StopIteration when it is sent."""
+
+    def __reduce__(self) -> Any:
+        raise StopIteration("the program's own")
+
+
+class FailsWhenWritten:
+    """A sample that cannot be sent, by its own error."""
+
+    def __reduce__(self) -> Any:
+        raise OSError("no bytes of this")
+
+
+def make_failing_when_written(index: int) -> Any:
+    return FailsWhenWritten()
+
+
+def make_read_as_stop(index: int) -> Any:
+    return ReadAsStop()
+
+
+def make_written_as_stop(index: int) -> Any:
+    return WrittenAsStop()

@@ -78,6 +78,60 @@ def test_exceptions_in_every_place() -> None:
         next(iterator)
 
 
+def test_a_batch_whose_own_pickling_fails_is_reported() -> None:
+    loader = _loader(sets.make_failing_when_written, collate_fn=sets.itself)
+    with pytest.raises(OSError, match="no bytes of this"):
+        list(loader)
+
+
+def test_an_index_whose_own_pickling_fails_is_reported() -> None:
+    with pytest.raises(OSError, match="no bytes of this"):
+        list(
+            DataLoader(
+                sets.Calls(sets.itself),
+                sampler=[sets.FailsWhenWritten()],
+                batch_size=None,
+                num_workers=1,
+            )
+        )
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dataset": sets.Calls(sets.stop)},
+        {"dataset": sets.Calls(sets.stop), "batch_size": None},
+        {"dataset": sets.Calls(sets.itself), "collate_fn": sets.stop},
+        {"dataset": sets.Calls(sets.itself), "collate_fn": sets.stop, "batch_size": None},
+        {"dataset": sets.Numbers(8), "collate_fn": sets.stop},
+        {"dataset": sets.Numbers(8), "collate_fn": sets.stop, "batch_size": None},
+        {"dataset": sets.StopsBeforeItsBeginning()},
+    ],
+)
+def test_a_stop_iteration_of_the_program_is_an_error(n_workers: int, options: Any) -> None:
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        list(DataLoader(**options, num_workers=n_workers))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dataset": sets.Calls(sets.itself), "worker_init_fn": sets.stop},
+        {
+            "dataset": sets.Calls(sets.itself),
+            "sampler": [sets.WrittenAsStop()],
+            "batch_size": None,
+        },
+        {"dataset": sets.Calls(sets.make_read_as_stop), "collate_fn": sets.itself},
+        {"dataset": sets.Calls(sets.make_written_as_stop), "collate_fn": sets.itself},
+    ],
+)
+def test_a_stop_iteration_in_a_worker_is_an_error(options: Any) -> None:
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(DataLoader(**options, num_workers=1))
+
+
 def test_a_worker_that_could_not_begin_says_so_for_every_batch() -> None:
     iterator = iter(_loader(sets.itself, worker_init_fn=sets.fail_to_begin))
     for worker in (0, 1, 0, 1):

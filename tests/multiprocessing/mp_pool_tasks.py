@@ -68,3 +68,29 @@ def make_unloadable(_: Any) -> Unloadable:
 
 def make_unpicklable(_: Any) -> Any:
     return lambda: None
+
+
+def stop_at_three(value: int) -> int:
+    if value == 3:
+        raise StopIteration("no more")
+    return value
+
+
+class WaitsForResult:
+    """Pickles as the result of a pool's task that has been asked for before."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def __reduce__(self) -> Any:
+        return int, (self.result.get(60),)
+
+
+class AsksPool:
+    """Pickles as the result of a task of the pool."""
+
+    def __init__(self, pool: Any) -> None:
+        self.pool = pool
+
+    def __reduce__(self) -> Any:
+        return int, (self.pool.apply_async(square, (3,)).get(60),)

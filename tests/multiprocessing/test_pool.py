@@ -268,6 +268,54 @@ def test_workers_leave_when_the_pools_process_is_killed(method: str, scripts: An
             os.close(pidfd)
 
 
+# --- user code that is called in between ------------------------------------------------------
+
+
+def test_arguments_may_ask_the_pool_while_they_are_pickled(pool: Pool) -> None:
+    pool.apply(tasks.square, (2,))  # a worker is ready
+    assert pool.apply_async(tasks.same, (tasks.AsksPool(pool),)).get(WAIT_S) == 9
+
+
+def test_arguments_may_wait_for_results_while_they_are_pickled(pool: Pool) -> None:
+    before = pool.map_async(tasks.square, range(40), chunksize=1)
+    first = pool.apply_async(tasks.square, (5,))
+    after = pool.map_async(tasks.same, [tasks.WaitsForResult(first)] * 3, chunksize=1)
+    assert after.get(WAIT_S) == [25, 25, 25]
+    assert before.get(WAIT_S) == [i * i for i in range(40)]
+
+
+@pytest.mark.parametrize("name", ["imap", "imap_unordered"])
+def test_a_stop_iteration_of_a_task_does_not_end_the_results(pool: Pool, name: str) -> None:
+    results = getattr(pool, name)(tasks.stop_at_three, range(6))
+    found: list[Any] = []
+    for _ in range(6):
+        try:
+            found.append(next(results))
+        except RuntimeError as error:
+            found.append((str(error), type(error.__cause__)))
+    failure = ("a task of the pool raised StopIteration", StopIteration)
+    assert sorted(found, key=str) == [failure, 0, 1, 2, 4, 5]
+    with pytest.raises(StopIteration):
+        next(results)
+
+
+@pytest.mark.parametrize("chunksize", [1, 2, 6])
+def test_a_stop_iteration_in_a_chunk_is_an_error(pool: Pool, chunksize: int) -> None:
+    said = pytest.raises(RuntimeError, match="a task of the pool raised StopIteration")
+    with said:
+        pool.map(tasks.stop_at_three, range(6), chunksize)
+    with said:
+        pool.starmap(tasks.stop_at_three, [(i,) for i in range(6)], chunksize)
+    for name in ("imap", "imap_unordered"):
+        with said:
+            list(getattr(pool, name)(tasks.stop_at_three, range(6), chunksize))
+
+
+def test_a_stop_iteration_of_a_single_task_is_its_own(pool: Pool) -> None:
+    with pytest.raises(StopIteration, match="no more"):
+        pool.apply(tasks.stop_at_three, (3,))
+
+
 # --- the supervisor's end of a connection -----------------------------------------------------
 
 

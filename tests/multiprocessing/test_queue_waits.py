@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import pickle
 import select
 import signal
 import threading
@@ -166,6 +167,41 @@ def test_tasks_await_messages_and_room(children: list[Any]) -> None:
 
     assert asyncio.run(asyncio.wait_for(both(), HANG_S)) == list(range(n))
     there.put(None)
+
+
+class _CountsPickling:
+    n_pickled = 0
+
+    def __reduce__(self) -> Any:
+        type(self).n_pickled += 1
+        return int, (7,)
+
+
+def test_what_waits_for_room_is_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_CountsPickling, "n_pickled", 0)
+    queue = Queue(1, ctx=CONTEXT)
+    queue.put(0)
+
+    async def run() -> list[Any]:
+        several = [asyncio.ensure_future(queue.aput(_CountsPickling())) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        got = [await queue.aget() for _ in range(4)]
+        await asyncio.gather(*several)
+        return got
+
+    assert asyncio.run(asyncio.wait_for(run(), HANG_S)) == [0, 7, 7, 7]
+    assert _CountsPickling.n_pickled == 3
+
+
+def test_aput_says_what_put_says() -> None:
+    queue = Queue(1, ctx=CONTEXT)
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        asyncio.run(queue.aput(lambda: None))
+    asyncio.run(queue.aput(1))
+    assert queue.get() == 1
+    queue.close()
+    with pytest.raises(ValueError, match="is closed"):
+        asyncio.run(queue.aput(1))
 
 
 def test_several_tasks_share_one_queue_and_may_be_cancelled() -> None:

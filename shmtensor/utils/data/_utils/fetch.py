@@ -20,6 +20,7 @@ __all__ = [
     "_DatasetKind",
     "_IterableDatasetFetcher",
     "_MapDatasetFetcher",
+    "not_an_end",
 ]
 
 
@@ -50,6 +51,15 @@ class _BaseDatasetFetcher:
         raise NotImplementedError
 
 
+def not_an_end(what: str) -> RuntimeError:
+    """Return the error for a StopIteration that is no iterator's end.
+
+    Note: as in a generator, StopIteration out of a function that is called in between does not end
+    an iteration of ours: the rest would be missing without a word.
+    """
+    return RuntimeError(f"{what} raised StopIteration")
+
+
 class _IterableDatasetFetcher(_BaseDatasetFetcher):
     """Fetches from a stream. An index only says how many samples a batch has."""
 
@@ -61,7 +71,10 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         drop_last: bool,
     ) -> None:
         super().__init__(dataset, auto_collation, collate_fn, drop_last)
-        self.dataset_iter = iter(dataset)
+        try:
+            self.dataset_iter = iter(dataset)
+        except StopIteration as error:
+            raise not_an_end("the dataset's __iter__") from error
         self.ended = False
 
     def fetch(self, possibly_batched_index: Any) -> Any:
@@ -73,7 +86,7 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
-            return self.collate_fn(next(self.dataset_iter))
+            return self._collated(next(self.dataset_iter))
         samples: list[Any] = []
         for _ in possibly_batched_index:
             try:
@@ -84,7 +97,13 @@ class _IterableDatasetFetcher(_BaseDatasetFetcher):
         is_short = len(samples) < len(possibly_batched_index)
         if not samples or (self.drop_last and is_short):
             raise StopIteration
-        return self.collate_fn(samples)
+        return self._collated(samples)
+
+    def _collated(self, samples: Any) -> Any:
+        try:
+            return self.collate_fn(samples)
+        except StopIteration as error:
+            raise not_an_end("collate_fn") from error
 
 
 class _MapDatasetFetcher(_BaseDatasetFetcher):
@@ -92,6 +111,12 @@ class _MapDatasetFetcher(_BaseDatasetFetcher):
 
     def fetch(self, possibly_batched_index: Any) -> Any:
         """Return the batch, or sample, of an index."""
+        try:
+            return self._fetched(possibly_batched_index)
+        except StopIteration as error:
+            raise not_an_end("the dataset or collate_fn") from error
+
+    def _fetched(self, possibly_batched_index: Any) -> Any:
         if not self.auto_collation:
             return self.collate_fn(self.dataset[possibly_batched_index])
         if self.collate_fn is default_collate:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shmtensor import _C
-from shmtensor.utils.data._utils.fetch import _DatasetKind
+from shmtensor.utils.data._utils.fetch import _DatasetKind, not_an_end
 from shmtensor.utils.data._utils.interop import converter
 
 __all__ = ["_BaseDataLoaderIter", "_SingleProcessDataLoaderIter"]
@@ -86,7 +86,12 @@ class _BaseDataLoaderIter:
         is_stream = self._dataset_kind == _DatasetKind.Iterable
         if is_stream and called is not None and self._num_yielded > called:
             self._warn_of_length(called)
-        return data if self._convert is None else self._convert(data)
+        if self._convert is None:
+            return data
+        try:
+            return self._convert(data)
+        except StopIteration as error:
+            raise not_an_end("the conversion of a batch") from error
 
     def _warn_of_length(self, called: int) -> None:
         text = (

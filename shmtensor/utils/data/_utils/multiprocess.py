@@ -11,6 +11,7 @@ from typing import Any
 
 from shmtensor import multiprocessing
 from shmtensor._utils import ExceptionWrapper
+from shmtensor.utils.data._utils.fetch import not_an_end
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
 from shmtensor.utils.data._utils.transport import packed_index
 from shmtensor.utils.data._utils.worker import _IterableDatasetStopIteration
@@ -94,7 +95,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         except StopIteration:
             return False
         self._turn = worker + 1
-        self._index_queues[worker].put((self._epoch, self._send_idx, packed_index(index)))
+        try:
+            self._index_queues[worker].put((self._epoch, self._send_idx, packed_index(index)))
+        except StopIteration as error:
+            raise not_an_end("the pickling of an index") from error
         self._task_info[self._send_idx] = worker
         self._given[worker].append(self._send_idx)
         self._send_idx += 1
@@ -177,7 +181,9 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 time.sleep(min(timeout, 0.01))
                 return None
             except Exception as error:  # the message cannot be unpickled
-                return worker, _Unreadable(error)
+                is_stop = isinstance(error, StopIteration)
+                read = not_an_end("the unpickling of a batch") if is_stop else error
+                return worker, _Unreadable(read)
             self._group.hung.discard(worker)
             if epoch == self._epoch:
                 return worker, data

@@ -32,6 +32,13 @@ _AFTER_SIGTERM_S = 1.0
 _STEP_S = 0.05
 
 
+class _Messages(Queue):
+    """A queue whose ``put`` raises whatever pickling raises, since the other side waits for it."""
+
+    def _on_queue_feeder_error(self, error: Exception, obj: object) -> None:
+        raise error
+
+
 class WorkerGroup:
     """The worker processes, with two queues for each: one for tasks, one for results.
 
@@ -45,8 +52,8 @@ class WorkerGroup:
         self._context = context
         self._pid = os.getpid()
         self._control: Any = _C.zeros(1 + n_workers, dtype=_C.int64, shared=True)
-        self.tasks = [Queue(ctx=context) for _ in range(n_workers)]
-        self.results = [Queue(ctx=context, adopt="numpy") for _ in range(n_workers)]
+        self.tasks = [_Messages(ctx=context) for _ in range(n_workers)]
+        self.results = [_Messages(ctx=context, adopt="numpy") for _ in range(n_workers)]
         self._children: list[Child] = []
         self.hung: set[int] = set()
         self._reports: list[Report] = []

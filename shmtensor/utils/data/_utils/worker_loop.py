@@ -106,7 +106,10 @@ class _Worker:
         self.fetcher = None
 
     def _failed(self) -> ExceptionWrapper:
-        return ExceptionWrapper(where=f"in DataLoader worker process {self.id}")
+        failure = ExceptionWrapper(where=f"in DataLoader worker process {self.id}")
+        # Raised again by the loader's __next__, it would end the loop without a word.
+        is_stop = issubclass(failure.exc_type, StopIteration)
+        return failure.of_type(RuntimeError) if is_stop else failure
 
     def _fetched(self, index: Any) -> Any:
         if self.failure is not None:
@@ -117,12 +120,14 @@ class _Worker:
                 self.fetcher = _DatasetKind.create_fetcher(
                     job.kind, job.dataset, job.auto_collation, job.collate_fn, job.drop_last
                 )
-            return packed(self.fetcher.fetch(index))
-        except StopIteration:
-            if self.job.kind != _DatasetKind.Iterable:
-                return self._failed()
+            batch = self.fetcher.fetch(index)
+        except StopIteration:  # of a stream; other functions' are RuntimeErrors
             self.has_ended = True
             return _IterableDatasetStopIteration(self.id)
+        except Exception:
+            return self._failed()
+        try:
+            return packed(batch)
         except Exception:
             return self._failed()
 
