@@ -57,16 +57,16 @@ static shmt_status request_manager(const char* address, uint64_t session, shmt__
 
 /* --- opening --- */
 
-/* Consumes the descriptors. arena_fd may be -1. told: the manager's answer; NULL: nobody answers, and the files say what
- * they are. */
-static shmt_status open_files(const char* address, const shmt__packet* told, int control_fd, int arena_fd,
+/* Consumes the descriptors. arena_fd may be -1. reply: the manager's answer; NULL: nobody answers, and the files say
+ * what they are. */
+static shmt_status open_files(const char* address, const shmt__packet* reply, int control_fd, int arena_fd,
                               shmt_inspector** out) {
   shmt_inspector* o = calloc(1, sizeof *o);
   shmt_status status =
       o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
                 : shmt__fail(SHMT_E_NOMEM, "inspector: tried to allocate %zu bytes", sizeof *o);
-  if (status == SHMT_OK && told != NULL)
-    status = shmt__map_believe(&o->map, told->session, told->world, (uint32_t)told->flags);
+  if (status == SHMT_OK && reply != NULL)
+    status = shmt__map_believe(&o->map, reply->session, reply->world, (uint32_t)reply->flags);
   if (status != SHMT_OK) {
     shmt__os_close(control_fd);
     shmt__os_close(arena_fd);

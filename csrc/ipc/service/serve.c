@@ -8,7 +8,7 @@
 
 #include <inttypes.h>
 
-enum { TAKE_OVER_MS = 10000, TRIES = 100, SLEEP_MS = 10, MEMBERS_MS = 10 * SHMT_LOOK_MS };
+enum { TAKE_OVER_MS = 10000, TRIES = 100, SLEEP_MS = 10, MEMBERS_MS = 10 * SHMT_CHECK_MS };
 
 /* Get the files of the manager that is running, to take its place. False: it runs in the foreground too, or belongs to
  * another user. *lost: it has just ended. */

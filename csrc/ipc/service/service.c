@@ -66,10 +66,10 @@ static shmt_status fail_absent(shmt_service* v) {
 
 /* Look whether the manager still runs, and rejoin or start the next one. A reader can do without. Errors:
  * SHMT_E_PYTHON. */
-static shmt_status look_at_manager(shmt__session* s) {
+static shmt_status check_manager(shmt__session* s) {
   uint64_t now = shmt__os_now_ms();
-  if (SHMT_LIKELY(now - s->looked_ms < SHMT_LOOK_MS)) return SHMT_OK;
-  s->looked_ms = now;
+  if (SHMT_LIKELY(now - s->checked_ms < SHMT_CHECK_MS)) return SHMT_OK;
+  s->checked_ms = now;
   shmt_status status = shmt__session_reconnect(s);
   return status == SHMT_E_PYTHON ? status : SHMT_OK;
 }
@@ -87,7 +87,7 @@ static shmt_status open_current(shmt_service* v, bool writing, shmt__session** o
   shmt__session* s = NULL;
   key.is_reader = !writing;
   SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));
-  SHMT_TRY(look_at_manager(s));
+  SHMT_TRY(check_manager(s));
   if (SHMT_UNLIKELY(has_ended(&s->map) || s->is_lost)) {
     s->is_lost = true; /* there may be a new service of this name by now */
     SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));

@@ -6,7 +6,7 @@
 #include "ipc/service/service.h"
 #include "os/futex.h"
 
-enum { SHMT_LOOK_MS = 100 };
+enum { SHMT_CHECK_MS = 100 };
 
 struct shmt_service {
   shmt__session_key key; /* owner: of the session that was used last, where is_own */
@@ -34,7 +34,7 @@ static inline const char* shmt__service_label(const shmt_service* v) {
 
 /* Note [A manager that was killed]
  * Shared memory does not say that nobody continues it. So everybody who uses a service looks at the connection, which
- * the kernel closes with the manager: at most every SHMT_LOOK_MS, as this is a system call; a wait is cut into slices
+ * the kernel closes with the manager: at most every SHMT_CHECK_MS, as this is a system call; a wait is cut into slices
  * of that length. Whoever sees the end rejoins the next manager, or starts it with its own descriptors, which are good
  * in every container. So the names and versions live as long as a process that uses them, wherever it runs. `shmtensor
  * serve` cannot see the memory of other containers. Where it finds a socket that a killed manager has left, or cannot

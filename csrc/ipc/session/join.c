@@ -74,13 +74,13 @@ static bool give_back_slab(void* arg, uint32_t slab) {
 
 /* Map what the manager sent. Consumes the descriptors. The control file is mapped through a description of its own: a
  * map, which children inherit, would keep the lock of the other one. Note [Told by the manager] in session.h. */
-static shmt_status open_files(shmt__session* s, const shmt__packet* told, int control_fd, int arena_fd, int map_fd) {
+static shmt_status open_files(shmt__session* s, const shmt__packet* reply, int control_fd, int arena_fd, int map_fd) {
   void* base = NULL;
   shmt__map map = {0};
   bool reading = s->key.is_reader;
   shmt_status status = shmt__map_open_of(map_fd, s->key.owner, &map);
   shmt__os_close(map_fd);
-  if (status == SHMT_OK) status = shmt__map_believe(&map, s->id, told->world, (uint32_t)told->flags);
+  if (status == SHMT_OK) status = shmt__map_believe(&map, s->id, reply->world, (uint32_t)reply->flags);
   if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
     status = shmt__fail(SHMT_E_MANAGER,
                         "the manager sent an arena that does not belong to its control file");

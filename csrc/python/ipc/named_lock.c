@@ -2,8 +2,8 @@
  *
  * Note [Taken for a caller]
  * A signal handler may raise between any two bytecodes. So what changes a lock and the note that this object has it are
- * one call of C, in which no handler runs; handlers run between two slices of a wait. `with` calls these methods without
- * a bytecode in between. An object that has been interrupted knows what it has, and has what it knows.
+ * one call of C, in which no handler runs; handlers run between two slices of a wait. `with` calls these methods
+ * without a bytecode in between. An object that has been interrupted knows what it has, and has what it knows.
  */
 #include "python/ipc/message.h"
 
@@ -81,8 +81,9 @@ static PyObject* lock_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
   (void)kwargs;
   if (!PyArg_ParseTuple(args, "KsLL", &service, &name, &kind, &n)) return NULL;
   if (service == 0 || strlen(name) >= SHMT_NAME_BYTES || n < 0 || n > UINT32_MAX)
-    return PyErr_Format(PyExc_ValueError, "\"%.200s\" needs a name of at most %d bytes and a number of places, got %lld",
-                        name, SHMT_NAME_BYTES - 1, n);
+    return PyErr_Format(PyExc_ValueError,
+                        "\"%.200s\" needs a name of at most %d bytes and a number of places, got %lld", name,
+                        SHMT_NAME_BYTES - 1, n);
   lock_object* o = (lock_object*)type->tp_alloc(type, 0);
   if (o == NULL) return NULL;
   o->service = shmt__service_retain((shmt_service*)(uintptr_t)service);
@@ -151,11 +152,11 @@ static PyObject* acquire(lock_object* o, uint64_t deadline_ms) {
 
 /* acquire(blocking=True, timeout=None) */
 static PyObject* lock_acquire(PyObject* self, PyObject* args, PyObject* kwargs) {
-  static char* keywords[] = {"blocking", "timeout", NULL};
+  static const char* const keywords[] = {"blocking", "timeout", NULL};
   int blocking = 1;
   PyObject* timeout = NULL;
   uint64_t deadline_ms = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pO:acquire", keywords, &blocking, &timeout) ||
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pO:acquire", (char**)(uintptr_t)keywords, &blocking, &timeout) ||
       !deadline_of(timeout, &deadline_ms))
     return NULL;
   return acquire((lock_object*)self, blocking ? deadline_ms : 0);
