@@ -17,7 +17,7 @@ from shmtensor.distributed._names import ReduceOp
 if TYPE_CHECKING:
     from shmtensor._tensor import Tensor
 
-__all__ = ["code_of", "describe", "difference", "say"]
+__all__ = ["code_of", "describe", "difference", "say", "unequal"]
 
 _KINDS = (
     "nothing",
@@ -103,3 +103,26 @@ def say(what: int) -> str:
     if name in _ROOTED:
         text += f" with root {root}"
     return text
+
+
+def unequal(table: list[list[int]]) -> tuple[int, str, int, str] | None:
+    """Compare the sizes of an all-to-all.
+
+    Args:
+        table: Of each rank, how many elements it gives to each rank, and then how many it takes.
+
+    Returns:
+        Two ranks that do not fit, each with what it calls, in words; None: all fit.
+    """
+    size = len(table)
+    for i, giver in enumerate(table):
+        for j, taker in enumerate(table):
+            gives, takes = giver[j], taker[size + i]
+            if gives != takes:
+                return (
+                    i,
+                    f"all_to_all with {gives} elements for rank {j}",
+                    j,
+                    f"all_to_all with {takes} elements from rank {i}",
+                )
+    return None

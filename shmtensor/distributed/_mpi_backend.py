@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shmtensor import _C
 from shmtensor._fork_locks import free_in_child
 from shmtensor._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
+from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError, DistError
 from shmtensor.distributed._names import ReduceOp
@@ -279,6 +280,29 @@ class MpiCollectives(Collectives):
         self._broken = why
         return DistBackendError(f"{what} failed on rank {self.rank}: {why}")
 
+    # --- comparing (Note [Ranks compare their calls] in ``_calls``) -----------------------------
+
+    def _agree(self, kind: str, tensor: Tensor | None = None, op: int = 0, root: int = 0) -> None:
+        """Return when all ranks have said what they call, and it is the same."""
+        what = calls.describe(kind, tensor, op, root)
+        for other, (theirs,) in enumerate(self._gathered(kind, [what])):
+            if theirs != what:
+                raise self._disagreement(self.rank, calls.say(what), other, calls.say(theirs))
+
+    def _gathered(self, kind: str, numbers: list[int]) -> list[list[int]]:
+        """Return the numbers of all ranks, by rank."""
+        own = _C.tensor(numbers, dtype=_C.int64)
+        whole: Any = _C.empty(self.size * len(numbers), dtype=_C.int64)
+        given, taken = _bytes_of(own), _bytes_of(whole)
+        self._do(kind, lambda: self._comm.Iallgather(given, taken), own, whole)
+        table: list[list[int]] = whole.view(self.size, -1).tolist()
+        return table
+
+    def _disagreement(self, first: int, one: str, second: int, other: str) -> DistBackendError:
+        text = f"ranks do not call the same: rank {first} calls {one}, rank {second} calls {other}"
+        self._failure("the call", text)
+        return DistBackendError(text)
+
     # --- reductions ---------------------------------------------------------------------------
 
     def _reduced(
@@ -319,11 +343,13 @@ class MpiCollectives(Collectives):
     def all_reduce(self, tensor: Tensor, op: ReduceOp) -> None:
         """See `Collectives.all_reduce`."""
         flat = tensor.view(-1)
+        self._agree("all_reduce", flat, op)
         flat.copy_(self._reduced("all_reduce", "Iallreduce", flat, op, flat.numel()))
 
     def reduce(self, tensor: Tensor, root: int, op: ReduceOp) -> None:
         """See `Collectives.reduce`."""
         flat = tensor.view(-1)
+        self._agree("reduce", flat, op, root)
         result = self._reduced("reduce", "Ireduce", flat, op, flat.numel(), root=root)
         if result is not None:
             flat.copy_(result)
@@ -331,6 +357,7 @@ class MpiCollectives(Collectives):
     def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: ReduceOp) -> None:
         """See `Collectives.reduce_scatter`."""
         out = output.view(-1)
+        self._agree("reduce_scatter", out, op)
         given = _joined(inputs)
         out.copy_(self._reduced("reduce_scatter", "Ireduce_scatter_block", given, op, out.numel()))
 
@@ -338,11 +365,13 @@ class MpiCollectives(Collectives):
 
     def broadcast(self, tensor: Tensor, root: int) -> None:
         """See `Collectives.broadcast`."""
+        self._agree("broadcast", tensor, root=root)
         data = _bytes_of(tensor)
         self._do("broadcast", lambda: self._comm.Ibcast(data, root=root), tensor)
 
     def all_gather(self, outputs: Sequence[Tensor], tensor: Tensor) -> None:
         """See `Collectives.all_gather`."""
+        self._agree("all_gather", tensor)
         whole = _C.empty(self.size * tensor.numel(), dtype=tensor.dtype)
         given, taken = _bytes_of(tensor), _bytes_of(whole)
         self._do("all_gather", lambda: self._comm.Iallgather(given, taken), tensor, whole)
@@ -350,6 +379,7 @@ class MpiCollectives(Collectives):
 
     def gather(self, outputs: Sequence[Tensor] | None, tensor: Tensor, root: int) -> None:
         """See `Collectives.gather`."""
+        self._agree("gather", tensor, root=root)
         n = 0 if outputs is None else self.size * tensor.numel()
         whole = _C.empty(n, dtype=tensor.dtype)
         given = _bytes_of(tensor)
@@ -360,6 +390,7 @@ class MpiCollectives(Collectives):
 
     def scatter(self, output: Tensor, inputs: Sequence[Tensor] | None, root: int) -> None:
         """See `Collectives.scatter`."""
+        self._agree("scatter", output, root=root)
         whole = None if inputs is None else _joined(inputs)
         given = None if whole is None else _bytes_of(whole)
         taken = _bytes_of(output)
@@ -367,6 +398,11 @@ class MpiCollectives(Collectives):
 
     def all_to_all(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> None:
         """See `Collectives.all_to_all`."""
+        self._agree("all_to_all", outputs[0])
+        sizes = [part.numel() for part in (*inputs, *outputs)]
+        found = calls.unequal(self._gathered("all_to_all", sizes))
+        if found is not None:
+            raise self._disagreement(*found)
         given = _joined(inputs)
         whole = _C.empty(sum(out.numel() for out in outputs), dtype=given.dtype)
         ours, theirs = (
@@ -389,7 +425,7 @@ class MpiCollectives(Collectives):
 
     def barrier(self) -> None:
         """See `Collectives.barrier`."""
-        self._do("barrier", lambda: self._comm.Ibarrier())
+        self._agree("barrier")
 
     # --- messages -----------------------------------------------------------------------------
 

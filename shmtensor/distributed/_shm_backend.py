@@ -136,10 +136,12 @@ class ShmCollectives(Collectives):
         other = None if own is None else self._differing(step, own)
         if other is not None:
             first, second = self.rank, other
-        said = [self._memory.what(rank, step) for rank in (first, second)]
+        one, two = (calls.say(self._memory.what(rank, step)) for rank in (first, second))
+        return self._unlike(first, one, second, two)
+
+    def _unlike(self, first: int, one: str, second: int, other: str) -> DistBackendError:
         return DistBackendError(
-            f"ranks do not call the same: rank {first} calls {calls.say(said[0])}, rank {second} "
-            f"calls {calls.say(said[1])}"
+            f"ranks do not call the same: rank {first} calls {one}, rank {second} calls {other}"
         )
 
     def _wait(self, counter: int, rank: int, step: int, compare: bool = False) -> None:
@@ -423,7 +425,7 @@ class ShmCollectives(Collectives):
         with self._collective(describe("all_to_all", outs[0])):
             size = outs[0].element_size()
             self._reserve(_SLOT_BYTES)
-            longest = self._longest([each.numel() for each in flats], [o.numel() for o in outs])
+            longest = self._longest([each.numel() for each in (*flats, *outs)])
             chunk = self._part_elements(size)
             part = chunk * size
 
@@ -445,30 +447,23 @@ class ShmCollectives(Collectives):
 
             self._pipeline(longest, chunk, fill, use)
 
-    def _longest(self, given: list[int], taken: list[int]) -> int:
+    def _longest(self, sizes: list[int]) -> int:
         """Compare how much each rank gives to each other; return the largest number. A step."""
         step = self._step
-        own = _C.tensor([given, taken], dtype=_C.int64).view(-1)
+        own = _C.tensor(sizes, dtype=_C.int64)
         self._fill_step(lambda *_: self._fill(step, own, 0, own.numel()), step, 0, 0)
         self._wait(FILLED, -1, step, compare=True)
-        table = []
-        for r in range(self.size):
-            theirs = own.clone()
-            if r != self.rank:
-                self._copy(r, step, 0, theirs, 0, theirs.numel())
-            table.append(theirs.view(2, -1).tolist())
+        table = [sizes] * self.size
+        for r in self._others:
+            self._copy(r, step, 0, own, 0, own.numel())
+            table[r] = own.tolist()
         self._memory.post(READ, step)
         self._step = step + 1
-        for i, (gives, _) in enumerate(table):
-            for j, (_, takes) in enumerate(table):
-                if gives[j] != takes[i]:
-                    self._memory.abort()
-                    raise DistBackendError(
-                        f"ranks do not call the same: rank {i} calls all_to_all with {gives[j]} "
-                        f"elements for rank {j}, rank {j} calls all_to_all with {takes[i]} "
-                        f"elements from rank {i}"
-                    )
-        return int(max(max(gives) for gives, _ in table))
+        found = calls.unequal(table)
+        if found is not None:
+            self._memory.abort()
+            raise self._unlike(*found)
+        return max(max(theirs) for theirs in table)
 
     def barrier(self) -> None:
         """See `Collectives.barrier`."""

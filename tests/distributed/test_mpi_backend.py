@@ -300,3 +300,41 @@ os._exit(0)
 def test_it_is_there():
     assert dist.is_mpi_available()
     assert dist.is_backend_available("mpi")
+
+
+_DIFFERENT = {
+    "dtypes": ("dist.all_reduce(f)", "dist.all_reduce(i)", "all_reduce of 24 bytes of torch.int32"),
+    "roots": ("dist.broadcast(f, 0)", "dist.broadcast(f, 1)", "torch.float32 with root 1"),
+    "kinds": ("dist.broadcast(f, 0)", "dist.all_reduce(f)", "all_reduce of 24 bytes"),
+    "barrier": ("dist.reduce(f, 0)", "dist.barrier()", "barrier"),
+    "sizes": (
+        "dist.all_to_all([f.clone(), f.clone()], [f, f])",
+        "dist.all_to_all([f.clone(), f.clone()], [f, f[:2]])",
+        None,
+    ),
+    "sizes of one": (
+        "dist.all_to_all([f.clone(), f.clone()], [f, f])",
+        "dist.all_to_all([f.clone(), f.clone()], [f[:2], f])",
+        "all_to_all with 6 elements from rank 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _DIFFERENT)
+def test_ranks_that_call_different_things(job, name):
+    one, other, said = _DIFFERENT[name]
+    script = f"""{HEAD}
+f, i = st.ones(6), st.ones(6, dtype=st.int32)
+try:
+    {one} if rank == 0 else {other}
+except RuntimeError as error:
+    text = str(error)
+assert text.startswith("ranks do not call the same: rank "), text
+assert "rank 0 calls" in text or "from rank 1" in text, text
+assert {said!r} is None or {said!r} in text, text
+print("good", flush=True)
+os._exit(0)
+"""
+    ranks = job(2, script)
+    ranks.finish()
+    assert all("good" in ranks.text(rank) for rank in range(2)), ranks.text(0) + ranks.text(1)
