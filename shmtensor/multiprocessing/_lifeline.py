@@ -23,6 +23,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 
 from shmtensor._boundary.process import set_parent_death_signal
+from shmtensor._fork_locks import module_lock
 
 __all__ = ["adopt_lifeline", "end_with_parent", "lifeline_for_child"]
 
@@ -110,7 +111,7 @@ _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _mine: _Lifeline | None = None
 _parent: _Parent | None = None
 #: Guards both, also across a fork: no child has an end of a pipe that it does not know of.
-_lock = threading.RLock()
+_lock = module_lock()
 
 
 def _make_mine() -> _Lifeline | None:
@@ -126,17 +127,12 @@ def _make_mine() -> _Lifeline | None:
 
 
 def _before_fork() -> None:
-    _lock.acquire()
-    _make_mine()
-
-
-def _after_fork_in_parent() -> None:
-    _lock.release()
+    with _lock:
+        _make_mine()
 
 
 def _after_fork_in_child() -> None:
-    global _lock, _mine, _parent
-    _lock = threading.RLock()
+    global _mine, _parent
     if _parent is not None:
         _parent.close()
     line, _mine, _parent = _mine, None, None
@@ -147,11 +143,7 @@ def _after_fork_in_child() -> None:
 
 with _lock:
     _make_mine()  # with the import, so that starting a child opens nothing that stays
-os.register_at_fork(
-    before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
-    after_in_child=_after_fork_in_child,
-)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
 def lifeline_for_child() -> Any:

@@ -9,6 +9,7 @@
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/futex.h"
+#include "python/gil.h"
 
 #include <limits.h>
 
@@ -56,7 +57,7 @@ bool shmt__py_ring_has_waiting(shmt__py_ring* o) {
 static void forget_pending(shmt__py_ring* o) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt__ring_forget_pending(o->ring, 1);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
 }
 
 static bool start_feeder(shmt__py_ring* o) {
@@ -94,7 +95,7 @@ static shmt__ring_result put_first(shmt__py_ring* o) {
   do {
     result = shmt__ring_put(o->ring, &view, SHMT_RING_PENDING, UINT64_MAX);
   } while (result == SHMT_RING_INTERRUPTED);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return result;
 }
 
@@ -127,7 +128,7 @@ PyObject* shmt__py_ring_join_feeder(PyObject* self, PyObject* unused) {
     uint32_t event = atomic_load_explicit(&o->feed_event, memory_order_seq_cst);
     PyThreadState* saved = PyEval_SaveThread();
     (void)shmt__os_futex_wait(&o->feed_event, event, shmt__ring_slice(UINT64_MAX));
-    PyEval_RestoreThread(saved);
+    shmt__py_gil_restore(saved);
     if (PyErr_CheckSignals() < 0) return NULL;
   }
   Py_RETURN_NONE;

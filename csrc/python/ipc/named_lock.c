@@ -12,6 +12,7 @@
 #include "ipc/service/service_internal.h"
 #include "os/process.h"
 #include "python/errors.h"
+#include "python/gil.h"
 #include "shm/names.h"
 
 #include <math.h>
@@ -68,7 +69,7 @@ static shmt_status refresh(lock_object* o) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt__opened_lock opened = o->opened;
   shmt_status status = shmt__named_lock_refresh(o->service, o->name, o->kind, o->n, &opened);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   if (status == SHMT_OK) o->opened = opened;
   return status;
 }
@@ -126,7 +127,7 @@ static shmt_status take(lock_object* o, int timeout_ms) {
   permit p = {.opened = o->opened};
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__named_lock_acquire(o->service, &p.opened, timeout_ms, &p.slot);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   if (status != SHMT_OK) return status;
   if (!make_room(o)) {
     (void)shmt__named_lock_release(o->service, &p.opened, p.slot);
@@ -215,7 +216,7 @@ static shmt_status arrive(lock_object* o, uint64_t deadline_ms, arrival* out) {
     if (wait_ms == 0) return status;
     PyThreadState* saved = PyEval_SaveThread();
     shmt__os_sleep_ms((unsigned)wait_ms); /* the parties of the last phase are still leaving */
-    PyEval_RestoreThread(saved);
+    shmt__py_gil_restore(saved);
     if (PyErr_CheckSignals() < 0) return SHMT_E_PYTHON;
   }
 }
@@ -226,7 +227,7 @@ static shmt_status wait_for_others(lock_object* o, const arrival* a, uint64_t de
     int wait_ms = slice_of(deadline_ms, SLICE_MS);
     PyThreadState* saved = PyEval_SaveThread();
     shmt_status status = shmt__barrier_wait(o->service, &a->opened, a->slot, a->phase, wait_ms);
-    PyEval_RestoreThread(saved);
+    shmt__py_gil_restore(saved);
     if (status != SHMT_E_TIMEOUT || wait_ms == 0) return status;
     if (PyErr_CheckSignals() < 0) return SHMT_E_PYTHON;
   }

@@ -5,6 +5,7 @@
 #include "ipc/handle/program_files.h"
 #include "ipc/handle/share.h"
 #include "python/call/sharing.h"
+#include "python/gil.h"
 #include "python/tensor/construct.h"
 #include "storage/allocator.h"
 
@@ -70,7 +71,7 @@ static shmt_status copy_to_send(shmt_storage* s, shmt_storage** out) {
   }
   PyThreadState* saved = s->nbytes < COPY_BYTES ? NULL : PyEval_SaveThread();
   shmt_status status = make_copy(s, out);
-  if (saved != NULL) PyEval_RestoreThread(saved);
+  if (saved != NULL) shmt__py_gil_restore(saved);
   if (status == SHMT_OK) status = remember_copy(s, *out);
   return status;
 }
@@ -79,7 +80,7 @@ static shmt_status copy_to_send(shmt_storage* s, shmt_storage** out) {
 static shmt_status register_file(shmt_storage* s) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__storage_register_file(s);
-  PyEval_RestoreThread(saved);
+  shmt__py_gil_restore(saved);
   return status;
 }
 
