@@ -81,7 +81,7 @@ def load_state_dict_from_url(
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,
-    weights_only: bool = False,
+    weights_only: bool = True,
 ) -> dict[str, Any]:
     """Load a file that is in the cache already.
 
@@ -92,10 +92,12 @@ def load_state_dict_from_url(
         progress: Accepted.
         check_hash: Accepted.
         file_name: Names the file instead.
-        weights_only: As for `shmtensor.load`.
+        weights_only: As for `shmtensor.load`. True here where torch says False: a file from a
+            network is the last one whose code should run.
 
     Raises:
         RuntimeError: The file is not there.
+        pickle.UnpicklingError: It uses something that *weights_only* forbids.
     """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
     name = file_name or os.path.basename(urlparse(url).path)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
+import pickle
 import threading
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from same_as_torch import differences
@@ -157,6 +160,29 @@ def test_nothing_is_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     T.save({"w": T.ones(2)}, folder / "weights-0123.pt")
     assert hub.load_state_dict_from_url(url)["w"].sum() == 2
     assert T.utils.model_zoo.load_url(url)["w"].sum() == 2
+
+
+class _Runs:
+    """Unpickling it makes a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_file_of_a_network_runs_no_code(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    T.save(_Runs(made), tmp_path / "weights.pt")
+    for load in (hub.load_state_dict_from_url, T.utils.model_zoo.load_url):
+        with pytest.raises(pickle.UnpicklingError, match="mkdir"):
+            load("https://example.org/weights.pt", model_dir=str(tmp_path))
+        assert not made.exists()
+    hub.load_state_dict_from_url(
+        "https://example.org/weights.pt", model_dir=str(tmp_path), weights_only=False
+    )
+    assert made.exists()
 
 
 def test_a_missing_dependency_is_named(tmp_path: Path) -> None:
