@@ -82,9 +82,9 @@ static void keep_pending_locked(shmt__ring* r) {
 
 static void drop_pending_locked(shmt__ring* r, uint32_t n) {
   shmt__ring_header* h = r->header;
-  uint32_t had = atomic_load_explicit(&h->pending[r->session->client], memory_order_relaxed);
-  atomic_store_explicit(&h->pending[r->session->client], had > n ? had - n : 0,
-                        memory_order_release);
+  atomic_uint_least32_t* own = &h->pending[r->session->client];
+  uint32_t had = atomic_load_explicit(own, memory_order_relaxed);
+  atomic_store_explicit(own, had > n ? had - n : 0, memory_order_release);
   if (shmt__ring_n_pending(r) == 0) atomic_store_explicit(&h->has_pending, 0, memory_order_release);
 }
 
@@ -105,20 +105,20 @@ void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
 
 /* --- putting --- */
 
-/* Write the message's storages as block references. */
+/* Write the message's storages as block references. Another thread may join the session again meanwhile: a block that
+ * went with our old client number has generation 0 from then on, so that is read once. */
 static shmt_status refer(const shmt__ring* r, const shmt__outgoing_message* p, shmt__ring_block* out) {
   for (uint32_t i = 0; i < p->n_storages; i++) {
     const shmt_storage* s = p->storages[i];
     const shmt__held_block* h = s->ctx;
     out[i] = (shmt__ring_block){.block = (uint32_t)SHMT_HANDLE_NO_BLOCK};
     if (s->nbytes == 0) continue;
-    SHMT_REQUIRE(s->allocator == &shmt__allocator_managed && h->session == r->session &&
-                     h->generation != 0,
-                 SHMT_E_HANDLE,
+    bool is_ours = s->allocator == &shmt__allocator_managed && h->session == r->session;
+    uint64_t generation = is_ours ? atomic_load_explicit(&h->generation, memory_order_relaxed) : 0;
+    SHMT_REQUIRE(generation != 0, SHMT_E_HANDLE,
                  "a storage of %" PRIu64 " bytes is not of the queue's session and cannot be sent",
                  s->nbytes);
-    out[i] = (shmt__ring_block){
-        .generation = h->generation, .nbytes = s->nbytes, .block = h->block};
+    out[i] = (shmt__ring_block){.generation = generation, .nbytes = s->nbytes, .block = h->block};
   }
   return SHMT_OK;
 }

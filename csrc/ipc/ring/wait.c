@@ -80,7 +80,8 @@ void shmt__ring_restart_manager(shmt__ring* r) {
 
 unsigned shmt__ring_client(shmt__ring* r) {
   shmt__session* s = r->session;
-  if (SHMT_LIKELY(s->client != 0)) return s->client;
+  unsigned client = atomic_load_explicit(&s->client, memory_order_relaxed);
+  if (SHMT_LIKELY(client != 0)) return client;
   shmt__sessions_lock();
   shmt__session* same = NULL;
   shmt_status status = shmt__session_open(s->id, s->world, &same);

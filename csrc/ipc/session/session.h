@@ -9,7 +9,8 @@
  * file also has the lock of the member's client number, by which the manager sees that the member is alive
  * (shm/client.h).
  *
- * One lock guards everything here. No code that runs under it releases a storage.
+ * One lock guards everything here. No code that runs under it releases a storage. Two fields change when this process
+ * joins again, and are also read without the lock, once for each use: a session's `client` and a block's `generation`.
  *
  * Note [Told by the manager]
  * Every member can write anywhere in the control file. So what decides about trust is never read there: whose the
@@ -36,7 +37,7 @@ enum { SHMT_MAX_SESSIONS = 64 };
  * nothing up when it is freed. */
 typedef struct shmt__held_block {
   shmt__session* session;
-  uint64_t generation;   /* 0: the block went when this process lost its client number */
+  atomic_uint_least64_t generation; /* 0: the block went when this process lost its client number */
   uint64_t offset;       /* of the bytes in the arena */
   uint64_t nbytes;       /* 0: not open yet */
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
@@ -81,7 +82,8 @@ struct shmt__session {
   uint64_t checked_ms; /* when a user of the service last looked whether the manager runs */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our world */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
-  uint32_t client, serial;
+  atomic_uint_least32_t client; /* 0: none */
+  uint32_t serial;
   shmt__lease_cursor leases;
   shmt__map map;
   char* base;         /* of the arena's writable map; NULL: only mapped for reading so far */
