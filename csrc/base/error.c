@@ -6,6 +6,8 @@
  */
 #include "base/error.h"
 
+#include "base/utf8.h"
+
 #include "api/error.h"
 
 #include <errno.h>
@@ -45,28 +47,18 @@ static error_record* obtain(void) {
   return r;
 }
 
-/* Drop a character that vsnprintf cut in two, so that Python can decode the text. */
-static void trim_partial_character(error_record* r) {
-  size_t len = strlen(r->message);
-  size_t start = len;
-  if (len + 1 < MESSAGE_BYTES) return;
-  while (start > 0 && ((unsigned char)r->message[start - 1] & 0xC0u) == 0x80u) start--;
-  if (start == 0) return;
-  unsigned char lead = (unsigned char)r->message[start - 1];
-  size_t need = lead < 0x80u ? 1 : lead < 0xE0u ? 2 : lead < 0xF0u ? 3 : 4;
-  if (len - (start - 1) < need) r->message[start - 1] = '\0';
-}
-
 /* The text is formatted into a local buffer first, since an argument may be the message recorded before. */
 static void record_message(shmt_status code, int os_errno, const char* fmt, va_list args) {
   char text[MESSAGE_BYTES];
   error_record* r = obtain();
   int n = vsnprintf(text, sizeof text, fmt, args);
   if (n < 0) text[0] = '\0';
-  memcpy(r->message, text, strlen(text) + 1);
+  size_t len = strlen(text);
+  if (len + 1 == MESSAGE_BYTES) len = shmt__utf8_whole(text, len);
+  memcpy(r->message, text, len);
+  r->message[len] = '\0';
   r->code = code;
   r->os_errno = os_errno;
-  trim_partial_character(r);
 }
 
 shmt_status shmt__fail(shmt_status code, const char* fmt, ...) {
@@ -89,7 +81,6 @@ shmt_status shmt__fail_errno(int err, const char* fmt, ...) {
   /* -std=gnu11 without _GNU_SOURCE selects the XSI form, which fills the buffer. */
   const char* why = strerror_r(err, reason, sizeof reason) == 0 ? reason : "unknown error";
   (void)snprintf(r->message + len, sizeof r->message - len, ": %s (%d)", why, err);
-  trim_partial_character(r);
   return code;
 }
 

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "os/process.h"
 
 int shmt_set_parent_death_signal(int signal) {
@@ -18,7 +19,8 @@ int shmt_set_parent_death_signal(int signal) {
 
 int shmt_set_thread_name(const char* name) {
   char cut[SHMT_THREAD_NAME_BYTES];
-  size_t n = strnlen(name, sizeof cut - 1);
+  size_t n = strlen(name);
+  if (n >= sizeof cut) n = shmt__utf8_whole(name, sizeof cut - 1);
   memcpy(cut, name, n);
   cut[n] = 0;
   SHMT_REQUIRE(prctl(PR_SET_NAME, cut, 0, 0, 0) == 0, SHMT_E_RUNTIME, "prctl: %s",

@@ -224,6 +224,8 @@ def test_thread_name_is_cut_to_what_the_kernel_keeps() -> None:
     try:
         mp._set_thread_name("a name of twenty-two b")
         assert mp._get_thread_name() == "a name of twent"
+        mp._set_thread_name("é" * 8)  # 16 bytes, of which 15 are kept
+        assert mp._get_thread_name() == "é" * 7
         with pytest.raises(ValueError, match="zero byte"):
             mp._set_thread_name("a\0b")
     finally:

@@ -215,6 +215,18 @@ def test_stacks_name_the_program() -> None:
     assert [e.count for e in p.key_averages(group_by_stack_n=1)] == [2]
 
 
+@pytest.mark.parametrize("n_before", range(4))
+def test_stacks_that_do_not_fit_are_cut_after_a_whole_character(n_before: int) -> None:
+    path = "/" + "x" * n_before + "\N{MUSICAL SYMBOL G CLEF}" * 3000  # 4 bytes each
+    program: dict[str, Any] = {"ones": st.ones}
+    exec(compile("def call():\n    return ones(2)\n", path, "exec"), program)
+    with profile(activities=CPU, with_stack=True) as p:
+        program["call"]()
+    (line,) = p.events()[0].stack
+    assert path.startswith(line)
+    assert 8192 - 5 <= len(line.encode()) < 8192
+
+
 def test_autograd_profile() -> None:
     with autograd_profiler.profile(record_shapes=True) as p:
         st.ones(2) + st.ones(2)

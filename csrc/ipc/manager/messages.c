@@ -2,6 +2,7 @@
 #include "ipc/manager/connections.h"
 
 #include "api/error.h"
+#include "base/utf8.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"
@@ -315,7 +316,11 @@ bool shmt__manager_handle_message(shmt__manager* m, uint32_t connection, const s
     serve_silent(&r);
   } else if (keep) {
     reply.status = serve(&r, &reply);
-    if (reply.status != SHMT_OK) strncpy(reply.text, shmt_error_message(), sizeof reply.text - 1);
+    if (reply.status != SHMT_OK) {
+      const char* text = shmt_error_message();
+      size_t n = strlen(text);
+      memcpy(reply.text, text, n < sizeof reply.text ? n : shmt__utf8_whole(text, sizeof reply.text - 1));
+    }
     int n_send = reply.status == SHMT_OK ? r.n_send : 0;
     SHMT_FAILPOINT(serve_replying);
     /* The socket is full only when a peer sends requests and reads no replies. */

@@ -2,6 +2,7 @@
 #include "ipc/session/session.h"
 
 #include "api/shm.h"
+#include "base/utf8.h"
 #include "os/memfd.h"
 #include "os/mutex.h"
 #include "os/process.h"
@@ -78,10 +79,7 @@ void shmt__session_write_label(const shmt__session* s) {
 
 void shmt_sharing_set_label(const char* label) {
   size_t n = strlen(label);
-  if (n >= SHMT_LABEL_BYTES) {
-    n = SHMT_LABEL_BYTES - 1;
-    while (n > 0 && ((unsigned char)label[n] & 0xc0) == 0x80) n--; /* cut before a whole character of UTF-8 */
-  }
+  if (n >= SHMT_LABEL_BYTES) n = shmt__utf8_whole(label, SHMT_LABEL_BYTES - 1);
   shmt__sessions_lock();
   memset(sessions.label, 0, sizeof sessions.label);
   memcpy(sessions.label, label, n);

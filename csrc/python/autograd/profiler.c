@@ -1,4 +1,5 @@
 /* python/autograd/profiler.c -- profiles as Python sees them: starting, stopping, and what was recorded. */
+#include "base/utf8.h"
 #include "dispatch/profile.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/errors.h"
@@ -33,6 +34,7 @@ static char* stack_text(void) {
     Py_SETREF(frame, back);
   }
   Py_XDECREF(frame);
+  if (at >= MAX_TEXT) text[shmt__utf8_whole(text, MAX_TEXT - 1)] = '\0';
   return strdup(text); /* only as much as it needs: a profile keeps many */
 }
 
@@ -131,6 +133,11 @@ static PyObject* arguments_of(const shmt__profile_record* r, const uint64_t* pay
 
 /* --- records ------------------------------------------------------------------------------ */
 
+static PyObject* text_of(const char* text) {
+  if (text == NULL) Py_RETURN_NONE;
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
 static PyObject* name_of(const shmt__profile_record* r) {
   switch ((shmt__profile_kind)r->kind) {
     case SHMT_PROFILE_OPERATOR:
@@ -143,7 +150,7 @@ static PyObject* name_of(const shmt__profile_record* r) {
                                   own ? "torch::autograd::" : "", r->name);
     }
     case SHMT_PROFILE_RANGE:
-      return PyUnicode_FromString(r->name);
+      return text_of(r->name);
     default:
       Py_RETURN_NONE;
   }
@@ -153,10 +160,12 @@ static bool add_record(void* ctx, int64_t thread, const shmt__profile_record* r,
   const bool is_delta = r->kind == SHMT_PROFILE_DELTA;
   PyObject* name = name_of(r);
   PyObject* args = r->kind == SHMT_PROFILE_OPERATOR ? arguments_of(r, payload) : Py_NewRef(Py_None);
+  PyObject* stack = text_of(r->stack);
   PyObject* row = NULL;
-  if (name && args)
-    row = Py_BuildValue("(LiLOKLzO)", (long long)thread, (int)r->kind, (long long)r->t_ns, name,
-                        (unsigned long long)r->number, is_delta ? (long long)r->delta : 0LL, r->stack, args);
+  if (name && args && stack)
+    row = Py_BuildValue("(LiLOKLOO)", (long long)thread, (int)r->kind, (long long)r->t_ns, name,
+                        (unsigned long long)r->number, is_delta ? (long long)r->delta : 0LL, stack, args);
+  Py_XDECREF(stack);
   Py_XDECREF(name);
   Py_XDECREF(args);
   const int status = row ? PyList_Append(ctx, row) : -1;

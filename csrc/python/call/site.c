@@ -2,6 +2,8 @@
 #include "python/call/site.h"
 #include "python/gil.h"
 
+#include "base/utf8.h"
+
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -36,7 +38,7 @@ static void write_end(PyFrameObject* frame, char* out, size_t capacity) {
   char line[16];
   (void)PyOS_snprintf(line, sizeof line, ":%d", PyFrame_GetLineNumber(frame));
   size_t room = capacity - 1 - strlen(line), n = path != NULL ? strlen(path) : 0;
-  const char* end = n > room ? path + n - room : path;
+  const char* end = n > room ? shmt__utf8_first_whole(path + n - room) : path;
   (void)PyOS_snprintf(out, capacity, "%s%s", path != NULL ? end : "?", line);
   Py_DECREF(code);
 }
