@@ -16,8 +16,8 @@ int shmt_set_thread_name(const char* name);
 /* Write the name of the calling thread, zero-terminated, to out, which has SHMT_THREAD_NAME_BYTES bytes.
  * Returns a status. Errors: SHMT_E_RUNTIME (the kernel refused). */
 int shmt_get_thread_name(char* out);
-/* Does the number stand for one user in this process's user namespace? Where the kernel shows all strangers as one number,
- * that number does not. */
+/* Does the number stand for one user in this process's user namespace? Where the kernel shows all strangers as one
+ * number, that number does not. */
 int shmt_user_is_known(uint32_t uid);
 /* No read or write of the calling thread is moved from one side of the call to the other, as other processes see it. */
 void shmt_memory_fence(void);

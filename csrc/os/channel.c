@@ -130,52 +130,80 @@ shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode) {
   return seen;
 }
 
-/* Whose process it is; UINT32_MAX when it is gone. */
-static uint32_t uid_of(int32_t pid) {
+/* Does one of the process's user ids let it use what is ours? A process that may not be looked at has several: its real
+ * one may be that of who started it, its effective or saved one ours, or the other way round. In doubt yes. */
+static bool may_be_ours(int32_t pid) {
   char path[64], line[256];
-  unsigned uid = (unsigned)geteuid();
+  const unsigned ours = (unsigned)geteuid();
+  bool is_ours = true;
   /* The directory of a process that may not be looked at is root's, but its `status` tells. */
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/status", pid);
   FILE* file = fopen(path, "re");
-  if (file == NULL) return errno == ENOENT || errno == ESRCH ? UINT32_MAX : uid;
-  while (fgets(line, sizeof line, file) != NULL)
-    if (sscanf(line, "Uid: %u", &uid) == 1) break;
+  if (file == NULL) return errno != ENOENT && errno != ESRCH;
+  while (fgets(line, sizeof line, file) != NULL) {
+    unsigned uid[4]; /* real, effective, saved, of the file system */
+    if (sscanf(line, "Uid: %u %u %u %u", &uid[0], &uid[1], &uid[2], &uid[3]) != 4) continue;
+    is_ours = uid[0] == ours || uid[1] == ours || uid[2] == ours || uid[3] == ours;
+    break;
+  }
   (void)fclose(file);
-  return uid;
+  return is_ours;
 }
 
 typedef bool descriptor_visitor(int dir, int32_t pid, const char* name, void* arg);
 
+/* Does the error of a call say that we may not look at the process? */
+static bool is_refusal(int err) { return err == EACCES || err == EPERM; }
+
 /* False: the process may have descriptors that we cannot see. visit says whether to go on. */
 static bool visit_process(int32_t pid, bool all_users, descriptor_visitor* visit, void* arg) {
-  char path[32];
+  char path[32], any;
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd", pid);
   DIR* dir = opendir(path);
-  if (dir == NULL) {
-    if (errno != EACCES && errno != EPERM) return errno == ENOENT || errno == ESRCH;
-    uint32_t uid = uid_of(pid);
-    return uid == UINT32_MAX || (uid != (uint32_t)geteuid() && !all_users);
-  }
+  if (dir == NULL && !is_refusal(errno)) return errno == ENOENT || errno == ESRCH;
+  bool refused = dir == NULL;
   const struct dirent* entry;
-  while ((entry = readdir(dir)) != NULL)
-    if (entry->d_name[0] != '.' && !visit(dirfd(dir), pid, entry->d_name, arg)) break;
-  (void)closedir(dir);
-  return true;
+  while (!refused && (entry = readdir(dir)) != NULL) {
+    if (entry->d_name[0] == '.') continue;
+    /* We may list the descriptors of some processes whose links we may not read. */
+    refused = readlinkat(dirfd(dir), entry->d_name, &any, 1) < 0 && is_refusal(errno);
+    if (!refused && !visit(dirfd(dir), pid, entry->d_name, arg)) break;
+  }
+  if (dir != NULL) (void)closedir(dir);
+  /* A process of root becomes another user's, and keeps what it has. */
+  return !refused || (!all_users && geteuid() != 0 && !may_be_ours(pid));
 }
 
-/* Does /proc show our own pid namespace? */
-static bool is_proc_ours(void) {
-  char self[32];
+/* Are we in the first pid namespace, so that no process is hidden from us? Its inode is a constant of the kernel. */
+static bool sees_all_namespaces(void) {
+  const uint64_t first = 0xEFFFFFFC; /* PROC_PID_INIT_INO */
+  struct stat st;
+  return stat("/proc/self/ns/pid", &st) == 0 && (uint64_t)st.st_ino == first;
+}
+
+/* Does /proc hide processes: is it of another pid namespace, or mounted with hidepid? */
+static bool hides_processes(void) {
+  char self[32], line[1024];
   ssize_t n = readlink("/proc/self", self, sizeof self - 1);
-  if (n <= 0) return false;
+  if (n <= 0) return true;
   self[n] = '\0';
-  return number_of(self) == (int32_t)getpid();
+  if (number_of(self) != (int32_t)getpid()) return true;
+  FILE* mounts = fopen("/proc/self/mountinfo", "re");
+  if (mounts == NULL) return true;
+  bool hides = false;
+  while (fgets(line, sizeof line, mounts) != NULL) {
+    if (strstr(line, " /proc ") == NULL || strstr(line, " - proc ") == NULL) continue;
+    const char* option = strstr(line, "hidepid=");
+    hides = option != NULL && strncmp(option, "hidepid=0", 9) != 0 && strncmp(option, "hidepid=off", 11) != 0;
+  }
+  (void)fclose(mounts);
+  return hides;
 }
 
 static bool visit_descriptors(bool all_users, descriptor_visitor* visit, void* arg) {
-  DIR* dir = is_proc_ours() ? opendir("/proc") : NULL;
+  DIR* dir = opendir("/proc");
   if (dir == NULL) return false;
-  bool all = true;
+  bool all = sees_all_namespaces() && !hides_processes();
   const struct dirent* entry;
   while ((entry = readdir(dir)) != NULL) {
     int32_t pid = number_of(entry->d_name);

@@ -27,7 +27,8 @@ shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer);
  * UNKNOWN: pid has no such end, or this process may not inspect it. */
 shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode);
 /* Call visit for each end of a pipe that a process has open. Returns false when there may be others that this process
- * has no right to see. all_users: processes of other users, which cannot be inspected, count for that answer. */
+ * cannot see: of processes that it may not look at, outside of its pid namespace, or hidden by /proc. Processes that
+ * have no user id of ours count for that answer only with all_users, or when we are root. */
 bool shmt__os_visit_pipe_ends(bool all_users,
                               void (*visit)(int32_t pid, int fd, uint64_t inode, void* arg),
                               void* arg);

@@ -3,8 +3,8 @@
  * Note [Unknown users]
  * In a user namespace the kernel shows every user and group that has no number there as one number, the overflow id
  * (65534). Where such a namespace maps only some ids, that number says nothing: it may be anybody, also when it is our
- * own. So nobody with that id is "the same user", no file with it is ours, and a process that has it cannot share. Where
- * all ids are mapped, as outside of user namespaces, it is a user like any other ("nobody").
+ * own. So nobody with that id is "the same user", no file with it is ours, and a process that has it cannot share.
+ * Where all ids are mapped, as outside of user namespaces, it is a user like any other ("nobody").
  */
 #ifndef SHMT_OS_PROCESS_H
 #define SHMT_OS_PROCESS_H
@@ -14,8 +14,8 @@
 /* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to
  * read. Processes in different time namespaces read different times. */
 uint64_t shmt__os_now_ms(void);
-/* Milliseconds of the time of day, as coarse and as cheap. All processes of the machine read the same, also in different
- * time namespaces; but it may be set, so nothing is decided by it. */
+/* Milliseconds of the time of day, as coarse and as cheap. All processes of the machine read the same, in whatever time
+ * namespace; but it may be set, so nothing is decided by it. */
 uint64_t shmt__os_wall_ms(void);
 /* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
 uint64_t shmt__os_thread_cpu_ms(void);

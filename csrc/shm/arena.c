@@ -271,7 +271,7 @@ static bool take_classed(shmt__arena* a, unsigned list, uint64_t nbytes, uint32_
       *out_block = block;
       return true;
     }
-    push(&a->now->deferred[list], block); /* the manager is trimming it at this moment */
+    push(&a->now->deferred[list], block); /* the manager is trimming it at this moment, or has parked its slab */
   }
   return false;
 }
@@ -311,6 +311,22 @@ void shmt__arena_give_back_large(shmt__arena* a) {
   }
 }
 
+static void remove_blocks(shmt__block_list* l, uint32_t first, uint32_t n) {
+  for (uint32_t i = l->len; i-- > 0;)
+    if (l->at[i] - first < n) remove_at(l, i);
+}
+
+/* The manager gives us a slab that was ours already, and that it had taken back while it was empty. Take its blocks out
+ * of our lists, as if we had returned it. */
+static void forget_parked(shmt__arena* a, unsigned list, uint32_t first_block, uint32_t n_blocks) {
+  if (own_slab(a, first_block) == NULL) return;
+  for (unsigned p = 0; p < SHMT_ARENA_PLACEMENTS; p++) {
+    remove_blocks(&a->lists[p].free[list], first_block, n_blocks);
+    remove_blocks(&a->lists[p].deferred[list], first_block, n_blocks);
+  }
+  forget_own(a, first_block);
+}
+
 static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, uint32_t n_blocks,
                          unsigned placement) {
   shmt__granted granted = {0};
@@ -333,6 +349,7 @@ static shmt_status grant(shmt__arena* a, unsigned list, uint64_t block_bytes, ui
                             .n_blocks = n_blocks,
                             .offset = granted.offset,
                             .block_bytes = block_bytes};
+  forget_parked(a, list, s.first_block, n_blocks);
   enter_own(a, &s);
   apply(a, &s, placement);
   for (uint32_t i = n_blocks; i-- > 0;) push(&a->now->free[list], s.first_block + i);

@@ -83,6 +83,14 @@ bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned cl
   return shmt__block_n_leases(&m->blocks[block]) == 0;
 }
 
+void shmt__block_clear_holds(const shmt__map* m, uint32_t block) {
+  unsigned end = words_end(m);
+  for (unsigned i = 0; i < end; i++) {
+    if (shmt__block_holds(m, block, i) != 0)
+      atomic_store_explicit(word_of(m, block, i), 0, memory_order_relaxed);
+  }
+}
+
 enum { LEASE_CHANGE_SHIFT = 32 };
 
 void shmt__block_add_lease(shmt__block* b, uint64_t generation, uint32_t now_ms) {

@@ -11,6 +11,8 @@ void shmt__block_unhold(const shmt__map* m, uint32_t block, unsigned client);
 bool shmt__block_is_held_by(const shmt__map* m, uint32_t block, unsigned client);
 /* Is this client's hold the only thing that keeps the block: no other hold, and no lease? */
 bool shmt__block_is_last_held_by(const shmt__map* m, uint32_t block, unsigned client);
+/* Forget all holds of a block that is in nobody's use. The holds of all numbers in use must have pages. */
+void shmt__block_clear_holds(const shmt__map* m, uint32_t block);
 /* The bits of 64 clients, from 64 * word on. */
 uint64_t shmt__block_holds(const shmt__map* m, uint32_t block, unsigned word);
 

@@ -189,6 +189,30 @@ def test_members_with_high_numbers_hold_and_let_go_like_others() -> None:
     _run(_FAR_NUMBERS)
 
 
+_FAR_LEFTOVERS = """
+import mmap
+anchor = st.ones(1, shared=True)
+fd = occupy(range(2, 1100))
+member = "import shmtensor as st; st.ones(1, shared=True)"
+subprocess.run([sys.executable, "-c", member], check=True)
+with mmap.mmap(fd, 0) as control:  # number 1000 was killed in the middle of holding
+    (n_blocks,) = struct.unpack_from("I", control, 92)
+    holds = len(control) - n_blocks * 8 * 64
+    for block in range(1, 5000):
+        struct.pack_into("Q", control, holds + 64 * block + (1000 - 512) // 64 * 8, 1 << 1000 % 64)
+for _ in range(2):
+    tensors = [st.ones(100_000, shared=True) for _ in range(50)]
+    assert sharing.status()["resident_bytes"] > 20_000_000
+    del tensors
+    gc.collect()
+    until(lambda: sharing.trim() < 1_000_000)
+"""
+
+
+def test_a_hold_that_a_high_number_left_on_an_unused_record_keeps_nothing() -> None:
+    _run(_FAR_LEFTOVERS)
+
+
 _WITHOUT_NUMBER = """
 tensors = [st.full((n,), 5.0, shared=True) for n in (16, 1000, 100_000)]
 fd = occupy(range(2, N_PARAMS + 1))

@@ -105,12 +105,11 @@ static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
 
 /* Search for ends of the pipes of which none is known. A pipe without any end has no readers, unless there may be ends
  * that we are not shown. */
-static void search(sweep* k, bool may_hide) {
+static void search(sweep* k) {
   shmt__channel_watch* w = k->watch;
   bool all_users = (k->arena_manager->map.fixed.flags & SHMT_SESSION_GROUP) != 0;
   uint64_t begin_ms = shmt__os_thread_cpu_ms();
-  bool all = shmt__os_visit_pipe_ends(all_users, try_pipe_end, k) && !may_hide &&
-             !shmt__os_descriptors_in_flight();
+  bool all = shmt__os_visit_pipe_ends(all_users, try_pipe_end, k) && !shmt__os_descriptors_in_flight();
   uint64_t rest_ms = (shmt__os_thread_cpu_ms() - begin_ms) * SHMT_CHANNEL_REST;
   /* What cannot be told now can hardly be told soon: search less and less often. */
   w->backoff_ms = all ? 0 : w->backoff_ms == 0 ? 500 : 2 * w->backoff_ms;
@@ -165,14 +164,13 @@ static bool is_abandoned(const shmt__lease* l, void* arg) {
   return c != NULL && c->channel != 0 && c->is_over;
 }
 
-void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms,
-                         bool may_hide) {
+void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms) {
   sweep l = {w, k, now_ms};
   if (w->net_namespace == 0) w->net_namespace = shmt__os_net_namespace();
   for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = false;
   (void)shmt__leases_end_if(&k->map, enter, &l);
   drop_unused(w);
-  if (check_all_channels(&l) && now_ms >= w->next_search_ms) search(&l, may_hide);
+  if (check_all_channels(&l) && now_ms >= w->next_search_ms) search(&l);
   decide(&l);
   (void)shmt__leases_end_if(&k->map, is_abandoned, &l);
 }

@@ -5,7 +5,8 @@
  * The kernel tells whether a socket still exists. For a pipe, the manager must find a process that has an end of it
  * open, and remembers it. Through that end the kernel tells whether the pipe has readers, including descriptors that
  * are in flight in messages. When no process is found, readers can only be in flight, or in processes that the manager
- * may not look at. Where there may be any, the pipe counts as alive. The leases of a channel end only when two checks
+ * cannot look at: of several user ids, behind hidepid, or, for a manager in a pid namespace, outside of it. Where there
+ * may be any, the pipe counts as alive, and its messages stay until they are opened, collected, or the session ends. The leases of a channel end only when two checks
  * have found no reader, far enough apart for a receiver to open what it has just read. Young messages are not checked
  * at all, since most are opened at once.
  */
@@ -42,8 +43,7 @@ typedef struct shmt__channel_watch {
 } shmt__channel_watch;
 
 /* End the leases of messages that nobody can open any more: their channel has no reader, or the lock that they are tied
- * to is gone. may_hide: there may be readers in processes that /proc does not show us. */
-void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms,
-                         bool may_hide);
+ * to is gone. */
+void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms);
 
 #endif

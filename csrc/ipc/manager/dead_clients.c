@@ -90,12 +90,3 @@ void shmt__manager_check_unwatched(shmt__manager* m) {
     shmt__manager_watch_client(m, id);
   }
 }
-
-bool shmt__manager_has_hidden_clients(const shmt__manager* m) {
-  for (uint32_t id = 1; id < m->arena_manager.clients_end; id++) {
-    if (m->arena_manager.clients[id].state != SHMT_CLIENT_NONE &&
-        m->arena_manager.clients[id].pid_namespace != m->pid_namespace)
-      return true;
-  }
-  return false;
-}

@@ -20,7 +20,5 @@ void shmt__manager_watch_client(shmt__manager* m, uint32_t id);
 /* Check all clients whose end nothing would report: they lost their connection, they are older than this manager, or
  * they are children that took their number without the manager. */
 void shmt__manager_check_unwatched(shmt__manager* m);
-/* Is there a client whose process /proc may not show us? */
-bool shmt__manager_has_hidden_clients(const shmt__manager* m);
 
 #endif

@@ -151,7 +151,7 @@ bool shmt__manager_run_once(shmt__manager* m, int timeout_ms) {
     shmt__arena_manager_repair(&m->arena_manager);
     shmt__names_repair(&m->names, &m->arena_manager);
     (void)shmt__rings_audit(&m->arena_manager); /* when a lock is taken it tries again at the next tick */
-    shmt__channels_sweep(&m->channels, &m->arena_manager, now_ms, shmt__manager_has_hidden_clients(m));
+    shmt__channels_sweep(&m->channels, &m->arena_manager, now_ms);
     (void)shmt__leases_audit(&m->arena_manager.map);
     shmt__arena_manager_sweep(&m->arena_manager, false);
     close_silent(m, now_ms);

@@ -178,7 +178,7 @@ static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s,
     atomic_store_explicit(&b->warm, 0, memory_order_relaxed);
     shmt__block_clear_leases(b);
     atomic_store_explicit(&b->n_ring_leases, 0, memory_order_relaxed);
-    /* A reader with an old handle may have left a bit when it was killed in the middle. */
+    /* The holds of clients from 512 on may have no pages yet: add_slab clears them. */
     for (unsigned j = 0; j < SHMT_NEAR_WORDS; j++)
       atomic_store_explicit(&b->holds[j], 0, memory_order_relaxed);
     /* release: the owner learns of the slab by a message, others by a handle, and both come after this. */
@@ -215,6 +215,8 @@ static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__
     shmt__arena_manager_retire(k, slab);
     return status;
   }
+  /* A reader with an old handle may have left a hold when it was killed in the middle. */
+  for (uint32_t i = 0; i < plan.n_blocks; i++) shmt__block_clear_holds(&k->map, plan.first_block + i);
   *out_slab = slab;
   return SHMT_OK;
 }
@@ -228,6 +230,10 @@ shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, u
                SHMT_E_VALUE, "no slab of %u blocks of %" PRIu64 " bytes", n_blocks, block_bytes);
   nbytes = (nbytes + SHMT_SLAB_ALIGN - 1) & ~(uint64_t)(SHMT_SLAB_ALIGN - 1);
   SHMT_TRY(shmt__arena_manager_check_quota(k, client, nbytes));
+  if (shmt__arena_manager_find_parked(k, client, block_bytes, n_blocks, out_slab)) {
+    shmt__arena_manager_unpark(k, *out_slab);
+    return SHMT_OK;
+  }
   shmt__slab_view plan = {.state = SHMT_SLAB_ARENA,
                           .owner = client,
                           .n_blocks = n_blocks,
@@ -271,6 +277,7 @@ static shmt_status add_file(shmt__arena_manager* k, uint32_t client, int fd, uin
   shmt__slab_view plan = {.owner = client, .n_blocks = 1};
   shmt__arena_manager_sweep_files(k);
   SHMT_TRY(has_name ? plan_program_file(k, fd, nbytes, &plan) : plan_memory_file(fd, nbytes, &plan));
+  if (!has_name) SHMT_TRY(shmt__arena_manager_check_quota(k, client, plan.nbytes)); /* the program's files are no memory */
   return add_slab(k, plan, SHMT_BLOCK_TRIM, out_slab);
 }
 

@@ -15,6 +15,13 @@
  * The clocks of members may differ from the manager's: time namespaces shift them, the time of day may be set, and a
  * member may write anything. So the age of a block or a lease is how long ago the manager first saw it as it is, by the
  * manager's own clock. The stamps that members write only tell one event from the next, and are shown to people.
+ *
+ * Note [Parking]
+ * A client keeps its empty slabs, to allocate from them again. Under a bound, slabs that nobody uses must not be the
+ * reason to refuse others. So when a bound is reached, the manager returns all idle pages and parks the slabs that are
+ * wholly empty: all their blocks become TRIM, so that the owner cannot take one, and they count no more. The owner
+ * keeps the range of addresses and the block records, since its lists name them. When it asks for such a slab, it gets
+ * the parked one back, and that counts again. A parked slab is retired like others when its owner ends or returns it.
  */
 #ifndef SHMT_SHM_MANAGER_ARENA_MANAGER_H
 #define SHMT_SHM_MANAGER_ARENA_MANAGER_H
@@ -29,6 +36,7 @@ enum {
 typedef struct shmt__arena_manager_slab {
   shmt__slab_view view; /* state NONE: no slab has this index */
   int file;             /* descriptor of a FILE slab, or -1 */
+  bool is_parked;       /* Note [Parking] */
 } shmt__arena_manager_slab;
 
 typedef struct shmt__arena_manager_client {
@@ -53,7 +61,7 @@ typedef struct shmt__arena_manager {
   shmt__arena_manager_client clients[SHMT_MAX_CLIENTS];
   uint32_t clients_end;       /* highest client number that was in use, plus 1 */
   uint32_t files_until_sweep; /* files that may still be added before the next sweep of the files */
-  uint64_t granted_bytes;     /* in slabs */
+  uint64_t granted_bytes;     /* in slabs that are not parked */
   shmt__sighting* block_stamps; /* by block */
   shmt__sighting* leases_seen;  /* by slot of the record */
   bool must_sweep_again;      /* the last sweep found blocks that are not old enough yet */
@@ -91,8 +99,15 @@ void shmt__arena_manager_mark_client_alive(shmt__arena_manager* k, uint32_t id, 
 /* Free what a dead client had: clear its holds, make its slabs orphans, free its number. */
 void shmt__arena_manager_client_died(shmt__arena_manager* k, uint32_t id);
 
-/* --- slabs and files (arena_manager.c, quota.c) --- */
+/* --- slabs and files (arena_manager.c, quota.c, park.c) --- */
 
+/* Park the empty slabs that live clients own: Note [Parking]. The pages of idle blocks must have been returned. */
+void shmt__arena_manager_park(shmt__arena_manager* k);
+/* Let the owner use a slab again, parked or not; its blocks are COLD. */
+void shmt__arena_manager_unpark(shmt__arena_manager* k, uint32_t slab);
+/* A parked slab of the client with such blocks. False: there is none. */
+bool shmt__arena_manager_find_parked(const shmt__arena_manager* k, uint32_t client, uint64_t block_bytes,
+                                     uint32_t n_blocks, uint32_t* out_slab);
 /* May the client get a slab of so many bytes? Errors: SHMT_E_NOMEM; the text says the bytes and who has most. */
 shmt_status shmt__arena_manager_check_quota(shmt__arena_manager* k, uint32_t client, uint64_t nbytes);
 /* Grant a slab to a client. Errors: SHMT_E_NOMEM; the text says the bytes. */
@@ -156,6 +171,8 @@ static inline const shmt__slab_view* shmt__arena_manager_slab_of(const shmt__are
 static inline uint64_t shmt__slab_offset_of(const shmt__slab_view* s, uint32_t block) {
   return s->offset + s->block_bytes * (block - s->first_block);
 }
+/* How much memory of the session a slab covers: none where it is a program's own file. */
+uint64_t shmt__slab_session_bytes(const shmt__slab_view* s);
 /* Make room for a slab of this index. False: out of memory. */
 bool shmt__arena_manager_reserve_slab(shmt__arena_manager* k, uint32_t slab);
 /* Enter a slab into the private table and into the members' copy. */

@@ -14,8 +14,8 @@ shmt_status shmt__arena_manager_init_tables(shmt__arena_manager* k) {
   k->block_stamps = calloc(c->n_blocks, sizeof *k->block_stamps);
   k->leases_seen = calloc((size_t)k->map.n_lease_pages * SHMT_LEASES_OF_PAGE, sizeof *k->leases_seen);
   SHMT_REQUIRE(
-      k->slab_of != NULL && k->block_stamps != NULL && k->leases_seen != NULL && shmt__ranges_init(&k->arena, c->arena_bytes) &&
-          shmt__ranges_init(&k->blocks, c->n_blocks),
+      k->slab_of != NULL && k->block_stamps != NULL && k->leases_seen != NULL &&
+          shmt__ranges_init(&k->arena, c->arena_bytes) && shmt__ranges_init(&k->blocks, c->n_blocks),
       SHMT_E_NOMEM, "the manager has no memory for its lists");
   return SHMT_OK;
 }
@@ -61,8 +61,7 @@ uint32_t shmt__arena_manager_clients_end(const shmt__arena_manager* k) {
 
 /* --- slabs --- */
 
-/* How much memory of the session does the slab cover? */
-static uint64_t session_bytes(const shmt__slab_view* s) {
+uint64_t shmt__slab_session_bytes(const shmt__slab_view* s) {
   return s->state == SHMT_SLAB_PROGRAM_FILE ? 0 : s->nbytes;
 }
 
@@ -102,10 +101,11 @@ void shmt__arena_manager_enter_slab(shmt__arena_manager* k, uint32_t slab, const
     atomic_store_explicit(&c->slabs_end, k->slabs_end, memory_order_release);
   if (shmt__map_blocks_end(&k->map) < k->blocks_end)
     atomic_store_explicit(&c->blocks_end, k->blocks_end, memory_order_seq_cst);
-  k->granted_bytes += session_bytes(view);
+  k->granted_bytes += shmt__slab_session_bytes(view);
 }
 
 void shmt__arena_manager_orphan_slab(shmt__arena_manager* k, uint32_t slab) {
+  shmt__arena_manager_unpark(k, slab); /* so that a sweep finds it empty */
   k->slabs[slab].view.owner = 0;
   atomic_store_explicit(&k->map.slabs[slab].owner, 0, memory_order_relaxed);
 }
@@ -130,5 +130,5 @@ void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
   shmt__os_close(k->slabs[slab].file);
   k->slabs[slab] = (shmt__arena_manager_slab){.file = -1};
-  k->granted_bytes -= session_bytes(&s);
+  k->granted_bytes -= shmt__slab_session_bytes(&s);
 }

@@ -143,7 +143,7 @@ void shmt__arena_manager_sweep(shmt__arena_manager* k, bool all) {
   k->must_sweep_again = false;
   sweep l = {.k = k, .now_ms = shmt__os_now_ms(), .all = all};
   for (uint32_t i = 0; i < k->slabs_end; i++) {
-    if (shmt__arena_manager_slab_at(k, i) == NULL) continue;
+    if (shmt__arena_manager_slab_at(k, i) == NULL || k->slabs[i].is_parked) continue;
     const shmt__slab_view s = *shmt__arena_manager_slab_at(k, i); /* a copy: the slab may be retired below */
     if (s.state == SHMT_SLAB_ARENA) sweep_arena_slab(&l, i, &s);
     if (shmt__slab_state_is_file(s.state)) sweep_file_slab(&l, i, &s);
