@@ -152,12 +152,21 @@ static bool may_be_ours(int32_t pid) {
 
 typedef bool descriptor_visitor(int dir, int32_t pid, const char* name, void* arg);
 
+/* Are we in the first pid namespace, so that no process is hidden from us? Its inode is a constant of the kernel. */
+static bool sees_all_namespaces(void) {
+  const uint64_t first = 0xEFFFFFFC; /* PROC_PID_INIT_INO */
+  struct stat st;
+  return stat("/proc/self/ns/pid", &st) == 0 && (uint64_t)st.st_ino == first;
+}
+
 /* Does the error of a call say that we may not look at the process? */
 static bool is_refusal(int err) { return err == EACCES || err == EPERM; }
 
 /* False: the process may have descriptors that we cannot see. visit says whether to go on. */
 static bool visit_process(int32_t pid, bool all_users, descriptor_visitor* visit, void* arg) {
+  enum { INIT = 1 }; /* it lets nobody look, and opens no messages */
   char path[32], any;
+  if (pid == INIT && sees_all_namespaces()) return true;
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd", pid);
   DIR* dir = opendir(path);
   if (dir == NULL && !is_refusal(errno)) return errno == ENOENT || errno == ESRCH;
@@ -172,13 +181,6 @@ static bool visit_process(int32_t pid, bool all_users, descriptor_visitor* visit
   if (dir != NULL) (void)closedir(dir);
   /* A process of root becomes another user's, and keeps what it has. */
   return !refused || (!all_users && geteuid() != 0 && !may_be_ours(pid));
-}
-
-/* Are we in the first pid namespace, so that no process is hidden from us? Its inode is a constant of the kernel. */
-static bool sees_all_namespaces(void) {
-  const uint64_t first = 0xEFFFFFFC; /* PROC_PID_INIT_INO */
-  struct stat st;
-  return stat("/proc/self/ns/pid", &st) == 0 && (uint64_t)st.st_ino == first;
 }
 
 /* Does /proc hide processes: is it of another pid namespace, or mounted with hidepid? */

@@ -6,9 +6,9 @@
  * open, and remembers it. Through that end the kernel tells whether the pipe has readers, including descriptors that
  * are in flight in messages. When no process is found, readers can only be in flight, or in processes that the manager
  * cannot look at: of several user ids, behind hidepid, or, for a manager in a pid namespace, outside of it. Where there
- * may be any, the pipe counts as alive, and its messages stay until they are opened, collected, or the session ends. The leases of a channel end only when two checks
- * have found no reader, far enough apart for a receiver to open what it has just read. Young messages are not checked
- * at all, since most are opened at once.
+ * may be any, the pipe counts as alive, and its messages stay until they are opened or collected, or the session ends.
+ * The leases of a channel end only when two checks have found no reader, far enough apart for a receiver to open what
+ * it has just read. Young messages are not checked at all, since most are opened at once.
  */
 #ifndef SHMT_IPC_MANAGER_CHANNEL_WATCH_H
 #define SHMT_IPC_MANAGER_CHANNEL_WATCH_H
