@@ -9,6 +9,9 @@ has a turn too, in a row of its own after the workers'. The parent that wants to
 sets *hold* and waits until all turns are even; a worker that begins an update makes its turn odd
 first and looks at *hold* then. A fence stands between the two steps on both sides, so one of them
 sees the other: no update is under way while the parent copies.
+
+A worker counts a step inside the first update of the step, while its turn is odd. So whoever copies
+parameters and counts together has a step in both or in neither.
 """
 
 from __future__ import annotations
@@ -96,8 +99,9 @@ class Board:
         self._turn[rank] += 1
 
     def leave_update(self, rank: int) -> None:
-        """Take back the beginning of an update that a former process of this row died in."""
-        self._turn[rank] += self._turn[rank] & 1
+        """Take back the beginning of an update that was broken off, perhaps with its process."""
+        if self._turn[rank] & 1:
+            self.end_update(rank)
 
     def add_staleness(self, rank: int, n_updates: int) -> None:
         """Count an update before which others made *n_updates* since the parameters were read."""
@@ -107,11 +111,14 @@ class Board:
         if n_updates > columns["staleness_max"][rank]:
             columns["staleness_max"][rank] = n_updates
 
+    def count_steps(self, rank: int, n_steps: int) -> None:
+        """A worker has done *n_steps*, as far as parameters tell."""
+        self._fast["steps"][rank] = n_steps
+
     def add_step(self, rank: int, n_steps: int, loss: float) -> None:
         """A worker has done *n_steps*, and its average loss is *loss*."""
-        columns = self._fast
-        columns["loss"][rank] = loss
-        columns["steps"][rank] = n_steps
+        self._fast["loss"][rank] = loss
+        self.count_steps(rank, n_steps)
 
     @property
     def is_stopped(self) -> bool:
@@ -180,3 +187,7 @@ class Board:
     def n_steps(self) -> int:
         """Steps of all workers."""
         return sum(self._fast["steps"])
+
+    def n_steps_of_others(self, rank: int) -> int:
+        """Steps of all workers but one."""
+        return self.n_steps() - int(self._fast["steps"][rank])

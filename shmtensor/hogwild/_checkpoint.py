@@ -28,6 +28,8 @@ class Checkpoint:
         optimizer: Name of their class.
         seed: Of the run.
         batch_size: Of the run.
+        samples: How many the data has; 0 where a function makes batches; None in files of versions
+            that did not write it.
     """
 
     model: dict[str, Any]
@@ -38,6 +40,7 @@ class Checkpoint:
     optimizer: str
     seed: int
     batch_size: int
+    samples: int | None = None
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> Path:

@@ -71,6 +71,11 @@ class Shards:
             )
 
     @property
+    def n_samples(self) -> int:
+        """Samples of all workers together; 0 where only the function knows."""
+        return 0 if self._dataset is None else len(self._dataset)
+
+    @property
     def steps_per_epoch(self) -> int | None:
         """Batches of each worker in an epoch; None where only the function knows.
 

@@ -302,8 +302,9 @@ class _Run:
             ("optimizers", len(found.optimizers), len(self.optimizers)),
             ("batch_size", found.batch_size, self.shards.batch_size),
             ("seed", found.seed, self.shards.seed),
+            ("samples", found.samples, self.shards.n_samples),
         ):
-            if theirs != ours:
+            if theirs is not None and theirs != ours:
                 raise ValueError(f"{path} is of a run with {name} {theirs}, this one has {ours}")
         try:
             self.model.load_state_dict(found.model)
@@ -504,6 +505,7 @@ class _Run:
                 optimizer=type(self.optimizers[0]).__name__,
                 seed=self.shards.seed,
                 batch_size=self.shards.batch_size,
+                samples=self.shards.n_samples,
             ),
             self.folder,
         )

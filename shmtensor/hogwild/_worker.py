@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import signal
 import time
+import types
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,6 +58,7 @@ class Worker:
     def __init__(self, job: Job, rank: int) -> None:
         self._board = job.board
         self._depth = 0  # of updates
+        self._is_in_step = False
         self._update = _Update(self)
         self.rank = rank
         self.n_workers = job.board.n_workers
@@ -68,40 +71,64 @@ class Worker:
     def update(self) -> contextlib.AbstractContextManager[None]:
         """A change of shared parameters that `Worker.optimizer` does not make.
 
-        A snapshot of the model has all of it, or nothing.
+        A snapshot of the model has all of it, or nothing. A step is counted with its first update:
+        a run that goes on from a snapshot does not repeat a step that has changed parameters.
         """
         return self._update
 
-    def _begin_update(self, *_: Any) -> None:
+    def _begin_update(self) -> None:
         """Begin a change; one inside another belongs to it."""
         self._depth += 1
         if self._depth == 1:
             self._board.begin_update(self.rank)
 
-    def _end_update(self, *_: Any) -> None:
+    def _end_update(self, is_complete: bool) -> None:
+        if self._depth == 0:  # it was broken off before
+            return
         self._depth -= 1
         if self._depth == 0:
+            if is_complete and self._is_in_step:
+                self._board.count_steps(self.rank, self.step + 1)
             self._board.end_update(self.rank)
+
+    def _break_off_updates(self) -> None:
+        """End an update that an exception, raised as it began or ended, has left open."""
+        self._depth = 0
+        self._board.leave_update(self.rank)
 
     def _seed_generators(self) -> None:
         random.seed(self.seed)
         seed_numpy(lambda: self.seed % 2**32)
         shmtensor.manual_seed(self.seed)
 
-    def _hook_optimizer(self) -> None:
-        self.optimizer.register_step_pre_hook(self._begin_update)
-        self.optimizer.register_step_post_hook(self._end_update)
+    def _have_steps_update(self) -> None:
+        """Make each step of the optimizer an update, which also ends when the step raises."""
+        step = self.optimizer.step
+
+        @functools.wraps(step)
+        def step_in_update(_: Any, *args: Any, **kwargs: Any) -> Any:
+            with self._update:
+                return step(*args, **kwargs)
+
+        # A method, as schedulers of learning rates expect.
+        self.optimizer.step = types.MethodType(step_in_update, self.optimizer)
 
     def _train(self, train_step: Callable[[Worker, Any], Any], batch: Any) -> float:
         """Do a step; returns its loss."""
-        loss = train_step(self, batch)
-        if not isinstance(loss, shmtensor.Tensor):
-            return float(loss)
-        if loss.requires_grad:
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-        return float(loss.detach())
+        self._break_off_updates()
+        self._is_in_step = True
+        try:
+            loss = train_step(self, batch)
+            if not isinstance(loss, shmtensor.Tensor):
+                return float(loss)
+            if loss.requires_grad:
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+            return float(loss.detach())
+        finally:
+            self._is_in_step = False
+            self._break_off_updates()
 
 
 class _Update(contextlib.AbstractContextManager[None]):
@@ -113,8 +140,8 @@ class _Update(contextlib.AbstractContextManager[None]):
     def __enter__(self) -> None:
         self._worker._begin_update()
 
-    def __exit__(self, *_: object) -> None:
-        self._worker._end_update()
+    def __exit__(self, kind: object, *_: object) -> None:
+        self._worker._end_update(is_complete=kind is None)
 
 
 def work(job: Job, rank: int) -> None:
@@ -126,7 +153,7 @@ def work(job: Job, rank: int) -> None:
     board.leave_update(rank)
     worker = Worker(job, rank)
     worker._seed_generators()
-    worker._hook_optimizer()
+    worker._have_steps_update()
     board.wait_for_begin(rank)
     ends_at = float("inf")
     if job.seconds is not None:
@@ -137,10 +164,10 @@ def work(job: Job, rank: int) -> None:
             break
         board.wait_while_paused()
         is_counted = worker.step % _STALENESS_STEP == 0
-        before = board.n_steps() if is_counted else 0
+        before = board.n_steps_of_others(rank) if is_counted else 0
         loss = worker._train(job.train_step, batch)
         if is_counted:
-            board.add_staleness(rank, board.n_steps() - before)
+            board.add_staleness(rank, board.n_steps_of_others(rank) - before)
         average = loss if worker.step == 0 else average + _NEW_LOSS * (loss - average)
         worker.step += 1
         board.add_step(rank, worker.step, average)

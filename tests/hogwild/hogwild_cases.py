@@ -140,3 +140,96 @@ def five(worker: Any, batch: Any) -> float:
     """A loss that does not change, in a millisecond."""
     time.sleep(1e-3)
     return 5.0
+
+
+class Counter(nn.Module):
+    """Counts steps in a parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = nn.Parameter(st.zeros(1))
+
+
+def plain(parameters: Any) -> Any:
+    return optim.SGD(parameters, lr=1.0)
+
+
+def with_scheduler(worker: Any, batch: Any) -> Any:
+    if not hasattr(worker, "scheduler"):
+        worker.scheduler = optim.lr_scheduler.StepLR(worker.optimizer, 1)
+    loss = squared_error(worker, batch)
+    worker.optimizer.zero_grad()
+    loss.backward()
+    worker.optimizer.step()
+    worker.scheduler.step()
+    return loss.item()
+
+
+class RaisesOnce(optim.SGD):
+    """An optimizer whose second step raises."""
+
+    n_calls = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.n_calls += 1
+        if self.n_calls == 2:
+            raise LookupError("no step")
+        return super().step(closure)
+
+
+def raises_once(parameters: Any) -> Any:
+    return RaisesOnce(parameters, lr=1.0)
+
+
+class CountsAndWaits:
+    """A step that counts itself, and works on until a checkpoint has what it counted."""
+
+    def __init__(self, folder: Any, kind: str) -> None:
+        self.path = folder / "checkpoint.pt"
+        self.kind = kind
+
+    def __call__(self, worker: Any, batch: Any) -> float:
+        if self.kind == "update":
+            with worker.update(), st.no_grad():
+                worker.model.count += 1
+        else:
+            worker.model.count.grad = -st.ones(1)
+            worker.optimizer.step()
+        while True:
+            time.sleep(1e-3)
+            saved = st.load(self.path) if self.path.exists() else None
+            if saved is not None and saved["model"]["count"].item() == worker.step + 1:
+                break
+        assert saved["steps"] == [worker.step + 1], saved["steps"]
+        return 0.0
+
+
+class CatchesAndWaits:
+    """A step that catches what the optimizer raises, and works on until there is a checkpoint."""
+
+    def __init__(self, folder: Any) -> None:
+        self.path = folder / "checkpoint.pt"
+
+    def __call__(self, worker: Any, batch: Any) -> float:
+        worker.model.count.grad = st.ones(1)
+        try:
+            worker.optimizer.step()
+        except LookupError:
+            self.path.unlink(missing_ok=True)
+            while not self.path.exists():
+                time.sleep(1e-3)
+        return 0.0
+
+
+def stops(worker: Any) -> Any:
+    raise StopIteration("no data")
+
+
+class StopsAtSample:
+    """A dataset that raises StopIteration."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int) -> Any:
+        raise StopIteration("no sample")

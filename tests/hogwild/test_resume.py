@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,8 @@ def test_the_average_of_losses_goes_on(tmp_path: Path) -> None:
         ({"workers": 1}, "with workers 2, this one has 1"),
         ({"seed": 3}, "with seed 0, this one has 3"),
         ({"batch_size": 7}, "with batch_size 32, this one has 7"),
+        ({"data": cases.data(301)}, "with samples 300, this one has 301"),
+        ({"data": cases.batches}, "with samples 300, this one has 0"),
         ({"make_model": cases.Pair}, "of another model"),
         ({"make_optimizer": cases.adam}, "with optimizer SGD, this one has Adam"),
     ],
@@ -133,6 +136,52 @@ def test_checkpoints_of_other_runs_are_refused(
     _again(tmp_path, steps=2)
     with pytest.raises(ValueError, match=text):
         _again(tmp_path, steps=2, **options)
+
+
+@pytest.mark.parametrize("kind", ["update", "optimizer"])
+def test_a_checkpoint_counts_the_steps_that_it_has(kind: str, tmp_path: Path) -> None:
+    result = hogwild.run(
+        cases.Counter,
+        cases.CountsAndWaits(tmp_path, kind),
+        st.zeros(8),
+        workers=1,
+        steps=3,
+        make_optimizer=cases.plain,
+        folder=tmp_path,
+        checkpoint_every=1e-3,
+        on_failure="stop",
+        view="none",
+    )
+    assert result.model.count.item() == 3
+
+
+def test_an_optimizer_that_raises_leaves_no_update_open(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a snapshot that an update holds up warns
+        result = hogwild.run(
+            cases.Counter,
+            cases.CatchesAndWaits(tmp_path),
+            st.zeros(8),
+            workers=1,
+            steps=3,
+            make_optimizer=cases.raises_once,
+            folder=tmp_path,
+            checkpoint_every=1e-3,
+            on_failure="stop",
+            view="none",
+        )
+    assert result.model.count.item() == -2
+
+
+def test_a_scheduler_may_be_made_in_a_worker(tmp_path: Path) -> None:
+    result = _again(tmp_path, train_step=cases.with_scheduler, workers=1, steps=3)
+    assert result.workers[0].state == "finished"
+
+
+@pytest.mark.parametrize("data", [cases.stops, cases.StopsAtSample()])
+def test_a_stop_iteration_of_the_data_is_a_failure(data: Any, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="all workers died: worker 0 ended with status 1"):
+        _again(tmp_path, data=data, workers=1, steps=3)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint"])
