@@ -217,6 +217,12 @@ int shmt__os_wait_readable_once(int fd, int timeout_ms) {
   return n < 0 ? (errno == EINTR ? 0 : -errno) : n;
 }
 
+void shmt__os_wait_end(int fd) {
+  struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+  while (poll(&p, 1, -1) < 0 && errno == EINTR) {
+  }
+}
+
 int shmt__os_wait_readable(int fd, int timeout_ms) {
   struct pollfd p = {.fd = fd, .events = POLLIN};
   uint64_t deadline = timeout_ms < 0 ? UINT64_MAX : shmt__os_now_ms() + (uint64_t)timeout_ms;

@@ -64,7 +64,9 @@ enum {
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
 /* Wait until fd is readable, at most timeout_ms (< 0: forever). Returns 1: readable, 0: timeout, or -errno. */
 int shmt__os_wait_readable(int fd, int timeout_ms);
-/* The same, but a signal ends the wait too, with 0. */
+/* Wait until the other end is gone, or fd is no socket any more. */
+void shmt__os_wait_end(int fd);
+/* The same as shmt__os_wait_readable, but a signal ends the wait too, with 0. */
 int shmt__os_wait_readable_once(int fd, int timeout_ms);
 
 #endif

@@ -155,6 +155,42 @@ def test_names_live_on_with_a_reader_in_another_container() -> None:
         assert reader.line() == "5 5000.0"
 
 
+_IDLE = """
+import sys
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+kept = service.attach("weights")
+print("idle", flush=True)
+sys.stdin.readline()
+print(service.wait_newer("weights", 2, timeout=120).version, flush=True)
+"""
+
+
+def test_names_live_on_with_an_idle_process_in_another_container() -> None:
+    with contextlib.ExitStack() as stack:
+        path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "socket")
+
+        def publish(value: float) -> str:
+            return _in_container("-c", _PUBLISHER, path, str(value)).rstrip("\n")
+
+        first = _Serve(path)
+        stack.callback(first.end)
+        assert [publish(1.0), publish(2.0)] == ["1", "2"]
+        idle = [service_programs.Program(_IDLE, path, prefix=CONTAINER) for _ in range(3)]
+        for reader in idle:
+            stack.callback(reader.kill)
+            assert reader.line() == "idle"
+        first.kill_manager()
+        second = _Serve(path)
+        stack.callback(second.end)
+        assert publish(3.0) == "3"
+        second.kill_manager()
+        assert publish(4.0) == "4"
+        for reader in idle:
+            reader.say()
+            assert reader.line() == "4"
+
+
 _IDLE_READER = """
 import sys
 from shmtensor.errors import ManagerError
@@ -172,6 +208,7 @@ sys.stdin.readline()
 """
 
 
+@needs_containers
 def test_reader_of_a_service_that_was_begun_anew_is_told_so_once() -> None:
     with contextlib.ExitStack() as stack:
         path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "socket")

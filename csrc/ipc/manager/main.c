@@ -101,7 +101,11 @@ int main(int argc, char** argv) {
   shmt__os_daemon_init((a.adopt ? FD_ARENA + 1 : FD_CONTROL) + (a.lock ? 1 : 0));
   if (a.stay) shmt__os_watch_termination();
   int claim = a.adopt ? shmt__management_claim(FD_CONTROL, SHMT_MANAGER_ENDS_MS) : 0;
-  if (claim < 0) return claim == -1 ? SHMT_MANAGER_ELSEWHERE : 4;
+  if (claim < 0) {
+    (void)fprintf(stderr, "shmtensor-manager: %s\n",
+                  claim == -1 ? "another manager has the session" : "the session's files cannot be opened anew");
+    return claim == -1 ? SHMT_MANAGER_ELSEWHERE : 4;
+  }
   shmt_status status =
       a.adopt ? shmt__arena_manager_adopt(a.session.session, FD_CONTROL, FD_ARENA, &manager.arena_manager)
               : shmt__arena_manager_create(&a.session, &manager.arena_manager);

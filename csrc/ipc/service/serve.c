@@ -76,10 +76,14 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
   SHMT_REQUIRE(v->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
                "serve: a service of user %" PRIu32 " cannot be run by user %" PRIu32, v->key.owner,
                shmt__os_uid());
-  SHMT_REQUIRE(launch.listener >= 0 || take_name(v, &launch), SHMT_E_MANAGER,
-               "serve: service \"%s\" runs already", v->key.name);
-  shmt_status status = shmt__manager_launch(&v->key, NULL, &launch);
+  bool has_name = launch.listener >= 0;
+  shmt_status status = SHMT_E_BUFFER;
+  /* A member may be starting a manager at this moment: it has the name, and does not answer yet. */
+  for (int i = 0; i < TRIES && status == SHMT_E_BUFFER && (has_name || take_name(v, &launch)); i++) {
+    if (i > 0) shmt__os_sleep_ms(SLEEP_MS);
+    status = shmt__manager_launch(&v->key, NULL, &launch);
+  }
   if (status == SHMT_E_BUFFER)
-    SHMT_FAIL(SHMT_E_MANAGER, "serve: service \"%s\" runs already", v->key.name);
+    SHMT_FAIL(SHMT_E_MANAGER, "serve: service \"%s\" runs already", shmt__service_label(v));
   return status;
 }

@@ -51,10 +51,6 @@ void shmt_service_clear(shmt_service** place) {
   shmt_service_free(v);
 }
 
-static bool has_ended(const shmt__map* map) {
-  return atomic_load_explicit(&map->control->ended, memory_order_acquire) != 0;
-}
-
 static shmt_status fail_absent(shmt_service* v) {
   bool has_path = v->key.path[0] != '\0';
   v->world = 0;
@@ -87,8 +83,9 @@ static shmt_status open_current(shmt_service* v, bool writing, shmt__session** o
   shmt__session* s = NULL;
   key.is_reader = !writing;
   SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));
+  shmt__service_watch(s);
   SHMT_TRY(check_manager(s));
-  if (SHMT_UNLIKELY(has_ended(&s->map) || s->is_lost)) {
+  if (SHMT_UNLIKELY(shmt__map_has_ended(&s->map) || s->is_lost)) {
     s->is_lost = true; /* there may be a new service of this name by now */
     SHMT_TRY(shmt__session_open_service(&key, v->may_start, &s));
   }
@@ -306,7 +303,7 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
   const shmt__map* map = &s->map;
   for (int waited = 0; waited < 2; waited++) {
     if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
-    SHMT_REQUIRE(!has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", shmt__service_label(v));
+    SHMT_REQUIRE(!shmt__map_has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", shmt__service_label(v));
     if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
   }
   return SHMT_E_TIMEOUT; /* without a record: the caller continues, or says what it waited for */

@@ -36,8 +36,9 @@ static inline const char* shmt__service_label(const shmt_service* v) {
  * Shared memory does not say that nobody continues it. So everybody who uses a service looks at the connection, which
  * the kernel closes with the manager: at most every SHMT_CHECK_MS, as this is a system call; a wait is cut into slices
  * of that length. Whoever sees the end rejoins the next manager, or starts it with its own descriptors, which are good
- * in every container. So the names and versions live as long as a process that uses them, wherever it runs. `shmtensor
- * serve` cannot see the memory of other containers. Where it finds a socket that a killed manager has left, or cannot
+ * in every container. A member of a service at a path, which other containers can reach, also has a thread that waits for
+ * the end of the connection, as the program may be idle. So the names and versions live as long as a member, wherever it
+ * runs. `shmtensor serve` cannot see the memory of other containers. Where it finds a socket that a killed manager has left, or cannot
  * see all processes, it first gives the members time to look, and then takes the place of the manager that one of them
  * started. A member that comes too late finds another world under the name. It is told so, once, by a ManagerError, and
  * uses that world from then on; what it has attached stays usable.
@@ -51,6 +52,13 @@ static inline void shmt__auto_shmt__pinned_session(shmt__pinned_session** s) {
   if (*s != NULL) shmt__session_unpin(*s);
 }
 
+/* Has the service ended in order, so that nobody may continue it? */
+static inline bool shmt__map_has_ended(const shmt__map* map) {
+  return atomic_load_explicit(&map->control->ended, memory_order_acquire) != 0;
+}
+/* Notice the end of the manager while nobody in this process uses the service. For a service at a path, which other
+ * containers can reach. The caller has the lock. (ipc/service/watch.c) */
+void shmt__service_watch(shmt__session* s);
 /* The session of this world, pinned, if it is joined already; never waits for a manager. NULL: it is not. */
 shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t world);
 /* The service's session, joined if need be, and pinned, so that it can be used without the lock. Errors:

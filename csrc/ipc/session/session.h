@@ -79,6 +79,7 @@ struct shmt__session {
   shmt__session_key key;
   uint64_t id, world;
   int socket, control_fd, arena_fd; /* arena_fd cannot be written while `base` is NULL */
+  uint32_t watch_forks; /* 1 + the forks before its watch began (ipc/service/watch.c); 0: it has none */
   uint64_t checked_ms; /* when a user of the service last looked whether the manager runs */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our world */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
