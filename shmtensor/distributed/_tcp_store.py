@@ -19,6 +19,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from shmtensor._fork_locks import free_in_child, module_lock
+from shmtensor._waits import LONGEST_S
 from shmtensor.distributed._errors import DistNetworkError, QueueEmptyError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._table import (
@@ -32,7 +33,7 @@ from shmtensor.distributed._table import (
     timed_out,
     unpack,
 )
-from shmtensor.distributed._timeouts import LONGEST_S, seconds_of
+from shmtensor.distributed._timeouts import seconds_of
 
 __all__ = ["HELLO", "TCPStore"]
 

@@ -1,14 +1,13 @@
-"""Timeouts as seconds that every wait of the system takes."""
+"""Timeouts of groups and stores, as seconds that every wait of the system takes."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["LONGEST_S", "check_timeout", "seconds_of"]
+from shmtensor._waits import LONGEST_S
 
-#: 23 days. Sockets and poll() take milliseconds of 31 bits, clocks and locks more.
-LONGEST_S = 2e6
+__all__ = ["check_timeout", "seconds_of"]
 
 
 def check_timeout(timeout: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
+from shmtensor._waits import LONGEST_S
 from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 from shmtensor.multiprocessing._lifeline import end_with_parent
@@ -94,7 +95,7 @@ class Evaluator:
             RuntimeError: The process has ended.
         """
         try:
-            if not self._answers.poll(timeout):
+            if not self._answers.poll(min(timeout, LONGEST_S)):
                 return None
             metrics: Metrics = self._answers.recv()
         except (EOFError, OSError):

@@ -12,6 +12,7 @@ from typing import Any
 
 from shmtensor import multiprocessing
 from shmtensor._mpi import ignore_signal_of_mpiexec
+from shmtensor._waits import LONGEST_S
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
 from shmtensor.hogwild._leader import Link, Task, lead
@@ -173,7 +174,7 @@ class Nodes:
     def _next_event(self, timeout: float) -> Any:
         """Wait for what the leader says next; None if it says nothing in time."""
         try:
-            return self._events.recv() if self._events.poll(timeout) else None
+            return self._events.recv() if self._events.poll(min(timeout, LONGEST_S)) else None
         except (EOFError, OSError):
             self._leader.wait()
             return ("failed", self._how_it_ended())

@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import util
 from typing import Any
 
+from shmtensor._waits import LONGEST_S
 from shmtensor.multiprocessing._children import Child, end_all, kill_all, terminate_all, wait_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
 from shmtensor.multiprocessing._label import label_this
@@ -191,7 +192,8 @@ class ProcessContext:
         """
         if not self.sentinels:
             return True
-        ready = multiprocessing.connection.wait(list(self.sentinels), timeout=timeout)
+        limit = None if timeout is None else min(timeout, LONGEST_S)
+        ready = multiprocessing.connection.wait(list(self.sentinels), timeout=limit)
         for sentinel in ready:
             index = self.sentinels.pop(sentinel)  # type: ignore[call-overload]
             process = self.processes[index]

@@ -208,6 +208,7 @@ def test_a_subclass_of_rows_has_its_own_way() -> None:
     [
         ({"num_workers": -1}, "num_workers option should be non-negative"),
         ({"timeout": -1}, "timeout option should be non-negative"),
+        ({"timeout": float("nan")}, "timeout option should be non-negative"),
         ({"prefetch_factor": 2}, "prefetch_factor option could only be specified in multiproc"),
         ({"num_workers": 1, "prefetch_factor": -2}, "prefetch_factor option should be non-negat"),
         ({"persistent_workers": True}, "persistent_workers option needs num_workers > 0"),

@@ -219,6 +219,11 @@ def test_ranks_that_are_spawned(method: str) -> None:
     assert run(2, sum_of_ranks, method=method) == [3.0, 3.0]
 
 
+@pytest.mark.parametrize("timeout_s", [25 * 86400.0, 1e10, 1e13])
+def test_long_timeouts(timeout_s: float) -> None:
+    assert run(2, sum_of_ranks, timeout_s=timeout_s) == [3.0, 3.0]
+
+
 def _forks(rank: int, size: int) -> int:
     reader, writer = os.pipe()
     pid = os.fork()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import pickle
 import signal
@@ -221,6 +222,16 @@ except mp.ProcessException as error:
 )
 def test_a_status_that_nobody_knows(scripts: Any, method: str, kind: str, found: str) -> None:
     assert scripts(_SIGCHLD_IGNORED, method, kind).finish().startswith(found)
+
+
+@pytest.mark.parametrize("timeout", [1e10, math.inf])
+def test_join_with_a_long_timeout(timeout: float) -> None:
+    context = mp.start_processes(
+        targets.raise_or_sleep, (0,), nprocs=1, join=False, start_method="fork"
+    )
+    assert context is not None
+    with pytest.raises(mp.ProcessRaisedException):
+        context.join(timeout=timeout)
 
 
 def test_start_that_fails_ends_those_that_have_started(monkeypatch: pytest.MonkeyPatch) -> None:

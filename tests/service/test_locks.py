@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -73,6 +74,32 @@ def test_lock_excludes(service: Service, run: type[programs.Program]) -> None:
     for counter in [run(_COUNTER, service._name) for _ in range(3)]:
         counter.finish()
     assert count.item() == 900
+
+
+@pytest.mark.parametrize("timeout", [1e10, 1e300, math.inf])
+def test_long_timeouts(service: Service, timeout: float) -> None:
+    lock, barrier = service.Lock("long"), service.Barrier("long barrier", 2)
+    assert lock.acquire()
+    threads = [
+        threading.Thread(target=lock.release),
+        threading.Thread(target=barrier.wait, args=(timeout,)),
+    ]
+    for thread in threads:
+        thread.start()
+    assert lock.acquire(timeout=timeout)
+    lock.release()
+    barrier.wait(timeout)
+    for thread in threads:
+        thread.join()
+
+
+def test_timeouts_that_are_over_or_none(service: Service) -> None:
+    lock = service.Lock("over")
+    assert lock.acquire(timeout=-math.inf)
+    assert not lock.acquire(timeout=-1) and not lock.acquire(timeout=-math.inf)
+    with pytest.raises(ValueError, match="timeout must be a number of seconds, got nan"):
+        lock.acquire(timeout=math.nan)
+    lock.release()
 
 
 def test_lock_is_not_recursive_and_release_needs_it(service: Service) -> None:

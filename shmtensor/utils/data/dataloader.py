@@ -285,7 +285,7 @@ def _check_workers(
             "num_workers option should be non-negative; "
             "use num_workers=0 to disable multiprocessing."
         )
-    if timeout < 0:
+    if not timeout >= 0:  # nan, too
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:
         raise ValueError(
