@@ -4,6 +4,7 @@ A queue made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of the
 lies in shared memory of this package already is sent as a handle: what `torch_empty` and
 `numpy_empty` have made, and what came out of such a queue, with all views of it. Anything else is
 copied once, into shared memory, and the receiver's value shows that copy. Arrival copies nothing.
+Dtypes that only torch has, such as float8, arrive as they were.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._torch_memory import held_memory, memory_of, shown
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ __all__ = [
 #: What a ring adopts, in bits.
 NUMPY, TORCH = 1, 2
 _LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
-#: On torch's storages over memory of ours: a tensor that holds it.
-_HOLDER = "_shmtensor_holder"
 
 
 def adopted(adopt: str | Iterable[str] | None) -> int:
@@ -65,29 +65,6 @@ def _torch() -> Any:
     return importlib.import_module("torch")
 
 
-def _shown(memory: Tensor) -> Any:
-    """Return a torch tensor over *memory*, which it keeps alive."""
-    tensor = _torch().from_dlpack(memory)
-    setattr(tensor.untyped_storage(), _HOLDER, memory)
-    return tensor
-
-
-def _held_memory(tensor: Any, like: Tensor) -> Tensor | None:
-    """Return the tensor of ours below a torch tensor, with its shape; None: its memory is not ours.
-
-    Args:
-        tensor: The torch tensor.
-        like: A tensor of ours over the same memory, as DLPack gives it.
-    """
-    holder = getattr(tensor.untyped_storage(), _HOLDER, None)
-    if holder is None:
-        return None
-    storage = holder.untyped_storage()
-    begin = (tensor.data_ptr() - storage.data_ptr()) // like.element_size()
-    whole: Tensor = _C.empty(0, dtype=like.dtype)
-    return whole.set_(storage, begin, like.size(), like.stride())
-
-
 def _goes_by_torch(tensor: Any) -> bool:
     """Whether torch's own reduction is to send it, or to refuse it."""
     torch = _torch()
@@ -111,16 +88,16 @@ def reduce_torch(tensor: Any) -> Any:
         return importlib.import_module("torch.multiprocessing.reductions").reduce_tensor(tensor)
     warn_if_has_hooks(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg()
-    ours: Tensor = _C.from_dlpack(plain)
-    memory = _held_memory(plain, ours)
+    ours, dtype = memory_of(plain)
+    memory = held_memory(plain, ours)
     if memory is None:
         memory = _C.empty_like(ours, shared=True).copy_(ours)
-    return rebuild_torch, (memory, tensor.requires_grad)
+    return rebuild_torch, (memory, tensor.requires_grad, dtype)
 
 
-def rebuild_torch(memory: Tensor, requires_grad: bool) -> Any:
+def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None) -> Any:
     """Return the torch tensor of a message, over the shared memory."""
-    tensor = _shown(memory)
+    tensor = shown(memory, dtype)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
@@ -139,8 +116,8 @@ def torch_empty(*size: Any, dtype: Any = None) -> Any:
     """
     torch = _torch()
     dtype = torch.get_default_dtype() if dtype is None else dtype
-    ours = _C.from_dlpack(torch.empty(1, dtype=dtype)).dtype
-    return _shown(_C.empty(*size, dtype=ours, shared=True))
+    ours, name = memory_of(torch.empty(1, dtype=dtype))
+    return shown(_C.empty(*size, dtype=ours.dtype, shared=True), name)
 
 
 def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:

@@ -334,3 +334,19 @@ def test_a_dataset_of_unlike_samples_cannot_be_kept() -> None:
         SharedTensorDataset.from_dataset([(st.ones(1), 1), (st.ones(1),)])
     with pytest.raises(IndexError, match="the dataset is empty"):
         SharedTensorDataset.from_dataset([])
+
+
+@pytest.mark.parametrize("n_workers", [0, 2])
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_float8_samples_of_torch_become_float8_batches(
+    n_workers: int, batch_size: int | None
+) -> None:
+    torch = pytest.importorskip("torch")
+    samples = [(torch.full((3,), i).to(torch.float8_e5m2), i) for i in range(4)]
+    loader = DataLoader(samples, batch_size=batch_size, num_workers=n_workers, output="torch")
+    got = [values for values, _ in loader]
+    assert all(type(v) is torch.Tensor and v.dtype is torch.float8_e5m2 for v in got)
+    flat = torch.cat([v.to(torch.float32).reshape(-1) for v in got])
+    assert flat.tolist() == [float(i) for i in range(4) for _ in range(3)]
+    with pytest.raises(RuntimeError, match="of others"):
+        default_collate([samples[0][0], torch.zeros(3)])

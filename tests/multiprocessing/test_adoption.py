@@ -170,3 +170,34 @@ def test_new_tensors_have_torchs_default_dtype(torch: Any) -> None:
     assert st.torch_empty(2, 3).dtype == torch.get_default_dtype()
     assert st.torch_empty(()).shape == ()
     assert st.torch_empty(0).numel() == 0
+
+
+_TORCHS_OWN = ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2"]
+_TORCHS_OWN += ["uint4", "int4", "bits16", "bits8"]
+
+
+@pytest.mark.parametrize("name", _TORCHS_OWN)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dtypes_that_only_torch_has_arrive_as_they_were(
+    torch: Any, name: str, transposed: bool
+) -> None:
+    dtype = getattr(torch, name)
+    integers = torch.int16 if dtype.itemsize == 2 else torch.uint8
+    tensor = torch.arange(6).to(integers).view(2, 3).view(dtype)
+    tensor = tensor.t() if transposed else tensor
+    received = sent_and_received({"a": [tensor]}, "torch")["a"][0]
+    assert received.dtype is dtype
+    assert received.view(integers).tolist() == tensor.view(integers).tolist()
+    assert received.stride() == tensor.stride()
+
+
+def test_float8_in_shared_memory_is_not_copied(torch: Any) -> None:
+    tensor = st.torch_empty((4, 5), dtype=torch.float8_e5m2)
+    assert (tensor.dtype, tensor.shape) == (torch.float8_e5m2, (4, 5))
+    received = sent_and_received(tensor[1:, 2], "torch")
+    assert received.data_ptr() == tensor[1:, 2].data_ptr()
+    assert received.dtype is torch.float8_e5m2
+    tensor.view(torch.uint8)[1, 2] = 0x3C
+    assert received.to(torch.float32)[0] == 1
+    leaf = torch.ones(2).to(torch.float8_e5m2).requires_grad_()
+    assert sent_and_received(leaf, "torch").requires_grad

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
-from shmtensor.utils.data._utils.interop import from_torch, is_array, is_torch_tensor
+from shmtensor._torch_memory import memory_of, shown
+from shmtensor.utils.data._utils.interop import (
+    from_torch,
+    has_torch_dtype,
+    is_array,
+    is_torch_tensor,
+)
 from shmtensor.utils.data._utils.tree import (
     is_namedtuple,
     is_sequence,
@@ -64,7 +70,8 @@ def default_convert(data: Any) -> Any:
 
     Args:
         data: A value, or mappings and sequences of values. NumPy arrays and numbers become tensors.
-            Torch tensors become tensors over the same memory. Other values stay as they are.
+            Torch tensors become tensors over the same memory, unless only torch has their dtype.
+            Other values stay as they are.
 
     Returns:
         Containers like those of *data*, but tuples become lists, except for named tuples.
@@ -79,7 +86,7 @@ def default_convert(data: Any) -> Any:
     if "numpy" in sys.modules and isinstance(data, sys.modules["numpy"].generic):
         return data if isinstance(data, (str, bytes)) else _C.as_tensor(data)
     if is_torch_tensor(data):
-        return from_torch(data)
+        return data if has_torch_dtype(data) else from_torch(data)
     if isinstance(data, Mapping):
         return like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if is_namedtuple(data):
@@ -136,9 +143,21 @@ def collate(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
         values = [collate(column, collate_fn_map=collate_fn_map) for column in columns]
         return values if isinstance(first, tuple) else like_sequence(first, values)
     if is_torch_tensor(first):
+        return _collate_torch(batch, collate_fn_map)
+    raise TypeError(default_collate_err_msg_format.format(kind))
+
+
+def _collate_torch(batch: Any, collate_fn_map: _Functions | None) -> Any:
+    """Stack torch tensors, in the dtype of the first. A dtype that only torch has stays torch's."""
+    if not has_torch_dtype(batch[0]):
         tensors = [from_torch(t) if is_torch_tensor(t) else t for t in batch]
         return collate_tensor_fn(tensors, collate_fn_map=collate_fn_map)
-    raise TypeError(default_collate_err_msg_format.format(kind))
+    parts = [memory_of(t) if is_torch_tensor(t) else (t, None) for t in batch]
+    names = {name for _, name in parts}
+    if len(names) > 1:
+        raise RuntimeError(f"default_collate: batch has tensors of {batch[0].dtype} and of others")
+    stacked = collate_tensor_fn([t for t, _ in parts], collate_fn_map=collate_fn_map)
+    return shown(stacked, names.pop())
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: _Functions | None = None) -> Any:
@@ -250,8 +269,9 @@ def default_collate(batch: Any) -> Any:
 
     Args:
         batch: Samples with the same structure. Tensors, torch tensors, arrays and numbers are
-            stacked. Strings and bytes become a list. Mappings are merged key by key, and sequences
-            index by index.
+            stacked; torch tensors of a dtype that only torch has (float8) into one of torch.
+            Strings and bytes become a list. Mappings are merged key by key, and sequences index by
+            index.
 
     Returns:
         A batch. Tuples become lists, except for named tuples. In a worker process, its tensors are

@@ -13,12 +13,14 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor._torch_memory import carrier_of
 from shmtensor.utils.data._utils.tree import map_leaves
 
 __all__ = [
     "OUTPUTS",
     "converter",
     "from_torch",
+    "has_torch_dtype",
     "is_array",
     "is_torch_stream",
     "is_torch_tensor",
@@ -45,6 +47,13 @@ def is_torch_tensor(value: object) -> bool:
     """Whether *value* is a tensor of torch."""
     torch = loaded_torch()
     return torch is not None and isinstance(value, torch.Tensor)
+
+
+def has_torch_dtype(tensor: Any) -> bool:
+    """Whether a dense torch tensor on the CPU is of a dtype that only torch has."""
+    torch = loaded_torch()
+    is_dense = tensor.layout is torch.strided and tensor.device.type == "cpu"
+    return is_dense and not tensor.is_quantized and carrier_of(tensor.dtype) is not tensor.dtype
 
 
 def is_array(value: object) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
-from shmtensor.utils.data._utils.interop import from_torch, loaded_torch, to_torch
+from shmtensor._torch_memory import held_memory, memory_of, shown
+from shmtensor.utils.data._utils.interop import loaded_torch
 from shmtensor.utils.data._utils.tree import map_leaves
 
 __all__ = ["packed", "packed_index"]
@@ -20,17 +21,18 @@ __all__ = ["packed", "packed_index"]
 class _TorchTensor:
     """A torch tensor to be sent."""
 
-    def __init__(self, shared: Any, requires_grad: bool) -> None:
+    def __init__(self, shared: Any, requires_grad: bool, dtype: str | None) -> None:
         self.shared = shared
         self.requires_grad = requires_grad
+        self.dtype = dtype
 
     def __reduce__(self) -> Any:
-        return _arrived, (self.shared, self.requires_grad)
+        return _arrived, (self.shared, self.requires_grad, self.dtype)
 
 
-def _arrived(shared: Any, requires_grad: bool) -> Any:
+def _arrived(shared: Any, requires_grad: bool, dtype: str | None) -> Any:
     """Return the torch tensor over the memory that was received."""
-    return to_torch(shared).requires_grad_(requires_grad)
+    return shown(shared, dtype).requires_grad_(requires_grad)
 
 
 def _shared(tensor: Any) -> Any:
@@ -51,7 +53,10 @@ def _packed_leaf(value: Any) -> Any:
     is_plain = value.device.type == "cpu" and value.layout is torch.strided and value.is_leaf
     if not is_plain or value.is_conj() or value.is_neg() or value.is_quantized:
         return value  # torch's own reduction sends it
-    return _TorchTensor(_shared(from_torch(value.detach())), value.requires_grad)
+    plain = value.detach()
+    ours, dtype = memory_of(plain)
+    held = held_memory(plain, ours)
+    return _TorchTensor(_shared(ours if held is None else held), value.requires_grad, dtype)
 
 
 def packed(batch: Any) -> Any:
