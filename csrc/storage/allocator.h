@@ -47,8 +47,8 @@ const shmt_storage* shmt__storage_whole(const shmt_storage* s);
 /* Note [What producers say]
  * A capsule, an array or a buffer of another library is checked as a file would be, before any of its memory is read:
  * pointers that are missing, sizes and strides that are negative or whose extent overflows, types, lanes and versions
- * that are unknown, bytes that lie outside of a process's addresses. What is refused stays its producer's, which ends it
- * once; what is taken over is ended once by the storage. */
+ * that are unknown, bytes that lie outside of a process's addresses. What is refused stays its producer's, which ends
+ * it once; what is taken over is ended once by the storage. */
 /* Can so many bytes lie `offset` bytes after data? 0 bytes lie anywhere. */
 static inline bool shmt__bytes_can_lie_at(const void* data, uint64_t offset, uint64_t nbytes) {
   const uint64_t end = INTPTR_MAX, at = (uintptr_t)data;

@@ -178,7 +178,7 @@ def init_reductions() -> None:
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
     ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
-    ForkingPickler.dump = _dump  # type: ignore[method-assign]
+    ForkingPickler.dump = _dump  # type: ignore
     Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
 
 

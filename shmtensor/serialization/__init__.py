@@ -193,7 +193,7 @@ def load(
 
     with _opened(f, "rb") as file:
         if _is_archive(file):
-            archive = Archive(file, mmap, map_location)
+            archive = Archive(file, bool(mmap), map_location)
             return read_pickle(archive.pickled(), archive.find_storage)
         if mmap:
             raise RuntimeError(

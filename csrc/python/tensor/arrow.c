@@ -129,7 +129,8 @@ static int64_t count_nulls(const uint8_t* valid, int64_t begin, int64_t n) {
   return nulls;
 }
 
-/* Whether the structures are of an array that a tensor can show; see Note [What producers say]. 0 and its dtype, or -1 with an exception. */
+/* Whether the structures are of an array that a tensor can show; see Note [What producers say]. 0 and its dtype, or -1
+ * with an exception. */
 static int check_array(const shmt__arrow_schema* schema, const shmt__arrow_array* array, shmt_dtype* dtype) {
   if (schema->release == NULL || array->release == NULL)
     return refuse(PyExc_ValueError, "the array was released, or taken over before");

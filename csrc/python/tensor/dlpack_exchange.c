@@ -29,7 +29,8 @@ static int allocate(shmt__dl_tensor* prototype, shmt__dl_versioned** out, void* 
   shmt_dtype dtype = shmt__dl_dtype(prototype);
   if (prototype->device_type != SHMT_DL_CPU || dtype == SHMT_DTYPE_NONE || prototype->n_dims < 0 ||
       prototype->n_dims > SHMT_MAX_DIMS || (prototype->n_dims > 0 && prototype->shape == NULL)) {
-    fail(context, "BufferError", "tensors are on the cpu, have a dtype of shmtensor, a shape and at most 64 dimensions");
+    fail(context, "BufferError",
+         "tensors are on the cpu, have a shape, a dtype of shmtensor and at most 64 dimensions");
     return -1;
   }
   SHMT_AUTO(shmt_tensor) t = NULL;

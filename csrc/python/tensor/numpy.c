@@ -150,7 +150,8 @@ static int check_bytes(const Py_buffer* view, uint64_t nbytes) {
   return -1;
 }
 
-/* The addresses from the first to behind the last byte of a view; both 0 when it has no elements. False: they overflow. */
+/* The addresses from the first to behind the last byte of a view; both 0 when it has no elements. False: they
+ * overflow. */
 static bool find_extent(const Py_buffer* view, uint64_t out[2]) {
   int64_t low = 0, high = view->itemsize;
   for (int i = 0; i < view->ndim; i++) {
