@@ -139,6 +139,13 @@ static void adopt_clients(shmt__arena_manager* k) {
   }
 }
 
+/* The manager before us may have been killed after it had reset a flag and before it did what the flag asked for. */
+static void begin_all_again(shmt__arena_manager* k) {
+  k->must_sweep_again = true;
+  atomic_store_explicit(&k->map.control->leases_stale, 1, memory_order_seq_cst);
+  atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_seq_cst);
+}
+
 /* Mark the session as ended, so that nobody tries again with these files. */
 static void mark_ended(int control_fd) {
   uint64_t nbytes = 0;
@@ -173,6 +180,7 @@ static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, sh
   if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
   if (status == SHMT_OK) status = adopt_slabs(out);
   if (status == SHMT_OK) adopt_clients(out);
+  if (status == SHMT_OK) begin_all_again(out);
   if (status != SHMT_OK) shmt__arena_manager_fini(out);
   return status;
 }
