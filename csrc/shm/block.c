@@ -53,6 +53,8 @@ bool shmt__block_hold(const shmt__map* m, uint32_t block, unsigned client, uint6
   SHMT_FAILPOINT(hold_set);
   if (SHMT_LIKELY(confirm(b, generation))) return true;
   atomic_fetch_and_explicit(word, ~bit_of(client), memory_order_release);
+  /* A sweep may have seen the bit, and left a block that nobody else holds. */
+  shmt__map_note_activity(m);
   return false;
 }
 
