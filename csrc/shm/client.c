@@ -49,7 +49,8 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
   memset(e->label, 0, sizeof e->label);
   raise_end(m, id);
   if (id < SHMT_NEAR_CLIENTS || shmt__client_populate_holds(m, fd) == SHMT_OK) return SHMT_CLAIM_MADE;
-  atomic_store_explicit(&e->state, SHMT_CLIENT_NONE, memory_order_release);
+  /* The entry stays RESERVED: the manager frees it, like any number that nobody has locked. It may have entered the
+   * number already; if we made it free, it might clear the holds of the next process that takes it. */
   shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
   return SHMT_CLAIM_NO_ROOM;
 }
