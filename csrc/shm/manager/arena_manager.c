@@ -123,15 +123,14 @@ void shmt__arena_manager_mark_client_alive(shmt__arena_manager* k, uint32_t id, 
 }
 
 void shmt__arena_manager_client_died(shmt__arena_manager* k, uint32_t id) {
+  /* Also in blocks without a slab: it may have been killed when it had set a bit by an old handle. */
+  for (uint32_t block = 0; block < k->blocks_end; block++) {
+    if (shmt__block_is_held_by(&k->map, block, id)) shmt__block_unhold(&k->map, block, id);
+    shmt__block_unmark(&k->map.blocks[block], id);
+  }
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
-    if (s == NULL) continue;
-    for (uint32_t j = 0; j < s->n_blocks; j++) {
-      uint32_t block = s->first_block + j;
-      if (shmt__block_is_held_by(&k->map, block, id)) shmt__block_unhold(&k->map, block, id);
-      shmt__block_unmark(&k->map.blocks[block], id);
-    }
-    if (s->owner == id) shmt__arena_manager_orphan_slab(k, i);
+    if (s != NULL && s->owner == id) shmt__arena_manager_orphan_slab(k, i);
   }
   shmt__leases_client_died(&k->map, id);
   /* seq_cst: the audit that follows sees the client gone. */
