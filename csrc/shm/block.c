@@ -198,10 +198,14 @@ bool shmt__block_reclaim(const shmt__map* m, uint32_t block, unsigned marker) {
     return false;
   }
   atomic_store_explicit(&b->stamp_ms, (uint32_t)shmt__os_wall_ms(), memory_order_relaxed);
+  bool is_ring = (atomic_load_explicit(&b->nbytes, memory_order_relaxed) & SHMT_BLOCK_IS_RING) != 0;
   SHMT_FAILPOINT(reclaim_checked);
-  return atomic_compare_exchange_strong_explicit(&b->head, &expected,
-                                                 shmt__head(generation + 1, 0, SHMT_BLOCK_FREE),
-                                                 memory_order_seq_cst, memory_order_relaxed);
+  if (!atomic_compare_exchange_strong_explicit(&b->head, &expected, shmt__head(generation + 1, 0, SHMT_BLOCK_FREE),
+                                               memory_order_seq_cst, memory_order_relaxed))
+    return false;
+  /* Nobody will end the leases of its messages: have the manager audit them. */
+  if (SHMT_UNLIKELY(is_ring)) atomic_store_explicit(&m->control->rings_stale, 1, memory_order_seq_cst);
+  return true;
 }
 
 void shmt__block_unmark(shmt__block* b, unsigned marker) {

@@ -95,8 +95,9 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
     shmt__ring_event_signal(&h->done_event, true);
     shmt__ring_event_signal(&h->watch_event, true);
     shmt__os_unmap(h, SHMT_RING_BYTES);
-    atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_relaxed);
   }
+  /* Also when there is no ring: the client may have been killed right after it had freed the last one. */
+  atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_relaxed);
 }
 
 /* --- the audit ---

@@ -72,14 +72,7 @@ shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {
 void shmt__ring_close(shmt__ring* r) {
   if (r == NULL) return;
   shmt__ring_readiness_close(r);
-  shmt__session* s = r->session;
-  bool has_messages = shmt__ring_n_messages(r) != 0;
   shmt__storage_release(r->storage);
-  /* If we were the last, nobody will end the leases of the messages: have the manager audit them. */
-  if (has_messages) {
-    atomic_store_explicit(&s->map.control->rings_stale, 1, memory_order_seq_cst);
-    shmt__map_note_activity(&s->map);
-  }
   shmt__mutex_destroy(&r->watch_lock);
   free(r);
 }
