@@ -28,6 +28,7 @@ typedef struct audited_ring {
   shmt__ring_header* header; /* mapped */
   audited_lock put, get;
   uint32_t n_unheld; /* as it was when we read the locks */
+  uint64_t head;     /* of the first message that was counted */
 } audited_ring;
 
 typedef struct audit {
@@ -204,9 +205,9 @@ static void count_message(const shmt__arena_manager* k, shmt__ring_header* h, ui
 }
 
 /* Count the messages of one ring, up to the first that makes no sense. */
-static void count_ring(const shmt__arena_manager* k, shmt__ring_header* h, uint32_t* counts,
-                       uint32_t n_counts) {
-  uint64_t head = atomic_load_explicit(&h->head, memory_order_acquire);
+static void count_ring(const shmt__arena_manager* k, audited_ring* r, uint32_t* counts, uint32_t n_counts) {
+  shmt__ring_header* h = r->header;
+  uint64_t head = r->head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (!shmt__ring_position_is_valid(head) || !shmt__ring_position_is_valid(tail)) return;
   /* Go round once at most, whatever the counts say. */
@@ -252,14 +253,18 @@ static bool is_unchanged(const audited_lock* l) {
   return l->is_ours || shmt__ring_lock_word(l->lock) == l->word;
 }
 
-/* Is what we counted still all there is? A ring may have been made meanwhile. */
+/* Is what we counted still all there is? A ring may have been made meanwhile, and may be gone again: the flag that we
+ * reset says so. */
 static bool is_consistent(const audit* a) {
   uint32_t slab = 0, i = 0, n = 0;
   const shmt__block* b;
   atomic_thread_fence(memory_order_acquire); /* all that was read, before the words are read again */
+  if (atomic_load_explicit(&a->arena_manager->map.control->rings_stale, memory_order_seq_cst) != 0) return false;
   for (uint32_t j = 0; j < a->n_rings; j++) {
     const audited_ring* r = &a->rings[j];
-    if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld)
+    /* While the head stays, nobody writes over the messages that we read. */
+    if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld ||
+        atomic_load_explicit(&r->header->head, memory_order_relaxed) != r->head)
       return false;
   }
   while ((b = next_kept_ring(a, &slab, &i)) != NULL) {
@@ -288,7 +293,7 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   bool all = false;
   if (a.leaks != NULL && lock_all(&a)) {
     for (uint32_t i = 0; i < a.n_rings; i++)
-      count_ring(k, a.rings[i].header, a.leaks, a.n_blocks);
+      count_ring(k, &a.rings[i], a.leaks, a.n_blocks);
     all = find_leaks(&a);
     if (is_consistent(&a))
       correct(&a);
