@@ -1,0 +1,119 @@
+"""What nobody holds is freed without anybody's help: no later drop or death brings it about.
+
+Each case is a process and a session of its own. The models (``model/``) found these interleavings.
+Not covered: kills at each step (test_crash).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import native
+import native_ring
+import pytest
+
+LARGE = 3_000_000
+HANG_S = 60
+_BLOCK = slice(48, 52)  # of a handle
+TICKS_S = 1.5  # the manager looks twice a second
+
+
+def _wait_until_freed(owner: native.Native) -> None:
+    deadline = time.monotonic() + HANG_S
+    while owner.status()["resident_bytes"] > LARGE // 2:
+        assert time.monotonic() < deadline, owner.status()
+        time.sleep(0.05)
+
+
+def messages_of_a_ring_that_nobody_opened(owner: native.Native) -> None:
+    ring = native_ring.Ring(owner)
+    assert ring.put(b"", (owner.new(LARGE).fill(1),)) == native_ring.DONE
+    ring.handle()  # in a message that nobody reads
+    ring.close()
+    time.sleep(TICKS_S)
+    assert owner.status()["n_leases"] == 2
+    assert owner.collect() == 1
+    _wait_until_freed(owner)
+    assert owner.status()["n_leases"] == 0
+
+
+def idle_memory_of_a_manager_killed_in_its_sweep(owner: native.Native) -> None:
+    block = owner.new(LARGE).fill(1)
+    manager = owner.status()["manager_pid"]
+    token = Path(os.environ["SHMTENSOR_FAILPOINT"].split(":", 1)[1])
+    token.touch()
+    del block
+    deadline = time.monotonic() + HANG_S
+    while token.exists():
+        assert time.monotonic() < deadline, "the manager was not killed"
+        time.sleep(0.05)
+    _wait_until_freed(owner)
+    assert owner.status()["manager_pid"] != manager
+
+
+def block_whose_last_holder_was_not_the_last_bit(owner: native.Native) -> None:
+    first = owner.new(LARGE)
+    stale = first.handle(lease=False)
+    del first
+    go, ready, end = os.pipe(), os.pipe(), os.pipe()
+    token = Path(os.environ["SHMTENSOR_FAILPOINT"].split(":", 1)[1])
+    pid = os.fork()
+    if pid == 0:
+        os.environ["SHMTENSOR_FAILPOINT_STOPS"] = "1"
+        os.read(go[0], 1)
+        try:
+            owner.open(stale)
+        except native.NativeError:
+            os.write(ready[1], b"x")
+        os.close(end[1])
+        os.read(end[0], 1)
+        os._exit(0)
+    second = owner.new(LARGE).fill(2)
+    assert second.handle(lease=False)[_BLOCK] == stale[_BLOCK]
+    token.touch()
+    os.write(go[1], b"x")
+    assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
+    del second  # the stopped process's bit is set
+    time.sleep(TICKS_S)
+    os.kill(pid, signal.SIGCONT)
+    assert os.read(ready[0], 1) == b"x"
+    try:
+        _wait_until_freed(owner)
+    finally:
+        os.close(end[1])
+        os.waitpid(pid, 0)
+
+
+CASES: dict[Callable[[native.Native], None], str] = {
+    messages_of_a_ring_that_nobody_opened: "",
+    idle_memory_of_a_manager_killed_in_its_sweep: "trim_begun",
+    block_whose_last_holder_was_not_the_last_bit: "hold_set",
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_is_freed(case: Callable[[native.Native], None], native_directory: Path) -> None:
+    number = list(CASES).index(case)
+    session = (os.getpid() << 42) | 1 << 39 | number
+    with tempfile.TemporaryDirectory() as directory:
+        point = f"{CASES[case]}:{directory}/token"
+        result = subprocess.run(
+            [sys.executable, __file__, str(native_directory), str(session), str(number)],
+            env=dict(os.environ, SHMTENSOR_FAILPOINT=point),
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+if __name__ == "__main__":
+    list(CASES)[int(sys.argv[3])](native.Native(Path(sys.argv[1]), int(sys.argv[2])))
