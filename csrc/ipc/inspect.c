@@ -22,7 +22,7 @@ struct shmt_inspector {
   char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
   uint64_t session;
   shmt__map map; /* read-only */
-  int control_fd, arena_fd;
+  shmt__descriptor control, arena; /* the arena may be none */
 };
 
 /* --- connecting --- */
@@ -43,14 +43,15 @@ static shmt_status request_manager(const char* address, uint64_t session, shmt__
     fds = ignored;
     n_fds = &n_ignored;
   }
-  int socket = shmt__os_connect(address);
-  SHMT_REQUIRE(socket >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address,
-               -socket);
-  bool is_ours = shmt__os_peer(socket, &peer) && peer.uid == shmt__os_uid();
+  int fd = shmt__os_connect(address);
+  if (shmt__os_is_out_of_descriptors(-fd)) return shmt__fail_errno(-fd, "cannot connect to @%s", address);
+  SHMT_REQUIRE(fd >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address, -fd);
+  shmt__descriptor socket = shmt__descriptor_own(fd);
+  bool is_ours = shmt__os_peer(shmt__descriptor_number(&socket), &peer) && peer.uid == shmt__os_uid();
   shmt_status status =
-      is_ours ? shmt__request(NULL, socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost)
+      is_ours ? shmt__request(NULL, &socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost)
               : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
-  shmt__os_close(socket);
+  shmt__descriptor_close(&socket);
   for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
   return status;
 }
@@ -76,8 +77,8 @@ static shmt_status open_files(const char* address, const shmt__packet* reply, in
   }
   (void)snprintf(o->address, sizeof o->address, "%s", address);
   o->session = o->map.fixed.session;
-  o->control_fd = control_fd;
-  o->arena_fd = arena_fd;
+  o->control = shmt__descriptor_own(control_fd);
+  o->arena = shmt__descriptor_own(arena_fd);
   *out = o;
   return SHMT_OK;
 }
@@ -113,7 +114,8 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   char name[64], address[64];
   wanted w = {session, -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, session);
-  shmt__os_find_memfd(name, 0, visit_control, &w);
+  int err = shmt__os_find_memfd(name, 0, visit_control, &w);
+  if (err != 0) return shmt__fail_errno(-err, "cannot search for the files of session %016" PRIx64, session);
   SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
                "session %016" PRIx64 ": no process of this user has its files open", session);
   shmt__session_address(session, address, sizeof address);
@@ -123,8 +125,8 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
 void shmt_inspector_close(shmt_inspector* o) {
   if (o == NULL) return;
   shmt__map_close(&o->map);
-  shmt__os_close(o->control_fd);
-  shmt__os_close(o->arena_fd);
+  shmt__descriptor_close(&o->control);
+  shmt__descriptor_close(&o->arena);
   free(o);
 }
 
@@ -265,8 +267,8 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
   memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
   /* Any member can write there: ignore a name that belongs to another session. */
   if (shmt__service_number(session->service) != o->session) session->service[0] = '\0';
-  session->resident_bytes = shmt__os_file_resident(o->control_fd);
-  if (o->arena_fd >= 0) session->resident_bytes += shmt__os_file_resident(o->arena_fd);
+  session->resident_bytes = shmt__os_file_resident(shmt__descriptor_number(&o->control)) +
+                            shmt__os_file_resident(shmt__descriptor_number(&o->arena));
   uint32_t n_slabs = shmt__map_slabs_end(&o->map);
   for (uint32_t i = 0; i < n_slabs; i++) {
     const shmt__slab* slab = &o->map.slabs[i];
@@ -298,9 +300,7 @@ static void read_site(shmt_inspector* o, uint32_t block, uint64_t generation, ch
   shmt__site site;
   uint64_t at = (uint64_t)((char*)&o->map.sites[block] - (char*)o->map.control);
   out[0] = '\0';
-  if (!shmt__os_seek(o->control_fd, at) ||
-      shmt__os_read_exact(o->control_fd, &site, sizeof site) != SHMT_OK)
-    return;
+  if (!shmt__os_read_at(shmt__descriptor_number(&o->control), &site, sizeof site, at)) return;
   if (site.generation != generation) return;
   memcpy(out, site.text, sizeof site.text);
   out[sizeof site.text - 1] = '\0';
@@ -342,7 +342,7 @@ uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_vie
 int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out) {
   const shmt__fixed* fixed = &o->map.fixed;
   shmt__ring_header r;
-  if (o->arena_fd < 0 || block >= fixed->n_blocks) return 0;
+  if (block >= fixed->n_blocks) return 0;
   const shmt__block* b = &o->map.blocks[block];
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
   uint64_t at = *(const volatile uint64_t*)&b->offset;
@@ -350,8 +350,8 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
                  read_block(&o->map, block).state == SHMT_BLOCK_USED;
   /* Read from the file: for pages that were returned meanwhile that gives zeros. */
-  if (!is_ring || at > fixed->arena_bytes - sizeof r || !shmt__os_seek(o->arena_fd, at) ||
-      shmt__os_read_exact(o->arena_fd, &r, sizeof r) != SHMT_OK || r.magic != SHMT_RING_MAGIC)
+  if (!is_ring || at > fixed->arena_bytes - sizeof r ||
+      !shmt__os_read_at(shmt__descriptor_number(&o->arena), &r, sizeof r, at) || r.magic != SHMT_RING_MAGIC)
     return 0;
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
@@ -410,13 +410,13 @@ uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* nam
                                    uint32_t capacity) {
   shmt__description d;
   shmt__described_storage entry;
-  if (o->arena_fd < 0 || !is_current(o, name->block, name->generation)) return 0;
-  if (!shmt__os_seek(o->arena_fd, o->map.blocks[name->block].offset) ||
-      shmt__os_read_exact(o->arena_fd, &d, sizeof d) != SHMT_OK ||
-      d.magic != SHMT_DESCRIPTION_MAGIC || d.n_storages > SHMT_MAX_STORAGES)
+  if (!is_current(o, name->block, name->generation)) return 0;
+  uint64_t at = o->map.blocks[name->block].offset;
+  int fd = shmt__descriptor_number(&o->arena);
+  if (!shmt__os_read_at(fd, &d, sizeof d, at) || d.magic != SHMT_DESCRIPTION_MAGIC || d.n_storages > SHMT_MAX_STORAGES)
     return 0;
   for (uint64_t i = 0; i < d.n_storages && i < capacity; i++) {
-    if (shmt__os_read_exact(o->arena_fd, &entry, sizeof entry) != SHMT_OK) return 0;
+    if (!shmt__os_read_at(fd, &entry, sizeof entry, at + sizeof d + i * sizeof entry)) return 0;
     out[i] = entry.block;
   }
   /* If the block is still current, what was read belonged to it. */

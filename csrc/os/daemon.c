@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/daemon.h"
 
+#include "os/descriptor.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -44,7 +46,7 @@ void shmt__os_notify(const char* state) {
 }
 
 int shmt__os_lock_file(const char* path) {
-  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  int fd = shmt__os_above_streams(open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (fd < 0) return -errno;
   int done;
   do {
@@ -83,5 +85,6 @@ shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, 
     (void)execv(path, argv);
     err = errno;
   }
+  if (shmt__os_is_out_of_descriptors(err)) return shmt__fail_errno(err, "cannot run the manager %s", path);
   SHMT_FAIL(SHMT_E_MANAGER, "cannot run the manager %s: %s (%d)", path, strerror(err), err);
 }

@@ -17,7 +17,7 @@ int shmt__os_lock_file(const char* path);
  * none, and -EINVAL when there are several or it is not of type SOCK_SEQPACKET. */
 int shmt__os_activation_fd(void);
 /* Replace this process by another program. The descriptors fds become 3, 4, ...; standard streams stay. Returns only on
- * failure. Errors: SHMT_E_MANAGER. */
+ * failure. Errors: SHMT_E_MANAGER, SHMT_E_OS (no descriptor is left). */
 shmt_status shmt__os_exec(const char* path, char* const argv[], const int* fds, int n_fds);
 
 #endif

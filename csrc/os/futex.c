@@ -1,4 +1,4 @@
-/* os/futex.c -- waiting until a word of shared memory changes, a clock in nanoseconds, event descriptors, threads. */
+/* os/futex.c -- waiting until a word of shared memory changes, a clock in nanoseconds, threads. */
 #define _GNU_SOURCE
 #include "os/futex.h"
 
@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,23 +33,6 @@ shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n) {
   long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
   return r > 0 ? (unsigned)r : 0;
-}
-
-int shmt__os_eventfd(void) {
-  int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  return fd >= 0 ? fd : -errno;
-}
-
-void shmt__os_eventfd_set(int fd) {
-  uint64_t one = 1;
-  ssize_t n = write(fd, &one, sizeof one);
-  (void)n;
-}
-
-void shmt__os_eventfd_clear(int fd) {
-  uint64_t count;
-  ssize_t n = read(fd, &count, sizeof count);
-  (void)n;
 }
 
 int shmt__os_thread_start(void* (*f)(void* arg), void* arg) {

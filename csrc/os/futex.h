@@ -1,4 +1,4 @@
-/* os/futex.h -- waiting until a word of shared memory changes, a clock in nanoseconds, event descriptors, threads.
+/* os/futex.h -- waiting until a word of shared memory changes, a clock in nanoseconds, threads.
  *
  * The word may be mapped at different addresses in different processes.
  */
@@ -31,12 +31,6 @@ static inline void shmt__os_pause(void) {
   __asm__ volatile("yield");
 #endif
 }
-
-/* Make an event descriptor, which is readable after a set until the next clear. Returns it (the caller closes it), or
- * -errno. */
-int shmt__os_eventfd(void);
-void shmt__os_eventfd_set(int fd);
-void shmt__os_eventfd_clear(int fd);
 
 /* Run f(arg) in a new, detached thread that blocks all signals. Returns 0 or -errno. */
 int shmt__os_thread_start(void* (*f)(void* arg), void* arg);

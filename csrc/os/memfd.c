@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "os/memfd.h"
 
+#include "os/descriptor.h"
 #include "os/process.h"
 
 #include <errno.h>
@@ -46,8 +47,9 @@ shmt_status shmt__os_memfd_create(const char* name, uint64_t nbytes, int* out_fd
   SHMT_REQUIRE(nbytes <= INT64_MAX, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
   bool sealed = has_memfd();
-  int fd = sealed ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)
-                  : open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600);
+  int fd = shmt__os_above_streams(
+      sealed ? memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)
+             : open("/dev/shm", O_TMPFILE | O_RDWR | O_EXCL | O_CLOEXEC, 0600));
   if (fd < 0)
     return shmt__fail_errno(errno, "%s(%s) of %" PRIu64 " bytes",
                             sealed ? "memfd_create" : "open(/dev/shm)", name, nbytes);
@@ -205,10 +207,11 @@ shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbyt
     if (done == 0) return SHMT_OK;
     /* EINVAL: a kernel before 5.14. EFAULT: out of pages; fallocate reports the reason. */
   }
-  int done;
+  int done, refused = errno;
   do {
     done = fallocate(fd, 0, (off_t)begin, (off_t)(end - begin));
   } while (done != 0 && errno == EINTR);
+  if (fd < 0 && base != NULL && refused != EINVAL) errno = ENOMEM; /* madvise() has told the reason */
   if (done != 0)
     return shmt__fail_errno(errno, "unable to allocate shared memory: tried %" PRIu64 " bytes",
                             nbytes);
@@ -264,12 +267,12 @@ void shmt__os_close(int fd) {
   if (fd >= 0) (void)close(fd);
 }
 
-int shmt__os_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 0); }
+int shmt__os_dup(int fd) { return fcntl(fd, F_DUPFD_CLOEXEC, 3); }
 
 static int reopen(int fd, int access) {
   char path[32];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  return open(path, access | O_CLOEXEC);
+  return shmt__os_above_streams(open(path, access | O_CLOEXEC));
 }
 
 int shmt__os_reopen(int fd) { return reopen(fd, O_RDWR); }

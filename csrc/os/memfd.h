@@ -44,7 +44,8 @@ void shmt__os_unmap(void* p, uint64_t nbytes); /* p may be NULL */
 void shmt__os_map_forget(void* p, uint64_t nbytes);
 
 /* Allocate the pages of a range, so that no later store to it can fail. The range is widened to whole
- * pages. base: where this process has mapped the file; NULL: nowhere. Errors: SHMT_E_NOMEM with the bytes. */
+ * pages. base: where this process has mapped the file; NULL: nowhere. With a base, fd may be -1: it
+ * is for kernels before 5.14 then. Errors: SHMT_E_NOMEM with the bytes, SHMT_E_OS. */
 shmt_status shmt__os_populate(int fd, void* base, uint64_t offset, uint64_t nbytes);
 /* Write bytes into a range whose pages may be missing. That takes a third of the time of populating the
  * range and storing to it: pages that are written whole are not cleared and enter no page table. The rest
@@ -60,7 +61,7 @@ uint64_t shmt__os_file_limit(void);
 uint64_t shmt__os_address_limit(void);
 
 void shmt__os_close(int fd); /* negative is fine */
-/* Each returns a close-on-exec descriptor, which the caller closes, or -1. */
+/* Each returns a close-on-exec descriptor above the standard streams, which the caller closes, or -1 with errno. */
 /* A second descriptor of the same open file description. */
 int shmt__os_dup(int fd);
 /* Open the file behind fd anew: a new description, with its own file position and locks. */

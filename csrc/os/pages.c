@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/pages.h"
 
+#include "os/descriptor.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "os/process.h"
 
+#include "os/descriptor.h"
 #include "os/memfd.h"
 
 #include <dirent.h>
@@ -67,12 +68,6 @@ void shmt__os_sleep_ms(unsigned ms) {
   struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
   while (nanosleep(&t, &t) != 0 && errno == EINTR) {
   }
-}
-
-int shmt__os_descriptor_limit(void) {
-  struct rlimit files;
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX) return INT_MAX;
-  return (int)files.rlim_cur;
 }
 
 int32_t shmt__os_pid(void) { return (int32_t)getpid(); }
@@ -269,13 +264,29 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
   return go_on;
 }
 
-void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
-                         void* arg) {
+/* Could so many descriptors be opened now? 0 or -errno. */
+static int try_descriptors(int fd, int n) {
+  int copy = n == 0 ? 0 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return -errno;
+  int err = n == 0 ? 0 : try_descriptors(fd, n - 1);
+  if (n > 0) (void)close(copy);
+  return err;
+}
+
+int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
+                        void* arg) {
+  enum { DESCRIPTORS = 3 }; /* of the search of one process, and of visit */
   char link[96];
   /* The kernel writes "/memfd:name (deleted)". */
   (void)snprintf(link, sizeof link, "/memfd:%s ", name);
   DIR* dir = opendir("/proc");
-  if (dir == NULL) return;
+  if (dir == NULL) return shmt__os_is_out_of_descriptors(errno) ? -errno : 0;
+  /* Without descriptors every process would look as if it had no such file. */
+  int err = try_descriptors(dirfd(dir), DESCRIPTORS);
+  if (err != 0) {
+    (void)closedir(dir);
+    return err;
+  }
   struct dirent* entry;
   while ((entry = readdir(dir)) != NULL) {
     if (entry->d_name[0] < '1' || entry->d_name[0] > '9') continue;
@@ -285,6 +296,7 @@ void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd,
     if (!visit_process(entry->d_name, link, visit, arg)) break;
   }
   (void)closedir(dir);
+  return 0;
 }
 
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
@@ -323,6 +335,7 @@ shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const in
   (void)posix_spawn_file_actions_destroy(&actions);
   (void)posix_spawnattr_destroy(&attr);
   for (int i = 0; i < n_parked; i++) (void)close(parked[i]);
+  if (shmt__os_is_out_of_descriptors(err)) return shmt__fail_errno(err, "cannot start the manager %s", path);
   SHMT_REQUIRE(err == 0, SHMT_E_MANAGER, "cannot start the manager %s: %s (%d)", path,
                strerror(err), err);
 

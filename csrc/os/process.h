@@ -24,8 +24,6 @@ int64_t shmt__os_thread_id(void);
 /* Unpredictable bits. */
 uint64_t shmt__os_random(void);
 void shmt__os_sleep_ms(unsigned ms);
-/* How many descriptors this process may have open. */
-int shmt__os_descriptor_limit(void);
 
 int32_t shmt__os_pid(void);
 /* A number that identifies this process's pid namespace, and its network namespace; 0: unknown. */
@@ -60,13 +58,14 @@ int shmt__os_open_from_process(int32_t pid, const uint64_t file_identity[2], boo
 int shmt__os_open_from_any_process(const uint64_t file_identity[2], bool only_found);
 /* Search the open files of this user's processes for memory files with this name, open each anew, and call visit with
  * the descriptor, which visit closes. visit returns whether to go on. since: skip processes that started earlier
- * (shmt__os_process_start); 0: skip none. */
-void shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
-                         void* arg);
+ * (shmt__os_process_start); 0: skip none. Returns 0, or -errno: too few descriptors are left for a search. */
+int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
+                        void* arg);
 
 /* Run a program in the background. The descriptors fds become 3, 4, ..., and the standard streams go to /dev/null; the
  * program itself must close all others. The program must fork and let its first process exit; this call waits for that.
- * *out_exit: the exit status of that process; -1: none. Errors: SHMT_E_MANAGER with the path and reason. */
+ * *out_exit: the exit status of that process; -1: none. Errors: SHMT_E_MANAGER with the path and reason, SHMT_E_OS (no
+ * descriptor is left). */
 shmt_status shmt__os_spawn_daemon(const char* path, char* const argv[], const int* fds, int n_fds,
                                   int* out_exit);
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "os/socket.h"
 
+#include "os/descriptor.h"
 #include "os/process.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static socklen_t fill_address(struct sockaddr_un* a, const char* name) {
 int shmt__os_listen(const char* name) {
   struct sockaddr_un a;
   socklen_t len = fill_address(&a, name);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = shmt__os_above_streams(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return -errno;
   /* Set the mode before listen(): nobody can connect to a socket that does not listen. */
   if (bind(fd, (struct sockaddr*)&a, len) != 0 || (name[0] == '/' && chmod(name, 0600) != 0) ||
@@ -53,7 +54,7 @@ int shmt__os_listen(const char* name) {
 int shmt__os_connect(const char* name) {
   struct sockaddr_un a;
   socklen_t len = fill_address(&a, name);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = shmt__os_above_streams(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return -errno;
   int done;
   do {
@@ -109,7 +110,7 @@ int shmt__os_socket_pair(int out[2]) {
 }
 
 int shmt__os_accept(int listener) {
-  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = shmt__os_above_streams(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
   return fd < 0 ? -errno : fd;
 }
 
@@ -161,9 +162,13 @@ int shmt__os_send(int fd, const void* p, size_t nbytes, const int* fds, int n_fd
   return n < 0 ? -errno : 0;
 }
 
-/* Take descriptors and credentials out of a received message; closes descriptors beyond capacity.
- */
-static void read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* peer) {
+static void close_all(int* fds, int* n_fds) {
+  while (*n_fds > 0) (void)close(fds[--*n_fds]);
+}
+
+/* Take descriptors and credentials out of a received message. False: not all of its descriptors could be kept. */
+static bool read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* peer) {
+  bool all = (msg->msg_flags & MSG_CTRUNC) == 0;
   for (struct cmsghdr* c = CMSG_FIRSTHDR(msg); c != NULL; c = CMSG_NXTHDR(msg, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
     if (c->cmsg_type == SCM_RIGHTS) {
@@ -171,10 +176,13 @@ static void read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* p
       for (size_t i = 0; i < n; i++) {
         int got;
         memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof got);
-        if (*n_fds < SHMT_SOCKET_MAX_FDS)
+        got = shmt__os_above_streams(got);
+        if (got >= 0 && *n_fds < SHMT_SOCKET_MAX_FDS)
           fds[(*n_fds)++] = got;
-        else
+        else if (got >= 0)
           (void)close(got);
+        else
+          all = false;
       }
     } else if (c->cmsg_type == SCM_CREDENTIALS && peer != NULL) {
       struct ucred cred;
@@ -183,6 +191,7 @@ static void read_control(struct msghdr* msg, int* fds, int* n_fds, shmt__peer* p
       peer->uid = (uint32_t)cred.uid;
     }
   }
+  return all;
 }
 
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer) {
@@ -202,9 +211,12 @@ int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shm
     n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   } while (n < 0 && errno == EINTR);
   if (n < 0) return -errno;
-  read_control(&msg, fds, n_fds, peer);
+  if (!read_control(&msg, fds, n_fds, peer)) {
+    close_all(fds, n_fds);
+    *n_fds = SHMT_SOCKET_FDS_LOST;
+  }
   if (msg.msg_flags & MSG_TRUNC) {
-    for (int i = 0; i < *n_fds; i++) (void)close(fds[i]);
+    close_all(fds, n_fds);
     *n_fds = 0;
     return -EMSGSIZE;
   }

@@ -10,7 +10,10 @@
 
 #include "base/error.h"
 
-enum { SHMT_SOCKET_MAX_FDS = 4 };
+enum {
+  SHMT_SOCKET_MAX_FDS = 4,
+  SHMT_SOCKET_FDS_LOST = -1, /* in place of their number: descriptors came, and this process has no room for them */
+};
 
 enum { SHMT_SOCKET_PATH_BYTES = 108 }; /* the kernel's limit, with the zero at the end */
 
@@ -59,8 +62,8 @@ enum {
 
 /* Receive one packet without waiting. Returns its length, 0 at the end of the stream, or -errno (EMSGSIZE: the packet
  * is longer than capacity). fds has room for SHMT_SOCKET_MAX_FDS descriptors, which the caller closes; surplus ones are
- * closed here. peer (may be NULL): the sender's credentials if the socket passes them, else pid 0 and uid
- * UINT32_MAX. */
+ * closed here. *n_fds is SHMT_SOCKET_FDS_LOST, and all are closed, when one of them was lost. peer (may be NULL): the
+ * sender's credentials if the socket passes them, else pid 0 and uid UINT32_MAX. */
 int shmt__os_receive(int fd, void* p, size_t capacity, int* fds, int* n_fds, shmt__peer* peer);
 /* Wait until fd is readable, at most timeout_ms (< 0: forever). Returns 1: readable, 0: timeout, or -errno. */
 int shmt__os_wait_readable(int fd, int timeout_ms);

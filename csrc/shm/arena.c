@@ -223,11 +223,11 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, boo
   if (SHMT_LIKELY(warm >= nbytes)) return SHMT_OK;
   uint64_t at = s->block_bytes * (block - s->first_block); /* in the slab */
   if (shmt__is_paged(s->block_bytes)) {
-    if (is_filled_next) return SHMT_OK;
+    if (is_filled_next && shmt__descriptor_number(a->file) >= 0) return SHMT_OK;
     uint64_t page = shmt__os_page_bytes();
     uint64_t end = (nbytes + page - 1) & ~(page - 1);
     if (end > s->block_bytes) end = s->block_bytes;
-    SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + at + warm, end - warm));
+    SHMT_TRY(shmt__os_populate(shmt__descriptor_number(a->file), a->base, s->offset + at + warm, end - warm));
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
   }
@@ -238,7 +238,7 @@ static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, boo
   uint64_t end = (at + s->block_bytes + step - 1) & ~(step - 1);
   uint64_t slab_bytes = (s->block_bytes * s->n_blocks + step - 1) & ~(step - 1);
   if (end > slab_bytes) end = slab_bytes;
-  SHMT_TRY(shmt__os_populate(a->fd, a->base, s->offset + begin, end - begin));
+  SHMT_TRY(shmt__os_populate(shmt__descriptor_number(a->file), a->base, s->offset + begin, end - begin));
   uint64_t first = (begin + s->block_bytes - 1) / s->block_bytes, stop = end / s->block_bytes;
   for (uint64_t i = first; i < stop && i < s->n_blocks; i++)
     atomic_store_explicit(&a->map->blocks[s->first_block + i].warm, s->block_bytes,
@@ -253,7 +253,14 @@ shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offs
   uint64_t n_there = warm < nbytes ? warm & ~(shmt__os_page_bytes() - 1) : nbytes;
   memcpy(a->base + offset, bytes, n_there);
   if (n_there == nbytes) return SHMT_OK;
-  SHMT_TRY(shmt__os_write_pages(a->fd, offset + n_there, (const char*)bytes + n_there, nbytes - n_there));
+  const char* rest = (const char*)bytes + n_there;
+  int fd = shmt__descriptor_number(a->file);
+  if (fd >= 0) {
+    SHMT_TRY(shmt__os_write_pages(fd, offset + n_there, rest, nbytes - n_there));
+  } else {
+    SHMT_TRY(shmt__os_populate(fd, a->base, offset + n_there, nbytes - n_there));
+    memcpy(a->base + offset + n_there, rest, nbytes - n_there);
+  }
   /* Blocks without pages for some of their bytes are multiples of a page. */
   uint64_t end = (nbytes + shmt__os_page_bytes() - 1) & ~(shmt__os_page_bytes() - 1);
   atomic_store_explicit(&b->warm, end, memory_order_relaxed);
@@ -421,7 +428,7 @@ void shmt__arena_free(shmt__arena* a, uint32_t block) {
 }
 
 void shmt__arena_init(shmt__arena* a, const shmt__map* map, shmt__slab_source source) {
-  *a = (shmt__arena){.map = map, .fd = -1, .source = source};
+  *a = (shmt__arena){.map = map, .source = source};
   a->now = &a->lists[0];
 }
 

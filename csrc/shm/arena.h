@@ -10,6 +10,7 @@
 #ifndef SHMT_SHM_ARENA_H
 #define SHMT_SHM_ARENA_H
 
+#include "os/descriptor.h"
 #include "os/placement.h"
 #include "shm/control_file.h"
 
@@ -54,7 +55,7 @@ typedef struct shmt__arena_lists {
 
 typedef struct shmt__arena {
   const shmt__map* map; /* borrowed */
-  int fd;               /* borrowed */
+  const shmt__descriptor* file; /* borrowed; the program may have closed it */
   char* base;           /* of the arena's map, borrowed */
   unsigned client;
   shmt__slab_source source;
@@ -66,7 +67,7 @@ typedef struct shmt__arena {
   uint32_t* own_of; /* by block: index in `own` plus 1; 0: not in a slab of ours. NULL until there is one */
 } shmt__arena;
 
-/* Start empty. The caller sets client, fd and base afterwards. */
+/* Start empty. The caller sets client, file and base afterwards. */
 void shmt__arena_init(shmt__arena* a, const shmt__map* map, shmt__slab_source source);
 
 /* The placement of what this thread allocates: 0, or a number from shmt__placement_open. */

@@ -20,13 +20,13 @@ uint32_t shmt__lease_slot(const shmt__map* m, const shmt__lease* l) {
 
 /* --- pages --- */
 
-static bool populate_page(const shmt__map* m, int control_fd, uint32_t page) {
+static bool populate_page(const shmt__map* m, const shmt__descriptor* control, uint32_t page) {
   uint64_t at = (uint64_t)((char*)&m->lease_pages[page] - (char*)m->control);
-  return shmt__os_populate(control_fd, NULL, at, sizeof(shmt__lease_page)) == SHMT_OK;
+  return shmt__os_populate(shmt__descriptor_number(control), m->control, at, sizeof(shmt__lease_page)) == SHMT_OK;
 }
 
 /* Get a page that nobody owns, or else one that was never used. */
-static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint32_t* out_page) {
+static bool claim_page(const shmt__map* m, const shmt__descriptor* control, uint32_t client, uint32_t* out_page) {
   uint32_t end = shmt__map_lease_pages_end(m);
   for (uint32_t page = 0; page < end; page++) {
     uint32_t nobody = 0;
@@ -40,7 +40,7 @@ static bool claim_page(const shmt__map* m, int control_fd, uint32_t client, uint
   }
   while (end < m->n_lease_pages) {
     /* Populate it first: as soon as it counts as used, others look at it. */
-    if (!populate_page(m, control_fd, end)) return false;
+    if (!populate_page(m, control, end)) return false;
     if (atomic_compare_exchange_strong_explicit(&m->control->lease_pages_end, &end, end + 1,
                                                 memory_order_seq_cst, memory_order_seq_cst)) {
       uint32_t nobody = 0;
@@ -73,7 +73,7 @@ static shmt__lease* find_in_page(const shmt__map* m, shmt__lease_cursor* c) {
 }
 
 /* The page is full: search our other pages, or else get another page. */
-static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lease_cursor* c,
+static shmt__lease* find_elsewhere(const shmt__map* m, const shmt__descriptor* control, shmt__lease_cursor* c,
                                    uint32_t client) {
   uint32_t end = shmt__map_lease_pages_end(m);
   for (uint32_t page = 0; page < end; page++) {
@@ -82,7 +82,7 @@ static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lea
     shmt__lease* l = find_in_page(m, c);
     if (l != NULL) return l;
   }
-  while (claim_page(m, control_fd, client, &c->page)) {
+  while (claim_page(m, control, client, &c->page)) {
     shmt__lease* l = find_in_page(m, c);
     if (l != NULL) return l; /* the page of a dead client may be full of its leases */
   }
@@ -91,12 +91,12 @@ static shmt__lease* find_elsewhere(const shmt__map* m, int control_fd, shmt__lea
 
 /* --- taking --- */
 
-shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cursor* cursor,
+shmt_status shmt__lease_take(const shmt__map* m, const shmt__descriptor* control, shmt__lease_cursor* cursor,
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out) {
   shmt__client_entry* entry = &m->clients[client];
   shmt__lease* l = cursor->has_page && owns(m, cursor->page, client) ? find_in_page(m, cursor) : NULL;
-  if (SHMT_UNLIKELY(l == NULL)) l = find_elsewhere(m, control_fd, cursor, client);
+  if (SHMT_UNLIKELY(l == NULL)) l = find_elsewhere(m, control, cursor, client);
   SHMT_REQUIRE(l != NULL, SHMT_E_NOMEM,
                "no room for one more tensor in an unopened message: all %u of the session are in "
                "use, or memory is",

@@ -13,6 +13,7 @@
 #ifndef SHMT_SHM_LEASE_H
 #define SHMT_SHM_LEASE_H
 
+#include "os/descriptor.h"
 #include "shm/control_file.h"
 
 /* Where this client took its last lease. Each session has one; it starts as zeros. */
@@ -47,8 +48,8 @@ static inline uint64_t shmt__channel_number(uint64_t channel) { return channel >
 #define SHMT_CHANNEL_OPEN (UINT64_C(1) << 2 | SHMT_CHANNEL_UNKNOWN)
 
 /* Take a lease on a block that the client holds. channel: 0 while it is not known. Records get their pages through
- * control_fd. Errors: SHMT_E_NOMEM (all records are in use, or memory is out). */
-shmt_status shmt__lease_take(const shmt__map* m, int control_fd, shmt__lease_cursor* cursor,
+ * control. Errors: SHMT_E_NOMEM (all records are in use, or memory is out). */
+shmt_status shmt__lease_take(const shmt__map* m, const shmt__descriptor* control, shmt__lease_cursor* cursor,
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out);
 /* Note that the message is about to go through this channel. When it goes through several, the lease is not tied to

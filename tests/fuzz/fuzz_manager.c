@@ -132,9 +132,12 @@ static void use_memory(input* in, shmt__manager* m, peer* p) {
   if (how % 8 == 0) (void)shmt__block_take(map, block, p->known.client, b->capacity, &generation);
   if (how % 8 == 1) shmt__block_unhold(map, block, p->known.client);
   if (how % 8 == 2) (void)shmt__block_reclaim(map, block, p->known.client);
-  if (how % 8 == 3)
-    (void)shmt__lease_take(map, m->arena_manager.control_fd, &p->leases, p->known.client, block,
-                           generation, 0, &p->ticket);
+  if (how % 8 == 3) {
+    shmt__descriptor control = shmt__descriptor_own(shmt__os_dup(m->arena_manager.control_fd));
+    (void)shmt__lease_take(map, &control, &p->leases, p->known.client, block, generation, 0,
+                           &p->ticket);
+    shmt__descriptor_close(&control);
+  }
   if (how % 8 == 4) (void)shmt__lease_end(map, &p->ticket, p->known.client);
   if (how % 8 == 5) (void)shmt__block_hold(map, block, p->known.client, generation);
   shmt__map_note_activity(&m->arena_manager.map);

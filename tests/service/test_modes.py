@@ -127,7 +127,7 @@ def flags(n):
         return int(file.read().split("flags:")[1].split()[0], 8)
 
 opened = []
-for n in range(3, 100):
+for n in os.listdir("/proc/self/fd"):
     try:
         if "shmtensor-arena" in os.readlink(f"/proc/self/fd/{n}"):
             opened.append(flags(n) & os.O_ACCMODE)

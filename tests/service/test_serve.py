@@ -53,8 +53,8 @@ _RENAMES = """
 import mmap, os, sys; import shmtensor as T; from shmtensor.service import Service
 Service(sys.argv[1]).publish("x", T.ones(2))
 for fd in os.listdir("/proc/self/fd"):
-    target = os.readlink(f"/proc/self/fd/{fd}")
-    if "shmtensor-control-" in target:
+    path = f"/proc/self/fd/{fd}"
+    if os.path.islink(path) and "shmtensor-control-" in os.readlink(path):
         file = mmap.mmap(int(fd), 4096)
         at = file.find(sys.argv[1].encode())
         file[at : at + 5] = b"other"

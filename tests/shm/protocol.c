@@ -51,8 +51,9 @@ static void check(uint32_t block, uint64_t value, const char* what) {
 }
 
 static shmt__lease_ticket lease(unsigned client, uint32_t block, uint64_t generation) {
+  static const shmt__descriptor none = SHMT_NO_DESCRIPTOR;
   shmt__lease_ticket t = {0};
-  if (shmt__lease_take(&map, -1, &cursor, client, block, generation, 0, &t) != SHMT_OK)
+  if (shmt__lease_take(&map, &none, &cursor, client, block, generation, 0, &t) != SHMT_OK)
     fail("no room for a lease");
   return t;
 }

@@ -73,7 +73,8 @@ import native, os, signal, sys
 from pathlib import Path
 n = native.Native(Path(sys.argv[1]), int(sys.argv[2]))
 kept = n.new(100_000).fill(3)
-links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")[:-1]]
+paths = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+links = [os.readlink(path) for path in paths if os.path.islink(path)]
 assert sum(link.startswith("/dev/shm/#") for link in links) == 2, links
 native.work(n)
 os.kill(n.status()["manager_pid"], signal.SIGKILL)

@@ -6,6 +6,7 @@
 #include "os/memfd.h"
 #include "os/mutex.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +40,7 @@ SHMT_STATIC_MUTEX(all_groups_lock, SHMT_MUTEX_GROUPS)
 
 static void in_child(void) {
   for (shmt_group* g = all_groups; g != NULL; g = g->next) {
-    shmt__os_close(g->fd);
-    g->fd = -1;
+    shmt__descriptor_close(&g->file);
   }
 }
 SHMT_FORK_HOOKS(SHMT_MUTEX_GROUPS, .in_child = in_child)
@@ -110,7 +110,7 @@ static shmt_status map_group(shmt_group* g, int fd) {
 
 static void discard(shmt_group* g) {
   if (g->base != NULL) shmt__os_unmap(g->base, g->layout.end);
-  shmt__os_close(g->fd);
+  shmt__descriptor_close(&g->file);
   free(g->channel_has_pages);
   free(g);
 }
@@ -120,9 +120,10 @@ static shmt_status open_group(shmt_group* g, int fd) {
   g->channel_has_pages = calloc(g->n_ranks, 1);
   SHMT_REQUIRE(g->channel_has_pages != NULL, SHMT_E_NOMEM, "unable to allocate %" PRIu32 " bytes",
                g->n_ranks);
-  g->fd = shmt__os_reopen(fd);
-  SHMT_REQUIRE(g->fd >= 0, SHMT_E_OS, "the memory of the group cannot be opened again");
-  SHMT_REQUIRE(shmt__os_lock_byte(g->fd, SHMT_GROUP_LOCKS + g->rank), SHMT_E_VALUE,
+  g->file = shmt__descriptor_own(shmt__os_reopen(fd));
+  int own = shmt__descriptor_number(&g->file);
+  if (own < 0) return shmt__fail_errno(errno, "the memory of the group cannot be opened again");
+  SHMT_REQUIRE(shmt__os_lock_byte(own, SHMT_GROUP_LOCKS + g->rank), SHMT_E_VALUE,
                "rank %" PRIu32 " of the group is taken", g->rank);
   g->may_spin = (uint32_t)shmt__os_cpu_count() >= g->n_ranks;
   add_to_list(g);
@@ -133,7 +134,7 @@ int shmt_group_open(int fd, uint32_t rank, shmt_group** out) {
   shmt_group* g = calloc(1, sizeof *g);
   SHMT_REQUIRE(g != NULL, SHMT_E_NOMEM, "unable to allocate %zu bytes", sizeof *g);
   g->rank = rank;
-  g->fd = -1;
+  g->file = SHMT_NO_DESCRIPTOR;
   shmt_status status = open_group(g, fd);
   if (status != SHMT_OK) {
     discard(g);
@@ -147,7 +148,7 @@ int shmt_group_open(int fd, uint32_t rank, shmt_group** out) {
 }
 
 void shmt_group_leave(shmt_group* g) {
-  if (g->fd >= 0)
+  if (shmt__descriptor_is_kept(&g->file))
     atomic_store_explicit(&shmt__group_rank_at(g, g->rank)->state, SHMT_GROUP_GONE,
                           memory_order_release);
 }
@@ -173,10 +174,10 @@ uint64_t shmt_group_slot_bytes(const shmt_group* g) { return g->slot_bytes; }
 int shmt_group_reserve(shmt_group* g, uint64_t nbytes) {
   if (nbytes > g->slot_bytes) nbytes = g->slot_bytes;
   if (nbytes <= g->reserved) return SHMT_OK;
-  SHMT_REQUIRE(g->fd >= 0, SHMT_E_RUNTIME, "the group is the parent's");
+  SHMT_REQUIRE(shmt__descriptor_is_kept(&g->file), SHMT_E_RUNTIME, "the group is the parent's");
   for (uint32_t slot = 0; slot < SHMT_GROUP_N_SLOTS; slot++) {
     char* at = shmt_group_slot(g, g->rank, slot);
-    SHMT_TRY(shmt__os_populate(g->fd, g->base, (uint64_t)(at - g->base), nbytes));
+    SHMT_TRY(shmt__os_populate(shmt__descriptor_number(&g->file), g->base, (uint64_t)(at - g->base), nbytes));
   }
   g->reserved = nbytes;
   return SHMT_OK;

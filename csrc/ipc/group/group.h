@@ -20,7 +20,8 @@
  * process ends, however that happens, and in whatever pid namespace it is. A child of fork() closes its copy of the
  * descriptor at once. Who waits looks at the locks of all ranks at the end of each slice; who finds one that is free
  * writes the rank into the header, so that all others see it at once. A rank that closes the group marks that before
- * it drops its lock. Counters are read again after a lock was found free: what a rank has counted before it ended is
+ * it drops its lock. A program that closes its rank's descriptor has left the group in the same way, as the others see
+ * no lock. Counters are read again after a lock was found free: what a rank has counted before it ended is
  * valid.
  *
  * Every rank can write everywhere in the file. What it writes there cannot make another process use addresses outside
@@ -31,6 +32,7 @@
 
 #include "api/group.h"
 #include "base/error.h"
+#include "os/descriptor.h"
 
 #include <stdatomic.h>
 
@@ -91,7 +93,7 @@ struct shmt_group {
   uint64_t slot_bytes;
   shmt__group_layout layout;
   char* base;
-  int fd;                   /* our description, which has the lock; -1: a child of fork() */
+  shmt__descriptor file;    /* our description, which has the lock; none: a child of fork() */
   bool may_spin;            /* every rank may have a processor of its own */
   atomic_int spin_credit;   /* grows while short waits pay */
   uint64_t reserved;        /* bytes of each of our slots that have pages */

@@ -15,9 +15,9 @@ int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, uint64_t what, cons
                     uint64_t nbytes, uint64_t done, uint64_t* out_done, int* out_result) {
   *out_done = done;
   *out_result = SHMT_GROUP_BROKEN;
-  if (g->fd < 0 || to >= g->n_ranks) return SHMT_OK;
+  if (!shmt__descriptor_is_kept(&g->file) || to >= g->n_ranks) return SHMT_OK;
   if (!g->channel_has_pages[to]) {
-    SHMT_TRY(shmt__os_populate(g->fd, g->base, shmt__group_pieces_offset(g, g->rank, to),
+    SHMT_TRY(shmt__os_populate(shmt__descriptor_number(&g->file), g->base, shmt__group_pieces_offset(g, g->rank, to),
                                SHMT_GROUP_PIECES * sizeof(shmt__group_piece)));
     g->channel_has_pages[to] = 1;
   }
@@ -44,7 +44,7 @@ int shmt_group_send(shmt_group* g, uint32_t to, int64_t tag, uint64_t what, cons
 
 int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag,
                     uint64_t* out_what, uint64_t* out_nbytes) {
-  if (g->fd < 0 || from >= g->n_ranks) return SHMT_GROUP_BROKEN;
+  if (!shmt__descriptor_is_kept(&g->file) || from >= g->n_ranks) return SHMT_GROUP_BROKEN;
   shmt__group_channel* c = shmt__group_channel_at(g, from, g->rank);
   uint32_t received = atomic_load_explicit(&c->received.value, memory_order_relaxed);
   int result = shmt__group_await(g, &c->sent, from, received + 1,
@@ -60,7 +60,7 @@ int shmt_group_peek(shmt_group* g, uint32_t from, int may_wait, int64_t* out_tag
 int shmt_group_receive(shmt_group* g, uint32_t from, void* bytes, uint64_t nbytes, uint64_t done,
                        uint64_t* out_done) {
   *out_done = done;
-  if (g->fd < 0 || from >= g->n_ranks) return SHMT_GROUP_BROKEN;
+  if (!shmt__descriptor_is_kept(&g->file) || from >= g->n_ranks) return SHMT_GROUP_BROKEN;
   shmt__group_channel* c = shmt__group_channel_at(g, from, g->rank);
   uint64_t deadline = shmt__group_slice();
   do {

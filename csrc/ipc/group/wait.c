@@ -17,7 +17,7 @@ void shmt__group_count(shmt__group_counter* c, uint32_t value) {
 }
 
 void shmt_group_post(shmt_group* g, uint32_t counter, uint32_t step, uint64_t what) {
-  if (g->fd < 0 || counter >= SHMT_GROUP_N_COUNTERS) return;
+  if (!shmt__descriptor_is_kept(&g->file) || counter >= SHMT_GROUP_N_COUNTERS) return;
   shmt__group_rank* own = shmt__group_rank_at(g, g->rank);
   /* relaxed: the counter publishes it. */
   if (what != 0)
@@ -56,11 +56,11 @@ static void break_group(shmt_group* g, uint32_t rank, uint32_t other, unsigned r
 }
 
 void shmt_group_abort(shmt_group* g) {
-  if (g->fd >= 0) break_group(g, g->rank, g->rank, SHMT_GROUP_ABORTED);
+  if (shmt__descriptor_is_kept(&g->file)) break_group(g, g->rank, g->rank, SHMT_GROUP_ABORTED);
 }
 
 void shmt_group_disagree(shmt_group* g, uint32_t other, uint32_t step) {
-  if (g->fd < 0 || other >= g->n_ranks) return;
+  if (!shmt__descriptor_is_kept(&g->file) || other >= g->n_ranks) return;
   /* relaxed: `broken` publishes it. All who come here have the same step. */
   atomic_store_explicit(&shmt__group_head(g)->disagreed_step, step, memory_order_relaxed);
   break_group(g, g->rank, other, SHMT_GROUP_DISAGREED);
@@ -80,7 +80,7 @@ void shmt_group_disagreement(const shmt_group* g, uint32_t* out_rank, uint32_t* 
 
 int shmt_group_broken(const shmt_group* g, uint32_t* out_rank) {
   *out_rank = g->rank;
-  if (g->fd < 0) return SHMT_GROUP_FORKED;
+  if (!shmt__descriptor_is_kept(&g->file)) return SHMT_GROUP_FORKED;
   uint64_t broken = atomic_load_explicit(&shmt__group_head(g)->broken, memory_order_acquire);
   *out_rank = bounded_rank(g, broken >> 8 & 0xffffff);
   return (int)(broken & 0xff);
@@ -89,13 +89,18 @@ int shmt_group_broken(const shmt_group* g, uint32_t* out_rank) {
 /* Break the group if a rank has died, or if the rank that is waited for has left. Note [Group liveness] */
 static bool find_dead_rank(shmt_group* g, const shmt__group_counter* c, uint32_t owner,
                               uint32_t value) {
+  int fd = shmt__descriptor_number(&g->file);
+  if (fd < 0 && !shmt__group_reached(c, value)) {
+    break_group(g, g->rank, SHMT_GROUP_LEFT); /* the program has closed it, and with it our lock */
+    return true;
+  }
   for (uint32_t r = 0; r < g->n_ranks; r++) {
     if (r == g->rank) continue;
     uint32_t state =
         atomic_load_explicit(&shmt__group_rank_at(g, r)->state, memory_order_acquire);
     if (state == SHMT_GROUP_UNBORN) continue;
     if (state == SHMT_GROUP_ALIVE) {
-      if (shmt__os_byte_is_locked(g->fd, SHMT_GROUP_LOCKS + r)) continue;
+      if (shmt__os_byte_is_locked(fd, SHMT_GROUP_LOCKS + r)) continue;
       /* It may have left between the two looks. */
       state = atomic_load_explicit(&shmt__group_rank_at(g, r)->state, memory_order_acquire);
     }
@@ -117,7 +122,7 @@ uint32_t shmt_group_n_opened(const shmt_group* g) {
 
 int shmt_group_check(shmt_group* g, uint32_t* out_rank) {
   static const shmt__group_counter none; /* nobody is awaited: its value 0 does not reach 1 */
-  if (g->fd >= 0) (void)find_dead_rank(g, &none, UINT32_MAX, 1);
+  if (shmt__descriptor_is_kept(&g->file)) (void)find_dead_rank(g, &none, UINT32_MAX, 1);
   return shmt_group_broken(g, out_rank);
 }
 
@@ -153,7 +158,7 @@ static bool spin(shmt_group* g, const shmt__group_counter* c, uint32_t value) {
 int shmt__group_await(shmt_group* g, shmt__group_counter* c, uint32_t owner, uint32_t value,
                       uint64_t deadline_ns) {
   uint32_t rank;
-  if (g->fd < 0) return SHMT_GROUP_BROKEN;
+  if (!shmt__descriptor_is_kept(&g->file)) return SHMT_GROUP_BROKEN;
   if (shmt__group_reached(c, value)) return SHMT_GROUP_DONE;
   if (shmt_group_broken(g, &rank)) return SHMT_GROUP_BROKEN;
   if (deadline_ns == 0) return SHMT_GROUP_NOT_YET;
@@ -187,7 +192,7 @@ static bool any_says_otherwise(const shmt_group* g, uint32_t counter, uint32_t s
 }
 
 int shmt_group_wait(shmt_group* g, uint32_t counter, int32_t rank, uint32_t step, uint64_t what) {
-  if (g->fd < 0 || counter >= SHMT_GROUP_N_COUNTERS || rank >= (int32_t)g->n_ranks)
+  if (!shmt__descriptor_is_kept(&g->file) || counter >= SHMT_GROUP_N_COUNTERS || rank >= (int32_t)g->n_ranks)
     return SHMT_GROUP_BROKEN;
   uint64_t deadline = 0;
   for (uint32_t r = 0; r < g->n_ranks; r++) {

@@ -48,7 +48,7 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
   if (SHMT_UNLIKELY(shmt__debug)) SHMT_TRY(shmt__held_block_check(h, "send"));
   shmt__lease_ticket ticket = {0};
   if (lease) {
-    SHMT_TRY(shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+    SHMT_TRY(shmt__lease_take(&s->map, &s->control, &s->leases, s->client, h->block, h->generation,
                               0, &ticket));
     shmt__sent_messages_track();
   }

@@ -23,7 +23,7 @@ typedef struct shmt__cached_file {
   uint64_t generation; /* of the block, while we held it */
   uint64_t since_ms;
   uint32_t block;
-  int fd; /* for a next manager; -1: none */
+  shmt__descriptor file; /* for a next manager, or none */
   bool is_owned, is_entered;
 } cached_file;
 
@@ -36,7 +36,7 @@ static void remove_at(shmt__session* s, uint32_t i) {
 }
 
 static void unmap_at(shmt__session* s, uint32_t i) {
-  shmt__os_close(s->file_cache[i].fd);
+  shmt__descriptor_close(&s->file_cache[i].file);
   shmt__os_unmap(s->file_cache[i].map, s->file_cache[i].map_bytes);
   remove_at(s, i);
 }
@@ -69,7 +69,7 @@ bool shmt__file_cache_add(const shmt__held_block* h) {
                    .generation = h->generation,
                    .since_ms = shmt__os_now_ms(),
                    .block = h->block,
-                   .fd = h->is_owned ? shmt__os_dup(shmt__saved_descriptor(h)) : -1,
+                   .file = h->is_owned ? shmt__descriptor_copy(shmt__saved_descriptor(h)) : SHMT_NO_DESCRIPTOR,
                    .is_owned = h->is_owned,
                    .is_entered = h->is_entered};
   s->cached_file_bytes += h->map_bytes;
@@ -111,8 +111,7 @@ bool shmt__file_cache_reuse(shmt__session* s, uint64_t nbytes, shmt__held_block*
     h->has_pages = true;
     h->is_entered = f.is_entered;
     remove_at(s, i);
-    if (f.fd >= 0) shmt__saved_descriptor_add(h, f.fd);
-    shmt__os_close(f.fd);
+    shmt__saved_descriptor_add(h, f.file);
     *out = h;
     return true;
   }
@@ -124,12 +123,12 @@ bool shmt__file_cache_map(shmt__held_block* h, uint64_t nbytes) {
   shmt__slab_view slab;
   if (s->n_cached_files == 0 || !read_slab(s, h->block, &slab)) return false;
   for (uint32_t i = s->n_cached_files; i-- > 0;) {
-    const cached_file* f = &s->file_cache[i];
+    cached_file* f = &s->file_cache[i];
     if (memcmp(slab.file_identity, f->identity, sizeof f->identity) != 0) continue;
     if (f->block != h->block || f->map_bytes < nbytes) return false;
     h->map = f->map;
     h->map_bytes = f->map_bytes;
-    shmt__os_close(f->fd);
+    shmt__descriptor_close(&f->file);
     remove_at(s, i);
     return true;
   }

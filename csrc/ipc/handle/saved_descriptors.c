@@ -1,8 +1,6 @@
 /* ipc/handle/saved_descriptors.c -- saves descriptors for a next manager. See Note [Saved descriptors]. */
 #include "ipc/handle/saved_descriptors.h"
 
-#include "os/memfd.h"
-#include "os/process.h"
 #include "shm/block.h"
 
 #include <stdlib.h>
@@ -15,7 +13,7 @@ enum {
 typedef struct shmt__saved_descriptor {
   uint64_t generation;
   uint32_t block;
-  int fd;
+  shmt__descriptor file;
 } saved_descriptor;
 
 /* How many descriptors may be saved? */
@@ -51,11 +49,11 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
     bool needed = sent || (held && ++n_idle <= few);
     waits = waits || (sent && !held);
     if (needed) continue;
-    shmt__os_close(f->fd);
-    f->fd = -1;
+    shmt__descriptor_close(&f->file);
   }
   for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
-    if (s->saved_descriptors[i].fd >= 0) s->saved_descriptors[n++] = s->saved_descriptors[i];
+    if (shmt__descriptor_is_kept(&s->saved_descriptors[i].file))
+      s->saved_descriptors[n++] = s->saved_descriptors[i];
   }
   s->n_saved_descriptors = n;
   return waits || n > few;
@@ -65,29 +63,33 @@ bool shmt__saved_descriptors_close_unneeded(shmt__session* s) {
   return s->n_saved_descriptors > 0 && close_unneeded(s, false);
 }
 
-void shmt__saved_descriptor_add(const shmt__held_block* h, int fd) {
+void shmt__saved_descriptor_add(const shmt__held_block* h, shmt__descriptor file) {
   shmt__session* s = h->session;
   if (s->saved_descriptors == NULL) s->saved_descriptors = malloc(sizeof *s->saved_descriptors * MAX_FILES);
   (void)shmt__saved_descriptors_close_unneeded(s);
-  if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most_files()) return;
-  saved_descriptor f = {h->generation, h->block, shmt__os_dup(fd)};
-  if (f.fd < 0) return;
-  s->saved_descriptors[s->n_saved_descriptors++] = f;
+  if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most_files())
+    shmt__descriptor_close(&file);
+  else if (shmt__descriptor_is_kept(&file))
+    s->saved_descriptors[s->n_saved_descriptors++] = (saved_descriptor){h->generation, h->block, file};
 }
 
-int shmt__saved_descriptor(const shmt__held_block* h) {
+static const shmt__descriptor none = SHMT_NO_DESCRIPTOR;
+
+const shmt__descriptor* shmt__saved_descriptor(const shmt__held_block* h) {
   const shmt__session* s = h->session;
   for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
     const saved_descriptor* f = &s->saved_descriptors[i];
-    if (f->block == h->block && f->generation == h->generation) return f->fd;
+    if (f->block == h->block && f->generation == h->generation) return &f->file;
   }
-  return -1;
+  return &none;
 }
 
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd)) {
-  for (uint32_t i = 0; i < s->n_saved_descriptors; i++)
-    f(s, s->saved_descriptors[i].block, s->saved_descriptors[i].generation, s->saved_descriptors[i].fd);
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
+    int fd = shmt__descriptor_number(&s->saved_descriptors[i].file);
+    if (fd >= 0) f(s, s->saved_descriptors[i].block, s->saved_descriptors[i].generation, fd);
+  }
 }
 
 void shmt__saved_descriptors_in_child(shmt__session* s) {
@@ -95,7 +97,7 @@ void shmt__saved_descriptors_in_child(shmt__session* s) {
 }
 
 void shmt__saved_descriptors_fini(shmt__session* s) {
-  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) shmt__os_close(s->saved_descriptors[i].fd);
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) shmt__descriptor_close(&s->saved_descriptors[i].file);
   free(s->saved_descriptors);
   s->saved_descriptors = NULL;
   s->n_saved_descriptors = 0;

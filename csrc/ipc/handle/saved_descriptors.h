@@ -14,11 +14,11 @@
 
 /* All under the sessions' lock. */
 
-/* Save a descriptor of the held block's file, if there is room for one more. Borrows fd. */
-void shmt__saved_descriptor_add(const shmt__held_block* h, int fd);
-/* The descriptor that is saved of the held block's file; borrowed. -1: none. */
-int shmt__saved_descriptor(const shmt__held_block* h);
-/* Call f for each saved descriptor. */
+/* Save a descriptor of the held block's file, if there is room for one more. Consumes file, which may be none. */
+void shmt__saved_descriptor_add(const shmt__held_block* h, shmt__descriptor file);
+/* The descriptor that is saved of the held block's file, or none; borrowed. */
+const shmt__descriptor* shmt__saved_descriptor(const shmt__held_block* h);
+/* Call f for each saved descriptor that the program has not closed. */
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));
 /* Close the descriptors that are not needed any more. Returns whether others may become unneeded later. */

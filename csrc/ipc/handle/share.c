@@ -45,7 +45,9 @@ void (*shmt__allocation_site)(char* out, size_t capacity);
 static void write_site(shmt__session* s, const shmt__held_block* h, const char* text) {
   shmt__site* site = &s->map.sites[h->block];
   uint64_t at = (uint64_t)((char*)site - (char*)s->map.control);
-  if (text[0] == '\0' || shmt__os_populate(s->control_fd, NULL, at, sizeof *site) != SHMT_OK) return;
+  if (text[0] == '\0' || shmt__os_populate(shmt__descriptor_number(&s->control), s->map.control, at,
+                                           sizeof *site) != SHMT_OK)
+    return;
   site->generation = 0; /* fits no block while the text is being written */
   memcpy(site->text, text, sizeof site->text);
   site->generation = h->generation;
@@ -60,6 +62,16 @@ typedef struct wanted {
   int how;             /* a strategy */
   bool is_filled_next; /* pages may be missing, until fill() */
 } wanted;
+
+/* Old kernels need the arena's descriptor to give a block pages. If the program has closed it, get another. */
+static shmt_status create_in_arena(shmt__session* s, uint64_t nbytes, bool is_filled_next,
+                                   shmt__held_block** out) {
+  int fd = -1;
+  shmt_status status = shmt__arena_block_create(s, nbytes, is_filled_next, out);
+  if (status != SHMT_E_OS || shmt__descriptor_number(&s->arena_file) >= 0) return status;
+  SHMT_TRY(shmt__session_arena_number(s, &fd));
+  return shmt__arena_block_create(s, nbytes, is_filled_next, out);
+}
 
 /* arg: NULL, or a wanted. */
 static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
@@ -82,8 +94,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
       status = SHMT_OK;
     }
   }
-  if (status == SHMT_OK && !as_file)
-    status = shmt__arena_block_create(s, nbytes, w.is_filled_next, &h);
+  if (status == SHMT_OK && !as_file) status = create_in_arena(s, nbytes, w.is_filled_next, &h);
   if (status == SHMT_OK) {
     *data = shmt__held_block_data(h);
     *ctx = h;
@@ -126,7 +137,8 @@ static shmt_status fill(shmt__held_block* h, const void* bytes, uint64_t nbytes)
     return SHMT_OK;
   }
   shmt__sessions_lock();
-  int fd = shmt__os_dup(shmt__saved_descriptor(h)); /* another thread may close the saved one */
+  /* A duplicate: another thread may close the saved one. */
+  int fd = shmt__os_dup(shmt__descriptor_number(shmt__saved_descriptor(h)));
   shmt__sessions_unlock();
   shmt_status status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes)
                                : shmt__os_populate(-1, h->map, 0, nbytes);

@@ -48,7 +48,7 @@ static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
 
 void shmt__file_block_save(shmt__held_block* h, int fd) {
   shmt__unused_files_close(h->session);
-  shmt__saved_descriptor_add(h, fd);
+  shmt__saved_descriptor_add(h, shmt__descriptor_own(shmt__os_dup(fd)));
 }
 
 shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
@@ -83,7 +83,7 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   shmt__held_block* h = NULL;
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
   if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, &h);
-  if (status == SHMT_OK && is_filled_next && shmt__saved_descriptor(h) < 0) {
+  if (status == SHMT_OK && is_filled_next && !shmt__descriptor_is_kept(shmt__saved_descriptor(h))) {
     /* No descriptor was saved, so the bytes cannot be written through one: populate the pages now. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
     if (status != SHMT_OK) shmt__session_drop_held_block(h);
@@ -144,7 +144,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
 
 /* A descriptor of the file behind the block, for reading and writing. */
 static shmt_status file_descriptor(const shmt__held_block* h, int* out_fd) {
-  int kept = shmt__saved_descriptor(h), fd = kept < 0 ? -1 : shmt__os_dup(kept);
+  int kept = shmt__descriptor_number(shmt__saved_descriptor(h)), fd = kept < 0 ? -1 : shmt__os_dup(kept);
   if (fd < 0) SHMT_TRY(get_file(h, &fd));
   if (h->origin != NULL) {
     int found = fd;
@@ -158,8 +158,10 @@ static shmt_status file_descriptor(const shmt__held_block* h, int* out_fd) {
 
 shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
   if (h->map != NULL) return file_descriptor(h, out_fd);
+  int kept = -1;
+  SHMT_TRY(shmt__session_arena_number(h->session, &kept));
   /* Reopen the arena: a duplicate would share its file position with our descriptor. */
-  int fd = shmt__os_reopen(h->session->arena_fd);
+  int fd = shmt__os_reopen(kept);
   if (fd >= 0 && !shmt__os_seek(fd, h->offset)) {
     shmt__os_close(fd);
     fd = -1;

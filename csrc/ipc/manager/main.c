@@ -16,6 +16,7 @@
 #include "api/error.h"
 #include "ipc/manager/manager.h"
 #include "os/daemon.h"
+#include "os/descriptor.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/client.h"
@@ -90,6 +91,7 @@ int main(int argc, char** argv) {
   static shmt__manager manager; /* zero pages until used */
   arguments a = {0};
   shmt__peer peer;
+  shmt__os_open_streams(); /* whoever started us may have closed them */
   if (!parse(argc, argv, &a) || !shmt__os_peer(FD_LISTENER, &peer)) {
     (void)fprintf(stderr,
                   "shmtensor-manager: keeps the shared memory of one session. It is started by the "

@@ -5,6 +5,7 @@
 #include "ipc/manager/dead_clients.h"
 #include "ipc/manager/ring_audit.h"
 #include "os/daemon.h"
+#include "os/descriptor.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"

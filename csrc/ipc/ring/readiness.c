@@ -1,42 +1,49 @@
 /* ipc/ring/readiness.c -- descriptors for select() and asyncio that show whether a ring has messages, or room for one.
  *
- * They are made when the program first wants one. A thread sleeps on the ring's watch event and updates the descriptors
+ * Each is made when the program first wants it. A thread sleeps on the ring's watch event and updates the descriptors
  * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties
  * the ring leaves none readable. The thread outlives its ring for a moment, so what it needs is in a
  * shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/session.h"
 #include "ipc/ring/wait.h"
-#include "os/memfd.h"
+#include "os/descriptor.h"
+#include "os/flag.h"
 
 #include <stdlib.h>
 
 struct shmt__ring_readiness {
   shmt__mutex lock;     /* guards the rest */
   shmt__ring ring;      /* the fields that counting needs */
-  int data_fd, room_fd; /* -1 once the ring is closed */
-  bool is_data_set, is_room_set;
+  struct shmt__ring_flag {
+    shmt__descriptor file; /* none: nobody wants it, or the ring is closed */
+    bool is_up;
+  } data, room;
   bool is_stopped;
 };
 
-static void show(int fd, bool want, bool* is) {
-  if (want == *is) return;
-  *is = want;
-  if (want)
-    shmt__os_eventfd_set(fd);
+static void show(struct shmt__ring_flag* f, bool up) {
+  int fd = up == f->is_up ? -1 : shmt__descriptor_number(&f->file);
+  if (fd < 0) return;
+  f->is_up = up;
+  if (up)
+    shmt__os_flag_raise(fd);
   else
-    shmt__os_eventfd_clear(fd);
+    shmt__os_flag_lower(fd);
+}
+
+/* Bring both up to date. The caller has the lock. */
+static void update_locked(struct shmt__ring_readiness* w) {
+  uint32_t max = w->ring.max_messages;
+  show(&w->data, shmt__ring_n_messages(&w->ring) > 0);
+  show(&w->room, max == 0 || shmt__ring_size(&w->ring) < max);
 }
 
 /* Bring the descriptors up to date. False: the ring is closed. */
 static bool update(struct shmt__ring_readiness* w) {
   shmt__mutex_lock(&w->lock);
   bool goes_on = !w->is_stopped;
-  if (goes_on) {
-    uint32_t max = w->ring.max_messages;
-    show(w->data_fd, shmt__ring_n_messages(&w->ring) > 0, &w->is_data_set);
-    show(w->room_fd, max == 0 || shmt__ring_size(&w->ring) < max, &w->is_room_set);
-  }
+  if (goes_on) update_locked(w);
   shmt__mutex_unlock(&w->lock);
   return goes_on;
 }
@@ -59,13 +66,12 @@ static void* watch(void* arg) {
 static void leave_to_parent(shmt__ring* r) {
   struct shmt__ring_readiness* w = r->watch;
   if (w == NULL || r->watch_fork == shmt__fork_count()) return;
-  shmt__os_close(r->data_fd);
-  shmt__os_close(r->room_fd);
+  shmt__descriptor_close(&w->data.file);
+  shmt__descriptor_close(&w->room.file);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
   r->watch = NULL;
-  r->data_fd = r->room_fd = -1;
 }
 
 /* w has no thread. It may be NULL. */
@@ -81,15 +87,14 @@ static void discard(struct shmt__ring_readiness* w) {
 static shmt_status make(const shmt__ring* r, struct shmt__ring_readiness** out) {
   struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
-  w->data_fd = shmt__os_eventfd();
-  w->room_fd = shmt__os_eventfd();
+  w->data.file = w->room.file = SHMT_NO_DESCRIPTOR;
   w->ring.header = r->header;
   w->ring.session = r->session;
   w->ring.storage = r->storage;
   w->ring.max_messages = r->max_messages;
   shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);
   shmt__storage_retain(r->storage);
-  int err = w->data_fd < 0 ? -w->data_fd : w->room_fd < 0 ? -w->room_fd : 0;
+  int err = -shmt__os_thread_start(watch, w);
   if (err != 0) {
     discard(w);
     return shmt__fail_errno(err, "cannot watch a queue");
@@ -104,9 +109,21 @@ static shmt_status start_locked(shmt__ring* r, struct shmt__ring_readiness* w) {
   if (err != 0) return shmt__fail_errno(err, "cannot watch a queue");
   r->watch = w;
   r->watch_fork = shmt__fork_count();
-  r->data_fd = w->data_fd;
-  r->room_fd = w->room_fd;
   return SHMT_OK;
+}
+
+/* The number of one descriptor. It is made when the program first wants it, and when the program has closed it. */
+static shmt_status number_of(struct shmt__ring_readiness* w, bool data, int* out_fd) {
+  struct shmt__ring_flag* f = data ? &w->data : &w->room;
+  (void)pthread_mutex_lock(&w->lock);
+  *out_fd = shmt__descriptor_number(&f->file);
+  if (*out_fd < 0) {
+    *out_fd = shmt__os_flag_open();
+    *f = (struct shmt__ring_flag){.file = shmt__descriptor_of(*out_fd)};
+    update_locked(w);
+  }
+  (void)pthread_mutex_unlock(&w->lock);
+  return *out_fd >= 0 ? SHMT_OK : shmt__fail_errno(-*out_fd, "cannot watch a queue");
 }
 
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
@@ -119,7 +136,7 @@ shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
     status = start_locked(r, fresh);
     if (status == SHMT_OK) fresh = NULL;
   }
-  if (status == SHMT_OK) *out_fd = data ? r->data_fd : r->room_fd;
+  if (status == SHMT_OK) status = number_of(r->watch, data, out_fd);
   shmt__mutex_unlock(&r->watch_lock);
   discard(fresh);
   return status;
@@ -136,8 +153,8 @@ void shmt__ring_readiness_close(shmt__ring* r) {
   if (w == NULL) return;
   shmt__mutex_lock(&w->lock);
   w->is_stopped = true;
-  shmt__os_close(w->data_fd);
-  shmt__os_close(w->room_fd);
+  shmt__descriptor_close(&w->data.file);
+  shmt__descriptor_close(&w->room.file);
   shmt__mutex_unlock(&w->lock);
   /* The thread ends itself; w is its own from here on. */
   shmt__ring_event_signal(&r->header->watch_event, true);

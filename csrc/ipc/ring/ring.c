@@ -25,7 +25,6 @@ static shmt_status make(shmt_storage* storage, shmt__ring** out) {
   r->block = &h->session->map.blocks[h->block];
   r->capacity = SHMT_RING_CAPACITY;
   r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* read once: others can overwrite it */
-  r->data_fd = r->room_fd = -1;
   shmt__mutex_init(&r->watch_lock, SHMT_MUTEX_RING_WATCH);
   *out = r;
   return SHMT_OK;

@@ -36,7 +36,6 @@ typedef struct shmt__ring {
   atomic_int spin_credit; /* grows while short waits pay */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
-  int data_fd, room_fd; /* event descriptors; -1 until the caller wants them */
   uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */
   struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */
 } shmt__ring;
@@ -88,7 +87,7 @@ shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_messag
 /* n pending messages of this process will never be put. */
 void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
 /* Take the first message, or up to n_max messages that are there; *n_out says how many. After SHMT_RING_FAILED the
- * messages in `out` are good, and the one behind them was taken and is lost. */
+ * messages in `out` are good. The one behind them is lost when its blocks are gone (SHMT_E_HANDLE); else it stays. */
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns);
 void shmt__received_message_fini(shmt__received_message* d);

@@ -92,7 +92,7 @@ unsigned shmt__ring_client(shmt__ring* r) {
 void shmt__ring_check_manager(shmt__ring* r) {
   if (!shmt__sessions_try_lock()) return;
   /* Only with a connection: joining would wait for a stopped manager, and keep us from messages. */
-  if (r->session->socket >= 0) reconnect(r->session);
+  if (shmt__descriptor_number(&r->session->socket) >= 0) reconnect(r->session);
   shmt__sessions_unlock();
 }
 

@@ -11,30 +11,11 @@
 
 /* --- maps of the whole arena --- */
 
-static shmt_status get_arena(shmt__session* s, bool writing, int* out_fd) {
-  shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
-                    .version = SHMT_WIRE_VERSION,
-                    .type = SHMT_MESSAGE_GET_ARENA,
-                    .session = s->id,
-                    .world = s->world,
-                    .client = s->client,
-                    .count = writing};
-  shmt__packet reply;
-  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
-  bool good = n_fds == 1 && shmt__arena_matches(&s->map, fds[0]);
-  for (int i = good ? 1 : 0; i < n_fds; i++) shmt__os_close(fds[i]);
-  SHMT_REQUIRE(good, SHMT_E_MANAGER,
-               "the manager sent an arena that does not belong to its control file");
-  *out_fd = fds[0];
-  return SHMT_OK;
-}
-
 shmt_status shmt__session_map_arena(shmt__session* s, bool writing) {
   void* base = NULL;
   int fd = -1;
   if (SHMT_LIKELY((writing ? s->base : s->reading_base) != NULL)) return SHMT_OK;
-  SHMT_TRY(get_arena(s, writing, &fd));
+  SHMT_TRY(shmt__session_get_arena(s, writing, &fd));
   if ((writing ? s->base : s->reading_base) != NULL) { /* another thread has mapped it meanwhile */
     shmt__os_close(fd);
     return SHMT_OK;
@@ -42,11 +23,10 @@ shmt_status shmt__session_map_arena(shmt__session* s, bool writing) {
   shmt_status status = writing ? shmt__os_map_shared(fd, s->map.fixed.arena_bytes, &base)
                                : shmt__os_map_read_only(fd, s->map.fixed.arena_bytes, &base);
   if (status == SHMT_OK && writing) {
-    int old = s->arena_fd;
     s->base = s->arena.base = base;
-    s->arena_fd = s->arena.fd = fd;
+    shmt__descriptor_replace(&s->arena_file, shmt__descriptor_own(fd));
     s->key.is_reader = false;
-    fd = old;
+    fd = -1;
   } else if (status == SHMT_OK) {
     s->reading_base = base;
   }
@@ -95,9 +75,11 @@ static shmt_status find_bytes(const shmt_storage* original, int mode, view* v, v
   shmt__session* s = h->session;
   if (h->map != NULL) return map_again(h, original->nbytes, mode, v, out_data);
   uint64_t offset = h->offset;
-  if (mode == SHMT_ATTACH_PRIVATE)
-    return shmt__os_map_private(s->arena_fd, offset, original->nbytes, out_data, &v->map,
-                                &v->map_bytes);
+  if (mode == SHMT_ATTACH_PRIVATE) {
+    int fd = -1;
+    SHMT_TRY(shmt__session_arena_number(s, &fd));
+    return shmt__os_map_private(fd, offset, original->nbytes, out_data, &v->map, &v->map_bytes);
+  }
   SHMT_TRY(shmt__session_map_arena(s, mode == SHMT_ATTACH_WRITING));
   *out_data = (mode == SHMT_ATTACH_WRITING ? s->base : s->reading_base) + offset;
   return SHMT_OK;

@@ -12,7 +12,7 @@ enum { TAKE_OVER_MS = 10000, TRIES = 100, SLEEP_MS = 10, MEMBERS_MS = 10 * SHMT_
 
 /* Get the files of the manager that is running, to take its place. False: it runs in the foreground too, or belongs to
  * another user. *lost: it has just ended. */
-static bool take_over(const shmt_service* v, int socket, shmt__launch* launch, bool* lost) {
+static bool take_over(const shmt_service* v, const shmt__descriptor* socket, shmt__launch* launch, bool* lost) {
   const shmt__packet request = {.magic = SHMT_WIRE_MAGIC,
                                 .version = SHMT_WIRE_VERSION,
                                 .type = SHMT_MESSAGE_TAKE_OVER,
@@ -47,10 +47,10 @@ static int connect_or_wait(const shmt_service* v) {
 static bool take_name(const shmt_service* v, shmt__launch* launch) {
   for (int i = 0; i < TRIES; i++) {
     bool lost = false;
-    int socket = connect_or_wait(v);
-    if (socket < 0) return true;
-    bool taken = take_over(v, socket, launch, &lost);
-    shmt__os_close(socket);
+    shmt__descriptor socket = shmt__descriptor_own(connect_or_wait(v));
+    if (!shmt__descriptor_is_kept(&socket)) return true;
+    bool taken = take_over(v, &socket, launch, &lost);
+    shmt__descriptor_close(&socket);
     if (taken || !lost) return taken;
     shmt__os_sleep_ms(SLEEP_MS);
   }

@@ -28,7 +28,7 @@ static int reconnect(const watch* w) {
   shmt__session* s = find(w);
   if (s != NULL) (void)shmt__session_reconnect(s);
   s = find(w);
-  if (s != NULL) fd = s->socket >= 0 ? s->socket : -1;
+  if (s != NULL) fd = shmt__descriptor_number(&s->socket);
   shmt__sessions_unlock();
   return fd;
 }

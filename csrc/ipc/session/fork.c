@@ -46,7 +46,7 @@ static bool send_request(shmt__session* s, uint64_t deadline_ms) {
                                 .client = s->client,
                                 .session = s->id,
                                 .world = s->world};
-  return s->socket >= 0 && shmt__request_send(s, &request, deadline_ms) == SHMT_OK;
+  return shmt__descriptor_number(&s->socket) >= 0 && shmt__request_send(s, &request, deadline_ms) == SHMT_OK;
 }
 
 /* Request a number and a connection for the child. */
@@ -77,9 +77,9 @@ static bool get_for_child(shmt__session* s, uint64_t deadline_ms) {
   for (int i = 2; i < n_fds; i++) shmt__os_close(fds[i]);
   if (n_fds == 0) return false;
   SHMT_FAILPOINT(fork_reserved);
-  s->child_control_fd = fds[0];
+  s->child_control = shmt__descriptor_own(fds[0]);
   /* When there was no descriptor left for the connection, the child connects when it needs the manager. */
-  if (n_fds > 1) s->child_socket = fds[1];
+  if (n_fds > 1) s->child_socket = shmt__descriptor_own(fds[1]);
   s->child_client = reply.client;
   return true;
 }
@@ -89,7 +89,7 @@ static void keep_for_child(shmt__held_block* h, void* arg) {
   shmt__lease_ticket ticket;
   if (h->generation == 0) return;
   const uint64_t channel = shmt__channel(SHMT_CHANNEL_LOCK, s->child_token);
-  if (s->child_token != 0 && shmt__lease_take(&s->map, s->control_fd, &s->leases, s->client, h->block, h->generation,
+  if (s->child_token != 0 && shmt__lease_take(&s->map, &s->control, &s->leases, s->client, h->block, h->generation,
                                               channel, &ticket) == SHMT_OK)
     return;
   /* In doubt the block stays for good: better than another tensor's bytes. */
@@ -102,20 +102,21 @@ static void keep_without_number(shmt__session* s) {
   if (s->client == 0) {
     /* What keeps our blocks keeps the child's, too, as long as either of us lives. */
     s->token = 0;
-    shmt__os_close(s->child_control_fd);
-    s->child_control_fd = -1;
+    shmt__descriptor_close(&s->child_control);
     return;
   }
-  int fd = s->child_control_fd >= 0 ? s->child_control_fd : s->control_fd;
+  int fd = shmt__descriptor_number(&s->child_control);
+  if (fd < 0) fd = shmt__descriptor_number(&s->control);
   if (!shmt__token_claim(fd, &s->child_token)) s->child_token = 0;
   shmt__session_each_held_block(s, keep_for_child, s);
 }
 
 /* Take a number without the manager: Note [Claims] in shm/control_file.h. */
 static void claim_for_child(shmt__session* s) {
-  s->child_control_fd = shmt__os_reopen(s->control_fd);
-  if (s->child_control_fd < 0 ||
-      !shmt__client_claim(&s->map, s->child_control_fd, shmt__os_pid(), &s->child_client)) {
+  int control = shmt__descriptor_number(&s->control);
+  s->child_control = shmt__descriptor_own(control < 0 ? -1 : shmt__os_reopen(control));
+  int claimed = shmt__descriptor_number(&s->child_control);
+  if (claimed < 0 || !shmt__client_claim(&s->map, claimed, shmt__os_pid(), &s->child_client)) {
     keep_without_number(s);
     return;
   }
@@ -130,7 +131,7 @@ static void before_fork(void) {
   uint64_t deadline_ms = shmt__os_now_ms() + FORK_MS;
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
-    s->child_socket = s->child_control_fd = -1;
+    s->child_socket = s->child_control = SHMT_NO_DESCRIPTOR;
     s->child_is_requested = false;
     s->child_client = 0;
     s->child_token = 0;
@@ -150,9 +151,8 @@ static void in_parent(void) {
   SHMT_FAILPOINT(fork_parent);
   for (unsigned i = 0; i < shmt__sessions_count(); i++) {
     shmt__session* s = shmt__session_at(i);
-    shmt__os_close(s->child_socket);
-    shmt__os_close(s->child_control_fd);
-    s->child_socket = s->child_control_fd = -1;
+    shmt__descriptor_close(&s->child_socket);
+    shmt__descriptor_close(&s->child_control);
   }
   shmt__request_keep_lock(false);
 }
@@ -166,7 +166,7 @@ static void disown(shmt__held_block* h, void* arg) {
 /* Report that the child has started: to the manager, or in the table of clients when there is no connection. */
 static void arrive(shmt__session* s) {
   SHMT_FAILPOINT(fork_adopting);
-  if (s->socket < 0) {
+  if (!shmt__descriptor_is_kept(&s->socket)) {
     shmt__client_mark_alive(&s->map, s->client, shmt__os_pid());
     return;
   }
@@ -183,16 +183,15 @@ static void arrive(shmt__session* s) {
 static void claim_own(shmt__session* s) {
   uint32_t id = 0;
   uint64_t token = 0;
-  int fd = shmt__os_reopen(s->control_fd);
+  int shared = shmt__descriptor_number(&s->control), fd = shared < 0 ? -1 : shmt__os_reopen(shared);
   if (fd < 0) return;
   if (shmt__client_claim(&s->map, fd, shmt__os_pid(), &id)) {
     s->client = s->arena.client = id;
     shmt__session_hold_again(s, fd);
   } else if (s->token != 0 && shmt__token_claim(fd, &token)) {
     shmt__leases_move(&s->map, shmt__channel(SHMT_CHANNEL_LOCK, s->token), shmt__channel(SHMT_CHANNEL_LOCK, token));
-    shmt__token_release(s->control_fd, s->token);
-    shmt__os_close(s->control_fd);
-    s->control_fd = fd;
+    shmt__token_release(shared, s->token);
+    shmt__descriptor_replace(&s->control, shmt__descriptor_own(fd));
     s->token = token;
   } else {
     shmt__os_close(fd);
@@ -209,24 +208,20 @@ static void in_child(void) {
     shmt__session* s = shmt__session_at(i);
     atomic_store_explicit(&s->n_users, 0, memory_order_relaxed); /* they were threads of the parent */
     /* The parent's connection must end with the parent. */
-    shmt__os_close(s->socket);
-    s->socket = s->child_socket;
+    shmt__descriptor_replace(&s->socket, s->child_socket);
     s->client = s->arena.client = s->child_client;
-    if (s->child_control_fd >= 0) {
-      /* So must its number: Note [Client locks]. */
-      shmt__os_close(s->control_fd);
-      s->control_fd = s->child_control_fd;
-    }
+    bool is_shared = !shmt__descriptor_is_kept(&s->child_control);
+    /* So must its number: Note [Client locks]. */
+    if (!is_shared) shmt__descriptor_replace(&s->control, s->child_control);
     s->lock_pin = NULL; /* the parent's; it is not mapped here */
     s->token = s->child_token;
-    bool is_shared = s->child_control_fd < 0;
-    s->child_socket = s->child_control_fd = -1;
+    s->child_socket = s->child_control = SHMT_NO_DESCRIPTOR;
     s->leases = (shmt__lease_cursor){0};
     shmt__arena_reset(&s->arena);
     shmt__session_each_held_block(s, disown, NULL);
     if (s->files != NULL) s->files->in_child(s);
     if (is_shared) claim_own(s);
-    if (s->lock_pin == NULL) s->lock_pin = shmt__os_pin_locks(s->control_fd);
+    if (s->lock_pin == NULL) s->lock_pin = shmt__os_pin_locks(shmt__descriptor_number(&s->control));
     if (s->client != 0) arrive(s);
   }
 }

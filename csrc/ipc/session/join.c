@@ -19,14 +19,12 @@ enum {
   JOIN_MS = 10000,
 };
 
-static void drop_socket(shmt__session* s) {
-  shmt__os_close(s->socket);
-  s->socket = -1;
-}
+/* Has this process joined before? Then it has the maps, whatever became of its descriptors. */
+static bool is_member(const shmt__session* s) { return s->map.control != NULL; }
 
 /* Nobody listens: start a manager. When another process starts one first that is fine, the caller connects again. */
 static shmt_status start_manager(const shmt__session* s, bool may_create) {
-  const shmt__session* member = s->control_fd >= 0 ? s : NULL;
+  const shmt__session* member = is_member(s) ? s : NULL;
   const shmt__launch how = {
       .listener = -1, .limit_bytes = shmt__sessions_limit_bytes(), .may_create = may_create};
   SHMT_REQUIRE(s->key.owner == shmt__os_uid(), SHMT_E_MANAGER,
@@ -104,15 +102,30 @@ static shmt_status open_files(shmt__session* s, const shmt__packet* reply, int c
   s->map = map;
   s->base = reading ? NULL : base;
   s->reading_base = reading ? base : NULL;
-  s->control_fd = control_fd;
-  s->lock_pin = shmt__os_pin_locks(control_fd);
-  s->arena_fd = arena_fd;
+  s->control = shmt__descriptor_own(control_fd);
+  s->lock_pin = shmt__os_pin_locks(shmt__descriptor_number(&s->control));
+  s->arena_file = shmt__descriptor_own(arena_fd);
   s->held_blocks = held_blocks;
   shmt__arena_init(&s->arena, &s->map, (shmt__slab_source){grant_slab, give_back_slab, s});
-  s->arena.fd = arena_fd;
+  s->arena.file = &s->arena_file;
   s->arena.base = s->base;
   s->arena.client = s->client;
   return SHMT_OK;
+}
+
+/* Put a descriptor of the arena in the place of ours, if that is gone. Consumes fd. */
+static void keep_arena(shmt__session* s, int fd) {
+  if (shmt__descriptor_number(&s->arena_file) < 0 && shmt__arena_matches(&s->map, fd))
+    shmt__descriptor_replace(&s->arena_file, shmt__descriptor_own(fd));
+  else
+    shmt__os_close(fd);
+}
+
+/* Put a descriptor that has the lock of our number in the place of ours. Consumes fd. */
+static void keep_control(shmt__session* s, int fd) {
+  shmt__os_unpin_locks(s->lock_pin);
+  shmt__descriptor_replace(&s->control, shmt__descriptor_own(fd));
+  s->lock_pin = shmt__os_pin_locks(shmt__descriptor_number(&s->control));
 }
 
 /* If the block was freed meanwhile, its generation becomes 0, which fits no handle. */
@@ -128,32 +141,29 @@ void shmt__session_hold_again(shmt__session* s, int new_control_fd) {
   /* Only now: until here the leases of our token, or the lock of our old descriptor, may have kept our blocks. */
   if (s->token != 0) {
     shmt__leases_end_channel(&s->map, shmt__channel(SHMT_CHANNEL_LOCK, s->token), s->client);
-    shmt__token_release(s->control_fd, s->token);
+    shmt__token_release(shmt__descriptor_number(&s->control), s->token);
     s->token = 0;
   }
-  if (new_control_fd < 0) return;
-  shmt__os_unpin_locks(s->lock_pin);
-  shmt__os_close(s->control_fd);
-  s->control_fd = new_control_fd;
-  s->lock_pin = shmt__os_pin_locks(new_control_fd);
+  if (new_control_fd >= 0) keep_control(s, new_control_fd);
 }
 
 static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int fd) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_RESTORE_FILE);
   p.block = block;
   p.generation = generation;
-  (void)shmt__os_send(s->socket, &p, sizeof p, &fd, 1);
+  (void)shmt__session_send(s, &p, &fd, 1);
 }
 
-/* Send HELLO on a new connection. *lost: try again. */
-static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
+/* Send HELLO on a new connection, which becomes the session's. *lost: try again. A member whose descriptors are gone
+ * gets new ones with its old number, or with another. */
+static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, bool* lost) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  int new_control_fd = -1;
-  bool was_member = s->control_fd >= 0;
+  int new_control_fd = -1, control = shmt__descriptor_number(&s->control);
+  bool was_member = is_member(s);
   p.count = s->key.is_reader;
-  shmt_status status = shmt__request(s, socket, &p, &s->control_fd, p.client != 0 ? 1 : 0, &reply, fds,
-                                 &n_fds, ANSWER_MS, lost);
+  shmt_status status = shmt__request(s, socket, &p, &control, p.client != 0 && control >= 0 ? 1 : 0, &reply,
+                                 fds, &n_fds, ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
     /* The manager does not know us: join as a new client, and see whether it has our world. */
     p = make_packet(s, SHMT_MESSAGE_HELLO);
@@ -165,9 +175,9 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   if (!was_member && n_fds == 3) {
     s->client = reply.client;
     status = open_files(s, &reply, fds[0], fds[1], fds[2]);
-  } else if (was_member && reply.world == s->world && p.client == 0 && n_fds == 3) {
+  } else if (was_member && reply.world == s->world && n_fds == 3) {
     new_control_fd = fds[0];
-    shmt__os_close(fds[1]);
+    keep_arena(s, fds[1]);
     shmt__os_close(fds[2]);
   } else {
     for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
@@ -184,13 +194,15 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
   SHMT_FAILPOINT(joined);
   /* Also when it is the number that we had before: our holds were cleared with it. */
   bool is_new_id = p.client == 0;
-  s->socket = socket;
+  shmt__descriptor_replace(&s->socket, *socket);
   s->client = s->arena.client = reply.client;
   s->world = reply.world;
   shmt__session_write_label(s);
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
     shmt__session_hold_again(s, new_control_fd);
+  } else if (new_control_fd >= 0) {
+    keep_control(s, new_control_fd);
   }
   /* A new manager gets the files that only its predecessor and we had. */
   if (was_member && s->files != NULL) s->files->each_descriptor(s, send_file);
@@ -199,7 +211,7 @@ static shmt_status say_hello(shmt__session* s, int socket, bool* lost) {
 
 /* A service that ended in order must not be continued by those who still have its memory. */
 static shmt_status check_not_ended(shmt__session* s) {
-  if (s->control_fd < 0 || atomic_load_explicit(&s->map.control->ended, memory_order_acquire) == 0)
+  if (!is_member(s) || atomic_load_explicit(&s->map.control->ended, memory_order_acquire) == 0)
     return SHMT_OK;
   s->is_lost = true;
   SHMT_FAIL(SHMT_E_MANAGER, "service %016" PRIx64 " has ended; its tensors stay usable here",
@@ -218,13 +230,13 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
   int err = 0;
   SHMT_TRY(shmt__os_check_own_user());
   do {
-    int socket = shmt__session_connect(&s->key);
-    err = socket;
-    if (socket >= 0) {
+    err = shmt__session_connect(&s->key);
+    if (err >= 0) {
       bool lost = false;
-      shmt_status status = say_hello(s, socket, &lost);
+      shmt__descriptor socket = shmt__descriptor_own(err);
+      shmt_status status = say_hello(s, &socket, &lost);
       if (status == SHMT_OK && !lost) return SHMT_OK;
-      shmt__os_close(socket);
+      shmt__descriptor_close(&socket);
       if (!lost) return status;
       if (s->key.owner != shmt__os_uid()) return fail_refused(s);
       err = -SHMT_OS_REFUSED; /* it was just ending */
@@ -238,10 +250,17 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
     shmt__os_sleep_ms(2);
   } while (shmt__os_now_ms() < deadline);
   if (err == -SHMT_OS_DENIED && s->key.owner != shmt__os_uid()) return fail_refused(s);
+  if (shmt__os_is_out_of_descriptors(-err))
+    return shmt__fail_errno(-err, "cannot join session %016" PRIx64, s->id);
   char address[SHMT_SOCKET_PATH_BYTES];
   shmt__session_write_address(&s->key, address, sizeof address);
   SHMT_FAIL(SHMT_E_MANAGER, "cannot reach the manager of session %016" PRIx64 " at %s%s: error %d", s->id,
             s->key.path[0] == '\0' ? "@" : "", address, -err);
+}
+
+/* Is a descriptor gone that the session cannot do without: the connection, or the one with the lock of our number? */
+static bool is_cut_off(const shmt__session* s) {
+  return shmt__descriptor_number(&s->socket) < 0 || shmt__descriptor_number(&s->control) < 0;
 }
 
 /* The body of shmt__session_call: this thread is the requester. */
@@ -253,12 +272,15 @@ static shmt_status call(shmt__session* s, const shmt__packet* request, const int
     bool lost = false;
     SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                  "session %016" PRIx64 " was begun anew by another manager", s->id);
-    if (s->socket < 0) SHMT_TRY(shmt__session_join(s, true));
+    if (is_cut_off(s)) {
+      shmt__descriptor_close(&s->socket);
+      SHMT_TRY(shmt__session_join(s, true));
+    }
     p.serial = ++s->serial;
     p.client = s->client; /* it may have changed since the caller wrote it */
-    status = shmt__request(s, s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
+    status = shmt__request(s, &s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
     if (!lost) return status;
-    drop_socket(s);
+    shmt__descriptor_close(&s->socket);
   }
   return status;
 }
@@ -280,7 +302,32 @@ shmt_status shmt__session_reconnect(shmt__session* s) {
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   /* No request is open, so if the socket can be read the connection has ended. */
   if (s->is_lost || shmt__request_is_waiting() ||
-      (s->socket >= 0 && shmt__os_wait_readable(s->socket, 0) == 0))
+      (!is_cut_off(s) && shmt__os_wait_readable(shmt__descriptor_number(&s->socket), 0) == 0))
     return SHMT_OK;
   return shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
+}
+
+shmt_status shmt__session_get_arena(shmt__session* s, bool writing, int* out_fd) {
+  shmt__packet p = make_packet(s, SHMT_MESSAGE_GET_ARENA), reply;
+  int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
+  p.count = writing;
+  SHMT_TRY(shmt__session_call(s, &p, NULL, 0, &reply, fds, &n_fds));
+  bool good = n_fds == 1 && shmt__arena_matches(&s->map, fds[0]);
+  for (int i = good ? 1 : 0; i < n_fds; i++) shmt__os_close(fds[i]);
+  SHMT_REQUIRE(good, SHMT_E_MANAGER,
+               "the manager sent an arena that does not belong to its control file");
+  *out_fd = fds[0];
+  return SHMT_OK;
+}
+
+shmt_status shmt__session_arena_number(shmt__session* s, int* out_fd) {
+  int fd = shmt__descriptor_number(&s->arena_file);
+  if (fd < 0) {
+    SHMT_TRY(shmt__session_get_arena(s, s->base != NULL, &fd));
+    keep_arena(s, fd);
+    fd = shmt__descriptor_number(&s->arena_file);
+  }
+  SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the program closes the descriptors of session %016" PRIx64, s->id);
+  *out_fd = fd;
+  return SHMT_OK;
 }

@@ -43,23 +43,25 @@ static bool visit_arena(int fd, void* arg) {
 }
 
 /* Find the files of a session whose manager was killed: its members still have them open. For a process that is no
- * member yet. */
-static bool find_files(uint64_t id, found_files* f) {
+ * member yet, or has lost its own descriptors. Both are -1 when nobody has them. Errors: SHMT_E_OS (no descriptor is
+ * left to search with). */
+static shmt_status find_files(uint64_t id, found_files* f) {
   char name[64];
   /* A process that is older than the one that made the name could be a member only through a handle that it received.
    * That is not worth a search of all processes of the user. */
   uint64_t since = shmt__session_was_named_here(id) ? shmt__os_process_start(shmt__os_pid()) : 0;
   *f = (found_files){.id = id, .control_fd = -1, .arena_fd = -1};
   (void)snprintf(name, sizeof name, "shmtensor-control-%016" PRIx64, id);
-  shmt__os_find_memfd(name, since, visit_control, f);
-  if (f->control_fd < 0) return false;
+  int err = shmt__os_find_memfd(name, since, visit_control, f);
+  if (err == 0 && f->control_fd < 0) return SHMT_OK;
   (void)snprintf(name, sizeof name, "shmtensor-arena-%016" PRIx64, id);
-  shmt__os_find_memfd(name, since, visit_arena, f);
+  if (err == 0) err = shmt__os_find_memfd(name, since, visit_arena, f);
   shmt__map_close(&f->map);
-  if (f->arena_fd >= 0) return true;
+  if (f->arena_fd >= 0) return SHMT_OK;
   shmt__os_close(f->control_fd);
   f->control_fd = -1;
-  return false;
+  if (err == 0) return SHMT_OK;
+  return shmt__fail_errno(-err, "cannot search for the files of session %016" PRIx64, id);
 }
 
 /* The size of the arena: so large that memory runs out before it is full. It is sparse, so this costs nothing. */
@@ -87,25 +89,28 @@ static int bind_socket(const shmt__session_key* key, int* out_lock) {
   return fd;
 }
 
-/* Choose the files to continue with: ours, or those of another member. The caller closes those in `found`. */
-static bool find_session_files(const shmt__session_key* key, const shmt__session* member,
-                         found_files* found, int* out_control, int* out_arena) {
-  if (member == NULL || member->base == NULL) {
-    if (find_files(key->id, found)) {
-      *out_control = found->control_fd;
-      *out_arena = found->arena_fd;
-      return true;
+/* Choose the files to continue with: ours, or those of another member. The caller closes those in `found`. *out_found:
+ * whether there are any. Errors: SHMT_E_OS. */
+static shmt_status find_session_files(const shmt__session_key* key, const shmt__session* member,
+                                      found_files* found, int* out_control, int* out_arena,
+                                      bool* out_found) {
+  int control = member == NULL ? -1 : shmt__descriptor_number(&member->control);
+  int arena = member == NULL ? -1 : shmt__descriptor_number(&member->arena_file);
+  bool has_both = control >= 0 && arena >= 0;
+  if (!has_both || member->base == NULL) {
+    SHMT_TRY(find_files(key->id, found));
+    if (found->control_fd >= 0) {
+      control = found->control_fd;
+      arena = found->arena_fd;
+    } else if (has_both) {
+      /* We can only read the arena: open it anew. */
+      arena = found->arena_fd = shmt__os_reopen(arena);
     }
-    if (member == NULL) return false;
-    /* We can only read the arena: open it anew. */
-    found->arena_fd = shmt__os_reopen(member->arena_fd);
-    *out_control = member->control_fd;
-    *out_arena = found->arena_fd;
-    return found->arena_fd >= 0;
   }
-  *out_control = member->control_fd;
-  *out_arena = member->arena_fd;
-  return true;
+  *out_control = control;
+  *out_arena = arena;
+  *out_found = control >= 0 && arena >= 0;
+  return SHMT_OK;
 }
 
 typedef struct launch_files {
@@ -127,7 +132,7 @@ static void close_files(launch_files* f, const shmt__launch* how) {
 static shmt_status open_files(const shmt__session_key* key, const shmt__session* member,
                               const shmt__launch* how, launch_files* f) {
   if (!how->may_create) {
-    f->adopts = find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+    SHMT_TRY(find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2], &f->adopts));
     SHMT_REQUIRE(f->adopts, SHMT_E_HANDLE,
                  "session %016" PRIx64
                  " is gone: no manager listens for it, and nobody has its "
@@ -149,7 +154,8 @@ static shmt_status open_files(const shmt__session_key* key, const shmt__session*
       return shmt__fail_errno(-err, "cannot open the socket %s to group %" PRIu32, key->path,
                               how->gid);
   }
-  if (how->may_create) f->adopts = find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2]);
+  if (how->may_create)
+    SHMT_TRY(find_session_files(key, member, &f->found, &f->fds[1], &f->fds[2], &f->adopts));
   f->n_fds = f->adopts ? 3 : 1;
   if (f->lock >= 0) f->fds[f->n_fds++] = f->lock;
   return SHMT_OK;

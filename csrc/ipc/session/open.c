@@ -17,10 +17,10 @@ static void free_session(shmt__session* s) {
   shmt__os_unmap(s->base, arena_bytes);
   shmt__os_unmap(s->reading_base, arena_bytes);
   shmt__map_close(&s->map);
-  shmt__os_close(s->socket);
   shmt__os_unpin_locks(s->lock_pin);
-  shmt__os_close(s->control_fd);
-  shmt__os_close(s->arena_fd);
+  shmt__descriptor_close(&s->socket);
+  shmt__descriptor_close(&s->control);
+  shmt__descriptor_close(&s->arena_file);
   free(s->held_blocks);
   shmt__arena_fini(&s->arena);
   free(s);
@@ -53,7 +53,7 @@ static shmt_status open_alone(const shmt__session_key* key, bool may_create,
   SHMT_REQUIRE(s != NULL, SHMT_E_NOMEM, "session: tried to allocate %zu bytes", sizeof *s);
   s->key = *key;
   s->id = key->id;
-  s->socket = s->control_fd = s->arena_fd = s->child_socket = s->child_control_fd = -1;
+  s->socket = s->control = s->arena_file = s->child_socket = s->child_control = SHMT_NO_DESCRIPTOR;
   shmt_status status = shmt__session_join(s, may_create);
   if (status != SHMT_OK) {
     free(s);

@@ -65,7 +65,7 @@ void shmt__request_end(void) {
 
 typedef struct wait {
   shmt__session* session; /* NULL: keep the lock */
-  int socket;
+  const shmt__descriptor* socket; /* the program may close it while we wait */
   uint64_t begun_ms, deadline_ms;
 } wait;
 
@@ -98,7 +98,7 @@ static int wait_for(wait* w, int fd) {
 
 /* A late reply to a request that was given up: return what the manager gave us. */
 static void decline(shmt__session* s, const shmt__packet* reply) {
-  if (s == NULL || s->control_fd < 0 || reply->magic != SHMT_WIRE_MAGIC || reply->status != SHMT_OK) return;
+  if (s == NULL || s->map.control == NULL || reply->magic != SHMT_WIRE_MAGIC || reply->status != SHMT_OK) return;
   if (reply->type == (SHMT_MESSAGE_GRANT_SLAB | SHMT_MESSAGE_REPLY)) {
     const shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
                             .version = SHMT_WIRE_VERSION,
@@ -132,7 +132,7 @@ static shmt_status fail_lost(bool* lost) {
 static shmt_status send_request(wait* w, const shmt__packet* request, const int* fds, int n_fds,
                                 bool* lost) {
   int err;
-  while ((err = shmt__os_send(w->socket, request, sizeof *request, fds, n_fds)) ==
+  while ((err = shmt__os_send(shmt__descriptor_number(w->socket), request, sizeof *request, fds, n_fds)) ==
          -SHMT_OS_AGAIN) {
     int ready = wait_for(w, -1);
     if (ready <= 0) return fail_wait(ready, w);
@@ -143,14 +143,19 @@ static shmt_status send_request(wait* w, const shmt__packet* request, const int*
 static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, int* out_fds,
                                  int* n_out_fds, bool* lost) {
   for (;;) {
-    int ready = wait_for(w, w->socket);
+    int fd = shmt__descriptor_number(w->socket);
+    int ready = fd < 0 ? -3 : wait_for(w, fd);
     if (ready == -3) return fail_lost(lost);
     if (ready <= 0) return fail_wait(ready, w);
-    int n = shmt__os_receive(w->socket, reply, sizeof *reply, out_fds, n_out_fds, NULL);
+    int n = shmt__os_receive(shmt__descriptor_number(w->socket), reply, sizeof *reply, out_fds, n_out_fds, NULL);
     if (n == -SHMT_OS_AGAIN) continue;
     if (n <= 0) return fail_lost(lost);
     bool is_whole = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC;
     bool is_ours = is_whole && reply->serial == serial;
+    bool is_full = *n_out_fds == SHMT_SOCKET_FDS_LOST;
+    if (is_full) *n_out_fds = 0;
+    if (is_ours && is_full)
+      return shmt__fail_errno(SHMT_OS_FULL, "no room for the descriptors that the manager sent");
     if (is_ours && reply->status == SHMT_OK) return SHMT_OK;
     for (int i = 0; i < *n_out_fds; i++) shmt__os_close(out_fds[i]);
     *n_out_fds = 0;
@@ -163,9 +168,9 @@ static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, 
   }
 }
 
-shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
-                      int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
-                      bool* lost) {
+shmt_status shmt__request(shmt__session* s, const shmt__descriptor* socket, const shmt__packet* request,
+                      const int* fds, int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
+                      int timeout_ms, bool* lost) {
   uint64_t now = shmt__os_now_ms();
   wait w = {s, socket, now, now + (uint64_t)timeout_ms};
   *lost = false;
@@ -175,14 +180,14 @@ shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* requ
 }
 
 shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms) {
-  wait w = {s, s->socket, shmt__os_now_ms(), deadline_ms};
+  wait w = {s, &s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
   return send_request(&w, request, NULL, 0, &lost);
 }
 
 shmt_status shmt__request_receive(shmt__session* s, uint32_t serial, shmt__packet* reply, int* out_fds,
                                   int* n_out_fds, uint64_t deadline_ms) {
-  wait w = {s, s->socket, shmt__os_now_ms(), deadline_ms};
+  wait w = {s, &s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
   *n_out_fds = 0;
   return receive_reply(&w, serial, reply, out_fds, n_out_fds, &lost);

@@ -36,10 +36,11 @@ void shmt__request_keep_lock(bool keep);
 void shmt__request_reset(void);
 
 /* Send one request on a socket and receive its reply. s: the requester's session; NULL: wait with the lock.
- * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON. *lost: the connection is gone. */
-shmt_status shmt__request(shmt__session* s, int socket, const shmt__packet* request, const int* fds,
-                      int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds, int timeout_ms,
-                      bool* lost);
+ * Errors: what the manager answers, SHMT_E_MANAGER, SHMT_E_PYTHON, SHMT_E_OS (no room for the reply's descriptors).
+ * *lost: the connection is gone. */
+shmt_status shmt__request(shmt__session* s, const shmt__descriptor* socket, const shmt__packet* request,
+                      const int* fds, int n_fds, shmt__packet* reply, int* out_fds, int* n_out_fds,
+                      int timeout_ms, bool* lost);
 /* Its two halves on the session's connection, to send requests to several managers at once and wait for all replies
  * until one deadline. The caller keeps the lock (shmt__request_keep_lock). Errors: as above. */
 shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms);

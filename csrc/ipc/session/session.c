@@ -113,7 +113,8 @@ int shmt__session_connect(const shmt__session_key* key) {
 }
 
 bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {
-  return s->socket >= 0 && shmt__os_send(s->socket, message, sizeof *message, fds, n_fds) == 0;
+  int fd = shmt__descriptor_number(&s->socket);
+  return fd >= 0 && shmt__os_send(fd, message, sizeof *message, fds, n_fds) == 0;
 }
 
 /* --- finding --- */

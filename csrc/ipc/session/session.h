@@ -9,6 +9,11 @@
  * file also has the lock of the member's client number, by which the manager sees that the member is alive
  * (shm/client.h).
  *
+ * A program may close these three: Note [Kept descriptors] in os/descriptor.h. The maps stay. The next request finds
+ * that the connection is gone and joins again (join.c); the manager then gives the member its number back, or another
+ * one, with new descriptors of both files. When the manager is gone too, and nobody else has the files, the session is
+ * lost.
+ *
  * One lock guards everything here. No code that runs under it releases a storage. Two fields change when this process
  * joins again, and are also read without the lock, once for each use: a session's `client` and a block's `generation`.
  *
@@ -23,6 +28,7 @@
 #define SHMT_IPC_SESSION_SESSION_H
 
 #include "ipc/session/wire.h"
+#include "os/descriptor.h"
 #include "os/socket.h"
 #include "shm/arena.h"
 #include "shm/lease.h"
@@ -78,7 +84,7 @@ typedef struct shmt__session_files {
 struct shmt__session {
   shmt__session_key key;
   uint64_t id, world;
-  int socket, control_fd, arena_fd; /* arena_fd cannot be written while `base` is NULL */
+  shmt__descriptor socket, control, arena_file; /* arena_file cannot be written while `base` is NULL */
   uint32_t watch_forks; /* 1 + the forks before its watch began (ipc/service/watch.c); 0: it has none */
   uint64_t checked_ms; /* when a user of the service last looked whether the manager runs */
   bool is_lost; /* the session ended, or another manager has begun it anew and does not know our world */
@@ -98,12 +104,12 @@ struct shmt__session {
   struct shmt__cached_file* file_cache; /* oldest first */
   uint32_t n_cached_files;
   uint64_t cached_file_bytes;
-  void* lock_pin; /* keeps the locks of control_fd when the program closes it; NULL: there was no memory */
+  void* lock_pin; /* keeps the locks of `control` when the program closes it; NULL: there was no memory */
   uint64_t token; /* whose leases keep what this process inherited while it has no number; 0: none, or they stay */
   /* Between the two fork handlers: */
   bool child_is_requested; /* the manager was asked for a number */
-  int child_socket; /* the child's connection; -1: the manager did not answer */
-  int child_control_fd; /* has the lock of the child's number, or of its token; -1: the child keeps control_fd */
+  shmt__descriptor child_socket;  /* the child's connection; none: the manager did not answer */
+  shmt__descriptor child_control; /* has the lock of the child's number, or of its token; none: the child keeps control */
   uint32_t child_client; /* 0: none */
   uint32_t child_serial; /* of the request for the child's number */
   uint64_t child_token;
@@ -139,11 +145,15 @@ shmt_status shmt__session_map_arena(shmt__session* s, bool writing);
  * SHMT_SOCKET_MAX_FDS. Errors: what the manager answers; SHMT_E_MANAGER. */
 shmt_status shmt__session_call(shmt__session* s, const shmt__packet* request, const int* fds, int n_fds,
                                shmt__packet* reply, int* out_fds, int* n_out_fds);
-/* Start or rejoin a manager when the connection to it is gone. Errors: as of shmt__session_call; SHMT_OK, too, when
- * another thread waits for a manager. */
+/* Start or rejoin a manager when the connection to it, or another descriptor of the session, is gone. Errors: as of
+ * shmt__session_call; SHMT_OK, too, when another thread waits for a manager. */
 shmt_status shmt__session_reconnect(shmt__session* s);
 /* Send a message that has no reply. False: that is not possible at the moment. */
 bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds);
+/* Get a descriptor of the arena from the manager; the caller closes it. Errors: SHMT_E_MANAGER, SHMT_E_OS. */
+shmt_status shmt__session_get_arena(shmt__session* s, bool writing, int* out_fd);
+/* The number of our descriptor of the arena, to use at once; a new one if it is gone. Errors: as above. */
+shmt_status shmt__session_arena_number(shmt__session* s, int* out_fd);
 /* Connect to the manager without starting one: the first half of joining. -errno. */
 int shmt__session_connect(const shmt__session_key* key);
 
@@ -152,7 +162,7 @@ int shmt__session_connect(const shmt__session_key* key);
 /* The record of a block that this process holds, or NULL. */
 shmt__held_block* shmt__session_held_block(const shmt__session* s, uint32_t block);
 /* Make the record of a block that this process now holds. Its other fields are empty. Errors: SHMT_E_NOMEM,
- * SHMT_E_MANAGER (the block is in use here already). */
+ * SHMT_E_HANDLE (the block is in use here already). */
 shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint64_t generation,
                                          shmt__held_block** out);
 /* Put a new record in the place of h, whose storage is being destroyed. Errors: SHMT_E_NOMEM. */

@@ -1,0 +1,99 @@
+/* os/descriptor.c -- descriptors that the library keeps in the midst of a program. See Note [Kept descriptors]. */
+#define _GNU_SOURCE
+#include "os/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  FIRST = 3,
+  HIGH = 1024, /* higher numbers would make every fork() copy a longer table */
+};
+
+int shmt__os_descriptor_limit(void) {
+  struct rlimit files;
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX) return INT_MAX;
+  return (int)files.rlim_cur;
+}
+
+static int duplicate(int fd, int from) { return fcntl(fd, F_DUPFD_CLOEXEC, from); }
+
+/* A duplicate with a high number, or else with any above the standard streams. */
+static int duplicate_high(int fd) {
+  int half = shmt__os_descriptor_limit() / 2;
+  int high = duplicate(fd, half < HIGH ? half : HIGH);
+  return high >= 0 ? high : duplicate(fd, FIRST);
+}
+
+static bool leads_to(int fd, const shmt__descriptor* d) {
+  struct stat st;
+  return fstat(fd, &st) == 0 && (uint64_t)st.st_dev == d->device &&
+         (uint64_t)st.st_ino == d->inode && (st.st_mode & S_IFMT) == d->kind;
+}
+
+shmt__descriptor shmt__descriptor_of(int fd) {
+  struct stat st;
+  if (fd < 0) return SHMT_NO_DESCRIPTOR;
+  if (fstat(fd, &st) != 0) {
+    (void)close(fd);
+    return SHMT_NO_DESCRIPTOR;
+  }
+  return (shmt__descriptor){.number = fd,
+                            .kind = st.st_mode & S_IFMT,
+                            .device = (uint64_t)st.st_dev,
+                            .inode = (uint64_t)st.st_ino};
+}
+
+shmt__descriptor shmt__descriptor_own(int fd) {
+  int high = fd < 0 ? -1 : duplicate_high(fd);
+  if (high < 0) return shmt__descriptor_of(fd);
+  (void)close(fd);
+  return shmt__descriptor_of(high);
+}
+
+shmt__descriptor shmt__descriptor_copy(const shmt__descriptor* d) {
+  int fd = shmt__descriptor_number(d);
+  return shmt__descriptor_of(fd < 0 ? -1 : duplicate_high(fd));
+}
+
+int shmt__descriptor_number(const shmt__descriptor* d) {
+  int fd = atomic_load_explicit(&d->number, memory_order_relaxed);
+  return fd >= 0 && leads_to(fd, d) ? fd : -1;
+}
+
+void shmt__descriptor_close(shmt__descriptor* d) {
+  int fd = atomic_exchange_explicit(&d->number, -1, memory_order_relaxed);
+  if (fd >= 0 && leads_to(fd, d)) (void)close(fd);
+}
+
+void shmt__descriptor_replace(shmt__descriptor* d, shmt__descriptor next) {
+  shmt__descriptor_close(d);
+  if (d->inode != next.inode || d->device != next.device) { /* not where another thread reads the same values */
+    d->kind = next.kind;
+    d->device = next.device;
+    d->inode = next.inode;
+  }
+  atomic_store_explicit(&d->number, atomic_load_explicit(&next.number, memory_order_relaxed),
+                        memory_order_relaxed);
+}
+
+int shmt__os_above_streams(int fd) {
+  if (fd < 0 || fd >= FIRST) return fd;
+  int moved = duplicate(fd, FIRST), err = errno;
+  (void)close(fd);
+  errno = err;
+  return moved;
+}
+
+bool shmt__os_is_out_of_descriptors(int err) { return err == EMFILE || err == ENFILE; }
+
+void shmt__os_open_streams(void) {
+  int fd;
+  while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd < FIRST) {
+  }
+  if (fd >= FIRST) (void)close(fd);
+}
