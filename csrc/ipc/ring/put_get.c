@@ -1,4 +1,5 @@
 /* ipc/ring/put_get.c -- puts messages into rings and takes them out. */
+#include "api/error.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "ipc/handle/share.h"
@@ -276,8 +277,9 @@ void shmt__received_message_fini(shmt__received_message* d) {
   *d = (shmt__received_message){0};
 }
 
-/* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the message is
- * valid, so the head can move behind it, whatever this function returns. */
+/* Read the message at `head` of a ring that has `used` bytes in use, and hold its blocks. *out_taken: the head may move
+ * behind it, also after an error: the blocks are gone. After any other error, such as that no descriptor is left, the
+ * message stays, for a later attempt or for another consumer. */
 static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
                            shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
   uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);
@@ -298,9 +300,9 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__re
   at = shmt__ring_read(r->header, r->capacity, at, blocks, sizeof *blocks * n);
   (void)shmt__ring_read(r->header, r->capacity, at, out->data, m->n_data);
   out->nbytes = m->n_data;
-  *out_taken = true;
-  if (n == 0) return SHMT_OK;
-  shmt_status status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
+  shmt_status status = SHMT_OK;
+  if (n > 0) status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
+  *out_taken = status == SHMT_OK || status == SHMT_E_HANDLE;
   if (status == SHMT_OK) out->n_storages = m->n_blocks;
   return status;
 }
@@ -317,8 +319,8 @@ static void end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n
   if (n > 0) shmt__map_note_activity(&r->session->map);
 }
 
-/* Take the first message; the caller has get_lock. */
-static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out) {
+/* Take the first message; the caller has get_lock. *out_stays: it could not be taken now, and is still the first. */
+static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out, bool* out_stays) {
   shmt__ring_header* h = r->header;
   shmt__ring_message m;
   shmt__ring_block* blocks = NULL;
@@ -350,6 +352,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out)
   if (unheld) atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   free(blocks);
   if (status == SHMT_OK) return SHMT_RING_DONE;
+  *out_stays = !taken && status != SHMT_E_HANDLE;
   shmt__received_message_fini(out);
   return SHMT_RING_FAILED;
 }
@@ -359,13 +362,21 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
   *n_out = 0;
   for (;;) {
     uint32_t word = 0;
+    bool stays = false;
     shmt__ring_result result = shmt__ring_poll(r, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
     result = lock_ring(r, &r->header->get_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    while (*n_out < n_max && (result = take_locked(r, &out[*n_out])) == SHMT_RING_DONE) ++*n_out;
+    while (*n_out < n_max && (result = take_locked(r, &out[*n_out], &stays)) == SHMT_RING_DONE)
+      ++*n_out;
     shmt__ring_unlock(&r->header->get_lock, word);
     if (*n_out > 0 || result == SHMT_RING_FAILED) signal_room(r);
+    /* We may have been woken for the message that stays: another consumer may have better luck. */
+    if (stays) shmt__ring_event_signal(&r->header->data_event, false);
+    if (stays && *n_out > 0) {
+      shmt_error_clear(); /* the next call says it */
+      return SHMT_RING_DONE;
+    }
     if (result == SHMT_RING_FAILED) return result;
     if (*n_out > 0) return SHMT_RING_DONE;
     /* Another consumer took the message. */

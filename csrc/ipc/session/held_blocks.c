@@ -21,7 +21,7 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
                  SHMT_HELD_BLOCK_CHUNK * sizeof **chunk);
   }
   shmt__held_block* old = (*chunk)[block % SHMT_HELD_BLOCK_CHUNK];
-  SHMT_REQUIRE(old == NULL || old->generation == 0, SHMT_E_MANAGER,
+  SHMT_REQUIRE(old == NULL || old->generation == 0, SHMT_E_HANDLE,
                "the session is damaged: block %" PRIu32 " is in use here, and was free all the same",
                block);
   shmt__held_block* h = calloc(1, sizeof *h);
