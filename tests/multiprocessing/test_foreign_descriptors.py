@@ -131,3 +131,208 @@ foreign_again.check()
 @pytest.mark.parametrize("kind", ["closed", "file", "socket"])
 def test_sharing_goes_on_beside_the_programs_files(scripts: Any, kind: str, strategy: str) -> None:
     scripts(_PREPARE + _IN_PLACE, kind, strategy).finish()
+
+
+_DAEMON = """
+kind, path = sys.argv[1:]
+mp.set_sharing_strategy("file_descriptor")
+kept += share(1)
+mp.set_sharing_strategy("file_system")
+
+def work(limit):
+    os.closerange(0, limit)
+    foreign = Foreign(kind, set())
+    if kind == "file":  # they take the numbers from 0 on
+        files = [open(path + str(i), "w+b") for i in range(12)]
+    share(1)
+    send_around(kept[:4], 1)
+    send_around(kept[4:], 1)
+    if kind == "file":
+        assert all(os.fstat(file.fileno()).st_size == 0 for file in files)
+
+def daemon(limit):
+    if os.fork() > 0:
+        return
+    try:
+        os.setsid()
+        if kind == "twice":
+            work(limit)
+        if os.fork() > 0:
+            os._exit(0)
+        work(limit)
+        said = "good"
+    except BaseException as error:
+        import traceback
+        said = traceback.format_exc()
+    with open(path, "w") as file:
+        file.write(said)
+    os._exit(0)
+
+for limit in (1024, os.sysconf("SC_OPEN_MAX")):
+    os.mkfifo(path)
+    daemon(limit)
+    with open(path) as file:
+        assert (said := file.read()) == "good", said
+    os.unlink(path)
+    send_around(kept[:4], 1)
+assert sharing.status()["manager_pid"] == manager
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "file", "twice"])
+def test_daemon_that_closes_everything(scripts: Any, kind: str, tmp_path: Any) -> None:
+    scripts(_PREPARE + _DAEMON, kind, str(tmp_path / "said")).finish()
+
+
+_CHILD = """
+foreign = Foreign(sys.argv[1], ours)
+pid = os.fork()
+if pid == 0:
+    try:
+        foreign.check()
+        assert all((tensor == 1).all() for tensor in kept)
+        share(1)
+        again = Foreign(sys.argv[1], numbers() - before - foreign.numbers())
+        send_around(kept, 1)
+        again.check()
+    except BaseException:
+        import traceback
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+assert os.waitpid(pid, 0)[1] == 0
+if sys.argv[1] != "socket":
+    foreign.check()
+send_around(kept, 1)
+assert sharing.status()["n_clients"] == 1
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "file", "socket"])
+def test_child_of_a_process_without_its_descriptors(scripts: Any, kind: str) -> None:
+    scripts(_PREPARE + _CHILD, kind).finish()
+
+
+_MANAGER_KILLED = """
+others, ready = context.SimpleQueue(), context.SimpleQueue()
+
+def member():
+    mine = share(2)
+    ready.put("joined")
+    others.get()
+
+if sys.argv[2] == "others":
+    process = context.Process(target=member)
+    process.start()
+    assert ready.get() == "joined"
+foreign = Foreign(sys.argv[1], numbers() - before)
+os.kill(manager, signal.SIGKILL)
+if sys.argv[2] == "others":
+    send_around(kept, 1)
+    assert sharing.status()["manager_pid"] != manager
+    others.put("end")
+    process.join()
+else:
+    # Nobody has the files of the session any more.
+    try:
+        sharing.status()
+        raise AssertionError
+    except RuntimeError as error:
+        assert "begun anew" in str(error), error
+assert all((tensor == 1).all() for tensor in kept)
+send_around(share(1), 1)
+foreign.check()
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "file", "socket"])
+@pytest.mark.parametrize("members", ["others", "alone"])
+def test_manager_killed_as_well(scripts: Any, kind: str, members: str) -> None:
+    scripts(_PREPARE + _MANAGER_KILLED, kind, members).finish()
+
+
+_FILENO = """
+import select
+
+def is_readable(number):
+    return bool(select.select([number], [], [], 0)[0])
+
+queue = context.SimpleQueue()
+number = queue.fileno()
+foreign = Foreign(sys.argv[1], {number})
+queue.put(1)
+foreign.check()
+again = queue.fileno()
+assert again != number or sys.argv[1] == "closed"
+assert is_readable(again) and queue.get() == 1 and not is_readable(again)
+for i in range(3):
+    queue.put(i)
+    assert is_readable(again) and queue.get() == i and not is_readable(again)
+foreign = Foreign(sys.argv[1], {again})
+number = queue.fileno()
+del queue
+if sys.argv[1] != "closed":
+    assert is_open(again)
+assert not is_open(number)
+foreign.check()
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "file", "socket"])
+def test_descriptor_of_a_queue(scripts: Any, kind: str) -> None:
+    scripts(_PREPARE + _FILENO, kind).finish()
+
+
+_NUMBERS = """
+mp.set_sharing_strategy("file_descriptor")
+kept += share(1)
+queue = context.SimpleQueue()
+queue.put(kept)
+limit = os.sysconf("SC_OPEN_MAX")
+ours = numbers() - before
+assert len(ours) >= 3 + len(SIZES)
+assert min(ours) >= min(limit // 2, 1024), ours
+assert 2 < queue.fileno() < min(limit // 2, 1024)
+"""
+
+
+@pytest.mark.parametrize("limit", [64, 1024])
+def test_numbers_are_high(scripts: Any, limit: int) -> None:
+    lower = f"import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"
+    scripts(lower + _PREPARE + _NUMBERS).finish()
+
+
+_STREAMS = """
+import shmtensor.multiprocessing
+shared = share(1)
+libc = __import__("ctypes").CDLL(None)
+for i in range(3):
+    assert not is_open(i) or "shmtensor" not in os.readlink(f"/proc/self/fd/{i}"), i
+    libc.dprintf(i, b"a message for the user")
+send_around(shared, 1)
+mp.set_sharing_strategy("file_descriptor")
+send_around(share(1), 1)
+queue = context.SimpleQueue()
+assert queue.fileno() > 2
+links = {n: os.readlink(f"/proc/{manager}/fd/{n}") for n in (0, 1, 2)}
+assert set(links.values()) == {"/dev/null"}, links
+os.kill(manager, signal.SIGKILL)
+send_around(share(1), 1)
+assert all((tensor == 1).all() for tensor in shared)
+os._exit(17)
+"""
+
+_WITHOUT_STREAMS = """
+import os, sys
+sys.stdin.close(); sys.stdout.close()
+err = os.dup(2)
+os.set_inheritable(err, True)
+os.closerange(0, 3)
+os.execv(sys.executable, [sys.executable, "-c", f"import os, sys; sys.stderr = os.fdopen({err}, 'w')\\n" + sys.argv[1]])
+"""
+
+
+def test_program_without_standard_streams(scripts: Any) -> None:
+    script = scripts(_WITHOUT_STREAMS, _PREPARE + _STREAMS)
+    _, err = script.process.communicate(timeout=100)
+    assert script.process.returncode == 17, err
