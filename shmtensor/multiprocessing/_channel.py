@@ -13,6 +13,7 @@ import weakref
 from multiprocessing.connection import Connection
 
 from shmtensor import _C
+from shmtensor._boundary.descriptors import Descriptor
 
 __all__ = ["Channel"]
 
@@ -35,7 +36,7 @@ class Channel:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        self._socket = ours
+        self._socket = Descriptor(ours.detach())
         #: For the worker. Call `close_worker_end` when the worker has its copy.
         self.worker_end: Connection = Connection(theirs.detach())
         self._unsent: list[memoryview] = []
@@ -83,7 +84,7 @@ class Channel:
         while self._unsent:
             part = self._unsent[0]
             try:
-                n = self._socket.send(part)
+                n = os.write(self._socket.fileno(), part)
             except BlockingIOError:
                 return False
             except OSError:  # the worker has ended, which the supervisor will notice
@@ -103,11 +104,11 @@ class Channel:
         while not self.is_at_end:
             try:
                 if self._body is None:
-                    data = self._socket.recv(_CHUNK_BYTES)
+                    data = os.read(self._socket.fileno(), _CHUNK_BYTES)
                     n = len(data)
                     self._head += data
                 else:
-                    n = self._socket.recv_into(memoryview(self._body)[self._n_body :])
+                    n = os.readv(self._socket.fileno(), [memoryview(self._body)[self._n_body :]])
                     self._n_body += n
             except BlockingIOError:
                 break

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from multiprocessing import connection, process
 from typing import Any
 
+from shmtensor._boundary.descriptors import Descriptor
+
 __all__ = ["Child", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
 
 #: A status that another thread is about to note comes within so many looks of a millisecond.
@@ -34,7 +36,7 @@ class Child:
         self.process = process
         self._owner = os.getpid()
         self._has_ended = False
-        self._pidfd = -1
+        self._pidfd: Descriptor | None = None
         if process._popen is not None:
             self._open_pidfd()
 
@@ -52,17 +54,13 @@ class Child:
         # process's by now.
         if self.process._popen.method != "forkserver":
             with contextlib.suppress(OSError, AttributeError):
-                self._pidfd = os.pidfd_open(self.process.pid)
-
-    def __del__(self, close: Any = os.close) -> None:
-        if getattr(self, "_pidfd", -1) >= 0:
-            close(self._pidfd)
-            self._pidfd = -1
+                self._pidfd = Descriptor(os.pidfd_open(self.process.pid))
 
     def close(self) -> None:
         """Close its descriptor. Call it when the process has ended and nothing waits for it."""
         self._has_ended = True
-        self.__del__()
+        if self._pidfd is not None:
+            self._pidfd.close()
 
     @property
     def pid(self) -> int:
@@ -73,7 +71,11 @@ class Child:
     def sentinel(self) -> int:
         """A descriptor that is readable when the process has ended."""
         # The standard sentinel of a forked process stays open in what is forked meanwhile.
-        return self._pidfd if self._pidfd >= 0 else int(self.process.sentinel)
+        number = self._pidfd_number()
+        return number if number >= 0 else int(self.process.sentinel)
+
+    def _pidfd_number(self) -> int:
+        return -1 if self._pidfd is None else self._pidfd.fileno()
 
     def has_ended(self) -> bool:
         """Whether the process does not run: it has ended, or was never started."""
@@ -105,8 +107,8 @@ class Child:
         if not self._is_mine() or self.has_ended():
             return
         with contextlib.suppress(ProcessLookupError):
-            if self._pidfd >= 0:
-                signal.pidfd_send_signal(self._pidfd, number)
+            if (pidfd := self._pidfd_number()) >= 0:
+                signal.pidfd_send_signal(pidfd, number)
             else:
                 os.kill(self.process.pid, number)
 

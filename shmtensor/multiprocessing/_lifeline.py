@@ -22,40 +22,11 @@ from multiprocessing import context, process
 from multiprocessing.reduction import DupFd
 from typing import Any
 
+from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._boundary.process import set_parent_death_signal
 from shmtensor._fork_locks import module_lock
 
 __all__ = ["adopt_lifeline", "end_with_parent", "lifeline_for_child"]
-
-
-class _Descriptor:
-    """A descriptor of a pipe that is used and closed only as long as it is that pipe's.
-
-    A program may close what it did not open, and get the number for a file of its own.
-    """
-
-    def __init__(self, fd: int) -> None:
-        if fd <= 2:  # the program's standard streams, which it may have closed
-            above = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-            os.close(fd)
-            fd = above
-        self.fd = fd
-        self._identity = self._look()
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            status = os.fstat(self.fd)
-        except OSError:
-            return None
-        return status.st_dev, status.st_ino
-
-    def is_open(self) -> bool:
-        return self._identity is not None and self._look() == self._identity
-
-    def close(self) -> None:
-        if self.is_open():
-            os.close(self.fd)
-        self._identity = None
 
 
 class _Lifeline:
@@ -64,10 +35,10 @@ class _Lifeline:
     def __init__(self) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.pid = os.getpid()
-        self.reader, self.writer = _Descriptor(reader), _Descriptor(writer)
+        self.reader, self.writer = Descriptor(reader), Descriptor(writer)
 
     def is_whole(self) -> bool:
-        return self.reader.is_open() and self.writer.is_open()
+        return self.reader.fileno() >= 0 and self.writer.fileno() >= 0
 
     def close(self) -> None:
         self.reader.close()
@@ -77,21 +48,21 @@ class _Lifeline:
 class _Parent:
     """The process that started this one, seen by the reading end of its lifeline."""
 
-    def __init__(self, reader: _Descriptor, pid: int) -> None:
+    def __init__(self, reader: Descriptor, pid: int) -> None:
         self.reader = reader
         self.pid = pid
-        self._armed: _Descriptor | None = None
+        self._armed: Descriptor | None = None
 
     def arm(self, number: int) -> bool:
         """Have the kernel send this process a signal when the parent ends; False: it cannot."""
         try:
-            if self._armed is None or not self._armed.is_open():
-                if not self.reader.is_open():
+            if self._armed is None or self._armed.fileno() < 0:
+                if self.reader.fileno() < 0:
                     return False
                 # Owner and signal belong to an open file, and the children share the reader's.
-                path = f"/proc/self/fd/{self.reader.fd}"
-                self._armed = _Descriptor(os.open(path, os.O_RDONLY | _FLAGS))
-            fd = self._armed.fd
+                path = f"/proc/self/fd/{self.reader.fileno()}"
+                self._armed = Descriptor(os.open(path, os.O_RDONLY | _FLAGS))
+            fd = self._armed.fileno()
             fcntl.fcntl(fd, fcntl.F_SETOWN, os.getpid())
             fcntl.fcntl(fd, fcntl.F_SETSIG, number)
             fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_ASYNC)
@@ -152,7 +123,7 @@ def lifeline_for_child() -> Any:
         return None
     with _lock:
         line = _make_mine()
-        return None if line is None else (DupFd(line.reader.fd), line.pid)
+        return None if line is None else (DupFd(line.reader.fileno()), line.pid)
 
 
 def adopt_lifeline(sent: Any) -> None:
@@ -166,7 +137,7 @@ def adopt_lifeline(sent: Any) -> None:
     with _lock:
         if _parent is not None:  # a fork server's
             _parent.close()
-        _parent = _Parent(_Descriptor(fd), pid)
+        _parent = _Parent(Descriptor(fd), pid)
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
@@ -186,8 +157,8 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
             if number == signal.SIGKILL and os.getppid() not in (0, parent.pid):
                 set_parent_death_signal(number)  # the fork server has one thread
             return
-    if parent is not None and parent.reader.is_open():
-        watched = parent.reader.fd
+    if parent is not None and parent.reader.fileno() >= 0:
+        watched = parent.reader.fileno()
     else:
         standard = process.parent_process()
         if standard is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from multiprocessing import context
 from multiprocessing.reduction import DupFd
 from typing import Any
+
+from shmtensor._boundary.descriptors import Descriptor
 
 __all__ = ["Report"]
 
@@ -29,43 +30,44 @@ def _nameless_file() -> int:
 class Report:
     """The file of one child. It is sent to the child at its start."""
 
-    fd = -1
-
     def __init__(self, fd: int | None = None) -> None:
-        self.fd = _nameless_file() if fd is None else fd
+        self._file = Descriptor(_nameless_file() if fd is None else fd)
 
     def __reduce__(self) -> Any:
         context.assert_spawning(self)
-        return _open_report, (DupFd(self.fd),)
+        return _open_report, (DupFd(self.fileno()),)
 
     def __fspath__(self) -> str:
         """Return a path under which this process finds the file while it is open."""
-        return f"/proc/self/fd/{self.fd}"
+        return f"/proc/self/fd/{self.fileno()}"
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        # Bound now, because the names of modules do not exist when the interpreter ends.
-        if self.fd >= 0:
-            close(self.fd)
-            self.fd = -1
+    def fileno(self) -> int:
+        """The file's descriptor; -1: it was closed."""
+        return self._file.fileno()
 
     def close(self) -> None:
         """Close the file in this process."""
-        self.__del__()
+        self._file.close()
 
     def write(self, text: str) -> None:
         """Replace what the file has."""
         data = text.encode("utf-8", "backslashreplace")[-_MOST_BYTES:]
-        self.clear()
-        os.pwrite(self.fd, data, 0)
+        fd = self.fileno()
+        if fd >= 0:
+            self.clear()
+            os.pwrite(fd, data, 0)
 
     def clear(self) -> None:
         """Make the file empty."""
-        os.ftruncate(self.fd, 0)
-        os.lseek(self.fd, 0, os.SEEK_SET)  # for both processes, which share the file position
+        fd = self.fileno()
+        if fd >= 0:
+            os.ftruncate(fd, 0)
+            os.lseek(fd, 0, os.SEEK_SET)  # for both processes, which share the file position
 
     def text(self) -> str:
         """Return what the file has."""
-        return os.pread(self.fd, _MOST_BYTES, 0).decode("utf-8", "replace")
+        fd = self.fileno()
+        return "" if fd < 0 else os.pread(fd, _MOST_BYTES, 0).decode("utf-8", "replace")
 
 
 def _open_report(duplicate: Any) -> Report:

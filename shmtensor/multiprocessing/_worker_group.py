@@ -30,6 +30,7 @@ from multiprocessing import util
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from shmtensor._boundary.descriptors import Flag
 from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._arguments import give_up
@@ -48,6 +49,9 @@ _N_READY = 16
 _MOST_READY_BYTES = 1 << 26
 #: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
 _TERMINATE_GRACE_S = 5.0
+
+#: After so many seconds without an event the supervisor checks that its descriptors are there.
+_SLICE_S = 1.0
 
 #: Seconds to wait for the feeder thread, which may be running an iterator of the user.
 _FEEDER_GRACE_S = 1.0
@@ -80,27 +84,6 @@ class WorkerLostError(BrokenPoolError):
         return f"the worker process {self.pid} of the pool {how} while it ran this task"
 
 
-class _Wakeup:
-    """An event that a selector can wait for. It stays open as long as somebody may set it."""
-
-    def __init__(self) -> None:
-        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-
-    def fileno(self) -> int:
-        return self._fd
-
-    def set(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_write(self._fd, 1)
-
-    def clear(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._fd)
-
-    def __del__(self) -> None:
-        os.close(self._fd)
-
-
 class _Worker:
     """A worker process as the supervisor sees it."""
 
@@ -111,6 +94,7 @@ class _Worker:
         self.n_sent = 0
         self.task: tuple[int, int] | None = None  # job and index of what it is doing
         self._events: int | None = None  # that the selector waits for; None: not registered
+        self._sentinel = -1  # as it is registered
 
     def _wanted_events(self) -> int:
         wanted = selectors.EVENT_WRITE if self.channel.has_unsent() else 0
@@ -124,7 +108,8 @@ class _Worker:
         """Register with the selector the events to wait for."""
         wanted = self._wanted_events()
         if self._events is None:
-            selector.register(self.child.sentinel, selectors.EVENT_READ, self)
+            self._sentinel = self.child.sentinel
+            selector.register(self._sentinel, selectors.EVENT_READ, self)
         elif self._events:
             selector.unregister(self.channel)
         if wanted:
@@ -133,9 +118,8 @@ class _Worker:
 
     def close(self, selector: selectors.BaseSelector) -> None:
         """Close its descriptors."""
-        # Unregister them first: copies in forked siblings keep them alive for epoll.
         if self._events is not None:
-            selector.unregister(self.child.sentinel)
+            selector.unregister(self._sentinel)
             if self._events:
                 selector.unregister(self.channel)
         self.channel.close()
@@ -222,8 +206,8 @@ class WorkerGroup:
         self._cache = cache
         self._max_tasks: int | None = worker_args[2]
         self._taskqueue = taskqueue
-        self._wakeup = _Wakeup()
-        self._selector = selectors.DefaultSelector()
+        self._wakeup = Flag()
+        self._selector = selectors.PollSelector()  # which keeps no descriptor of its own
         self._selector.register(self._wakeup, selectors.EVENT_READ)
         # Set without the lock: signal handlers and finalizers close and terminate.
         self._is_closing = False
@@ -447,10 +431,12 @@ class WorkerGroup:
 
     def _step(self) -> None:
         """Wait for an event and handle it."""
+        if self._wakeup.fileno() < 0:
+            raise OSError("the program has closed the descriptors of the pool")
         if len(self._workers) < self._n_workers:
             self.repopulate()
         self._watch_workers()
-        for key, events in self._selector.select():
+        for key, events in self._selector.select(_SLICE_S):
             worker: _Worker | None = key.data
             if worker is None:
                 self._wakeup.clear()

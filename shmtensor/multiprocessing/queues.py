@@ -38,6 +38,7 @@ from queue import Empty, Full
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
@@ -568,10 +569,12 @@ async def _readable(fd: int) -> None:
     loop = asyncio.get_running_loop()
     ready = loop.create_future()
     # A loop has one reader for each descriptor, and several tasks may wait for this one.
-    own = os.dup(fd)
-    loop.add_reader(own, lambda: None if ready.done() else ready.set_result(None))
+    own = Descriptor(os.dup(fd), high=False)
+    number = own.fileno()
+    loop.add_reader(number, lambda: None if ready.done() else ready.set_result(None))
     try:
         await ready
     finally:
-        loop.remove_reader(own)
-        os.close(own)
+        if own.fileno() >= 0:
+            loop.remove_reader(number)
+        own.close()

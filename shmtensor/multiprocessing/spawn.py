@@ -214,7 +214,7 @@ class ProcessContext:
 
     def _report(self, index: int) -> str:
         report = self.error_files[index]
-        return report.text() if isinstance(report, Report) and report.fd >= 0 else ""
+        return report.text() if isinstance(report, Report) and report.fileno() >= 0 else ""
 
     def _close_reports(self) -> None:
         for report in self.error_files:

@@ -336,3 +336,53 @@ def test_program_without_standard_streams(scripts: Any) -> None:
     script = scripts(_WITHOUT_STREAMS, _PREPARE + _STREAMS)
     _, err = script.process.communicate(timeout=100)
     assert script.process.returncode == 17, err
+
+
+_POOL = """
+with mp.Pool(2) as pool:
+    assert pool.map(abs, [-1, -2, -3]) == [1, 2, 3]
+    # The low numbers are those of the standard library's processes.
+    foreign = Foreign(sys.argv[1], {n for n in numbers() - before if n >= min(ours)})
+    assert len(foreign.at) > len(ours)
+    try:
+        pool.map(abs, [-1, -2, -3])
+        raise AssertionError
+    except RuntimeError as error:
+        assert "closed the descriptors of the pool" in str(error)
+foreign.check()
+send_around(kept, 1)
+foreign.check()
+"""
+
+
+@pytest.mark.parametrize("kind", ["closed", "file"])
+def test_pool_breaks_and_touches_nothing(scripts: Any, kind: str) -> None:
+    scripts(_PREPARE + _POOL, kind).finish()
+
+
+_AWAITED = """
+import asyncio
+queue = context.Queue()
+
+async def run():
+    before = numbers()
+    task = asyncio.ensure_future(queue.aget())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    foreign = Foreign("file", numbers() - before)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        pass
+    foreign.check()
+    queue.put(5)
+    assert await queue.aget() == 5
+    foreign.check()
+
+asyncio.run(run())
+"""
+
+
+def test_awaited_queue(scripts: Any) -> None:
+    scripts(_PREPARE + _AWAITED).finish()

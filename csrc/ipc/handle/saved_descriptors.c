@@ -84,6 +84,19 @@ const shmt__descriptor* shmt__saved_descriptor(const shmt__held_block* h) {
   return &none;
 }
 
+shmt__descriptor shmt__saved_descriptor_take(const shmt__held_block* h) {
+  shmt__session* s = h->session;
+  for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {
+    saved_descriptor* f = &s->saved_descriptors[i];
+    if (f->block != h->block || f->generation != h->generation) continue;
+    if (is_in_message(s, f)) return shmt__descriptor_copy(&f->file);
+    shmt__descriptor taken = f->file;
+    f->file = none; /* the next look for unneeded ones removes it */
+    return taken;
+  }
+  return none;
+}
+
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd)) {
   for (uint32_t i = 0; i < s->n_saved_descriptors; i++) {

@@ -18,6 +18,8 @@
 void shmt__saved_descriptor_add(const shmt__held_block* h, shmt__descriptor file);
 /* The descriptor that is saved of the held block's file, or none; borrowed. */
 const shmt__descriptor* shmt__saved_descriptor(const shmt__held_block* h);
+/* The same to keep, for a block that is being dropped: it is saved no more, unless the file is in a message. */
+shmt__descriptor shmt__saved_descriptor_take(const shmt__held_block* h);
 /* Call f for each saved descriptor that the program has not closed. */
 void shmt__saved_descriptors_each(shmt__session* s,
                            void (*f)(shmt__session* s, uint32_t block, uint64_t generation, int fd));

@@ -65,8 +65,8 @@ def prepare_worker(report: Report) -> None:
     # A forked worker inherits signal handlers, and a descriptor that an event loop reads.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.set_wakeup_fd(-1)
-    faulthandler.enable(report.fd, all_threads=True)
-    faulthandler.register(_DUMP_SIGNAL, report.fd, all_threads=True, chain=False)
+    faulthandler.enable(report.fileno(), all_threads=True)
+    faulthandler.register(_DUMP_SIGNAL, report.fileno(), all_threads=True, chain=False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
