@@ -22,7 +22,8 @@
  * the last copy of the descriptor is gone, whatever ended the process and in whatever pid namespace it ran. A forked
  * child closes its copy of the parent's descriptor as soon as it runs. Until then the parent counts as alive, which is
  * the safe side. A program may close descriptors that are not its own, so each client also maps a page through that
- * description, which keeps the lock until the process ends; children do not inherit this map (shmt__os_pin_locks).
+ * description, which keeps the lock until the process ends or has another number; children do not inherit this map
+ * (shmt__os_pin_locks). A client without its descriptor joins anew, under another number.
  * Nobody maps the file in another way through such a description: children would inherit the map, and it would keep the
  * lock. The table of clients only tells who is behind a number.
  *

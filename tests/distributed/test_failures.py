@@ -287,3 +287,32 @@ def test_a_rank_in_another_pid_namespace_is_killed() -> None:
     out, _ = ranks[0].communicate(timeout=60)
     assert "rank 1 is lost, its process has ended" in out
     ranks[1].communicate()
+
+
+def _without_its_descriptor(rank: int, size: int, path: str) -> str:
+    x = T.ones(100)
+    dist.all_reduce(x)
+    if rank == 1:
+        (number,) = [
+            int(n)
+            for n in os.listdir("/proc/self/fd")
+            if os.path.islink(f"/proc/self/fd/{n}")
+            and "shmtensor-group" in os.readlink(f"/proc/self/fd/{n}")
+        ]
+        with open(path, "wb") as file:
+            os.dup2(file.fileno(), number)
+    try:
+        dist.recv(x, 1 - rank)
+        return "received"
+    except dist.DistBackendError as error:
+        return str(error)
+    finally:
+        if rank == 1:
+            dist.destroy_process_group()
+            assert os.fstat(number).st_ino == os.stat(path).st_ino
+            assert os.stat(path).st_size == 0
+
+
+def test_a_rank_without_its_descriptor_is_lost(tmp_path: Path) -> None:
+    texts = run(2, _without_its_descriptor, str(tmp_path / "file"))
+    assert all("rank 1 is lost" in text for text in texts), texts

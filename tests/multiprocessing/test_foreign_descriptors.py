@@ -328,7 +328,8 @@ sys.stdin.close(); sys.stdout.close()
 err = os.dup(2)
 os.set_inheritable(err, True)
 os.closerange(0, 3)
-os.execv(sys.executable, [sys.executable, "-c", f"import os, sys; sys.stderr = os.fdopen({err}, 'w')\\n" + sys.argv[1]])
+begin = f"import os, sys; sys.stderr = os.fdopen({err}, 'w')"
+os.execv(sys.executable, [sys.executable, "-c", begin + chr(10) + sys.argv[1]])
 """
 
 

@@ -38,18 +38,6 @@ static void set_process(request* r, uint32_t client) {
   r->m->clients[client].is_reserved = false;
 }
 
-/* Is the sender the process behind a number, as the kernel tells? Its program may have closed the descriptor that would
- * prove it. Errors: SHMT_E_KEY (no), SHMT_E_OS (the kernel does not tell). */
-static shmt_status check_process(const request* r, uint32_t client) {
-  const shmt__arena_manager_client* c = &r->m->arena_manager.clients[client];
-  uint64_t start = r->pid > 0 ? shmt__os_process_start(r->pid) : 0;
-  SHMT_REQUIRE(r->pid <= 0 || start != 0, SHMT_E_OS, "the manager cannot look at process %d", (int)r->pid);
-  SHMT_REQUIRE(c->state == SHMT_CLIENT_ALIVE && r->pid > 0 && c->pid == r->pid && c->start == start &&
-                   c->pid_namespace == r->m->pid_namespace,
-               SHMT_E_KEY, "process %d is not client %u", (int)r->pid, client);
-  return SHMT_OK;
-}
-
 /* Is the sender this client? It proves that by the descriptor that has the lock of its number, if it has that still.
  * SHMT_E_KEY: no. It then joins as another client; so where the kernel does not tell, the answer is SHMT_E_OS. */
 static shmt_status check_client(request* r, uint32_t client) {
@@ -59,7 +47,6 @@ static shmt_status check_client(request* r, uint32_t client) {
   bool has_shown = is_known && r->n_fds == 1;
   SHMT_REQUIRE(r->n_fds != SHMT_SOCKET_FDS_LOST, SHMT_E_OS,
                "the manager has no room for the descriptor of client %u", client);
-  if (is_known && r->n_fds == 0) return check_process(r, client);
   SHMT_REQUIRE(!has_shown || shmt__os_file_identity(r->fds[0], identity), SHMT_E_OS,
                "the manager cannot look at the descriptor of client %u", client);
   /* A child whose number its parent claimed may come before our next tick. */
@@ -98,17 +85,6 @@ static shmt_status reserve(request* r, uint32_t* out_id) {
   return SHMT_OK;
 }
 
-/* Put a descriptor that has the lock of the client's number into the answer. SHMT_E_KEY: another description, a copy of
- * the one that the client has lost, still has the lock. */
-static shmt_status lock_again(request* r, uint32_t client) {
-  int fd = shmt__os_reopen(r->m->arena_manager.control_fd);
-  SHMT_REQUIRE(fd >= 0, SHMT_E_OS, "the manager cannot open its files anew: too many open files, or /proc is missing");
-  r->send_fds[r->n_send++] = fd;
-  r->n_own++;
-  SHMT_REQUIRE(shmt__client_owns_number(fd, client), SHMT_E_KEY, "client %u has its lock already", client);
-  return SHMT_OK;
-}
-
 /* Put a descriptor of the arena into the answer, for writing or for reading only. */
 static shmt_status send_arena(request* r, bool writing) {
   shmt__manager* m = r->m;
@@ -128,11 +104,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   reply->world = k->map.fixed.world;
   reply->flags = k->map.fixed.flags;
   if (id != 0) SHMT_TRY(check_client(r, id));
-  if (id != 0 && r->n_fds == 0) {
-    SHMT_TRY(lock_again(r, id));
-    SHMT_TRY(send_arena(r, r->p->count == 0));
-    r->send_fds[r->n_send++] = k->control_fd;
-  } else if (id == 0) {
+  if (id == 0) {
     SHMT_REQUIRE(n_clients_of_process(r, false) < SHMT_MANAGER_CLIENTS_PER_PROCESS, SHMT_E_RUNTIME,
                  "process %d has %d places in the session already", (int)r->pid,
                  (int)SHMT_MANAGER_CLIENTS_PER_PROCESS);
