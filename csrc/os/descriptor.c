@@ -89,6 +89,15 @@ int shmt__os_above_streams(int fd) {
   return moved;
 }
 
+int shmt__os_try_descriptors(int fd, int n) {
+  if (n == 0) return 0;
+  int copy = duplicate(fd, FIRST);
+  if (copy < 0) return -errno;
+  int err = shmt__os_try_descriptors(fd, n - 1);
+  (void)close(copy);
+  return err;
+}
+
 bool shmt__os_is_out_of_descriptors(int err) { return err == EMFILE || err == ENFILE; }
 
 void shmt__os_open_streams(void) {

@@ -47,6 +47,8 @@ void shmt__descriptor_replace(shmt__descriptor* d, shmt__descriptor next);
 int shmt__os_above_streams(int fd);
 /* How many descriptors this process may have open. */
 int shmt__os_descriptor_limit(void);
+/* Could n descriptors more be opened now? Tries it with copies of fd. Returns 0 or -errno. */
+int shmt__os_try_descriptors(int fd, int n);
 /* Does the errno say that no descriptor is left, in this process or in the system? */
 bool shmt__os_is_out_of_descriptors(int err);
 /* Open /dev/null in the place of each standard stream that is closed, for a program of our own. */

@@ -264,15 +264,6 @@ static bool visit_process(const char* pid, const char* link, bool (*visit)(int f
   return go_on;
 }
 
-/* Could so many descriptors be opened now? 0 or -errno. */
-static int try_descriptors(int fd, int n) {
-  int copy = n == 0 ? 0 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (copy < 0) return -errno;
-  int err = n == 0 ? 0 : try_descriptors(fd, n - 1);
-  if (n > 0) (void)close(copy);
-  return err;
-}
-
 int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, void* arg),
                         void* arg) {
   enum { DESCRIPTORS = 3 }; /* of the search of one process, and of visit */
@@ -282,7 +273,7 @@ int shmt__os_find_memfd(const char* name, uint64_t since, bool (*visit)(int fd, 
   DIR* dir = opendir("/proc");
   if (dir == NULL) return shmt__os_is_out_of_descriptors(errno) ? -errno : 0;
   /* Without descriptors every process would look as if it had no such file. */
-  int err = try_descriptors(dirfd(dir), DESCRIPTORS);
+  int err = shmt__os_try_descriptors(dirfd(dir), DESCRIPTORS);
   if (err != 0) {
     (void)closedir(dir);
     return err;

@@ -105,6 +105,45 @@ print(len(numbers))
 """
 
 
+_GET_MANY = """
+mp.set_sharing_strategy("file_descriptor")
+queue, done = context.Queue(), context.SimpleQueue()
+
+def send():
+    for message in (1, st.full((100,), 2.0), 3):
+        queue.put(message)
+    queue.close()
+    queue.join_thread()
+    done.put("sent")
+
+process = context.Process(target=send)
+process.start()
+assert done.get() == "sent"
+process.join()
+with only(0):
+    assert queue.get_many(5) == [1]
+    assert outcome(lambda: queue.get_many(5)) is None
+    assert outcome(lambda: queue.get(timeout=10)) is None
+    assert queue.qsize() == 2
+tensor, number = queue.get_many(5)
+assert (tensor == 2).all() and number == 3
+"""
+
+_OTHER_CALLS = """
+tensor = st.full((50_000,), 1.0).share_memory_()
+queue = context.SimpleQueue()
+with only(left):
+    shared = outcome(lambda: tensor.untyped_storage()._share_fd_cpu_())
+    if shared is not None:
+        os.close(shared[0])
+    assert (outcome(queue.fileno) is None) == (left == 0)
+    # Storages that would be files are made in the arena.
+    mp.set_sharing_strategy("file_descriptor")
+    assert (st.full((30_000,), 2.0).share_memory_() == 2).all()
+assert tensor.untyped_storage()._share_fd_cpu_()[1] == 200_000
+"""
+
+
 @pytest.mark.parametrize("left", range(6))
 @pytest.mark.parametrize("mode", ["starts", "joins"])
 def test_joining(scripts: Any, left: int, mode: str) -> None:
@@ -115,3 +154,12 @@ def test_joining(scripts: Any, left: int, mode: str) -> None:
 @pytest.mark.parametrize("left", range(6))
 def test_message_stays_until_its_files_can_be_opened(scripts: Any, left: int) -> None:
     scripts(_PREPARE + _GET, str(left)).finish()
+
+
+def test_several_messages_at_once(scripts: Any) -> None:
+    scripts(_PREPARE + _GET_MANY, "0").finish()
+
+
+@pytest.mark.parametrize("left", range(3))
+def test_other_calls(scripts: Any, left: int) -> None:
+    scripts(_PREPARE + _OTHER_CALLS, str(left)).finish()

@@ -11,6 +11,7 @@
 #include "os/socket.h"
 #include "shm/block.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -166,9 +167,7 @@ shmt_status shmt__block_descriptor(shmt__held_block* h, int* out_fd) {
     shmt__os_close(fd);
     fd = -1;
   }
-  SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
-               "no descriptor for block %" PRIu32 ": too many open files, or /proc is missing",
-               h->block);
+  if (fd < 0) return shmt__fail_errno(errno, "no descriptor for block %" PRIu32, h->block);
   *out_fd = fd;
   return SHMT_OK;
 }

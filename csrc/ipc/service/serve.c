@@ -43,18 +43,24 @@ static int connect_or_wait(const shmt_service* v) {
   return socket;
 }
 
-/* Get the service's name. A manager that has it gives us its place. False: it keeps the name. */
-static bool take_name(const shmt_service* v, shmt__launch* launch) {
+/* Get the service's name. A manager that has it gives us its place. *out_taken false: it keeps the name. Errors:
+ * SHMT_E_OS (its files would be lost, as there is no room for them). */
+static shmt_status take_name(const shmt_service* v, shmt__launch* launch, bool* out_taken) {
   for (int i = 0; i < TRIES; i++) {
     bool lost = false;
-    shmt__descriptor socket = shmt__descriptor_own(connect_or_wait(v));
-    if (!shmt__descriptor_is_kept(&socket)) return true;
-    bool taken = take_over(v, &socket, launch, &lost);
+    int fd = connect_or_wait(v);
+    int err = fd < 0 ? fd : shmt__os_try_descriptors(fd, SHMT_SOCKET_MAX_FDS);
+    shmt__descriptor socket = shmt__descriptor_own(fd);
+    if (shmt__os_is_out_of_descriptors(-err)) {
+      shmt__descriptor_close(&socket);
+      return shmt__fail_errno(-err, "serve: cannot ask for the place of service \"%s\"", shmt__service_label(v));
+    }
+    *out_taken = err < 0 || take_over(v, &socket, launch, &lost);
     shmt__descriptor_close(&socket);
-    if (taken || !lost) return taken;
+    if (*out_taken || !lost) return SHMT_OK;
     shmt__os_sleep_ms(SLEEP_MS);
   }
-  return false;
+  return SHMT_OK;
 }
 
 int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
@@ -79,8 +85,11 @@ int shmt_service_serve(const shmt_service* v, const shmt_service_options* how) {
   bool has_name = launch.listener >= 0;
   shmt_status status = SHMT_E_BUFFER;
   /* A member may be starting a manager at this moment: it has the name, and does not answer yet. */
-  for (int i = 0; i < TRIES && status == SHMT_E_BUFFER && (has_name || take_name(v, &launch)); i++) {
+  for (int i = 0; i < TRIES && status == SHMT_E_BUFFER; i++) {
     if (i > 0) shmt__os_sleep_ms(SLEEP_MS);
+    bool is_ours = has_name;
+    if (!has_name) SHMT_TRY(take_name(v, &launch, &is_ours));
+    if (!is_ours) break;
     status = shmt__manager_launch(&v->key, NULL, &launch);
   }
   if (status == SHMT_E_BUFFER)
