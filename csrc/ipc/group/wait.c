@@ -91,7 +91,7 @@ static bool find_dead_rank(shmt_group* g, const shmt__group_counter* c, uint32_t
                               uint32_t value) {
   int fd = shmt__descriptor_number(&g->file);
   if (fd < 0 && !shmt__group_reached(c, value)) {
-    break_group(g, g->rank, SHMT_GROUP_LEFT); /* the program has closed it, and with it our lock */
+    break_group(g, g->rank, g->rank, SHMT_GROUP_LEFT); /* the program has closed it, and with it our lock */
     return true;
   }
   for (uint32_t r = 0; r < g->n_ranks; r++) {

@@ -77,14 +77,14 @@ static void leave_to_parent(shmt__ring* r) {
 /* w has no thread. It may be NULL. */
 static void discard(struct shmt__ring_readiness* w) {
   if (w == NULL) return;
-  shmt__os_close(w->data_fd);
-  shmt__os_close(w->room_fd);
+  shmt__descriptor_close(&w->data.file);
+  shmt__descriptor_close(&w->room.file);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
 }
 
-static shmt_status make(const shmt__ring* r, struct shmt__ring_readiness** out) {
+static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readiness** out) {
   struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
   w->data.file = w->room.file = SHMT_NO_DESCRIPTOR;
@@ -94,11 +94,6 @@ static shmt_status make(const shmt__ring* r, struct shmt__ring_readiness** out) 
   w->ring.max_messages = r->max_messages;
   shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);
   shmt__storage_retain(r->storage);
-  int err = -shmt__os_thread_start(watch, w);
-  if (err != 0) {
-    discard(w);
-    return shmt__fail_errno(err, "cannot watch a queue");
-  }
   *out = w;
   return SHMT_OK;
 }
@@ -115,21 +110,23 @@ static shmt_status start_locked(shmt__ring* r, struct shmt__ring_readiness* w) {
 /* The number of one descriptor. It is made when the program first wants it, and when the program has closed it. */
 static shmt_status number_of(struct shmt__ring_readiness* w, bool data, int* out_fd) {
   struct shmt__ring_flag* f = data ? &w->data : &w->room;
-  (void)pthread_mutex_lock(&w->lock);
-  *out_fd = shmt__descriptor_number(&f->file);
-  if (*out_fd < 0) {
-    *out_fd = shmt__os_flag_open();
-    *f = (struct shmt__ring_flag){.file = shmt__descriptor_of(*out_fd)};
+  shmt__mutex_lock(&w->lock);
+  int fd = shmt__descriptor_number(&f->file);
+  if (fd < 0) {
+    fd = shmt__os_flag_open();
+    *f = (struct shmt__ring_flag){.file = shmt__descriptor_of(fd)};
     update_locked(w);
   }
-  (void)pthread_mutex_unlock(&w->lock);
-  return *out_fd >= 0 ? SHMT_OK : shmt__fail_errno(-*out_fd, "cannot watch a queue");
+  shmt__mutex_unlock(&w->lock);
+  if (fd < 0) return shmt__fail_errno(-fd, "cannot watch a queue");
+  *out_fd = fd;
+  return SHMT_OK;
 }
 
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
   struct shmt__ring_readiness* fresh = NULL;
   leave_to_parent(r);
-  if (r->watch == NULL) SHMT_TRY(make(r, &fresh));
+  if (r->watch == NULL) SHMT_TRY(make_readiness(r, &fresh));
   shmt__mutex_lock(&r->watch_lock);
   shmt_status status = SHMT_OK;
   if (r->watch == NULL) {
