@@ -160,6 +160,27 @@ def test_sender_may_exit_and_delete_its_file(tmp_path: Path, scripts: type[Scrip
     scripts(_SENDER_THAT_DELETES, str(tmp_path / "own")).finish()
 
 
+_MANAGER_THAT_IS_KILLED = """
+import os, signal, sys
+import shmtensor as st
+import shmtensor.multiprocessing as mp
+from shmtensor._boundary import sharing
+
+path = os.path.join(sys.argv[1], "data")
+queue = mp.SimpleQueue()
+tensor = st.from_file(path, True, 4).fill_(3)
+queue.put(tensor)
+os.kill(sharing.status()["manager_pid"], signal.SIGKILL)
+del tensor
+os.unlink(path)
+assert queue.get().tolist() == [3] * 4
+"""
+
+
+def test_file_in_a_message_survives_the_manager(tmp_path: Path, scripts: type[Script]) -> None:
+    scripts(_MANAGER_THAT_IS_KILLED, str(tmp_path)).finish()
+
+
 def test_files_cost_a_bounded_number_of_descriptors(tmp_path: Path) -> None:
     queue = mp.SimpleQueue()
     tensors = [st.from_file(str(tmp_path / f"{i}"), True, 4) for i in range(200)]
