@@ -23,9 +23,9 @@ def test_what_is_opened_is_the_file_that_was_asked_for(
     (tmp_path / "wanted").write_bytes(b"wanted")
     (tmp_path / "other").write_bytes(b"other")
     os.mkfifo(tmp_path / "pipe")
-    wanted = os.open(tmp_path / "wanted", os.O_RDWR)
+    number = os.open(tmp_path / "wanted", os.O_RDWR)  # the lowest: it is looked at first
+    wanted = os.dup(number)
     others = [os.open(tmp_path / name, os.O_RDWR) for name in ("other", "pipe")]
-    number = os.dup(wanted)
     status = os.fstat(wanted)
     identity = (ctypes.c_uint64 * 2)(status.st_dev, status.st_ino)
     done = threading.Event()
