@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -31,24 +32,23 @@ typedef struct diag_request {
   struct unix_diag_req body;
 } diag_request;
 
-/* The peer's inode in the kernel's answer; 0: it has none yet, or none any more. */
-static uint64_t peer_in(const char* reply, size_t nbytes) {
+/* Copy the attribute of this type out of the kernel's answer. False: it has none, or a shorter one. */
+static bool attribute(const char* reply, size_t nbytes, unsigned type, void* out, size_t n_out) {
   size_t at = NLMSG_ALIGN(NLMSG_HDRLEN + sizeof(struct unix_diag_msg));
   while (at + sizeof(struct nlattr) <= nbytes) {
     struct nlattr a;
     memcpy(&a, reply + at, sizeof a);
     if (a.nla_len < sizeof a || a.nla_len > nbytes - at) break;
-    uint32_t inode = 0;
-    if (a.nla_type == UNIX_DIAG_PEER && a.nla_len >= sizeof a + sizeof inode) {
-      memcpy(&inode, reply + at + NLA_HDRLEN, sizeof inode);
-      return inode;
+    if (a.nla_type == type && a.nla_len >= sizeof a + n_out) {
+      memcpy(out, reply + at + NLA_HDRLEN, n_out);
+      return true;
     }
     at += NLA_ALIGN(a.nla_len);
   }
-  return 0;
+  return false;
 }
 
-shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer) {
+shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer, bool* out_is_empty) {
   char reply[1024] __attribute__((aligned(8)));
   diag_request request = {
       .head = {.nlmsg_len = sizeof request,
@@ -57,7 +57,7 @@ shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer) {
       .body = {.sdiag_family = AF_UNIX,
                .udiag_states = UINT32_MAX,
                .udiag_ino = (uint32_t)inode,
-               .udiag_show = UDIAG_SHOW_PEER,
+               .udiag_show = UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN,
                .udiag_cookie = {UINT32_MAX, UINT32_MAX}}};
   if (inode == 0 || inode > UINT32_MAX) return SHMT_SEEN_UNKNOWN;
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
@@ -75,7 +75,12 @@ shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer) {
     return error.error == -ENOENT ? SHMT_SEEN_NO : SHMT_SEEN_UNKNOWN;
   }
   if (head.nlmsg_type != SOCK_DIAG_BY_FAMILY) return SHMT_SEEN_UNKNOWN;
-  if (out_peer != NULL) *out_peer = peer_in(reply, (size_t)n);
+  uint32_t peer = 0;
+  struct unix_diag_rqlen queued = {.udiag_rqueue = 1};
+  (void)attribute(reply, (size_t)n, UNIX_DIAG_PEER, &peer, sizeof peer);
+  (void)attribute(reply, (size_t)n, UNIX_DIAG_RQLEN, &queued, sizeof queued);
+  if (out_peer != NULL) *out_peer = peer;
+  if (out_is_empty != NULL) *out_is_empty = queued.udiag_rqueue == 0;
   return SHMT_SEEN_YES;
 }
 
@@ -115,7 +120,7 @@ static uint64_t inode_of(int dir, const char* name, const char* prefix) {
   return strtoull(target + n_prefix, NULL, 10);
 }
 
-shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode) {
+shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode, bool* out_is_empty) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%" PRId32 "/fd/%d", pid, fd);
   if (inode_of(AT_FDCWD, path, "pipe:[") != inode) return SHMT_SEEN_UNKNOWN;
@@ -126,6 +131,8 @@ shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode) {
   shmt__os_seen seen = SHMT_SEEN_UNKNOWN;
   if (fstat(end, &st) == 0 && S_ISFIFO(st.st_mode) && (uint64_t)st.st_ino == inode && poll(&p, 1, 0) >= 0)
     seen = (p.revents & POLLERR) != 0 ? SHMT_SEEN_NO : SHMT_SEEN_YES;
+  int queued = 1;
+  if (seen != SHMT_SEEN_UNKNOWN) *out_is_empty = ioctl(end, FIONREAD, &queued) == 0 && queued == 0;
   (void)close(end);
   return seen;
 }

@@ -21,11 +21,13 @@ shmt__os_end shmt__os_end_of(int fd, uint64_t* out_inode);
 typedef enum shmt__os_seen { SHMT_SEEN_NO, SHMT_SEEN_YES, SHMT_SEEN_UNKNOWN } shmt__os_seen;
 
 /* Does a Unix socket with this inode exist in this network namespace? One that is in flight in a message exists, too.
- * *out_peer (may be NULL): the inode of its other end; 0 when it has none or was not accepted yet. */
-shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer);
+ * YES: *out_peer (may be NULL) is the inode of its other end, 0 when it has none or was not accepted yet; *out_is_empty
+ * (may be NULL) says that nothing waits there to be read. */
+shmt__os_seen shmt__os_unix_socket(uint64_t inode, uint64_t* out_peer, bool* out_is_empty);
 /* Does the pipe have readers? The process pid must have an end of it open as fd. Readers in flight in messages count.
- * UNKNOWN: pid has no such end, or this process may not inspect it. */
-shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode);
+ * UNKNOWN: pid has no such end, or this process may not inspect it. Else *out_is_empty says that nothing waits there to
+ * be read. */
+shmt__os_seen shmt__os_pipe_has_readers(int32_t pid, int fd, uint64_t inode, bool* out_is_empty);
 /* Call visit for each end of a pipe that a process has open. Returns false when there may be others that this process
  * cannot see: of processes that it may not look at, outside of its pid namespace, or hidden by /proc. Processes that
  * have no user id of ours count for that answer only with all_users, or when we are root. */

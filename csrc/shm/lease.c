@@ -121,19 +121,29 @@ shmt_status shmt__lease_take(const shmt__map* m, const shmt__descriptor* control
   return SHMT_OK;
 }
 
+/* The record of a lease of the client's own; NULL: it has ended. Only the client takes leases in its pages, under its
+ * caller's lock. So the record stays this message's, or becomes unused. */
+static shmt__lease* own_record(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client) {
+  shmt__lease* l = record_at(m, t->slot);
+  bool is_own = l != NULL && owns(m, t->slot / SHMT_LEASES_OF_PAGE, client) &&
+                atomic_load_explicit(&l->id, memory_order_acquire) == t->id;
+  return is_own ? l : NULL;
+}
+
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel) {
-  shmt__lease* l = record_at(m, t->slot);
-  /* Only we take leases in our pages, under our caller's lock. So the record stays this message's, or becomes
-   * unused. */
-  if (l == NULL || !owns(m, t->slot / SHMT_LEASES_OF_PAGE, client) ||
-      atomic_load_explicit(&l->id, memory_order_acquire) != t->id)
-    return false;
-  uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed);
+  shmt__lease* l = own_record(m, t, client);
+  if (l == NULL) return false;
+  uint64_t before = atomic_load_explicit(&l->channel, memory_order_relaxed) & ~SHMT_CHANNEL_FLAGS;
+  bool is_first = before == 0 || before == (channel & ~SHMT_CHANNEL_FLAGS);
   /* release: the manager sees what we sent before, too. */
-  atomic_store_explicit(&l->channel, before == 0 || before == channel ? channel : SHMT_CHANNEL_OPEN,
-                        memory_order_release);
+  atomic_store_explicit(&l->channel, is_first ? channel : SHMT_CHANNEL_OPEN, memory_order_release);
   return true;
+}
+
+void shmt__lease_confirm(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client) {
+  shmt__lease* l = own_record(m, t, client);
+  if (l != NULL) atomic_fetch_and_explicit(&l->channel, ~SHMT_CHANNEL_FLAGS, memory_order_relaxed);
 }
 
 /* --- ending --- */
@@ -196,8 +206,13 @@ uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease*
 void shmt__leases_client_died(const shmt__map* m, uint32_t client) {
   uint32_t end = shmt__map_lease_pages_end(m);
   for (uint32_t page = 0; page < end; page++) {
+    if (!owns(m, page, client)) continue;
+    for (uint32_t i = 0; i < SHMT_LEASES_OF_PAGE; i++) {
+      shmt__lease* l = &m->lease_pages[page].at[i];
+      if ((atomic_load_explicit(&l->channel, memory_order_relaxed) & SHMT_CHANNEL_SENDING) != 0)
+        atomic_fetch_or_explicit(&l->channel, SHMT_CHANNEL_UNSENT, memory_order_relaxed);
+    }
     /* release: its records are as it left them. */
-    if (owns(m, page, client))
-      atomic_store_explicit(&m->lease_pages[page].owner, 0, memory_order_release);
+    atomic_store_explicit(&m->lease_pages[page].owner, 0, memory_order_release);
   }
 }

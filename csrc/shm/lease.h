@@ -37,6 +37,10 @@ typedef enum shmt__channel_kind {
   SHMT_CHANNEL_SOCKET = 2, /* inode of the receiving end */
   SHMT_CHANNEL_LOCK = 3,   /* no message: the lease lives as long as a process locks this byte of the control file */
 } shmt__channel_kind;
+/* Flags of a lease's channel, see Note [Unsent messages] in ipc/handle/lease_channel.h. */
+#define SHMT_CHANNEL_SENDING (UINT64_C(1) << 63) /* the message may not be written yet */
+#define SHMT_CHANNEL_UNSENT (UINT64_C(1) << 62)  /* its sender died meanwhile; the manager sets it */
+#define SHMT_CHANNEL_FLAGS (SHMT_CHANNEL_SENDING | SHMT_CHANNEL_UNSENT)
 static inline uint64_t shmt__channel(shmt__channel_kind kind, uint64_t number) {
   return number << 2 | (uint64_t)kind;
 }
@@ -52,10 +56,13 @@ static inline uint64_t shmt__channel_number(uint64_t channel) { return channel >
 shmt_status shmt__lease_take(const shmt__map* m, const shmt__descriptor* control, shmt__lease_cursor* cursor,
                              uint32_t client, uint32_t block, uint64_t generation,
                              uint64_t channel, shmt__lease_ticket* out);
-/* Note that the message is about to go through this channel. When it goes through several, the lease is not tied to
- * any. False: the lease is not the client's own, or has ended. */
+/* Note that the message is about to go through this channel, with SHMT_CHANNEL_SENDING if shmt__lease_confirm will be
+ * called. When it goes through several, the lease is not tied to any. False: the lease is not the client's own, or has
+ * ended. */
 bool shmt__lease_bind(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client,
                       uint64_t channel);
+/* The message was written. */
+void shmt__lease_confirm(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
 /* End a lease. False: it has ended before. client: who ends it; 0: the manager. */
 bool shmt__lease_end(const shmt__map* m, const shmt__lease_ticket* t, uint32_t client);
 
@@ -72,7 +79,7 @@ uint32_t shmt__lease_slot(const shmt__map* m, const shmt__lease* l);
 /* End the leases for which `ends` says so. Returns how many. */
 uint64_t shmt__leases_end_if(const shmt__map* m, bool (*ends)(const shmt__lease* l, void* arg),
                              void* arg);
-/* The client is dead: other clients may have its pages of records. */
+/* The client is dead: the messages that it was writing are unsent, and other clients may have its pages of records. */
 void shmt__leases_client_died(const shmt__map* m, uint32_t client);
 /* Correct the counts that dead clients have left wrong. False: a live client is changing one, try again later.
  * (lease_audit.c) */

@@ -164,10 +164,16 @@ _write_message: Any = vars(Connection)["_send_bytes"]
 def _send_bytes(self: Connection, buf: Any) -> None:
     """Write a message, after its tensors' leases were tied to the end where it will be read.
 
-    When nobody has that end open any more, the manager frees the memory of the tensors.
+    When nobody has that end open any more, or this process dies before it has written the message,
+    the manager frees the memory of the tensors.
     """
-    _C._bind_message(self, buf)
-    _write_message(self, buf)
+    if not _C._begin_send(self, buf):
+        _write_message(self, buf)
+        return
+    try:
+        _write_message(self, buf)
+    finally:  # also after an exception: in doubt the message was written
+        _C._end_send(buf)
 
 
 def init_reductions() -> None:

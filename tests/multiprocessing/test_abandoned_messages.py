@@ -349,3 +349,89 @@ assert picture().n_leases == 100, picture()  # of the inner messages, which were
 assert pickle.loads(outer.inner)[0].sum() == MB // 4
 """,
     )
+
+
+_KILLED_WRITER = """
+from shmtensor.multiprocessing import reductions
+
+write = reductions._write_message
+
+def die_before(connection, message):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def die_in_the_middle(connection, message):
+    os.write(connection.fileno(), b"\\0")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def die_after(connection, message):
+    write(connection, message)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def send_and_die(connection, how):
+    def send():
+        reductions._write_message = how
+        connection.send([block(), block()])
+        os._exit(1)
+    pid = fork(send)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+
+def wait_for_the_grace_time():
+    time.sleep(6)
+
+reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_message_whose_writer_was_killed_before_it_wrote_ends_while_the_pipe_goes_on(
+    scripts: Any, duplex: str
+) -> None:
+    _run(
+        scripts,
+        _KILLED_WRITER
+        + """
+for _ in range(3):
+    send_and_die(writer, die_before)
+all_gone()
+writer.send(block())
+send_and_die(writer, die_before)
+assert (reader.recv() == 1).all()
+all_gone()
+""",
+        duplex,
+    )
+
+
+@pytest.mark.parametrize("duplex", ["duplex", ""])
+def test_message_whose_writer_was_killed_after_it_wrote_arrives(scripts: Any, duplex: str) -> None:
+    _run(
+        scripts,
+        _KILLED_WRITER
+        + """
+send_and_die(writer, die_after)
+wait_for_the_grace_time()
+assert all((t == 1).all() for t in reader.recv())
+all_gone()
+send_and_die(writer, die_in_the_middle)
+wait_for_the_grace_time()
+stays(2)  # something waits to be read
+""",
+        duplex,
+    )
+
+
+def test_message_of_a_writer_that_has_ended_is_opened_late(scripts: Any) -> None:
+    _run(
+        scripts,
+        _KILLED_WRITER
+        + """
+def send():
+    writer.send([block(), block()])
+assert os.waitpid(fork(send), 0)[1] == 0
+message = reader.recv_bytes()
+wait_for_the_grace_time()
+assert all((t == 1).all() for t in pickle.loads(message))
+all_gone()
+""",
+        "",
+    )

@@ -51,7 +51,7 @@ static uint64_t channel_of_socket(uint64_t inode) {
   const size_t at = inode % (sizeof sockets / sizeof *sockets);
   if (sockets[at].inode == inode) return sockets[at].channel;
   uint64_t peer = 0;
-  if (shmt__os_unix_socket(inode, &peer) != SHMT_SEEN_YES || peer == 0) return SHMT_CHANNEL_OPEN;
+  if (shmt__os_unix_socket(inode, &peer, NULL) != SHMT_SEEN_YES || peer == 0) return SHMT_CHANNEL_OPEN;
   net_namespace = shmt__os_net_namespace();
   sockets[at].inode = inode;
   sockets[at].channel = shmt__channel(SHMT_CHANNEL_SOCKET, peer);
@@ -70,7 +70,7 @@ static uint64_t channel_of(int fd) {
 
 /* Note the channel in the lease of a handle, if the lease is ours; its id tells. channel: 0, or what fd leads to.
  * False: it is no handle of ours. */
-static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
+static bool bind_handle(const shmt__handle* h, int fd, bool is_sending, uint64_t* channel) {
   if (h->lease_id == 0) return false;
   shmt__session* s = shmt__session_lookup(h->session, h->world);
   if (s == NULL || s->client == 0 || s->is_lost) return false;
@@ -79,23 +79,40 @@ static bool bind_handle(const shmt__handle* h, int fd, uint64_t* channel) {
   bool is_hidden = shmt__channel_kind_of(*channel) == SHMT_CHANNEL_SOCKET &&
                    s->map.fixed.net_namespace != net_namespace;
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_slot};
-  return shmt__lease_bind(&s->map, &ticket, s->client, is_hidden ? SHMT_CHANNEL_OPEN : *channel);
+  uint64_t bound = is_hidden ? SHMT_CHANNEL_OPEN : *channel;
+  if (is_sending && shmt__channel_kind_of(bound) != SHMT_CHANNEL_UNKNOWN) bound |= SHMT_CHANNEL_SENDING;
+  return shmt__lease_bind(&s->map, &ticket, s->client, bound);
 }
 
 bool shmt__sent_messages_are_tracked(void) {
   return atomic_load_explicit(&is_sender, memory_order_relaxed);
 }
 
-void shmt__sent_message_bind(int fd, const void* data, size_t nbytes, uint64_t* channel) {
+bool shmt__sent_message_bind(int fd, const void* data, size_t nbytes, bool is_sending, uint64_t* channel) {
   size_t at = find_handle(data, nbytes, 0);
-  if (at == nbytes) return;
+  bool any = false;
+  if (at == nbytes) return false;
   shmt__sessions_lock();
   while (at < nbytes) {
     shmt__handle h;
     memcpy(&h, (const char*)data + at, sizeof h);
-    bool good = bind_handle(&h, fd, channel);
+    bool good = bind_handle(&h, fd, is_sending, channel);
+    any = any || good;
     at = find_handle(data, nbytes, at + (good ? sizeof h : 1));
   }
   shmt__sessions_unlock();
   if (*channel == SHMT_CHANNEL_OPEN) *channel = 0; /* it may change: find out again next time */
+  return any;
+}
+
+void shmt__sent_message_confirm(const void* data, size_t nbytes) {
+  shmt__sessions_lock();
+  for (size_t at = find_handle(data, nbytes, 0); at < nbytes; at = find_handle(data, nbytes, at + 1)) {
+    shmt__handle h;
+    memcpy(&h, (const char*)data + at, sizeof h);
+    shmt__session* s = h.lease_id == 0 ? NULL : shmt__session_lookup(h.session, h.world);
+    const shmt__lease_ticket ticket = {h.lease_id, h.lease_slot};
+    if (s != NULL && s->client != 0) shmt__lease_confirm(&s->map, &ticket, s->client);
+  }
+  shmt__sessions_unlock();
 }

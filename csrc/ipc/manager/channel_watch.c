@@ -36,7 +36,7 @@ static void rebuild(shmt__channel_watch* w, uint32_t capacity) {
   *w = fresh;
 }
 
-static void note_use(shmt__channel_watch* w, uint64_t channel) {
+static void note_use(shmt__channel_watch* w, uint64_t channel, bool is_unsent) {
   shmt__watched_channel* c = entry_of(w, channel);
   if (c == NULL || c->channel == 0) {
     if (2 * (w->n + 1) > w->capacity) {
@@ -49,6 +49,7 @@ static void note_use(shmt__channel_watch* w, uint64_t channel) {
     w->n++;
   }
   c->is_used = true;
+  c->has_unsent = c->has_unsent || is_unsent;
 }
 
 static void drop_unused(shmt__channel_watch* w) {
@@ -78,18 +79,19 @@ static bool enter(const shmt__lease* l, void* arg) {
   uint64_t channel = atomic_load_explicit(&l->channel, memory_order_acquire);
   uint32_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
   shmt__channel_kind kind = shmt__channel_kind_of(channel);
-  if ((kind == SHMT_CHANNEL_PIPE || kind == SHMT_CHANNEL_SOCKET) && age_ms >= SHMT_CHANNEL_YOUNG_MS)
-    note_use(k->watch, channel);
+  bool is_unsent = (channel & SHMT_CHANNEL_UNSENT) != 0;
+  if ((kind == SHMT_CHANNEL_PIPE || kind == SHMT_CHANNEL_SOCKET) && (is_unsent || age_ms >= SHMT_CHANNEL_YOUNG_MS))
+    note_use(k->watch, channel & ~SHMT_CHANNEL_FLAGS, is_unsent);
   return false;
 }
 
 /* Does the channel have a reader, as far as that can be told without a search? */
-static shmt__os_seen check_channel(const sweep* k, const shmt__watched_channel* c) {
+static shmt__os_seen check_channel(const sweep* k, shmt__watched_channel* c) {
   uint64_t number = shmt__channel_number(c->channel);
   if (is_pipe(c))
-    return c->pid == 0 ? SHMT_SEEN_UNKNOWN : shmt__os_pipe_has_readers(c->pid, c->fd, number);
+    return c->pid == 0 ? SHMT_SEEN_UNKNOWN : shmt__os_pipe_has_readers(c->pid, c->fd, number, &c->is_empty);
   bool is_visible = k->watch->net_namespace == k->arena_manager->map.fixed.net_namespace;
-  return is_visible ? shmt__os_unix_socket(number, NULL) : SHMT_SEEN_UNKNOWN;
+  return is_visible ? shmt__os_unix_socket(number, NULL, &c->is_empty) : SHMT_SEEN_UNKNOWN;
 }
 
 /* The search has found an end of a pipe. If we look for this pipe, check it through that end. */
@@ -97,7 +99,7 @@ static void try_pipe_end(int32_t pid, int fd, uint64_t inode, void* arg) {
   sweep* k = arg;
   shmt__watched_channel* c = entry_of(k->watch, shmt__channel(SHMT_CHANNEL_PIPE, inode));
   if (c == NULL || c->channel == 0 || c->pid != 0) return;
-  c->seen = shmt__os_pipe_has_readers(pid, fd, inode);
+  c->seen = shmt__os_pipe_has_readers(pid, fd, inode, &c->is_empty);
   if (c->seen == SHMT_SEEN_UNKNOWN) return;
   c->pid = pid;
   c->fd = fd;
@@ -128,6 +130,7 @@ static bool check_all_channels(sweep* k) {
   for (uint32_t i = 0; i < w->capacity; i++) {
     shmt__watched_channel* c = &w->at[(w->cursor + i) & (w->capacity - 1)];
     c->seen = SHMT_SEEN_UNKNOWN;
+    c->is_empty = false;
     if (c->channel == 0 || n == SHMT_CHANNEL_BUDGET) continue;
     c->seen = check_channel(k, c);
     if (is_pipe(c) && c->seen == SHMT_SEEN_UNKNOWN) {
@@ -139,10 +142,26 @@ static bool check_all_channels(sweep* k) {
   return is_lost;
 }
 
+/* What was unsent when the channel was seen empty, and a grace time ago, is over: Note [Unsent messages]. */
+static void decide_unsent(const sweep* k, shmt__watched_channel* c) {
+  if (c->empty_ms != 0 && k->now_ms - c->empty_ms >= SHMT_CHANNEL_UNSENT_MS) {
+    c->drained_ms = c->empty_ms;
+    c->empty_ms = 0;
+  }
+  if (c->channel != 0 && c->has_unsent && c->is_empty && c->empty_ms == 0) c->empty_ms = k->now_ms;
+}
+
+static bool is_drained(const sweep* k, const shmt__watched_channel* c, const shmt__lease* l) {
+  if (c->drained_ms == 0) return false;
+  uint32_t age_ms = shmt__arena_manager_lease_age(k->arena_manager, l, k->now_ms);
+  return age_ms + 1 >= k->now_ms - c->drained_ms; /* ages are odd numbers of milliseconds apart */
+}
+
 static void decide(sweep* k) {
   for (uint32_t i = 0; i < k->watch->capacity; i++) {
     shmt__watched_channel* c = &k->watch->at[i];
     c->is_over = false; /* each sweep decides anew: inodes of pipes are reused */
+    decide_unsent(k, c);
     if (c->channel == 0 || c->seen == SHMT_SEEN_UNKNOWN) continue;
     if (c->seen == SHMT_SEEN_YES) c->missed_ms = 0;
     else if (c->missed_ms == 0) c->missed_ms = k->now_ms;
@@ -160,14 +179,15 @@ static bool is_abandoned(const shmt__lease* l, void* arg) {
     return !shmt__token_is_locked(k->arena_manager->control_fd, shmt__channel_number(channel)) &&
            /* A process ties its leases to another lock before it gives the first one up. */
            atomic_load_explicit(&l->channel, memory_order_seq_cst) == channel;
-  const shmt__watched_channel* c = channel == 0 ? NULL : entry_of(k->watch, channel);
-  return c != NULL && c->channel != 0 && c->is_over;
+  const shmt__watched_channel* c = channel == 0 ? NULL : entry_of(k->watch, channel & ~SHMT_CHANNEL_FLAGS);
+  if (c == NULL || c->channel == 0) return false;
+  return c->is_over || ((channel & SHMT_CHANNEL_UNSENT) != 0 && is_drained(k, c, l));
 }
 
 void shmt__channels_sweep(shmt__channel_watch* w, const shmt__arena_manager* k, uint64_t now_ms) {
   sweep l = {w, k, now_ms};
   if (w->net_namespace == 0) w->net_namespace = shmt__os_net_namespace();
-  for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = false;
+  for (uint32_t i = 0; i < w->capacity; i++) w->at[i].is_used = w->at[i].has_unsent = false;
   (void)shmt__leases_end_if(&k->map, enter, &l);
   drop_unused(w);
   if (check_all_channels(&l) && now_ms >= w->next_search_ms) search(&l);

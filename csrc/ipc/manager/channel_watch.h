@@ -19,6 +19,7 @@
 enum {
   SHMT_CHANNEL_YOUNG_MS = 250,
   SHMT_CHANNEL_GRACE_MS = 450, /* a little less than the manager's tick */
+  SHMT_CHANNEL_UNSENT_MS = 3000, /* so long an unsent message may wait for a reader that has taken it */
   SHMT_CHANNEL_BUDGET = 1024, /* channels that one sweep checks */
   SHMT_CHANNEL_REST = 20,     /* searching /proc takes at most one part in so many of the time */
   SHMT_CHANNEL_MAX_BACKOFF_MS = 10000,
@@ -31,6 +32,10 @@ typedef struct shmt__watched_channel {
   shmt__os_seen seen; /* in this sweep */
   bool is_used;       /* by a lease, in this sweep */
   bool is_over;       /* nobody can read there any more */
+  bool has_unsent;    /* leases of unsent messages, in this sweep */
+  bool is_empty;      /* nothing waits to be read, in this sweep */
+  uint64_t empty_ms;   /* when that was seen; 0: not since drained_ms was set */
+  uint64_t drained_ms; /* what was unsent then is over; 0: nothing is */
 } shmt__watched_channel;
 
 /* It starts as zeros. */

@@ -105,20 +105,44 @@ static void remember_channel(PyObject* connection, PyObject* name, uint64_t chan
   Py_XDECREF(number);
 }
 
-static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+/* Returns 1: the message has leases, 0: it has none, -1: an exception. */
+static int bind(const char* caller, PyObject* const* args, Py_ssize_t n, bool is_sending) {
   static PyObject* name;
   Py_buffer bytes;
-  (void)module;
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "_bind_message: 2 arguments expected, got %zd", n);
-  if (!shmt__sent_messages_are_tracked()) Py_RETURN_NONE;
-  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return NULL;
+  if (n != 2) {
+    PyErr_Format(PyExc_TypeError, "%s: 2 arguments expected, got %zd", caller, n);
+    return -1;
+  }
+  if (!shmt__sent_messages_are_tracked()) return 0;
+  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return -1;
   const uint64_t known = channel_of(args[0], name);
   uint64_t channel = known;
   int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(args[0]);
-  if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return NULL;
-  shmt__sent_message_bind(fd, bytes.buf, (size_t)bytes.len, &channel);
+  if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return -1;
+  bool any = shmt__sent_message_bind(fd, bytes.buf, (size_t)bytes.len, is_sending, &channel);
   PyBuffer_Release(&bytes);
   if (channel != known) remember_channel(args[0], name, channel);
+  return any;
+}
+
+static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (bind("_bind_message", args, n, false) < 0) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject* py_begin_send(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  int any = bind("_begin_send", args, n, true);
+  return any < 0 ? NULL : PyBool_FromLong(any);
+}
+
+static PyObject* py_end_send(PyObject* module, PyObject* o) {
+  Py_buffer bytes;
+  (void)module;
+  if (PyObject_GetBuffer(o, &bytes, PyBUF_SIMPLE) < 0) return NULL;
+  shmt__sent_message_confirm(bytes.buf, (size_t)bytes.len);
+  PyBuffer_Release(&bytes);
   Py_RETURN_NONE;
 }
 
@@ -174,6 +198,9 @@ PyMethodDef shmt__py_dumps_functions[] = {
      "The message of a mark is complete, or its leases are to end."},
     {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
      "Tell the leases of a message through which connection it is about to be written."},
+    {"_begin_send", (PyCFunction)(void (*)(void))py_begin_send, METH_FASTCALL,
+     "The same, for a message that is not written yet. True: _end_send must be called after that."},
+    {"_end_send", py_end_send, METH_O, "The message was written."},
     {"_rebuild_message", py_rebuild_message, METH_O, "The objects of such a pickle."},
     {NULL, NULL, 0, NULL},
 };

@@ -16,6 +16,7 @@ uint32_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t bl
 }
 
 uint32_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms) {
-  uint32_t id = (uint32_t)atomic_load_explicit(&l->id, memory_order_relaxed);
-  return age_of(&k->leases_seen[shmt__lease_slot(&k->map, l)], id, now_ms);
+  uint32_t id = (uint32_t)atomic_load_explicit(&l->id, memory_order_relaxed); /* it is odd */
+  bool is_unsent = (atomic_load_explicit(&l->channel, memory_order_relaxed) & SHMT_CHANNEL_UNSENT) != 0;
+  return age_of(&k->leases_seen[shmt__lease_slot(&k->map, l)], is_unsent ? id ^ 1 : id, now_ms);
 }

@@ -127,7 +127,7 @@ int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t ge
 
 /* How long ago we first saw the block's stamp, in milliseconds. */
 uint32_t shmt__arena_manager_block_age(const shmt__arena_manager* k, uint32_t block, uint64_t now_ms);
-/* How long ago we first saw the lease. */
+/* How long ago we first saw the lease, or saw that its message is unsent. */
 uint32_t shmt__arena_manager_lease_age(const shmt__arena_manager* k, const shmt__lease* l, uint64_t now_ms);
 
 /* --- the sweep (sweep.c) --- */
