@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from collections import OrderedDict, namedtuple
@@ -31,6 +32,16 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 
 #: Name to tensor; its attribute ``_metadata`` carries the versions of the modules.
 StateDict: TypeAlias = OrderedDict[str, Any]
+
+
+# Hooks are pickled with their module. So these are functions of a module, and not local ones.
+def _call_for_nothing(hook: Callable[..., Any], *args: Any) -> None:
+    if hook(*args) is not None:
+        raise RuntimeError("state_dict post-hook must return None")
+
+
+def _call_without_module(hook: Callable[..., Any], module: Any, *args: Any) -> Any:
+    return hook(*args)
 
 
 class StateMixin:
@@ -68,12 +79,7 @@ class StateMixin:
         The state is changed in place: a hook that returns something makes `state_dict` raise
         RuntimeError.
         """
-
-        def call(*args: Any) -> None:
-            if hook(*args) is not None:
-                raise RuntimeError("state_dict post-hook must return None")
-
-        return add_hook(self._state_dict_hooks, call)
+        return add_hook(self._state_dict_hooks, functools.partial(_call_for_nothing, hook))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Do as `register_state_dict_post_hook`; what the hook returns becomes the state."""
@@ -89,7 +95,7 @@ class StateMixin:
         """Do as the public method; by default the hook is called without the module."""
         if with_module:
             return self.register_load_state_dict_pre_hook(hook)
-        return self.register_load_state_dict_pre_hook(lambda module, *args: hook(*args))
+        return self.register_load_state_dict_pre_hook(functools.partial(_call_without_module, hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading."""

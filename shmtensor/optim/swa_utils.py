@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -47,6 +48,28 @@ def _move(averages: PARAM_LIST, values: PARAM_LIST, share: float) -> None:
                 average.copy_(average + (value - average) * share)
 
 
+# The functions below return parts of functions of this module: local ones could not be pickled,
+# nor the models that have them.
+def _ema_update_all(
+    decay: float, averages: PARAM_LIST, values: PARAM_LIST, num_averaged: Tensor | int
+) -> None:
+    _move(averages, values, 1 - decay)
+
+
+def _swa_update_all(averages: PARAM_LIST, values: PARAM_LIST, num_averaged: Tensor | int) -> None:
+    _move(averages, values, 1 / (int(num_averaged) + 1))
+
+
+def _ema_update(decay: float, average: Tensor, value: Tensor, num_averaged: Tensor | int) -> Tensor:
+    with shmtensor.no_grad():
+        return decay * average + (1 - decay) * value
+
+
+def _swa_update(average: Tensor, value: Tensor, num_averaged: Tensor | int) -> Tensor:
+    with shmtensor.no_grad():
+        return average + (value - average) / (num_averaged + 1)
+
+
 def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
     """A function that moves averages by ``1 - decay`` towards the present values, in place.
 
@@ -57,24 +80,12 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> _MultiAverage:
         ValueError: *decay* is out of its range.
     """
     _check_decay(decay)
-
-    def ema_update(
-        ema_param_list: PARAM_LIST, current_param_list: PARAM_LIST, _: Tensor | int
-    ) -> None:
-        _move(ema_param_list, current_param_list, 1 - decay)
-
-    return ema_update
+    return functools.partial(_ema_update_all, decay)
 
 
 def get_swa_multi_avg_fn() -> _MultiAverage:
     """A function that takes the present values into averages of equal weights, in place."""
-
-    def swa_update(
-        averaged_param_list: PARAM_LIST, current_param_list: PARAM_LIST, num_averaged: Tensor | int
-    ) -> None:
-        _move(averaged_param_list, current_param_list, 1 / (int(num_averaged) + 1))
-
-    return swa_update
+    return _swa_update_all
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> _Average:
@@ -87,24 +98,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> _Average:
         ValueError: *decay* is out of its range.
     """
     _check_decay(decay)
-
-    def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Tensor | int) -> Tensor:
-        with shmtensor.no_grad():
-            return decay * ema_param + (1 - decay) * current_param
-
-    return ema_update
+    return functools.partial(_ema_update, decay)
 
 
 def get_swa_avg_fn() -> _Average:
     """A function of an average, a value and their number that gives the next average."""
-
-    def swa_update(
-        averaged_param: Tensor, current_param: Tensor, num_averaged: Tensor | int
-    ) -> Tensor:
-        with shmtensor.no_grad():
-            return averaged_param + (current_param - averaged_param) / (num_averaged + 1)
-
-    return swa_update
+    return _swa_update
 
 
 class AveragedModel(Module):

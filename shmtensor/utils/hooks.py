@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import itertools
 import warnings
 import weakref
@@ -21,7 +22,8 @@ _ids = itertools.count()
 class RemovableHandle(metaclass=ABCMeta):
     """What registering a hook returns: ``remove()``, or use it in ``with``.
 
-    The dictionary is held weakly: a handle keeps no module alive.
+    The dictionary is held weakly: a handle keeps no module alive. A handle can be copied and
+    pickled, best together with what has the hook: its copy removes the copy's hook.
 
     Args:
         hooks_dict: Where the hook is going to be stored, under ``id``.
@@ -36,8 +38,21 @@ class RemovableHandle(metaclass=ABCMeta):
         *,
         extra_dict: list[OrderedDict[int, Any]] | None = None,
     ) -> None:
+        dicts = (hooks_dict, *(extra_dict or ()))
         self.id = next(_ids)
-        self._dicts = [weakref.ref(d) for d in (hooks_dict, *(extra_dict or ()))]
+        while any(self.id in hooks for hooks in dicts):  # from a file, or another process
+            self.id = next(_ids)
+        self._dicts = [weakref.ref(hooks) for hooks in dicts]
+
+    def __getstate__(self) -> Any:
+        first, *more = (reference() for reference in self._dicts)
+        return first, self.id, tuple(more)
+
+    def __setstate__(self, state: Any) -> None:
+        first, self.id, *more = state
+        dicts = (first, *(more[0] or () if more else ()))
+        # What is gone, or was pickled for this handle alone, has no hook to remove.
+        self._dicts = [weakref.ref(OrderedDict() if hooks is None else hooks) for hooks in dicts]
 
     def remove(self) -> None:
         """Forget the hook; a second call does nothing."""
@@ -58,8 +73,14 @@ class RemovableHandle(metaclass=ABCMeta):
         self.remove()
 
 
-# What registering hooks of tensors and nodes returns: the same for a program that asks.
+def _removed_handle() -> RemovableHandle:
+    return RemovableHandle(OrderedDict())
+
+
+# What registering hooks of tensors and nodes returns: the same for a program that asks. Such hooks
+# are not sent and not copied, so the copy of a handle has nothing to remove.
 RemovableHandle.register(_C._HookHandle)
+copyreg.pickle(_C._HookHandle, lambda _: (_removed_handle, ()))
 
 
 def add_hook(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 import shmtensor
 from shmtensor._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
+from shmtensor.nn._apply import applied, check_can_be_shared
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
 from shmtensor.nn._gradients import set_to_zero
 from shmtensor.nn._hooks import HookMixin
@@ -428,7 +429,7 @@ class Module(HookMixin, StateMixin):
                 module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                self._parameters[name] = _applied(fn, parameter)
+                self._parameters[name] = applied(fn, parameter)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -438,7 +439,11 @@ class Module(HookMixin, StateMixin):
         """Move parameters, buffers and existing gradients to shared memory.
 
         Other processes that get the module then train the same numbers. Returns self.
+
+        Raises:
+            RuntimeError: A parameter or buffer has no size yet; nothing is shared then.
         """
+        check_can_be_shared((*self.named_parameters(), *self.named_buffers()))
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:
@@ -579,22 +584,3 @@ class Module(HookMixin, StateMixin):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-
-
-def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
-    """*parameter* with the data and gradient that *fn* makes of its own; a new one if it must."""
-    with shmtensor.no_grad():
-        data = fn(parameter.data)
-        grad = parameter.grad
-        changed = None if grad is None else fn(grad.data).requires_grad_(grad.requires_grad)
-        if data.device != parameter.device:
-            parameter = Parameter(data, parameter.requires_grad)
-            parameter.grad = changed
-            return parameter
-        parameter.data = data
-        if grad is not None and changed is not None:
-            if changed.dtype == grad.dtype:
-                grad.data = changed
-            else:
-                parameter.grad = changed
-    return parameter
