@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 from types import ModuleType
 from typing import Any
@@ -76,3 +77,4 @@ def report_at_exit(finder: TorchFinder) -> None:
 
     finder.find_spec = find_and_watch  # type: ignore[method-assign]
     atexit.register(_print, finder)
+    os.register_at_fork(after_in_child=lambda: atexit.unregister(_print))  # one report is enough

@@ -29,13 +29,15 @@ class ExecutionTraceObserver:
     """
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._path = ""
         self._own: autograd_profiler.profile | None = None
         self._registered = False
         self._running = False
 
     def __del__(self) -> None:
-        self.unregister_callback()
+        if os.getpid() == self._owner:  # a forked copy has nothing of its own to write
+            self.unregister_callback()
 
     def register_callback(self, output_file_path: str) -> ExecutionTraceObserver:
         """Say where the file goes; returns itself.

@@ -73,14 +73,18 @@ class RemovableHandle(metaclass=ABCMeta):
         self.remove()
 
 
-def _removed_handle() -> RemovableHandle:
+def _removed_handle() -> Any:
     return RemovableHandle(OrderedDict())
+
+
+def _reduce_handle(_: Any) -> Any:
+    return _removed_handle, ()
 
 
 # What registering hooks of tensors and nodes returns: the same for a program that asks. Such hooks
 # are not sent and not copied, so the copy of a handle has nothing to remove.
 RemovableHandle.register(_C._HookHandle)
-copyreg.pickle(_C._HookHandle, lambda _: (_removed_handle, ()))
+copyreg.pickle(_C._HookHandle, _reduce_handle)
 
 
 def add_hook(

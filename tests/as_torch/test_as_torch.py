@@ -135,6 +135,21 @@ def test_missing_names_are_named_and_reported(tmp_path):
         assert f"  {name}\n" in missing
 
 
+def test_a_forked_copy_that_exits_reports_nothing(tmp_path):
+    done = run_program(
+        tmp_path / "program.py",
+        """
+        import os, sys, torch
+        torch.ones(1)
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        """,
+        "--report",
+    )
+    assert done.stderr.count("names of torch were used:") == 1
+
+
 def test_import_in_a_program_of_ones_own():
     done = run("-c", "import shmtensor.as_torch, torch; print(torch.ones(2).sum().item())")
     assert done.stdout == "2.0\n", done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -269,3 +270,16 @@ def test_step_tracker() -> None:
     assert KinetoStepTracker.current_step() == now + 1
     assert KinetoStepTracker.erase_step_count("yoke")
     assert not KinetoStepTracker.erase_step_count("yoke")
+
+
+def test_a_forked_copy_of_an_observer_writes_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "graph.json"
+    observer = ExecutionTraceObserver().register_callback(str(path))
+    observer.start()
+    pid = os.fork()
+    if pid == 0:
+        del observer
+        os._exit(path.exists())
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    observer.stop()
+    assert path.exists()

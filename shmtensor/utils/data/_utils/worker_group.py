@@ -35,8 +35,9 @@ _STEP_S = 0.05
 class _Messages(Queue):
     """A queue whose ``put`` raises whatever pickling raises, since the other side waits for it."""
 
-    def _on_queue_feeder_error(self, error: Exception, obj: object) -> None:
-        raise error
+    @staticmethod
+    def _on_queue_feeder_error(e: Exception, obj: Any) -> None:
+        raise e
 
 
 class WorkerGroup:
