@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
+import weakref
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -34,14 +35,47 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 StateDict: TypeAlias = OrderedDict[str, Any]
 
 
-# Hooks are pickled with their module. So these are functions of a module, and not local ones.
+# Hooks are pickled with their module. So this is no local function.
 def _call_for_nothing(hook: Callable[..., Any], *args: Any) -> None:
     if hook(*args) is not None:
         raise RuntimeError("state_dict post-hook must return None")
 
 
-def _call_without_module(hook: Callable[..., Any], module: Any, *args: Any) -> Any:
-    return hook(*args)
+class _WrappedHook:
+    """A hook, with the module that it is called with, if any. Files of torch name this class.
+
+    Args:
+        hook: The function.
+        module: Its first argument, which is held weakly; None: it does not get it.
+
+    Source:
+        torch.nn.modules.module._WrappedHook.
+    """
+
+    __module__ = "shmtensor.nn.modules.module"
+
+    def __init__(self, hook: Callable[..., Any], module: Any = None) -> None:
+        self.__setstate__({"hook": hook, "with_module": module is not None, "module": module})
+
+    def __call__(self, *args: Any) -> Any:
+        if not self.with_module:
+            return self.hook(*args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return self.hook(module, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {"hook": self.hook, "with_module": self.with_module}
+        return {**state, "module": self.module()} if self.with_module else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.hook = state["hook"]
+        self.with_module = state["with_module"]
+        if self.with_module:
+            if state["module"] is None:
+                raise RuntimeError("You are trying to revive the hook of a dead Module!")
+            self.module = weakref.ref(state["module"])
 
 
 class StateMixin:
@@ -86,16 +120,15 @@ class StateMixin:
         return add_hook(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Call the hook with the arguments of ``_load_from_state_dict`` before loading."""
-        return add_hook(self._load_state_dict_pre_hooks, hook)
+        """Call the hook with this module and the arguments of ``_load_from_state_dict``."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(
         self, hook: Callable[..., Any], with_module: bool = False
     ) -> RemovableHandle:
         """Do as the public method; by default the hook is called without the module."""
-        if with_module:
-            return self.register_load_state_dict_pre_hook(hook)
-        return self.register_load_state_dict_pre_hook(functools.partial(_call_without_module, hook))
+        wrapped = _WrappedHook(hook, self if with_module else None)
+        return add_hook(self._load_state_dict_pre_hooks, wrapped)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(module, incompatible_keys)`` after loading."""
@@ -241,7 +274,6 @@ class StateMixin:
         """Load this module's own tensors; the lists collect what does not fit."""
         for hook in self._load_state_dict_pre_hooks.values():
             hook(
-                self,
                 state_dict,
                 prefix,
                 local_metadata,

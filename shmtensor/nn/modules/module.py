@@ -22,6 +22,7 @@ from shmtensor.nn._hooks import HookMixin
 from shmtensor.nn._state import _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX
 from shmtensor.nn._state import StateMixin
 from shmtensor.nn._state import _IncompatibleKeys as _IncompatibleKeys
+from shmtensor.nn._state import _WrappedHook as _WrappedHook
 from shmtensor.nn._to import parse_to
 from shmtensor.nn.parameter import Buffer, Parameter
 
