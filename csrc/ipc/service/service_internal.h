@@ -36,12 +36,13 @@ static inline const char* shmt__service_label(const shmt_service* v) {
  * Shared memory does not say that nobody continues it. So everybody who uses a service looks at the connection, which
  * the kernel closes with the manager: at most every SHMT_CHECK_MS, as this is a system call; a wait is cut into slices
  * of that length. Whoever sees the end rejoins the next manager, or starts it with its own descriptors, which are good
- * in every container. A member of a service at a path, which other containers can reach, also has a thread that waits for
- * the end of the connection, as the program may be idle. So the names and versions live as long as a member, wherever it
- * runs. `shmtensor serve` cannot see the memory of other containers. Where it finds a socket that a killed manager has left, or cannot
- * see all processes, it first gives the members time to look, and then takes the place of the manager that one of them
- * started. A member that comes too late finds another world under the name. It is told so, once, by a ManagerError, and
- * uses that world from then on; what it has attached stays usable.
+ * in every container. A member of a service at a path, which other containers can reach, also has a thread that waits
+ * for the end of the connection, as the program may be idle. So the names and versions live as long as a member,
+ * wherever it runs. `shmtensor serve` cannot see the memory of other containers. Where it finds a socket that a killed
+ * manager has left, it first gives the members time, and then takes the place of the manager that one of them started.
+ * What it gets from that manager it checks as a whole, as any manager that continues (shm/manager/adopt.c). Members
+ * compare the user of the new manager as of any other. A member that comes too late finds another world under the name.
+ * It is told so, once, by a ManagerError, and uses that world from then on; what it has attached stays usable.
  *
  * The service's session, joined if need be. The caller has the sessions' lock. Errors: SHMT_E_MANAGER (also, once, when
  * the service was begun anew since it was used last), SHMT_E_NOMEM, SHMT_E_PYTHON. */
