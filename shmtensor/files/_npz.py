@@ -18,6 +18,8 @@ __all__ = ["load_npz", "save_npz"]
 
 _SUFFIX = ".npy"
 _ENCRYPTED = 1
+#: How many bytes one byte of an entry can stand for, by method.
+_MOST_INFLATED = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
 
 
 def _begin(file: IO[bytes], info: zipfile.ZipInfo, size: int) -> int:
@@ -31,6 +33,23 @@ def _begin(file: IO[bytes], info: zipfile.ZipInfo, size: int) -> int:
     if begin + info.file_size > size:
         raise ValueError(f"the entry {info.filename!r} ends behind the file")
     return begin
+
+
+def _check_sizes(infos: list[zipfile.ZipInfo], size: int) -> None:
+    """Refuse entries that cannot have the size that they claim, or lie on each other."""
+    room = size
+    for info in infos:
+        factor = _MOST_INFLATED.get(info.compress_type)
+        if factor is None:
+            raise ValueError(
+                f"the entry {info.filename!r} is compressed by method {info.compress_type}"
+            )
+        room -= info.compress_size
+        if room < 0 or info.file_size > factor * info.compress_size:
+            raise ValueError(
+                f"the entry {info.filename!r} claims {info.file_size} bytes in "
+                f"{info.compress_size} of a file of {size}"
+            )
 
 
 def _entry(
@@ -75,6 +94,7 @@ def load_npz(
     with from_files.open_regular(path) as (file, size):
         try:
             with zipfile.ZipFile(file) as archive:
+                _check_sizes(archive.infolist(), size)
                 for info in archive.infolist():
                     name = info.filename.removesuffix(_SUFFIX)
                     if name == info.filename:

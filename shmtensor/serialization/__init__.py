@@ -26,6 +26,7 @@ from shmtensor.serialization._archive import (
     default_restore_location,
     read_legacy,
 )
+from shmtensor.serialization._budget import Budget
 from shmtensor.serialization._names import readable, user_globals
 from shmtensor.serialization._unpickling import load_any, load_weights
 from shmtensor.serialization._writing import stem_of, write_archive, write_legacy
@@ -134,6 +135,15 @@ def _is_archive(file: IO[bytes]) -> bool:
     return head == _ZIP_HEAD
 
 
+def _budget_of(file: IO[bytes]) -> Budget:
+    """What a file that is not trusted may ask for; its position stays."""
+    here = file.tell()
+    file.seek(0, os.SEEK_END)
+    budget = Budget(file.tell())
+    file.seek(here)
+    return budget
+
+
 def _is_set(variable: str) -> bool:
     """Whether an environment variable says yes, in one of the ways that torch takes."""
     return os.environ.get(variable, "0").lower() in ("1", "y", "yes", "true")
@@ -186,14 +196,19 @@ def load(
         raise ValueError("f must be a file path in order to use the mmap argument")
     pickle_load_args.setdefault("encoding", "utf-8")
 
+    budget = Budget(None)
+
     def read_pickle(file: IO[bytes], find_storage: Any) -> Any:
         if weights_only:
-            return load_weights(file, find_storage, pickle_load_args["encoding"])
+            return load_weights(file, find_storage, pickle_load_args["encoding"], budget)
         return load_any(file, find_storage, pickle_module or pickle, pickle_load_args)
 
     with _opened(f, "rb") as file:
-        if _is_archive(file):
-            archive = Archive(file, bool(mmap), map_location)
+        is_archive = _is_archive(file)
+        if weights_only:
+            budget = _budget_of(file)
+        if is_archive:
+            archive = Archive(file, bool(mmap), map_location, budget)
             return read_pickle(archive.pickled(), archive.find_storage)
         if mmap:
             raise RuntimeError(
@@ -262,7 +277,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     with _opened(f, "rb") as file:
         if not _is_archive(file):
             raise RuntimeError("load(): the file is no archive")
-        data = Archive(file, False, "meta").pickled()
+        data = Archive(file, False, "meta", _budget_of(file)).pickled()
     found: dict[str, None] = {}
     texts: list[str] = []
     for opcode, argument, _ in pickletools.genops(data):

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeAlias
 
 from shmtensor import _C
+from shmtensor.serialization._budget import Budget, brief, inflate, pay_for
 from shmtensor.serialization._writing import LEGACY_MAGIC, LEGACY_PROTOCOL
 from shmtensor.storage import TypedStorage, UntypedStorage, from_files
 from shmtensor.storage.typed import LEGACY_CLASSES
@@ -37,14 +38,14 @@ def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
             b"storage",  # of Python 2, read as bytes
         )
     ):
-        raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
+        raise pickle.UnpicklingError(f"unknown reference in the file: {brief(reference)}")
     parts: list[Any] = [p.decode("ascii") if type(p) is bytes else p for p in reference[:5]]
     _, kind, key, location, count = parts
     typed = any(kind is legacy for legacy in LEGACY_CLASSES.values())
     if not typed and kind is not UntypedStorage:
-        raise pickle.UnpicklingError(f"a class of storages was expected, not {kind!r:.200}")
+        raise pickle.UnpicklingError(f"a class of storages was expected, not {brief(kind)}")
     if type(key) is not str or type(location) is not str or type(count) is not int or count < 0:
-        raise pickle.UnpicklingError(f"unknown reference in the file: {reference!r:.200}")
+        raise pickle.UnpicklingError(f"unknown reference in the file: {brief(reference)}")
     dtype: Any = kind.dtype if typed else None
     return dtype, key, location, count * (dtype.itemsize if typed else 1)
 
@@ -124,12 +125,15 @@ class Archive:
         file: The file.
         path: Where it is, to map it; None to read it.
         map_location: See `load`.
+        budget: Pays for records that are compressed.
 
     Raises:
         RuntimeError: It is not such an archive, or is damaged.
     """
 
-    def __init__(self, file: IO[bytes], mmap: bool, map_location: MapLocation) -> None:
+    def __init__(
+        self, file: IO[bytes], mmap: bool, map_location: MapLocation, budget: Budget
+    ) -> None:
         try:
             with _reading():
                 self._zip = zipfile.ZipFile(file)
@@ -143,6 +147,7 @@ class Archive:
             raise RuntimeError("Cannot use load() with TorchScript archives")
         self._file = file
         self._size = self._room = _size(file)
+        self._budget = budget
         self._map_location = map_location
         self._mapped = from_files.mapped(file, 0, self._size, "c")[0] if mmap else None
         has_order = f"{self._stem}byteorder" in self._zip.namelist()
@@ -151,7 +156,7 @@ class Archive:
 
     def _record(self, name: str) -> bytes:
         with _reading():
-            return self._zip.read(f"{self._stem}{name}")
+            return inflate(self._zip, self._zip.getinfo(f"{self._stem}{name}"), self._budget)
 
     def pickled(self) -> io.BytesIO:
         """The record data.pkl."""
@@ -195,6 +200,7 @@ class Archive:
                 if begin % 16:  # the widest element wants its address to be a multiple of its size
                     storage = storage.clone()
             else:
+                pay_for(info, self._budget)
                 storage = UntypedStorage(info.file_size)
                 with self._zip.open(info) as record:
                     storage._read_from(record, is_real_file=False)
@@ -259,14 +265,14 @@ def read_legacy(file: IO[bytes], read_pickle: ReadPickle, map_location: MapLocat
         raise RuntimeError("Invalid magic number; corrupt file?")
     version = read_pickle(file, find_storage)
     if version != LEGACY_PROTOCOL:
-        raise RuntimeError(f"Invalid protocol version: {version!r:.200}")
+        raise RuntimeError(f"Invalid protocol version: {brief(version)}")
     read_pickle(file, find_storage)  # the system that wrote the file; the bytes say all of it
     result = read_pickle(file, find_storage)
     keys = read_pickle(file, find_storage)
     for key in keys if isinstance(keys, list) else [keys]:
         key = key.decode("ascii") if type(key) is bytes else key
         if type(key) is not str or key not in loaded:
-            raise RuntimeError(f"load(): bytes of an unknown storage {key!r:.200}")
+            raise RuntimeError(f"load(): bytes of an unknown storage {brief(key)}")
         storage, itemsize = loaded.pop(key)
         if storage.device.type == "meta":
             file.seek(8 + len(storage), os.SEEK_CUR)
@@ -282,10 +288,10 @@ def _part(
 ) -> UntypedStorage:
     """A storage that is part of another, as files of torch 0.3 have them."""
     if not isinstance(view, tuple) or len(view) != 3 or type(view[0]) is not str:
-        raise pickle.UnpicklingError(f"unknown part of a storage: {view!r:.200}")
+        raise pickle.UnpicklingError(f"unknown part of a storage: {brief(view)}")
     key, offset, count = view
     if type(offset) is not int or type(count) is not int:
-        raise pickle.UnpicklingError(f"unknown part of a storage: {view!r:.200}")
+        raise pickle.UnpicklingError(f"unknown part of a storage: {brief(view)}")
     itemsize = 1 if dtype is None else dtype.itemsize
     begin, end = offset * itemsize, (offset + count) * itemsize
     if not 0 <= begin <= end <= len(storage):

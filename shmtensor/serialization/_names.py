@@ -22,6 +22,7 @@ from shmtensor._pickling import (
     warn_of_hooks,
 )
 from shmtensor._tensor import Tensor
+from shmtensor.serialization._budget import brief
 from shmtensor.storage import TypedStorage, UntypedStorage
 from shmtensor.storage.typed import LEGACY_CLASSES
 
@@ -118,6 +119,9 @@ def _with_state(tensor: Tensor, state: Any) -> Tensor:
     attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
     tensor.__dict__.update(attributes or {})
     for name, value in (slots or {}).items():
+        # Those of tensors are properties that work on the elements, as `real` does.
+        if hasattr(Tensor, name):
+            raise pickle.UnpicklingError(f"a file sets the attribute {brief(name)} of a tensor")
         setattr(tensor, name, value)
     return tensor
 
@@ -127,21 +131,21 @@ def _rebuild_from_type_v2(
 ) -> Tensor:
     """Make a tensor of another class, or one with attributes."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise pickle.UnpicklingError(f"a class of tensors was expected, not {kind!r}")
+        raise pickle.UnpicklingError(f"a class of tensors was expected, not {brief(kind)}")
     return _with_state(rebuild_subclass(kind, function(*arguments), {}), state)
 
 
 def _get_layout(name: str) -> Any:
-    layout = getattr(_C, str(name).removeprefix("torch."), None)
+    layout = getattr(_C, name.removeprefix("torch."), None) if type(name) is str else None
     if not isinstance(layout, _C.layout):
-        raise pickle.UnpicklingError(f"there is no layout {name}")
+        raise pickle.UnpicklingError(f"there is no layout {brief(name)}")
     return layout
 
 
 def _encode(value: str, encoding: str = "latin1") -> bytes:
     """``_codecs.encode`` for latin1 only; protocol 2 writes bytes by it."""
     if encoding not in ("latin1", "latin-1"):
-        raise pickle.UnpicklingError(f"encoding '{encoding}' is not allowed in a file")
+        raise pickle.UnpicklingError(f"encoding {brief(encoding)} is not allowed in a file")
     return value.encode("latin1")
 
 

@@ -6,11 +6,14 @@ Source:
 
 from __future__ import annotations
 
+import os
+import pickle
 import zipfile
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.serialization._budget import Budget, inflate
 
 __all__ = ["PyTorchFileReader"]
 
@@ -30,6 +33,9 @@ class PyTorchFileReader:
             self._archive = zipfile.ZipFile(file)
         except zipfile.BadZipFile as error:
             raise RuntimeError(f"PyTorchFileReader: {file!r} is no archive: {error}") from None
+        assert self._archive.fp is not None
+        self._archive.fp.seek(0, os.SEEK_END)
+        self._budget = Budget(self._archive.fp.tell())
         names = self._archive.namelist()
         self._folder = names[0].partition("/")[0] if names else ""
 
@@ -43,9 +49,13 @@ class PyTorchFileReader:
         """Return the bytes of a record.
 
         Raises:
-            RuntimeError: There is none of this name.
+            RuntimeError: There is none of this name, or it is damaged or compressed too far.
         """
-        return self._archive.read(self._name(name))
+        info = self._archive.getinfo(self._name(name))
+        try:
+            return inflate(self._archive, info, self._budget)
+        except (zipfile.BadZipFile, pickle.UnpicklingError) as error:
+            raise RuntimeError(f"PyTorchFileReader: {error}") from None
 
     def has_record(self, name: str) -> bool:
         """Return whether there is a record of this name."""

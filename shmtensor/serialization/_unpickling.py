@@ -3,20 +3,24 @@
 A pickle is a program. The first reader knows only the instructions that build plain values. It
 calls only the functions and classes that `_names` lists or that the user has allowed, and does not
 look up any other. A wrong file always ends in an exception: sizes are checked, and so are depths
-where the interpreter would recurse without a limit.
+where the interpreter would recurse without a limit. It ends soon: what instructions copy, or look
+up by long keys, is paid from the file's `Budget`, and keys with equal hashes are few.
 """
 
 from __future__ import annotations
 
 import collections
 import importlib
+import os
 import pickle
 import struct
+import sys
 from collections.abc import Callable
 from typing import IO, Any
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
+from shmtensor.serialization._budget import Budget, Forbidden, brief
 from shmtensor.serialization._names import CONTAINERS, REBUILDS, readable, user_globals
 
 __all__ = ["load_any", "load_weights"]
@@ -25,6 +29,16 @@ FindStorage = Callable[[tuple[Any, ...]], Any]
 
 #: Parts of a key of a dictionary or a member of a set: hashes of tuples recurse without a limit.
 _MOST_PARTS = 1000
+#: What a part of a key is paid for: looking at it takes as long as copying so many bytes.
+_PART_BYTES = 64
+#: Keys longer than this are paid for.
+_SHORT_KEY = 100
+#: From here on, many integers have one hash.
+_LEAST_FOLDED = sys.hash_info.modulus
+#: So many different keys may have one hash: each is compared with the others.
+_MOST_ALIKE = 100
+#: Digits of an integer in decimals: reading more takes time that grows with their square.
+_MOST_DIGITS = 4300
 
 #: What makes a plain tensor or a parameter.
 _MAKERS = [function for name, function in REBUILDS.items() if name.startswith("torch._utils.")]
@@ -32,33 +46,103 @@ _MAKERS = [function for name, function in REBUILDS.items() if name.startswith("t
 _MARK = object()
 
 
-class Forbidden(pickle.UnpicklingError):
-    """The error of `_Reader` for something that is not allowed."""
+class _Keys:
+    """Checks that what becomes a key or a member of a set is found in little time."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._spend = budget.spend
+        self._first: dict[int, Any] = {}  # by hash
+        self._others: dict[int, list[Any]] = {}
+
+    def checked(self, key: Any) -> Any:
+        """Return *key*.
+
+        Raises:
+            Forbidden: Its hash would take long, as that of nested tuples can, or is that of many.
+        """
+        kind = type(key)
+        if kind is str or kind is bytes:
+            if len(key) > _SHORT_KEY:
+                self._spend(len(key))
+        elif kind is not int or not -_LEAST_FOLDED < key < _LEAST_FOLDED:
+            self._spend(self._n_bytes(key))
+            if kind in (int, tuple, frozenset, range):
+                self._count_alike(key)
+        return key
+
+    @staticmethod
+    def _n_bytes(key: Any) -> int:
+        """About how many bytes are hashed."""
+        pending, n_parts, n_bytes = [key], 0, 0
+        while pending:
+            part = pending.pop()
+            n_parts += 1
+            if n_parts > _MOST_PARTS:
+                raise Forbidden(f"a key or a member of a set has more than {_MOST_PARTS} parts")
+            if type(part) in (tuple, frozenset):
+                pending += part
+            elif type(part) in (str, bytes):
+                n_bytes += len(part)
+            elif type(part) is int:
+                n_bytes += part.bit_length() // 8
+        return _PART_BYTES * n_parts + n_bytes
+
+    def _count_alike(self, key: Any) -> None:
+        # Of texts nobody knows the hashes, and small integers are their own.
+        value = hash(key)
+        first = self._first.setdefault(value, key)
+        if first is key or first == key:
+            return
+        others = self._others.setdefault(value, [])
+        if key not in others:
+            others.append(key)
+        if len(others) > _MOST_ALIKE:
+            raise Forbidden(f"more than {_MOST_ALIKE} keys or members of sets have the same hash")
 
 
-def _hashable(value: Any) -> Any:
-    """Return *value* if its hash takes little time; nested tuples could be deep."""
-    pending, count = [value], 0
-    while pending:
-        part = pending.pop()
-        count += 1
-        if count > _MOST_PARTS:
-            raise Forbidden(f"a key or a member of a set has more than {_MOST_PARTS} parts")
-        if type(part) in (tuple, frozenset):
-            pending += part
-    return value
+#: Bytes that a container takes for each item that it copies.
+_ITEM_BYTES: dict[Any, int] = {
+    collections.Counter: 150,
+    collections.OrderedDict: 150,
+    collections.deque: 8,
+    _C.Size: 8,
+    bytearray: 1,
+    frozenset: 64,
+    set: 64,
+}
 
 
-def _checked(kind: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+def _attribute_bytes(state: Any) -> int:
+    """Bytes that a tensor or container takes for attributes: a dictionary, or a pair of them."""
+    parts = state if type(state) is tuple else (state,)
+    return sum(150 * len(part) for part in parts if type(part) is dict)
+
+
+def _n_bytes_of(function: Any, arguments: tuple[Any, ...]) -> int:
+    """About how many bytes a function of `CONTAINERS` or `REBUILDS` copies or looks at."""
+    if function is REBUILDS["torch._utils._rebuild_sparse_tensor"]:
+        parts = arguments[1] if len(arguments) > 1 and type(arguments[1]) is tuple else ()
+        tensors = [part for part in parts[:4] if isinstance(part, Tensor)]
+        return sum(8 * part.numel() * part.element_size() for part in tensors)
+    item_bytes = _ITEM_BYTES.get(function, 1)
+    n_items = sum(len(a) for a in arguments[:2] if type(a) in (list, tuple, dict, str, bytes))
+    return item_bytes * n_items + sum(map(_attribute_bytes, arguments[3:]))
+
+
+def _is_short(number: Any) -> bool:
+    return number is None or (type(number) is int and number.bit_length() < 64)
+
+
+def _checked(kind: Any, arguments: tuple[Any, ...], keys: _Keys) -> tuple[Any, ...]:
     """Return the arguments for a class of `CONTAINERS` if they are plain and no larger than it."""
     first = arguments[0] if arguments else ()
     if kind in (set, frozenset, collections.deque):
         fits = type(first) in (list, tuple)
         if fits and kind is not collections.deque:
-            collections.deque(map(_hashable, first), maxlen=0)
+            collections.deque(map(keys.checked, first), maxlen=0)
     elif kind is collections.OrderedDict:
         fits = type(first) in (list, tuple) and all(
-            type(pair) in (list, tuple) and len(pair) == 2 and _hashable(pair[0]) is pair[0]
+            type(pair) in (list, tuple) and len(pair) == 2 and keys.checked(pair[0]) is pair[0]
             for pair in first
         )
     elif kind is collections.Counter:
@@ -66,7 +150,7 @@ def _checked(kind: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     elif kind is bytearray:
         fits = not arguments or type(first) is bytes or arguments[1:] == ("latin-1",)
     elif kind in (slice, range):
-        fits = all(type(argument) in (int, type(None)) for argument in arguments)
+        fits = all(map(_is_short, arguments))
     else:
         fits = True
     if not fits:
@@ -77,7 +161,17 @@ def _checked(kind: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 class _Reader:
     """Runs one pickle with the instructions of protocols 1 to 5 that need no code of the file."""
 
-    def __init__(self, file: IO[bytes], find_storage: FindStorage | None, encoding: str) -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        find_storage: FindStorage | None,
+        encoding: str,
+        n_bytes: int,
+        budget: Budget,
+    ) -> None:
+        self._n_bytes = n_bytes
+        self._spend = budget.spend
+        self._keys = _Keys(budget)
         self._read = file.read
         self._readline = file.readline
         self._find_storage = find_storage
@@ -91,7 +185,7 @@ class _Reader:
     # --- bytes ----------------------------------------------------------------------------------
 
     def _take(self, size: int) -> bytes:
-        data = self._read(size)
+        data = self._read(size) if size <= self._n_bytes else b""
         if len(data) != size:
             raise pickle.UnpicklingError("pickle data was truncated")
         return data
@@ -143,13 +237,15 @@ class _Reader:
         if type(arguments) is not tuple:
             raise Forbidden("arguments that are no tuple")
         if id(function) not in self._calls:
-            raise Forbidden(f"Trying to call {getattr(function, '__name__', function)!s}")
+            name = getattr(function, "__name__", None)
+            raise Forbidden(f"Trying to call {name if type(name) is str else brief(function)}")
         if id(function) not in self._users:
             if function is REBUILDS["torch._tensor._rebuild_from_type_v2"] and (
                 not arguments or arguments[0] not in _MAKERS
             ):
                 raise Forbidden("a tensor made by something else than a known function")
-            arguments = _checked(function, arguments)
+            self._spend(_n_bytes_of(function, arguments))
+            arguments = _checked(function, arguments, self._keys)
         self._stack[-1] = (
             function.__new__(function, *arguments)
             if make and isinstance(function, type)
@@ -171,6 +267,7 @@ class _Reader:
         elif kind in (collections.OrderedDict, collections.Counter) or issubclass(kind, Tensor):
             if type(state) is not dict:
                 raise Forbidden(f"attributes of {kind.__name__} that are no dictionary")
+            self._spend(_attribute_bytes(state))
             target.__dict__.update(state)
         elif state is not None:
             raise Forbidden(f"attributes of an object of type {kind.__name__}")
@@ -180,7 +277,7 @@ class _Reader:
         if not isinstance(target, dict):
             raise Forbidden(f"items for an object of type {type(target).__name__}")
         for at in range(0, len(items), 2):
-            target[_hashable(items[at])] = items[at + 1]
+            target[self._keys.checked(items[at])] = items[at + 1]
 
     def _dict(self) -> None:
         items = self._to_mark()
@@ -217,7 +314,7 @@ class _Reader:
     def _int(self) -> None:
         line = self._line()
         known = {"00": False, "01": True}
-        self._stack.append(known[line] if line in known else int(line))
+        self._stack.append(known[line] if line in known else _decimal(line))
 
     def _put(self, key: int) -> None:
         self._memo[key] = self._stack[-1]
@@ -233,7 +330,7 @@ class _Reader:
 
     def _add(self) -> None:
         members = self._to_mark()
-        self._top(set).update(map(_hashable, members))
+        self._top(set).update(map(self._keys.checked, members))
 
     def run(self) -> Any:
         """Read up to the end of the pickle and return its value.
@@ -262,6 +359,16 @@ def _push(value: Callable[[_Reader], Any]) -> Callable[[_Reader], None]:
     return lambda reader: reader._stack.append(value(reader))
 
 
+def _decimal(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        raise Forbidden(f"an integer of {len(text)} decimal digits")
+    return int(text)
+
+
+def _frozen_set(reader: _Reader) -> frozenset[Any]:
+    return frozenset(map(reader._keys.checked, reader._to_mark()))
+
+
 def _signed(reader: _Reader, size: int) -> int:
     return int.from_bytes(reader._take(size), "little", signed=True)
 
@@ -277,7 +384,7 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
     pickle.NEWTRUE: _push(lambda r: True),
     pickle.NEWFALSE: _push(lambda r: False),
     pickle.INT: _Reader._int,
-    pickle.LONG: _push(lambda r: int(r._line().removesuffix("L"))),
+    pickle.LONG: _push(lambda r: _decimal(r._line().removesuffix("L"))),
     pickle.BININT: _push(lambda r: _signed(r, 4)),
     pickle.BININT1: _push(lambda r: r._number(1)),
     pickle.BININT2: _push(lambda r: r._number(2)),
@@ -303,17 +410,17 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
     pickle.TUPLE3: lambda r: r._tuple(3),
     pickle.LIST: _push(lambda r: r._to_mark()),
     pickle.DICT: lambda r: r._dict(),
-    pickle.FROZENSET: _push(lambda r: frozenset(map(_hashable, r._to_mark()))),
+    pickle.FROZENSET: _push(_frozen_set),
     pickle.APPEND: lambda r: r._append([r._stack.pop()]),
     pickle.APPENDS: lambda r: r._append(r._to_mark()),
     pickle.SETITEM: lambda r: r._set_items([r._stack.pop(-2), r._stack.pop()]),
     pickle.SETITEMS: lambda r: r._set_items(r._to_mark()),
     pickle.ADDITEMS: _Reader._add,
-    pickle.PUT: lambda r: r._put(int(r._line())),
+    pickle.PUT: lambda r: r._put(_decimal(r._line())),
     pickle.BINPUT: lambda r: r._put(r._number(1)),
     pickle.LONG_BINPUT: lambda r: r._put(r._number(4)),
     pickle.MEMOIZE: lambda r: r._put(len(r._memo)),
-    pickle.GET: lambda r: r._get(int(r._line())),
+    pickle.GET: lambda r: r._get(_decimal(r._line())),
     pickle.BINGET: lambda r: r._get(r._number(1)),
     pickle.LONG_BINGET: lambda r: r._get(r._number(4)),
     pickle.GLOBAL: lambda r: r._global(r._line(), r._line()),
@@ -326,7 +433,7 @@ _INSTRUCTIONS: dict[bytes, Callable[[_Reader], Any]] = {
 
 
 def load_weights(
-    file: IO[bytes], find_storage: FindStorage | None = None, encoding: str = "utf-8"
+    file: IO[bytes], find_storage: FindStorage | None, encoding: str, budget: Budget
 ) -> Any:
     """Read one pickle at the position of *file*, without running code of it.
 
@@ -334,6 +441,7 @@ def load_weights(
         file: Has ``read`` and ``readline``. Afterwards its position is after the pickle.
         find_storage: Returns the storage for a reference.
         encoding: Encoding of Python 2 strings, or ``"bytes"``.
+        budget: Pays for what the pickle asks for.
 
     Raises:
         EOFError: There is nothing to read.
@@ -341,10 +449,22 @@ def load_weights(
         RuntimeError: A storage or a tensor cannot be made.
     """
     try:
-        return _Reader(file, find_storage, encoding).run()
+        here = file.tell()
+        file.seek(0, os.SEEK_END)
+        n_bytes = file.tell() - here
+        file.seek(here)
+        return _Reader(file, find_storage, encoding, n_bytes, budget).run()
     except pickle.UnpicklingError as error:
         reason: Exception = error
-    except (IndexError, KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (
+        IndexError,
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         reason = error
     raise pickle.UnpicklingError(
         "Weights only load failed. If you trust the file, load(..., weights_only=False) reads it, "

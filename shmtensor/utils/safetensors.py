@@ -166,6 +166,13 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
+def _short_int(digits: str) -> int:
+    """An integer of a header; reading one of many digits would take long."""
+    if len(digits) > 20:
+        raise SafetensorsError(f"header has an integer of {len(digits)} digits")
+    return int(digits)
+
+
 def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -173,14 +180,16 @@ def _is_size(value: object) -> bool:
 def _check_entry(name: str, entry: Any) -> tuple[str, list[int], int, int]:
     """``(dtype, shape, begin, end)`` of one header entry."""
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise SafetensorsError(f"{name}: expected dtype, shape and data_offsets, got {entry!r}")
+        raise SafetensorsError(
+            f"{name}: expected dtype, shape and data_offsets, got {entry!r:.200}"
+        )
     dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(dtype, str) or dtype not in _BY_FILE_NAME:
-        raise SafetensorsError(f"{name}: unknown dtype {dtype!r}")
+        raise SafetensorsError(f"{name}: unknown dtype {dtype!r:.200}")
     if not isinstance(shape, list) or not all(map(_is_size, shape)) or len(shape) > 64:
-        raise SafetensorsError(f"{name}: shape must be at most 64 sizes, got {shape!r}")
+        raise SafetensorsError(f"{name}: shape must be at most 64 sizes, got {shape!r:.200}")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(map(_is_size, offsets)):
-        raise SafetensorsError(f"{name}: data_offsets must be two sizes, got {offsets!r}")
+        raise SafetensorsError(f"{name}: data_offsets must be two sizes, got {offsets!r:.200}")
     begin, end = offsets
     nbytes = math.prod(shape) * np.dtype(_BY_FILE_NAME[dtype][2]).itemsize
     if end - begin != nbytes:
@@ -202,14 +211,18 @@ def _parse(data: Any) -> tuple[dict[str, Any], dict[str, str], int]:
     if n_header > total - 8:
         raise SafetensorsError(f"header of {n_header} bytes does not fit in {total} bytes")
     try:
-        header = json.loads(bytes(data[8 : 8 + n_header]), object_pairs_hook=_no_duplicates)
+        header = json.loads(
+            bytes(data[8 : 8 + n_header]),
+            object_pairs_hook=_no_duplicates,
+            parse_int=_short_int,
+        )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SafetensorsError(f"header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise SafetensorsError(f"header is no JSON object but {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise SafetensorsError(f"__metadata__ must map strings to strings, got {metadata!r}")
+        raise SafetensorsError(f"__metadata__ must map strings to strings, got {metadata!r:.200}")
     entries = {name: _check_entry(name, entry) for name, entry in header.items()}
     start = 8 + n_header
     at = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import struct
 import zipfile
 from pathlib import Path
 
@@ -116,3 +117,35 @@ def test_damage_is_an_error_or_harmless(tmp_path: Path) -> None:
             with contextlib.suppress(ValueError):
                 for t in load_npz(path, **options).values():
                     t.sum().item()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_only_deflate_is_read(method: int, tmp_path: Path) -> None:
+    path = tmp_path / "packed.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.npy", npy(np.zeros(1000)), method)
+    with pytest.raises(ValueError, match="compressed by method"):
+        load_npz(path)
+
+
+def test_entries_that_claim_more_than_they_can_have_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "claims.npz"
+    data = npy(np.zeros(1_000_000))
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", data)
+    assert load_npz(path)["a"].shape == (1_000_000,)
+    size = struct.pack("<I", len(data))
+    assert path.read_bytes().count(size) == 2
+    path.write_bytes(path.read_bytes().replace(size, struct.pack("<I", 2**31)))
+    with pytest.raises(ValueError, match="claims 2147483648 bytes"):
+        load_npz(path)
+
+
+def test_entries_that_lie_on_each_other_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "overlap.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.npy", npy(np.arange(10_000)))
+        (first,) = archive.infolist()
+        archive.filelist += [first] * 50  # written into the directory, all of them
+    with pytest.raises(ValueError, match=r"claims 80128 bytes in \d+ of a file of \d+"):
+        load_npz(path)

@@ -128,6 +128,7 @@ F32 = {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}
         (content({"a": {**F32, "shape": [1] * 65}}, b"0000"), "at most 64 sizes"),
         (content({"a": {**F32, "shape": [2]}}, b"0000"), "takes 8 bytes"),
         (content({"a": {**F32, "shape": [1 << 62, 1 << 62]}}, b"0000"), "takes"),
+        (content(b'{"a":' + b"9" * 100_000 + b"}"), "an integer of 100000 digits"),
         (content({"a": {**F32, "data_offsets": [4, 0]}}, b"0000"), "takes 4 bytes"),
         (content({"a": {**F32, "data_offsets": [0]}}, b"0000"), "must be two sizes"),
         (content({"a": F32}, b""), "4 bytes of data, there are 0"),
