@@ -31,14 +31,9 @@ _pickled = _Pickled()
 
 def _dump(obj: Any, file: io.BytesIO, protocol: int | None = None) -> None:
     """Pickle *obj* into *file*. If that fails, the leases of the tensors before the failure end."""
-    mark = _C._begin_message()
-    is_complete = False
-    try:
-        reduction.ForkingPickler(file, protocol).dump(obj)
-        is_complete = True
-    finally:
-        _C._end_message(mark, is_complete)
+    # Before the handles are in it: whatever happens then, they are found.
     _pickled.arguments = file
+    _C._call_tracked(reduction.ForkingPickler(file, protocol).dump, obj)
 
 
 def _writing_end(popen: Any) -> int | None:

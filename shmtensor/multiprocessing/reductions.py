@@ -147,15 +147,8 @@ def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> 
         plain = _C._dumps_message(obj)
         if plain is not None:
             return memoryview(plain)
-    mark = _C._begin_message()
-    is_complete = False
-    try:
-        pickled = _dumps_any(cls, obj, protocol)
-        is_complete = True
-    finally:
-        # Something after the tensors may have failed to pickle: then their leases end.
-        _C._end_message(mark, is_complete)
-    return pickled
+    # Something after the tensors may fail to pickle: then their leases end.
+    return _C._call_tracked(_dumps_any, cls, obj, protocol)
 
 
 _write_message: Any = vars(Connection)["_send_bytes"]
@@ -176,6 +169,17 @@ def _send_bytes(self: Connection, buf: Any) -> None:
         _C._end_send(buf)
 
 
+def _send(self: Connection, obj: Any) -> None:
+    """Send a picklable object.
+
+    One call of C pickles and writes it: an exception that a signal's handler raises before the
+    first byte was written ends the leases of its tensors.
+    """
+    self._check_closed()  # type: ignore[attr-defined]
+    self._check_writable()  # type: ignore[attr-defined]
+    _C._send_message(self, obj, ForkingPickler.dumps, os.write)
+
+
 def init_reductions() -> None:
     """Teach the pickler and the connections of `multiprocessing` about tensors and storages."""
     _C._set_slow_reduce(_reduce_with_python)
@@ -186,6 +190,7 @@ def init_reductions() -> None:
     ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
     ForkingPickler.dump = _dump  # type: ignore
     Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
+    Connection.send = _send  # type: ignore[method-assign]
 
 
 # --- NumPy arrays -----------------------------------------------------------------------------

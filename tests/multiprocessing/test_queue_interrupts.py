@@ -6,6 +6,7 @@ Not covered: signals whose handlers return (test_queue_waits), processes that en
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from interrupts import Interrupt, at_random, everywhere
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor._boundary import sharing
 from shmtensor.multiprocessing.queues import JoinableQueue, Queue, SimpleQueue
 
 CONTEXT = mp.get_context("fork")
@@ -231,6 +233,48 @@ def test_signals_during_get_lose_nothing() -> None:
         got.extend(_take_all(queue))
         assert len(got) <= 3
         got.clear()
+
+
+# --- pipes ---
+
+
+@pytest.mark.parametrize("n", [4, 20_000], ids=["short", "long"])
+def test_interrupted_send_keeps_no_memory_unless_it_was_sent(n: int) -> None:
+    reader, writer = CONTEXT.Pipe(False)
+    # The second one is pickled by Python code. The text makes the message short or long.
+    message = [st.ones(4), st.nn.Parameter(st.ones(2)), "x" * n]
+    n_leases = sharing.status()["n_leases"]
+    arrived = []
+
+    def undo() -> None:
+        arrived.append(reader.poll())
+        if arrived[-1]:
+            first, second, text = reader.recv()
+            assert first.tolist() == [1, 1, 1, 1]
+            assert second.data_ptr() == message[1].data_ptr()
+            assert text == message[2]
+        assert not reader.poll()
+        assert sharing.status()["n_leases"] == n_leases
+
+    points = list(everywhere(lambda: writer.send(message), undo=undo))
+    assert any(point.came_out for point in points)
+    assert arrived[0]
+    assert not all(arrived)
+
+
+def test_message_is_written_as_the_standard_library_writes_it() -> None:
+    reader, writer = CONTEXT.Pipe(False)
+    for n in (0, 1, 16_000, 17_000, 60_000):
+        writer.send(bytes(n))
+        assert pickle.loads(reader.recv_bytes()) == bytes(n)
+    with pytest.raises(OSError, match="read-only"):
+        reader.send(1)
+    reader.close()
+    with pytest.raises(BrokenPipeError):
+        writer.send(1)
+    writer.close()
+    with pytest.raises(OSError, match="closed"):
+        writer.send(1)
 
 
 # --- the end ---

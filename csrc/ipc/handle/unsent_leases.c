@@ -28,10 +28,11 @@ uint32_t shmt__unsent_begin(void) {
   return unsent.n;
 }
 
-void shmt__unsent_end(uint32_t mark, bool is_complete) {
+void shmt__unsent_end(uint32_t mark, shmt__unsent_outcome outcome) {
   if (unsent.n_messages == 0) return;
-  for (uint32_t i = mark; !is_complete && i < unsent.n; i++) end_lease(&unsent.at[i]);
-  if (mark < unsent.n) unsent.n = mark;
+  for (uint32_t i = mark; outcome == SHMT_UNSENT_GIVEN_UP && i < unsent.n; i++) end_lease(&unsent.at[i]);
+  bool is_part = outcome == SHMT_UNSENT_COMPLETE && unsent.n_messages > 1;
+  if (mark < unsent.n && !is_part) unsent.n = mark;
   if (--unsent.n_messages > 0) return;
   free(unsent.at);
   unsent.at = NULL;

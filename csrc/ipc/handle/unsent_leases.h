@@ -14,8 +14,12 @@ void shmt__handle_end_lease_locked(const shmt__handle* h);
 
 /* This thread begins to pickle a message. Pass the mark to shmt__unsent_end. */
 uint32_t shmt__unsent_begin(void);
-/* The message is complete, or it is given up and its leases end. */
-void shmt__unsent_end(uint32_t mark, bool is_complete);
+typedef enum shmt__unsent_outcome {
+  SHMT_UNSENT_GIVEN_UP, /* its leases end */
+  SHMT_UNSENT_COMPLETE, /* where it is part of another message, that one's end decides */
+  SHMT_UNSENT_WRITTEN,  /* it is on its way, at least in part */
+} shmt__unsent_outcome;
+void shmt__unsent_end(uint32_t mark, shmt__unsent_outcome outcome);
 /* A lease was taken for this handle. When memory is out the lease is not noted. */
 void shmt__unsent_note(const shmt__handle* h);
 

@@ -17,8 +17,9 @@ typedef struct packed_head {
 } packed_head;
 
 /* The pickle of a call of _rebuild_message with bytes, in two parts, as the pickler would write it. */
-static const char BEFORE[] = "\x80\x04\x8c\x0cshmtensor._C\x8c\x10_rebuild_message\x93"
-                             "B"; /* the number of bytes, the bytes */
+static const char BEFORE[] =
+    "\x80\x04\x8c\x0cshmtensor._C\x8c\x10_rebuild_message\x93"
+    "B"; /* the number of bytes, the bytes */
 static const char AFTER[] = "\x85R.";
 enum { N_BEFORE = sizeof BEFORE - 1, N_AFTER = sizeof AFTER - 1, CHECKED_FROM = 4 };
 
@@ -48,8 +49,7 @@ static bool has_tensor(PyObject* o, int depth) {
 static PyObject* pickle_of(const shmt__py_packed_message* p, size_t n_handles) {
   size_t n_message = p->records.len + p->pickle.len;
   uint32_t nbytes = (uint32_t)(sizeof(packed_head) + n_handles + n_message);
-  PyObject* result = PyBytes_FromStringAndSize(
-      NULL, (Py_ssize_t)(N_BEFORE + sizeof nbytes + nbytes + N_AFTER));
+  PyObject* result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(N_BEFORE + sizeof nbytes + nbytes + N_AFTER));
   if (result == NULL) return NULL;
   char* at = PyBytes_AS_STRING(result);
   memcpy(at, BEFORE, N_BEFORE);
@@ -58,8 +58,7 @@ static PyObject* pickle_of(const shmt__py_packed_message* p, size_t n_handles) {
   char* message = packed + sizeof(packed_head) + n_handles;
   packed_head head = {.n_storages = p->n_storages};
   uint64_t secret = 0;
-  shmt_status status =
-      shmt__storages_export(p->storages, p->n_storages, packed + sizeof head, &secret);
+  shmt_status status = shmt__storages_export(p->storages, p->n_storages, packed + sizeof head, &secret);
   if (status != SHMT_OK) {
     Py_DECREF(result);
     return shmt__py_raise(status);
@@ -105,35 +104,43 @@ static void remember_channel(PyObject* connection, PyObject* name, uint64_t chan
   Py_XDECREF(number);
 }
 
-/* Returns 1: the message has leases, 0: it has none, -1: an exception. */
-static int bind(const char* caller, PyObject* const* args, Py_ssize_t n, bool is_sending) {
+/* Tell the leases of a message through which connection it is about to be written. Returns 1: it has leases, 0: it has
+ * none, -1: an exception. is_sending: they are confirmed when it is written. */
+static int bind(PyObject* connection, const Py_buffer* message, bool is_sending) {
   static PyObject* name;
-  Py_buffer bytes;
+  if (!shmt__sent_messages_are_tracked()) return 0;
+  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return -1;
+  const uint64_t known = channel_of(connection, name);
+  uint64_t channel = known;
+  int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(connection);
+  if (known == 0 && fd < 0) return -1;
+  bool any = shmt__sent_message_bind(fd, message->buf, (size_t)message->len, is_sending, &channel);
+  if (channel != known) remember_channel(connection, name, channel);
+  return any;
+}
+
+/* The same, for the arguments (connection, message) of a function. */
+static int bind_arguments(const char* caller, PyObject* const* args, Py_ssize_t n, bool is_sending) {
+  Py_buffer message;
   if (n != 2) {
     PyErr_Format(PyExc_TypeError, "%s: 2 arguments expected, got %zd", caller, n);
     return -1;
   }
-  if (!shmt__sent_messages_are_tracked()) return 0;
-  if (name == NULL && (name = PyUnicode_InternFromString("_shmtensor_channel")) == NULL) return -1;
-  const uint64_t known = channel_of(args[0], name);
-  uint64_t channel = known;
-  int fd = known != 0 ? -1 : PyObject_AsFileDescriptor(args[0]);
-  if ((known == 0 && fd < 0) || PyObject_GetBuffer(args[1], &bytes, PyBUF_SIMPLE) < 0) return -1;
-  bool any = shmt__sent_message_bind(fd, bytes.buf, (size_t)bytes.len, is_sending, &channel);
-  PyBuffer_Release(&bytes);
-  if (channel != known) remember_channel(args[0], name, channel);
+  if (PyObject_GetBuffer(args[1], &message, PyBUF_SIMPLE) < 0) return -1;
+  int any = bind(args[0], &message, is_sending);
+  PyBuffer_Release(&message);
   return any;
 }
 
 static PyObject* py_bind(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  if (bind("_bind_message", args, n, false) < 0) return NULL;
+  if (bind_arguments("_bind_message", args, n, false) < 0) return NULL;
   Py_RETURN_NONE;
 }
 
 static PyObject* py_begin_send(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  int any = bind("_begin_send", args, n, true);
+  int any = bind_arguments("_begin_send", args, n, true);
   return any < 0 ? NULL : PyBool_FromLong(any);
 }
 
@@ -146,18 +153,89 @@ static PyObject* py_end_send(PyObject* module, PyObject* o) {
   Py_RETURN_NONE;
 }
 
-static PyObject* py_begin(PyObject* module, PyObject* unused) {
+/* _call_tracked(function, *arguments): call what pickles a message. If that raises, the leases of the message end; in
+ * Python code there would be a moment between the two. */
+static PyObject* py_call_tracked(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  (void)unused;
-  return PyLong_FromUnsignedLong(shmt__unsent_begin());
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "_call_tracked: a function expected");
+  uint32_t mark = shmt__unsent_begin();
+  PyObject* result = PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1), NULL);
+  if (result != NULL && PyErr_CheckSignals() < 0) Py_CLEAR(result);
+  shmt__unsent_end(mark, result != NULL ? SHMT_UNSENT_COMPLETE : SHMT_UNSENT_GIVEN_UP);
+  return result;
 }
 
-static PyObject* py_end(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+/* --- sending --- */
+
+enum { ALONE_FROM = 16385, LONG_HEAD = 12, SHORT_HEAD = 4 };
+
+/* The length before a message as the standard library writes it, and behind it the message if that is short. */
+static PyObject* head_of(const Py_buffer* message) {
+  const uint64_t n = (uint64_t)message->len;
+  const bool is_long = n > INT32_MAX, is_alone = n >= ALONE_FROM;
+  const size_t n_head = is_long ? LONG_HEAD : SHORT_HEAD;
+  PyObject* head = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n_head + (is_alone ? 0 : n)));
+  if (head == NULL) return NULL;
+  unsigned char* at = (unsigned char*)PyBytes_AS_STRING(head);
+  if (is_long) memset(at, 0xff, SHORT_HEAD);
+  for (size_t i = is_long ? SHORT_HEAD : 0, shift = 8 * (n_head - i); i < n_head; i++)
+    at[i] = (unsigned char)(n >> (shift -= 8));
+  if (!is_alone) memcpy(at + n_head, message->buf, (size_t)n);
+  return head;
+}
+
+/* Write all bytes of an object. *begun: some were written. Returns false with what `write` raised. */
+static bool write_all(PyObject* write, PyObject* fd, PyObject* bytes, bool* begun) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE) < 0) return false;
+  Py_ssize_t at = 0;
+  while (at < view.len) {
+    PyObject* rest =
+        at == 0 ? Py_NewRef(bytes) : PyMemoryView_FromMemory((char*)view.buf + at, view.len - at, PyBUF_READ);
+    PyObject* n = rest != NULL ? PyObject_CallFunctionObjArgs(write, fd, rest, NULL) : NULL;
+    Py_ssize_t n_written = n != NULL ? PyLong_AsSsize_t(n) : -1;
+    Py_XDECREF(rest);
+    Py_XDECREF(n);
+    if (n_written < 0) break;
+    *begun = *begun || n_written > 0;
+    at += n_written;
+  }
+  bool done = at == view.len;
+  PyBuffer_Release(&view);
+  return done;
+}
+
+/* Write a pickled message to a connection, after its leases were told of it. */
+static bool write_message(PyObject* connection, PyObject* pickled, PyObject* write, bool* begun) {
+  Py_buffer message;
+  if (PyObject_GetBuffer(pickled, &message, PyBUF_SIMPLE) < 0) return false;
+  PyObject* head = head_of(&message);
+  PyObject* fd = PyLong_FromLong(PyObject_AsFileDescriptor(connection));
+  int leases = head != NULL && fd != NULL && !PyErr_Occurred() ? bind(connection, &message, true) : -1;
+  bool done = leases >= 0 && write_all(write, fd, head, begun) &&
+              (message.len < ALONE_FROM || write_all(write, fd, pickled, begun));
+  if (done && leases > 0) shmt__sent_message_confirm(message.buf, (size_t)message.len);
+  Py_XDECREF(head);
+  Py_XDECREF(fd);
+  PyBuffer_Release(&message);
+  return done;
+}
+
+/* _send_message(connection, obj, dumps, write): pickle and write a message. If nothing of it was written, its leases
+ * end. */
+static PyObject* py_send(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
-  if (n != 2) return PyErr_Format(PyExc_TypeError, "_end_message: 2 arguments expected, got %zd", n);
-  unsigned long mark = PyLong_AsUnsignedLong(args[0]);
-  if (PyErr_Occurred()) return NULL;
-  shmt__unsent_end((uint32_t)mark, args[1] == Py_True);
+  if (n != 4) return PyErr_Format(PyExc_TypeError, "_send_message: 4 arguments expected, got %zd", n);
+  bool begun = false;
+  uint32_t mark = shmt__unsent_begin();
+  PyObject* pickled = PyObject_CallOneArg(args[2], args[1]);
+  bool done = pickled != NULL && write_message(args[0], pickled, args[3], &begun);
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  shmt__unsent_end(mark, begun ? SHMT_UNSENT_WRITTEN : SHMT_UNSENT_GIVEN_UP);
+  Py_XDECREF(pickled);
+  PyErr_Restore(type, value, trace);
+  if (!done) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -171,10 +249,8 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
   if (PyBytes_AsStringAndSize(o, &packed, &length) < 0) return NULL;
   size_t nbytes = (size_t)length;
   if (nbytes >= sizeof head) memcpy(&head, packed, sizeof head);
-  if (nbytes < sizeof head || head.n_storages == 0 ||
-      head.n_storages > (nbytes - sizeof head) / sizeof(shmt__handle))
-    return shmt__py_raise(
-        shmt__fail(SHMT_E_HANDLE, "a damaged message of %zu bytes with tensors", nbytes));
+  if (nbytes < sizeof head || head.n_storages == 0 || head.n_storages > (nbytes - sizeof head) / sizeof(shmt__handle))
+    return shmt__py_raise(shmt__fail(SHMT_E_HANDLE, "a damaged message of %zu bytes with tensors", nbytes));
   shmt_storage** storages = PyMem_Malloc(sizeof *storages * head.n_storages);
   if (storages == NULL) return PyErr_NoMemory();
   const shmt__checked_bytes beside = {packed + CHECKED_FROM, nbytes - CHECKED_FROM, head.check};
@@ -191,11 +267,11 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
 }
 
 PyMethodDef shmt__py_dumps_functions[] = {
-    {"_dumps_message", py_dumps, METH_O,
-     "The pickle of plain objects with plain tensors; None for any other message."},
-    {"_begin_message", py_begin, METH_NOARGS, "A message is going to be pickled; returns a mark."},
-    {"_end_message", (PyCFunction)(void (*)(void))py_end, METH_FASTCALL,
-     "The message of a mark is complete, or its leases are to end."},
+    {"_dumps_message", py_dumps, METH_O, "The pickle of plain objects with plain tensors; None for any other message."},
+    {"_call_tracked", (PyCFunction)(void (*)(void))py_call_tracked, METH_FASTCALL,
+     "Call what pickles a message; if that raises, the leases of the message end."},
+    {"_send_message", (PyCFunction)(void (*)(void))py_send, METH_FASTCALL,
+     "Pickle a message and write it to a connection."},
     {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
      "Tell the leases of a message through which connection it is about to be written."},
     {"_begin_send", (PyCFunction)(void (*)(void))py_begin_send, METH_FASTCALL,
