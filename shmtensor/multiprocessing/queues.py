@@ -20,7 +20,6 @@ A process gets a queue by inheritance, or as an argument when it is spawned.
 
 from __future__ import annotations
 
-import _thread
 import copyreg
 import itertools
 import os
@@ -85,7 +84,7 @@ def _join_feeders_at_exit(fed_rings: set[Any]) -> None:
     Finalize(None, _join_feeders, exitpriority=-5)
 
 
-_C._set_feeders(_thread.start_new_thread, _fed_rings)
+_C._set_fed_rings(_fed_rings)
 _join_feeders_at_exit(_fed_rings)
 register_after_fork(_fed_rings, _join_feeders_at_exit)
 

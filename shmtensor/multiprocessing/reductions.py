@@ -190,7 +190,7 @@ def init_reductions() -> None:
     ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
     ForkingPickler.dump = _dump  # type: ignore
     Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
-    Connection.send = _send  # type: ignore[method-assign]
+    Connection.send = _send  # type: ignore[method-assign,assignment]
 
 
 # --- NumPy arrays -----------------------------------------------------------------------------

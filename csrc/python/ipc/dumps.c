@@ -214,7 +214,7 @@ static bool write_message(PyObject* connection, PyObject* pickled, PyObject* wri
   int leases = head != NULL && fd != NULL && !PyErr_Occurred() ? bind(connection, &message, true) : -1;
   bool done = leases >= 0 && write_all(write, fd, head, begun) &&
               (message.len < ALONE_FROM || write_all(write, fd, pickled, begun));
-  if (done && leases > 0) shmt__sent_message_confirm(message.buf, (size_t)message.len);
+  if (*begun && leases > 0) shmt__sent_message_confirm(message.buf, (size_t)message.len);
   Py_XDECREF(head);
   Py_XDECREF(fd);
   PyBuffer_Release(&message);

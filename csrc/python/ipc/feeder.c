@@ -1,8 +1,8 @@
 /* python/ipc/feeder.c -- messages for which there was no room, and the thread of this process that puts them.
  *
- * They are in a list at the ring's object, and the ring counts them as pending. A thread that calls `feed` is started
- * with the first of them and ends when none is left. It is Python's, so that it waits for nothing at the interpreter's
- * end, and is started here, since Python code that starts a thread could be interrupted.
+ * They are in a list at the ring's object, and the ring counts them as pending. A thread is started with the first of
+ * them and ends when none is left. It is started here: Python code that starts a thread can be interrupted, and
+ * libraries replace threads by something that does not run beside the rest.
  */
 #include "python/ipc/ring_object.h"
 
@@ -13,7 +13,6 @@
 
 #include <limits.h>
 
-static PyObject* start_new_thread; /* _thread.start_new_thread, owned */
 static PyObject* fed_rings; /* a set of rings for which messages wait, owned; the process joins them when it ends */
 
 static void signal_feed_event(shmt__py_ring* o) {
@@ -60,16 +59,70 @@ static void forget_pending(shmt__py_ring* o) {
   shmt__py_gil_restore(saved);
 }
 
+/* Put the first message. The interpreter's lock is released while it waits. */
+static shmt__ring_result put_first(shmt__py_ring* o) {
+  shmt__outgoing_message view = shmt__py_packed_message_view(o->first_waiting);
+  shmt__ring_result result;
+  PyThreadState* saved = PyEval_SaveThread();
+  do {
+    result = shmt__ring_put(o->ring, &view, SHMT_RING_PENDING, UINT64_MAX);
+  } while (result == SHMT_RING_INTERRUPTED);
+  shmt__py_gil_restore(saved);
+  return result;
+}
+
+/* Put what waits. */
+static void feed(shmt__py_ring* o) {
+  if (o->is_fed) return;
+  o->is_fed = true;
+  while (o->first_waiting != NULL) {
+    shmt__ring_result result = put_first(o);
+    if (result != SHMT_RING_DONE) {
+      forget_pending(o);
+      (void)shmt__py_ring_raise(result, shmt__py_full());
+      PyErr_WriteUnraisable((PyObject*)o);
+    }
+    /* Only now: until here a new message must go behind this one. */
+    drop_first(o);
+  }
+  o->is_fed = false;
+  (void)PySet_Discard(fed_rings, (PyObject*)o);
+  signal_feed_event(o);
+}
+
+typedef struct feeder {
+  shmt__py_ring* ring;   /* owned */
+  PyThreadState* thread; /* made beforehand: the interpreter may be ending when the thread begins */
+} feeder;
+
+static void run_feeder(void* arg) {
+  feeder f = *(feeder*)arg;
+  PyEval_AcquireThread(f.thread);
+  PyMem_Free(arg);
+  feed(f.ring);
+  Py_DECREF(f.ring);
+  PyThreadState_Clear(f.thread);
+  PyThreadState_DeleteCurrent();
+}
+
+/* Start the thread, which begins when the interpreter's lock is given up. False with an exception. */
 static bool start_feeder(shmt__py_ring* o) {
-  PyObject* feed = PyObject_GetAttrString((PyObject*)o, "feed");
-  PyObject* arguments = PyTuple_New(0);
-  PyObject* started = NULL;
-  if (feed != NULL && arguments != NULL && PySet_Add(fed_rings, (PyObject*)o) == 0)
-    started = PyObject_CallFunctionObjArgs(start_new_thread, feed, arguments, NULL);
-  Py_XDECREF(started);
-  Py_XDECREF(feed);
-  Py_XDECREF(arguments);
-  return started != NULL;
+  feeder* f = PyMem_Malloc(sizeof *f);
+  if (f == NULL || PySet_Add(fed_rings, (PyObject*)o) < 0) {
+    if (f == NULL) PyErr_NoMemory();
+    PyMem_Free(f);
+    return false;
+  }
+  *f = (feeder){(shmt__py_ring*)Py_NewRef((PyObject*)o), PyThreadState_New(PyInterpreterState_Get())};
+  if (f->thread != NULL && PyThread_start_new_thread(run_feeder, f) != PYTHREAD_INVALID_THREAD_ID) return true;
+  PyErr_SetString(PyExc_RuntimeError, "can't start new thread to feed a queue");
+  if (f->thread != NULL) {
+    PyThreadState_Clear(f->thread);
+    PyThreadState_Delete(f->thread);
+  }
+  Py_DECREF(o);
+  PyMem_Free(f);
+  return false;
 }
 
 PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p) {
@@ -85,39 +138,6 @@ PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p) {
   Py_DECREF(p);
   PyErr_Restore(type, value, trace);
   return NULL;
-}
-
-/* Put the first message. The interpreter's lock is released while it waits. */
-static shmt__ring_result put_first(shmt__py_ring* o) {
-  shmt__outgoing_message view = shmt__py_packed_message_view(o->first_waiting);
-  shmt__ring_result result;
-  PyThreadState* saved = PyEval_SaveThread();
-  do {
-    result = shmt__ring_put(o->ring, &view, SHMT_RING_PENDING, UINT64_MAX);
-  } while (result == SHMT_RING_INTERRUPTED);
-  shmt__py_gil_restore(saved);
-  return result;
-}
-
-PyObject* shmt__py_ring_feed(PyObject* self, PyObject* unused) {
-  shmt__py_ring* o = (shmt__py_ring*)self;
-  (void)unused;
-  if (o->is_fed) Py_RETURN_NONE;
-  o->is_fed = true;
-  while (o->first_waiting != NULL) {
-    shmt__ring_result result = put_first(o);
-    if (result != SHMT_RING_DONE) {
-      forget_pending(o);
-      (void)shmt__py_ring_raise(result, shmt__py_full());
-      PyErr_WriteUnraisable(self);
-    }
-    /* Only now: until here a new message must go behind this one. */
-    drop_first(o);
-  }
-  o->is_fed = false;
-  (void)PySet_Discard(fed_rings, self);
-  signal_feed_event(o);
-  Py_RETURN_NONE;
 }
 
 /* join_feeder(): wait until nothing waits for room, or the join is cancelled. */
@@ -144,18 +164,15 @@ PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused) {
   Py_RETURN_NONE;
 }
 
-/* _set_feeders(start_new_thread, fed_rings) */
-static PyObject* py_set_feeders(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+static PyObject* py_set_fed_rings(PyObject* module, PyObject* set) {
   (void)module;
-  if (n != 2 || !PySet_Check(args[1]))
-    return PyErr_Format(PyExc_TypeError, "_set_feeders(): expected a function and a set, got %zd arguments", n);
-  Py_XSETREF(start_new_thread, Py_NewRef(args[0]));
-  Py_XSETREF(fed_rings, Py_NewRef(args[1]));
+  if (!PySet_Check(set))
+    return PyErr_Format(PyExc_TypeError, "_set_fed_rings(): expected a set, got %s", Py_TYPE(set)->tp_name);
+  Py_XSETREF(fed_rings, Py_NewRef(set));
   Py_RETURN_NONE;
 }
 
 PyMethodDef shmt__py_feeder_functions[] = {
-    {"_set_feeders", (PyCFunction)(void (*)(void))py_set_feeders, METH_FASTCALL,
-     "Name the function that starts a thread, and the set of rings for which one runs."},
+    {"_set_fed_rings", py_set_fed_rings, METH_O, "Name the set of rings for which messages wait for room."},
     {NULL, NULL, 0, NULL},
 };

@@ -384,7 +384,6 @@ static PyMethodDef ring_methods[] = {
      "put_packed(message, timeout)\n--\n\nPut a packed message, which may wait for room after this call."},
     {"put_packed_many", ring_put_packed_many, METH_O,
      "Put as many of a list of packed_messages as there is room for; how many."},
-    {"feed", shmt__py_ring_feed, METH_NOARGS, "Put what waits for room; for a thread."},
     {"join_feeder", shmt__py_ring_join_feeder, METH_NOARGS, "Wait until nothing waits for room."},
     {"cancel_join", shmt__py_ring_cancel_join, METH_NOARGS, "Let join_feeder return at once."},
     {"get", FAST(ring_get),

@@ -46,7 +46,6 @@ PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p);
 void shmt__py_ring_forget_waiting(shmt__py_ring* o);
 extern PyMethodDef shmt__py_feeder_functions[];
 
-PyObject* shmt__py_ring_feed(PyObject* self, PyObject* unused);
 PyObject* shmt__py_ring_join_feeder(PyObject* self, PyObject* unused);
 PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused);
 
