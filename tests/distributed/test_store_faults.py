@@ -36,6 +36,7 @@ def in_child(call: Callable[[], object]) -> int:
     """Fork a child that does *call*; return its pid."""
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LIMIT_S)
         try:
             call()
@@ -181,6 +182,7 @@ def test_a_child_that_was_forked_inside_a_request_blocks_nobody(
     def fork_inside() -> None:
         with dist.FileStore(path)._log._locked():
             if os.fork() == 0:
+                signal.signal(signal.SIGALRM, signal.SIG_DFL)
                 signal.alarm(LIMIT_S)
                 os.close(writer)
                 os.read(reader, 1)  # lives as long as the test

@@ -24,6 +24,7 @@ def child_status(call: Callable[[], object]) -> int:
     """Fork a child that does *call*, which is ended when it hangs; return how it ended."""
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LIMIT_S)
         try:
             call()

@@ -18,6 +18,7 @@ def _draw_in_child(generator: st.Generator) -> np.ndarray:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.alarm(LIMIT_S)
         os.write(writer, st.rand(4, generator=generator, dtype=st.float64).numpy().tobytes())
         os._exit(0)
