@@ -9,7 +9,7 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control valgrind cpython-suite parity bench wheel docs clean build
+.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
@@ -23,6 +23,7 @@ help:
 	@echo "make fuzz SECONDS=1800       random calls of operators, with sanitizers"
 	@echo "make fuzz-wire SECONDS=600   random messages and handles, with sanitizers (clang)"
 	@echo "make fuzz-control SECONDS=600  a member that writes over its session's tables (clang)"
+	@echo "make model                   the sharing protocol, every state of its models (spin)"
 	@echo "make valgrind                the manager, under valgrind"
 	@echo "make cpython-suite  CPython's own tests of multiprocessing, on ours"
 	@echo "make parity  operators against torch's, where torch is installed; writes docs/parity.md"
@@ -117,6 +118,9 @@ fuzz-wire: $(STAMP)/built
 fuzz-control: $(STAMP)/built
 	nice $(BIN)/python tools/fuzz.py --seconds $(SECONDS) --control $(or $(ROUNDS),0) \
 	  $(if $(SEED),--seed $(SEED))
+
+model:
+	nice $(PYTHON) tools/model.py $(if $(ONLY),--only $(ONLY))
 
 valgrind: $(STAMP)/built
 	$(BIN)/python tools/fuzz.py --valgrind 300
