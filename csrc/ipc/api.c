@@ -12,6 +12,7 @@
 #include "os/placement.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 
 #include <inttypes.h>
 #include <stdio.h>

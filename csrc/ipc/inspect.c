@@ -9,6 +9,7 @@
 #include "os/pages.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 #include "shm/block.h"
 
 #include <inttypes.h>

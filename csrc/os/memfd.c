@@ -3,7 +3,7 @@
 #include "os/memfd.h"
 
 #include "os/descriptor.h"
-#include "os/process.h"
+#include "os/users.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -29,12 +29,6 @@ int32_t shmt__os_pid(void);
 /* A number that identifies this process's pid namespace, and its network namespace; 0: unknown. */
 uint64_t shmt__os_pid_namespace(void);
 uint64_t shmt__os_net_namespace(void);
-uint32_t shmt__os_uid(void); /* the effective user id */
-/* Does the number stand for one user, or group, in this process's user namespace? In doubt it does not. */
-bool shmt__os_user_is_known(uint32_t uid);
-bool shmt__os_group_is_known(uint32_t gid);
-/* Can this process be told from strangers? Errors: SHMT_E_MANAGER, saying what to do. */
-shmt_status shmt__os_check_own_user(void);
 /* When pid started, in clock ticks after boot; 0: it does not run. This tells a reused pid from the former one. */
 uint64_t shmt__os_process_start(int32_t pid);
 /* Does the process pid that started at `start` (0: unknown) still run? False only when it is certain that it does not.

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
-#include "os/process.h"
+#include "os/users.h"
 
 int shmt_set_parent_death_signal(int signal) {
   SHMT_REQUIRE(prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0, 0, 0) == 0, SHMT_E_RUNTIME,

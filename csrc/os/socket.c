@@ -4,6 +4,7 @@
 
 #include "os/descriptor.h"
 #include "os/process.h"
+#include "os/users.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* shm/control_file.c -- maps a control file and reads its entries. */
 #include "os/memfd.h"
-#include "os/process.h"
+#include "os/users.h"
 #include "shm/control_file.h"
 
 #include <inttypes.h>

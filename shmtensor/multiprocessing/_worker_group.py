@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import os
 import queue
 import selectors
 import sys

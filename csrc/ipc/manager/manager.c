@@ -10,6 +10,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 #include "shm/lease.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 #include "shm/client.h"
 
 #include <string.h>

@@ -7,6 +7,7 @@
 #include "os/futex.h"
 #include "os/memfd.h"
 #include "os/process.h"
+#include "os/users.h"
 #include "shm/block.h"
 
 #include <inttypes.h>

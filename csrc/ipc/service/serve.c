@@ -5,6 +5,7 @@
 #include "os/daemon.h"
 #include "os/memfd.h"
 #include "os/process.h"
+#include "os/users.h"
 
 #include <inttypes.h>
 

@@ -8,6 +8,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 #include "shm/block.h"
 #include "shm/client.h"
 

@@ -4,7 +4,7 @@
 #include "ipc/session/session.h"
 #include "os/lock.h"
 #include "os/memfd.h"
-#include "os/process.h"
+#include "os/users.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "os/mutex.h"
 #include "os/process.h"
 #include "os/socket.h"
+#include "os/users.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -109,7 +109,7 @@ struct shmt__session {
   /* Between the two fork handlers: */
   bool child_is_requested; /* the manager was asked for a number */
   shmt__descriptor child_socket;  /* the child's connection; none: the manager did not answer */
-  shmt__descriptor child_control; /* has the lock of the child's number, or of its token; none: the child keeps control */
+  shmt__descriptor child_control; /* has the lock of the child's number or token; none: the child keeps `control` */
   uint32_t child_client; /* 0: none */
   uint32_t child_serial; /* of the request for the child's number */
   uint64_t child_token;

@@ -276,7 +276,8 @@ static shmt_status add_file(shmt__arena_manager* k, uint32_t client, int fd, uin
   shmt__slab_view plan = {.owner = client, .n_blocks = 1};
   shmt__arena_manager_sweep_files(k);
   SHMT_TRY(has_name ? plan_program_file(k, fd, nbytes, &plan) : plan_memory_file(fd, nbytes, &plan));
-  if (!has_name) SHMT_TRY(shmt__arena_manager_check_quota(k, client, plan.nbytes)); /* the program's files are no memory */
+  /* The program's own files are no memory of the session. */
+  if (!has_name) SHMT_TRY(shmt__arena_manager_check_quota(k, client, plan.nbytes));
   return add_slab(k, plan, SHMT_BLOCK_TRIM, out_slab);
 }
 
