@@ -15,6 +15,7 @@ import time
 from datetime import timedelta
 
 from shmtensor._boundary import group as memory
+from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._boundary.process import is_known_user
 from shmtensor.distributed._errors import DistBackendError, DistStoreError
 from shmtensor.distributed._stores import Store
@@ -47,22 +48,22 @@ def _same_user(connection: socket.socket) -> bool:
 
 
 def _host(store: Store, size: int, slot_bytes: int, timeout: timedelta) -> memory.GroupMemory:
-    fd = memory.create(size, slot_bytes)
+    file = Descriptor(memory.create(size, slot_bytes))
     try:
-        opened = memory.GroupMemory(fd, 0, size)
+        opened = memory.GroupMemory(file.fileno(), 0, size)
         try:
             if size > 1:
-                _serve(store, fd, opened, size, timeout)
+                _serve(store, file, opened, size, timeout)
         except BaseException:
             opened.close()
             raise
         return opened
     finally:
-        os.close(fd)
+        file.close()
 
 
 def _serve(
-    store: Store, fd: int, opened: memory.GroupMemory, size: int, timeout: timedelta
+    store: Store, file: Descriptor, opened: memory.GroupMemory, size: int, timeout: timedelta
 ) -> None:
     """Hand the descriptor out until all ranks have opened it."""
     deadline = time.monotonic() + seconds_of(timeout)
@@ -92,7 +93,7 @@ def _serve(
                 if _same_user(connection):
                     try:
                         connection.settimeout(1.0)
-                        socket.send_fds(connection, [b"m"], [fd])
+                        socket.send_fds(connection, [b"m"], [file.fileno()])
                     except OSError:
                         pass  # it has gone
 

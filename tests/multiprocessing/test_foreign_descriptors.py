@@ -387,3 +387,28 @@ asyncio.run(run())
 
 def test_awaited_queue(scripts: Any) -> None:
     scripts(_PREPARE + _AWAITED).finish()
+
+
+_ONE = """
+def number_of(what):
+    return {n for n in ours if what in os.readlink(f"/proc/self/fd/{n}")}
+
+foreign = Foreign("file", number_of(sys.argv[1]))
+assert len(foreign.at) == 1
+share(1)
+send_around(kept, 1)
+number, size = kept[2].untyped_storage()._share_fd_cpu_()
+assert size == 4 * SIZES[2] and "shmtensor-" in os.readlink(f"/proc/self/fd/{number}")
+assert sharing.status()["n_clients"] == 1
+if sys.argv[2] == "killed":
+    os.kill(manager, signal.SIGKILL)
+    send_around(kept, 1)
+    assert sharing.status()["manager_pid"] != manager
+foreign.check()
+"""
+
+
+@pytest.mark.parametrize("what", ["socket:", "shmtensor-control", "shmtensor-arena"])
+@pytest.mark.parametrize("manager", ["killed", "runs"])
+def test_one_descriptor_is_replaced(scripts: Any, what: str, manager: str) -> None:
+    scripts(_PREPARE + _ONE, what, manager).finish()

@@ -195,7 +195,6 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   SHMT_FAILPOINT(joined);
   /* Also when it is the number that we had before: our holds were cleared with it. */
   bool is_new_id = p.client == 0;
-  shmt__descriptor_replace(&s->socket, *socket);
   s->client = s->arena.client = reply.client;
   s->world = reply.world;
   shmt__session_write_label(s);
@@ -205,6 +204,8 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   } else if (new_control_fd >= 0) {
     keep_control(s, new_control_fd);
   }
+  /* Only now: until here the old connection may have kept our blocks. */
+  shmt__descriptor_replace(&s->socket, *socket);
   /* A new manager gets the files that only its predecessor and we had. */
   if (was_member && s->files != NULL) s->files->each_descriptor(s, send_file);
   return SHMT_OK;
@@ -273,10 +274,7 @@ static shmt_status call(shmt__session* s, const shmt__packet* request, const int
     bool lost = false;
     SHMT_REQUIRE(!s->is_lost, SHMT_E_MANAGER,
                  "session %016" PRIx64 " was begun anew by another manager", s->id);
-    if (is_cut_off(s)) {
-      shmt__descriptor_close(&s->socket);
-      SHMT_TRY(shmt__session_join(s, true));
-    }
+    if (is_cut_off(s)) SHMT_TRY(shmt__session_join(s, true));
     p.serial = ++s->serial;
     p.client = s->client; /* it may have changed since the caller wrote it */
     status = shmt__request(s, &s->socket, &p, fds, n_fds, reply, out_fds, n_out_fds, ANSWER_MS, &lost);
