@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 from typing import Any
 
 import loader_datasets as sets
@@ -16,6 +17,7 @@ import pytest
 import shmtensor as st
 from shmtensor._utils import ExceptionWrapper
 from shmtensor.utils.data import DataLoader, IterableDataset
+from shmtensor.utils.data._utils.signal_handling import Report
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -330,3 +332,20 @@ def test_the_wrapper_makes_exceptions_of_a_message() -> None:
         wrapper = ExceptionWrapper((type(error), error, error.__traceback__))
     with pytest.raises(OfMessage, match="Caught OfMessage in background"):
         wrapper.reraise()
+
+
+def test_report_leaves_the_programs_file_in_its_place_alone(tmp_path: Path) -> None:
+    report = Report()
+    number = report.fileno()
+    assert number > 2
+    path = tmp_path / "the programs"
+    path.write_text("its text")
+    with path.open("r+b") as file:
+        os.dup2(file.fileno(), number)
+    assert report.fileno() == -1
+    assert report.text() == ""
+    assert report.ask(os.getpid()) == ""
+    del report
+    assert os.lseek(number, 0, os.SEEK_CUR) == 0
+    os.close(number)
+    assert path.read_text() == "its text"
