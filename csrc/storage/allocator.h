@@ -41,7 +41,9 @@ shmt_status shmt__storage_from_blob(void* data, uint64_t nbytes, void (*deleter)
 void shmt__storage_disown(shmt_storage* s);
 /* What is behind a storage over memory of somebody else; borrowed. NULL: s is none. */
 const shmt__blob* shmt__storage_blob(const shmt_storage* s);
-/* The storage that s is a part of (shmt_storage_part); borrowed. NULL: of none. */
+/* Is s a part that nobody else shows the bytes of? */
+bool shmt__storage_is_own_part(const shmt_storage* s);
+/* The storage that s is any other part of (shmt_storage_part); borrowed. NULL: of none. */
 const shmt_storage* shmt__storage_whole(const shmt_storage* s);
 
 /* Note [What producers say]

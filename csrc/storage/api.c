@@ -67,11 +67,20 @@ const shmt_storage* shmt__storage_whole(const shmt_storage* s) {
   return blob != NULL && blob->deleter == release_part ? blob->deleter_arg : NULL;
 }
 
-int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, shmt_storage** out) {
+/* The same, as another function: that tells the parts apart. */
+static void release_own_part(void* arg, void* data) { release_part(arg, data); }
+
+bool shmt__storage_is_own_part(const shmt_storage* s) {
+  const shmt__blob* blob = shmt__storage_blob(s);
+  return blob != NULL && blob->deleter == release_own_part;
+}
+
+int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, int is_own, shmt_storage** out) {
   SHMT_TRY(check_range(s, offset, nbytes));
   shmt_storage_pin(s); /* before the address is read */
   shmt__storage_retain(s);
-  shmt_status status = shmt__storage_from_blob(s->data ? (char*)s->data + offset : NULL, nbytes, release_part, s,
+  shmt_status status = shmt__storage_from_blob(s->data ? (char*)s->data + offset : NULL, nbytes,
+                                               is_own ? release_own_part : release_part, s,
                                                s->flags & (SHMT_STORAGE_READ_ONLY | SHMT_STORAGE_META), out);
   if (status != SHMT_OK) release_part(s, NULL);
   return status;

@@ -160,10 +160,17 @@ def map_file(path: str, size: int, flags: int, same_fd: int = -1) -> StorageRef:
     return ref.filled()
 
 
-def part(ref: StorageRef, offset: int, size: int) -> StorageRef:
-    """Return a part of a storage as another storage over the same memory."""
+def part(ref: StorageRef, offset: int, size: int, *, own: bool = False) -> StorageRef:
+    """Return a part of a storage as another storage over the same memory.
+
+    Args:
+        ref: The storage.
+        offset: First byte.
+        size: How many bytes.
+        own: No other storage that the program gets shows these bytes.
+    """
     made = StorageRef()
-    check(lib.shmt_storage_part(ref.pointer, offset, size, made.place))
+    check(lib.shmt_storage_part(ref.pointer, offset, size, own, made.place))
     return made.filled()
 
 

@@ -196,7 +196,7 @@ class Archive:
             if self._room < 0:
                 raise zipfile.BadZipFile("records overlap")
             if self._mapped is not None and plain:
-                storage: UntypedStorage = self._mapped[begin : begin + info.file_size]
+                storage = from_files.own_part(self._mapped, begin, info.file_size)
                 if begin % 16:  # the widest element wants its address to be a multiple of its size
                     storage = storage.clone()
             else:

@@ -18,6 +18,7 @@ __all__ = [
     "mapped",
     "open_descriptor",
     "open_regular",
+    "own_part",
     "read",
     "replaced",
     "tensor_over",
@@ -92,7 +93,12 @@ def mapped(file: IO[bytes], begin: int, nbytes: int, mode: str) -> tuple[Untyped
     if mode == "r+":
         # The whole beginning: who receives the storage maps as much.
         return UntypedStorage._own(whole), begin
-    return UntypedStorage._own(_c.part(whole, begin, nbytes)), 0
+    return UntypedStorage._own(_c.part(whole, begin, nbytes, own=True)), 0
+
+
+def own_part(storage: UntypedStorage, begin: int, nbytes: int) -> UntypedStorage:
+    """Return a part of a file's storage that nothing else shows; when sent, it moves alone."""
+    return UntypedStorage._own(_c.part(storage._ref, begin, nbytes, own=True))
 
 
 def read(file: IO[bytes], nbytes: int, shared: bool) -> UntypedStorage:

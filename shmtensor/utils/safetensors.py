@@ -239,9 +239,12 @@ def _parse(data: Any) -> tuple[dict[str, Any], dict[str, str], int]:
 
 
 def _tensor(
-    storage: Any, start: int, name: str, entry: tuple[str, list[int], int, int], *, apart: bool
+    storage: Any, start: int, name: str, entry: tuple[str, list[int], int, int], *, part_of: Any
 ) -> Tensor:
-    """The tensor of one header entry; *start* is where the data begins in *storage*."""
+    """The tensor of one header entry; *start* is where the data begins in *storage*.
+
+    *part_of* makes the storage that it gets of that, or is None where it shows the whole.
+    """
     dtype_name, shape, begin, end = entry
     dtype: Any = getattr(shmtensor, _BY_FILE_NAME[dtype_name][1])
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
@@ -256,8 +259,8 @@ def _tensor(
         part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
         part.set_(storage, start + begin, [end - begin], [1])
         return part.clone().view(dtype).reshape(shape)  # type: ignore[no-any-return]
-    if apart:
-        storage, start, end, begin = storage[start + begin : start + end], 0, end - begin, 0
+    if part_of is not None:
+        storage, start, begin = part_of(storage, start + begin, end - begin), 0, 0
     tensor: Tensor = from_files.tensor_over(storage, start + begin, dtype, shape, strides)
     return tensor
 
@@ -273,7 +276,11 @@ def tensors_of(storage: Any, *, apart: bool = False) -> dict[str, Tensor]:
     Raises:
         SafetensorsError: It is no valid safetensors data.
     """
-    return dict(OpenFile(storage, apart=apart))
+    return OpenFile(storage, apart=apart)._all()
+
+
+def _shown_part(storage: Any, begin: int, nbytes: int) -> Any:
+    return storage[begin : begin + nbytes]
 
 
 class OpenFile(Mapping[str, Tensor]):
@@ -292,7 +299,15 @@ class OpenFile(Mapping[str, Tensor]):
         self._entries, self.metadata, self._start = _parse(storage._view())
 
     def __getitem__(self, name: str) -> Tensor:
-        return _tensor(self._storage, self._start, name, self._entries[name], apart=self._apart)
+        return self._make(name, _shown_part if self._apart else None)
+
+    def _all(self) -> dict[str, Tensor]:
+        """All tensors. Each is made once, so nothing else shows its part."""
+        part_of = from_files.own_part if self._apart else None
+        return {name: self._make(name, part_of) for name in self}
+
+    def _make(self, name: str, part_of: Any) -> Tensor:
+        return _tensor(self._storage, self._start, name, self._entries[name], part_of=part_of)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -367,7 +382,7 @@ def load_file(
         ValueError: There is no such mode.
         OSError: It can not be opened.
     """
-    return dict(open_file(filename, mode, shared=shared))
+    return open_file(filename, mode, shared=shared)._all()
 
 
 def read_metadata(filename: str | os.PathLike[str]) -> dict[str, str]:

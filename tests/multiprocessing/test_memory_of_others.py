@@ -6,6 +6,7 @@ import array
 import pickle
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
+from shmtensor.utils import safetensors
 
 
 def _by_ring(value: Any) -> Any:
@@ -121,6 +123,20 @@ def test_parts_of_one_storage_stay_one_memory() -> None:
     storage[1] = 9
     assert part.tolist() == [9, 3]
     assert received.tolist() == [2, 3]
+
+
+def test_parts_of_a_mapped_file_move_alone(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    safetensors.save_file({"a": st.ones(3), "b": st.zeros(3)}, path)
+    tensors = safetensors.load_file(path)
+    received = _by_ring(tensors["a"])
+    assert received.untyped_storage() is tensors["a"].untyped_storage()
+    assert not tensors["b"].is_shared()
+    opened = safetensors.open_file(path)
+    first, second = opened["a"], opened["a"]  # two tensors that show one part
+    _by_ring(first)
+    first[0] = 5
+    assert second.tolist() == [5, 1, 1]
 
 
 def test_producer_of_dlpack_stays_one_memory() -> None:

@@ -97,7 +97,7 @@ static bool is_held_by_others(PyObject* o) {
 bool shmt__py_is_seen_elsewhere(const shmt_storage* s) {
   const shmt__blob* blob = shmt__storage_blob(s);
   const shmt_storage* whole = shmt__storage_whole(s);
-  if (blob == NULL) return false;
+  if (blob == NULL || shmt__storage_is_own_part(s)) return false;
   if (whole != NULL)
     return (whole->flags & SHMT_STORAGE_SHARED) != 0 || atomic_load_explicit(&whole->refs, memory_order_acquire) > 1 ||
            atomic_load_explicit(&whole->exports, memory_order_acquire) > 1 || shmt__py_is_seen_elsewhere(whole);
