@@ -26,8 +26,8 @@ int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
  * that it must be; -1: any. Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
 int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, int same_fd, shmt_storage** out);
 
-/* Make a storage of the bytes offset .. offset + nbytes of s. It keeps s alive and pinned, and cannot be resized. is_own:
- * the program shows these bytes by this storage alone.
+/* Make a storage of the bytes offset .. offset + nbytes of s. It keeps s alive and pinned, and cannot be resized.
+ * is_own: the program shows these bytes by this storage alone.
  * Errors: SHMT_E_RUNTIME (range), SHMT_E_NOMEM. */
 int shmt_storage_part(shmt_storage* s, uint64_t offset, uint64_t nbytes, int is_own, shmt_storage** out);
 
