@@ -52,7 +52,7 @@ def test_object_knows_what_an_interrupted_acquire_took(service: Service) -> None
 
 
 def test_interrupted_wait_for_a_taken_lock_takes_nothing(service: Service) -> None:
-    owner, waiter = service.Lock("taken"), service.Lock("taken")
+    owner, waiter = service.Lock("kept"), service.Lock("kept")
     with owner:
         n = sum(
             interrupts.at_random(

@@ -5,6 +5,7 @@ Scribbles over blocks and slabs: tests/fuzz/control.c. Damaged descriptions: tes
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 import pytest
@@ -208,5 +209,6 @@ def test_wait_keeps_its_deadline_while_an_entry_changes_all_the_time(
     )
     assert scribbler.line() == "writing"
     for _ in range(5):
-        with pytest.raises((TimeoutError, HandleError)):
+        # Half of what is written may look like a version. Whatever it is, the call ends.
+        with contextlib.suppress(TimeoutError, HandleError):
             service.wait_newer("value", 1, timeout=0.1)
