@@ -67,7 +67,7 @@ byte inside[4]; /* who is inside which lock, by 2 * ring + side; nothing in the 
 
 #define CLEAR(r) r.head = 0; r.tail = 0; r.n_unheld = 0; r.locks[0].owner = 0; r.locks[1].owner = 0
 
-/* lock_ring(): blocks until the lock is free or its owner dead. */
+/* lock_ring(): waits until the lock is free or its owner dead. */
 #define IS_TAKABLE(r, side) (rings[r].locks[side].owner == 0 || rings[r].locks[side].owner == DEAD)
 inline lock(r, side) {
   if
@@ -77,6 +77,7 @@ inline lock(r, side) {
        inside[2 * (r) + side] = who; serial++; mine = serial;
        rings[r].locks[side].owner = me; rings[r].locks[side].serial = mine
      }
+  :: atomic { !IS_TAKABLE(r, side) && stops_left < STOPS -> goto busy } /* the deadline of the caller */
   OR_DIES
   fi
 }
@@ -179,14 +180,14 @@ proctype client(byte who) {
   if
   :: (IDLE >> who) & 1 -> goto over
   :: who == 4 -> /* a process that joins when a number is free */
+end_waiting:
      if
-     :: atomic { is_dead[1] && !is_numbered[1] -> me = 1 }
-     :: atomic { is_dead[2] && !is_numbered[2] -> me = 2 }
-     :: atomic { ops_left == 0 && is_ended[1] && is_ended[2] && is_ended[3] -> goto over }
-     fi;
-     atomic { is_numbered[me] = true; is_dead[me] = false; is_ended[me] = false; is_ended[4] = false }
+     :: atomic { is_dead[1] && !is_numbered[1] -> me = 1; is_numbered[1] = true; is_dead[1] = false; is_ended[4] = false }
+     :: atomic { is_dead[2] && !is_numbered[2] -> me = 2; is_numbered[2] = true; is_dead[2] = false; is_ended[4] = false }
+     fi
   :: who != 4 && !((IDLE >> who) & 1)
   fi;
+busy:
   do
   :: atomic { ops_left > 0 && who != 2 && rings[0].is_made && HAS_BIT(me) -> ops_left-- }
      put(0)
@@ -418,10 +419,9 @@ active proctype manager() {
     kills_left[0] = KILLS; kills_left[1] = MANAGER_KILLS;
     run client(1); run client(2); run client(3);
 #ifdef REUSE
-    run client(4)
-#else
-    is_ended[4] = true
+    run client(4);
 #endif
+    is_ended[4] = true
   }
 begin:
   /* shmt__manager_init: a manager that was killed may have locks */

@@ -45,8 +45,7 @@ shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   atomic_store_explicit(&(*out)->block->nbytes, SHMT_RING_BYTES | SHMT_BLOCK_IS_RING,
                         memory_order_release);
   SHMT_FAILPOINT(ring_marked);
-  /* An audit that is under way did not count this ring. seq_cst: it sees the flag if it sees a lease of its
-   * messages. */
+  /* An audit that is under way did not count this ring. seq_cst: it sees the flag if it sees a lease of a message. */
   atomic_store_explicit(&(*out)->session->map.control->rings_stale, 1, memory_order_seq_cst);
   return SHMT_OK;
 }
