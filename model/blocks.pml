@@ -62,7 +62,7 @@ byte kills_left[2]; /* of clients, of managers */
 #define OR_DIES :: atomic { kills_left[me == MANAGER] > 0 -> kills_left[me == MANAGER]--; goto killed }
 byte asks[LAST_CLIENT + 1];    /* 1: a request for a slab; 2: refused; 3 + b: granted */
 typedef handle { byte block, generation, slot, id }
-chan pipe = [1] of { handle };
+chan pipe = [LAST_CLIENT] of { handle };
 handle copied; /* of a message that was opened: a program may open it a second time */
 #define COPY(from, to) to.block = from.block; to.generation = from.generation; to.slot = from.slot; to.id = from.id
 
@@ -373,7 +373,7 @@ proctype client(byte me) {
      take(b)
   :: atomic { ops_left > 0 && IS_USER(me) -> BEGIN; CHOOSE_USED }
      drop(b)
-  :: atomic { ops_left > 0 && records[me].id == 0 && nfull(pipe) && IS_USER(me) -> BEGIN; CHOOSE_USED } /* find_in_page() */
+  :: atomic { ops_left > 0 && records[me].id == 0 && IS_USER(me) -> BEGIN; CHOOSE_USED } /* find_in_page() */
      send(b)
   :: atomic { ops_left > 0 && nempty(pipe) -> BEGIN; pipe?h }
      open(true);

@@ -14,7 +14,7 @@
  *   owners  a lock has one owner (`lock`)
  *   held    the block is freed only when nobody holds it and no message names it (`sweep`)
  *   freed   when nothing moves any more, a block that nobody holds and no message names is free (`IS_QUIET`)
- *   locks   when nothing moves any more, no dead client owns a lock (`IS_QUIET`)
+ *   locks   when nothing moves any more, and after each audit, no dead client owns a lock
  */
 #ifndef OPS
 #define OPS 3 /* puts and gets of all clients together */
@@ -234,6 +234,9 @@ killed:
 /* --- the manager: csrc/ipc/manager/ring_audit.c, csrc/ipc/manager/dead_clients.c --- */
 
 #define IS_UNSEEN(x) (is_dead[x] && is_numbered[x])
+#define IS_LOCK_OF_THE_DEAD(r, side) \
+  (rings[r].is_made && rings[r].locks[side].owner != 0 && rings[r].locks[side].owner != DEAD && \
+   (rings[r].locks[side].owner == MANAGER_OWNER || is_dead[rings[r].locks[side].owner]))
 #define IS_KEPT(r) (rings[r].is_made && ((r) == 0 || ring_1_is_held))
 
 inline free_number() {
@@ -304,7 +307,7 @@ inline lock_soon(side) {
 #define FORGET_WORD(i) is_ours[i] = false; words[i].owner = 0; words[i].serial = 0
 #define FORGET \
   FORGET_WORD(0); FORGET_WORD(1); FORGET_WORD(2); FORGET_WORD(3); is_counted[0] = false; is_counted[1] = false; \
-  n_unheld[0] = 0; n_unheld[1] = 0; count = 0; leak = 0; head = 0; generation = 0; is_same = false; again = false; r = 0; i = 0; c = 0
+  n_unheld[0] = 0; n_unheld[1] = 0; count = 0; leak = 0; head = 0; generation = 0; is_same = false; is_calm = false; again = false; r = 0; i = 0; c = 0
 
 inline audit() {
   for (r : 0 .. 1) {
@@ -381,6 +384,11 @@ inline audit() {
       fi
     }
   }
+  /* An audit of what has ended corrects the count, whoever is stopped. */
+#ifndef REUSE
+  assert(!is_calm || holds != 0 || NAMED || n_ring_leases == 0); /* freed */
+#endif
+  assert(IS_UNSEEN(1) || IS_UNSEEN(2) || IS_UNSEEN(3) || (!IS_LOCK_OF_THE_DEAD(0, PUT) && !IS_LOCK_OF_THE_DEAD(0, GET))); /* locks */
   atomic { if :: again -> rings_stale = true :: else fi; activity = true; FORGET }
 }
 /* shmt__arena_manager_sweep: blocks.pml has the steps of reclaiming */
@@ -399,17 +407,14 @@ inline sweep() {
 }
 
 /* Nothing moves any more. */
-#define IS_LOCK_OF_THE_DEAD(r, side) \
-  (rings[r].is_made && rings[r].locks[side].owner != 0 && rings[r].locks[side].owner != DEAD && \
-   (rings[r].locks[side].owner == MANAGER_OWNER || is_dead[rings[r].locks[side].owner]))
-#define IS_QUIET \
-  (is_ended[1] && is_ended[2] && is_ended[3] && is_ended[4] && !activity && !rings_stale && \
-   !IS_UNSEEN(1) && !IS_UNSEEN(2) && !IS_UNSEEN(3))
+#define HAVE_ENDED \
+  (is_ended[1] && is_ended[2] && is_ended[3] && is_ended[4] && !IS_UNSEEN(1) && !IS_UNSEEN(2) && !IS_UNSEEN(3))
+#define IS_QUIET (HAVE_ENDED && !activity && !rings_stale)
 
 active proctype manager() {
   byte me = MANAGER, c, r, i, count, leak, head, generation, n_unheld[2];
   lock_word words[4];
-  bool is_ours[4], is_counted[2], is_same, again;
+  bool is_ours[4], is_counted[2], is_same, is_calm, again;
   atomic {
     holds = (2 + 8) & ~IDLE; /* clients 1 and 3 hold the block */
 #ifndef NO_RING_0
@@ -438,7 +443,7 @@ end:
      client_died()
   :: atomic { IS_UNSEEN(3) -> c = 3 }
      client_died()
-  :: atomic { rings_stale -> rings_stale = false }
+  :: atomic { rings_stale -> rings_stale = false; is_calm = HAVE_ENDED }
      audit()
   :: atomic { activity -> activity = false }
      sweep()

@@ -96,14 +96,14 @@ FAULTS = (
     Run("numbers", "KILLS=1 MANAGER_KILLS=0", "FAULT_CHILD_KEEPS_ITS_PARENTS_LOCK"),
     Run("numbers", "KILLS=1 MANAGER_KILLS=0", "FAULT_NUMBER_FREED_BEFORE_HOLDS"),
     # was: "queues: a process stopped inside one queue's lock no longer keeps the memory that ..."
-    Run("ring", "OPS=2 KILLS=1 STOPS=1 IDLE=4", "FAULT_AUDIT_NEEDS_ALL_LOCKS"),
+    Run("ring", "OPS=3 KILLS=1 STOPS=1 IDLE=4", "FAULT_AUDIT_NEEDS_ALL_LOCKS"),
     Run("ring", "OPS=2 KILLS=0 STOPS=1 IDLE=4", "FAULT_AUDIT_STORES_THE_COUNT"),
     Run("ring", "OPS=2 KILLS=0 STOPS=1 IDLE=4", "FAULT_AUDIT_IGNORES_FLUX"),
     # was: "queues: the leases of a ring's messages end whoever frees the ring"
     Run("ring", "OPS=3 KILLS=0 OWN_RING NO_RING_0 IDLE=12", "FAULT_FREED_RING_IS_NOT_AUDITED"),
     Run("ring", "OPS=3 KILLS=1 OWN_RING NO_RING_0 IDLE=12", "FAULT_NO_AUDIT_WITHOUT_A_RING"),
     # was: "queues: an audit notices a ring that was made and freed meanwhile"
-    Run("ring", "OPS=3 KILLS=0 OWN_RING NO_RING_0 IDLE=12", "FAULT_AUDIT_MISSES_A_RING"),
+    Run("ring", "OPS=4 KILLS=0 OWN_RING IDLE=12", "FAULT_AUDIT_MISSES_A_RING"),
     Run("ring", "OPS=1 KILLS=1 IDLE=12", "FAULT_LEASE_AFTER_TAIL"),
     Run("ring", "OPS=2 KILLS=0 IDLE=8", "FAULT_LEASES_END_BEFORE_HOLD"),
     Run("ring", "OPS=1 KILLS=1 IDLE=12", "FAULT_LOCK_OF_THE_DEAD_STAYS"),
