@@ -7,6 +7,7 @@ Not covered: signals whose handlers return (test_queue_waits), processes that en
 from __future__ import annotations
 
 import pickle
+import select
 from collections.abc import Callable
 from typing import Any
 
@@ -165,13 +166,26 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     taken: list[Any] = [queue._ring]
     queue._ring.get(0.0, taken)
     assert taken == ["first"]
+    assert _is_readable(queue.fileno())
+    queue.get()
+    assert not _is_readable(queue.fileno())
+    queue.put("second")
     queue._ring.give_back(taken)
+    assert _is_readable(queue.fileno())
     assert queue.qsize() == 2
     assert not queue.empty()
     assert queue._reader.poll()
     assert queue.get_many(5) == ["first"]
     assert queue.get() == "second"
     assert queue.empty()
+    queue._ring.give_back(["alone"])
+    assert _is_readable(queue.fileno())
+    assert queue.get() == "alone"
+    assert not _is_readable(queue.fileno())
+
+
+def _is_readable(fd: int) -> bool:
+    return bool(select.select([fd], [], [], 0)[0])
 
 
 def test_forked_child_has_not_what_its_parent_kept() -> None:

@@ -274,6 +274,55 @@ def test_handler_that_returns_lets_get_go_on() -> None:
     assert seen == [signal.SIGUSR1]
 
 
+_GEVENT = """
+from gevent import monkey
+monkey.patch_all()
+import gevent
+import shmtensor.multiprocessing as mp
+
+queue, bounded, simple = mp.Queue(), mp.Queue(1), mp.get_context("fork").SimpleQueue()
+ticks = []
+
+def tick():
+    while True:
+        ticks.append(1)
+        gevent.sleep(0)
+
+gevent.spawn(tick)
+try:
+    queue.get(timeout=0.05)
+except mp.queues.Empty:
+    print(len(ticks) > 2)
+consumer = gevent.spawn(queue.get)
+gevent.sleep(0.01)
+queue.put("from another greenlet")
+print(consumer.get(timeout=30))
+bounded.put(1)
+producer = gevent.spawn(bounded.put, 2)
+gevent.sleep(0.01)
+print(bounded.get(), bounded.get(timeout=30), producer.get(timeout=30))
+for _ in range(12):
+    queue.put(bytes(31_000))  # more than the ring holds
+print(sum(len(queue.get(timeout=30)) for _ in range(12)))
+simple._writer.close()
+try:
+    simple.get()
+except EOFError:
+    print("alone")
+"""
+
+
+def test_other_greenlets_run_while_one_waits(scripts: Any) -> None:
+    pytest.importorskip("gevent")
+    assert scripts(_GEVENT).finish().split("\n")[:5] == [
+        "True",
+        "from another greenlet",
+        "1 2 None",
+        "372000",
+        "alone",
+    ]
+
+
 def test_timeout_holds_while_a_stopped_process_has_the_lock(children: list[Any]) -> None:
     queue = Queue(ctx=CONTEXT)
     child = _start(children, queue_children.put_for_ever, queue)

@@ -20,19 +20,24 @@ static void end_lease(const shmt__handle* h) {
 static _Thread_local struct {
   shmt__handle* at;
   uint32_t n, capacity;
-  uint32_t n_messages; /* being pickled */
+  uint32_t n_messages;    /* being pickled or sent, within each other */
+  uint32_t sending_level; /* of the innermost that is being sent; 0: none */
 } unsent;
 
-uint32_t shmt__unsent_begin(void) {
+shmt__unsent_mark shmt__unsent_begin(bool sends) {
+  shmt__unsent_mark mark = {unsent.n, unsent.sending_level};
   unsent.n_messages++;
-  return unsent.n;
+  if (sends) unsent.sending_level = unsent.n_messages;
+  return mark;
 }
 
-void shmt__unsent_end(uint32_t mark, shmt__unsent_outcome outcome) {
+void shmt__unsent_end(shmt__unsent_mark mark, shmt__unsent_outcome outcome) {
   if (unsent.n_messages == 0) return;
-  for (uint32_t i = mark; outcome == SHMT_UNSENT_GIVEN_UP && i < unsent.n; i++) end_lease(&unsent.at[i]);
-  bool is_part = outcome == SHMT_UNSENT_COMPLETE && unsent.n_messages > 1;
-  if (mark < unsent.n && !is_part) unsent.n = mark;
+  bool is_sent_next =
+      outcome == SHMT_UNSENT_COMPLETE && unsent.n_messages == mark.sending_level + 1 && mark.sending_level > 0;
+  for (uint32_t i = mark.n; outcome == SHMT_UNSENT_GIVEN_UP && i < unsent.n; i++) end_lease(&unsent.at[i]);
+  if (mark.n < unsent.n && !is_sent_next) unsent.n = mark.n;
+  unsent.sending_level = mark.sending_level;
   if (--unsent.n_messages > 0) return;
   free(unsent.at);
   unsent.at = NULL;

@@ -35,7 +35,8 @@ static void show(struct shmt__ring_flag* f, bool up) {
 /* Bring both up to date. The caller has the lock. */
 static void update_locked(struct shmt__ring_readiness* w) {
   uint32_t max = w->ring.max_messages;
-  show(&w->data, shmt__ring_n_messages(&w->ring) > 0);
+  unsigned n_kept = atomic_load_explicit(&w->ring.n_kept, memory_order_relaxed);
+  show(&w->data, shmt__ring_n_messages(&w->ring) + n_kept > 0);
   show(&w->room, max == 0 || shmt__ring_size(&w->ring) < max);
 }
 
@@ -92,6 +93,7 @@ static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readine
   w->ring.session = r->session;
   w->ring.storage = r->storage;
   w->ring.max_messages = r->max_messages;
+  w->ring.n_kept = r->n_kept;
   shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);
   shmt__storage_retain(r->storage);
   *out = w;
@@ -137,6 +139,14 @@ shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
   shmt__mutex_unlock(&r->watch_lock);
   discard(fresh);
   return status;
+}
+
+void shmt__ring_readiness_keep(shmt__ring* r, unsigned n_kept) {
+  atomic_store_explicit(&r->n_kept, n_kept, memory_order_relaxed);
+  leave_to_parent(r);
+  if (r->watch == NULL) return;
+  atomic_store_explicit(&r->watch->ring.n_kept, n_kept, memory_order_relaxed);
+  (void)update(r->watch);
 }
 
 void shmt__ring_readiness_update(shmt__ring* r) {

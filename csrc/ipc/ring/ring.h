@@ -38,6 +38,7 @@ typedef struct shmt__ring {
   shmt__mutex watch_lock;
   uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */
   struct shmt__ring_readiness* _Atomic watch; /* set under watch_lock, looked at without */
+  atomic_uint n_kept; /* messages that were taken and that the next get of this process returns all the same */
 } shmt__ring;
 
 /* A message to put. The caller keeps ownership of everything. */
@@ -105,6 +106,8 @@ shmt__ring_result shmt__ring_join(shmt__ring* r, uint64_t deadline_ns);
 /* A descriptor that is readable while there is a message (data), or room for one. The ring owns it; each process has
  * its own. Errors: SHMT_E_OS. (ipc/ring/readiness.c) */
 shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd);
+/* This process keeps so many messages that were taken: the descriptor for data is readable while there are any. */
+void shmt__ring_readiness_keep(shmt__ring* r, unsigned n_kept);
 /* This process has changed the ring: bring the descriptors up to date. */
 void shmt__ring_readiness_update(shmt__ring* r);
 void shmt__ring_readiness_close(shmt__ring* r);

@@ -158,7 +158,7 @@ static PyObject* py_end_send(PyObject* module, PyObject* o) {
 static PyObject* py_call_tracked(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   (void)module;
   if (n < 1) return PyErr_Format(PyExc_TypeError, "_call_tracked: a function expected");
-  uint32_t mark = shmt__unsent_begin();
+  shmt__unsent_mark mark = shmt__unsent_begin(false);
   PyObject* result = PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1), NULL);
   if (result != NULL && PyErr_CheckSignals() < 0) Py_CLEAR(result);
   shmt__unsent_end(mark, result != NULL ? SHMT_UNSENT_COMPLETE : SHMT_UNSENT_GIVEN_UP);
@@ -227,7 +227,7 @@ static PyObject* py_send(PyObject* module, PyObject* const* args, Py_ssize_t n) 
   (void)module;
   if (n != 4) return PyErr_Format(PyExc_TypeError, "_send_message: 4 arguments expected, got %zd", n);
   bool begun = false;
-  uint32_t mark = shmt__unsent_begin();
+  shmt__unsent_mark mark = shmt__unsent_begin(true);
   PyObject* pickled = PyObject_CallOneArg(args[2], args[1]);
   bool done = pickled != NULL && write_message(args[0], pickled, args[3], &begun);
   PyObject *type, *value, *trace;

@@ -23,7 +23,7 @@ static void keep(shmt__py_ring* o, PyObject* object, shmt__received_message* rec
   if (received != NULL) k->received = *received;
   k->next = o->kept;
   o->kept = k;
-  o->n_kept++;
+  shmt__ring_readiness_keep(o->ring, ++o->n_kept);
 }
 
 /* Take the first one out of the list; the caller owns what it has. */
@@ -31,7 +31,7 @@ static kept_message take_first(shmt__py_ring* o) {
   kept_message* k = o->kept;
   kept_message first = *k;
   o->kept = k->next;
-  o->n_kept--;
+  shmt__ring_readiness_keep(o->ring, --o->n_kept);
   PyMem_Free(k);
   return first;
 }

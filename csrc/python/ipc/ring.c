@@ -74,12 +74,60 @@ static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
   return result;
 }
 
+static bool has_to_wait(const wait_call* w, shmt__ring_result result) {
+  return result == SHMT_RING_EMPTY || result == SHMT_RING_FULL || result == SHMT_RING_BUSY ||
+         (result == SHMT_RING_NO_ROOM && !(w->flags & SHMT_RING_KEEP));
+}
+
+/* time.sleep if gevent has replaced it: then all of the program's tasks run in this thread, and a wait in C would stop
+ * them. New reference, or NULL. */
+static PyObject* sleep_of_gevent(void) {
+  static PyObject* name;
+  if (name == NULL && (name = PyUnicode_InternFromString("gevent.monkey")) == NULL) return NULL;
+  PyObject* monkey = PyImport_GetModule(name);
+  if (SHMT_LIKELY(monkey == NULL)) return NULL;
+  PyObject* patched = PyObject_CallMethod(monkey, "is_module_patched", "s", "time");
+  PyObject* time = patched == Py_True ? PyImport_ImportModule("time") : NULL;
+  PyObject* sleep = time != NULL ? PyObject_GetAttrString(time, "sleep") : NULL;
+  Py_XDECREF(time);
+  Py_XDECREF(patched);
+  Py_DECREF(monkey);
+  return sleep;
+}
+
+/* Try again and again, and sleep by this function in between. Consumes it. */
+static shmt__ring_result run_with(PyObject* sleep, wait_call* w, uint64_t deadline_ns) {
+  enum { FIRST_NS = 100000, LONGEST_NS = 10000000 };
+  uint64_t slice_ns = FIRST_NS;
+  if (w->is_patient) w->flags = SHMT_RING_KEEP;
+  shmt__ring_result result;
+  for (;;) {
+    /* Not 0: only a call that may wait looks whether anybody is at the other end. */
+    result = w->call(w, shmt__os_now_ns() + 1);
+    if (!has_to_wait(w, result) && result != SHMT_RING_INTERRUPTED) break;
+    uint64_t now_ns = shmt__os_now_ns();
+    if (now_ns >= deadline_ns) {
+      if (result == SHMT_RING_INTERRUPTED) result = w->call(w, 0);
+      break;
+    }
+    if (slice_ns > deadline_ns - now_ns) slice_ns = deadline_ns - now_ns;
+    PyObject* slept = PyObject_CallFunction(sleep, "d", (double)slice_ns * 1e-9);
+    result = SHMT_RING_INTERRUPTED;
+    if (slept == NULL) break;
+    Py_DECREF(slept);
+    slice_ns = slice_ns < LONGEST_NS / 2 ? 2 * slice_ns : LONGEST_NS;
+  }
+  Py_DECREF(sleep);
+  return result;
+}
+
 /* Run to the end or the deadline. INTERRUPTED: an exception is set. */
 static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
   shmt__ring_result result = w->call(w, 0);
-  bool waits = result == SHMT_RING_EMPTY || result == SHMT_RING_FULL || result == SHMT_RING_BUSY ||
-               (result == SHMT_RING_NO_ROOM && !(w->flags & SHMT_RING_KEEP));
-  if (!waits || deadline_ns == 0) return result;
+  if (!has_to_wait(w, result) || deadline_ns == 0) return result;
+  PyObject* sleep = sleep_of_gevent();
+  if (sleep != NULL) return run_with(sleep, w, deadline_ns);
+  if (PyErr_Occurred()) return SHMT_RING_INTERRUPTED;
   if (w->is_patient) {
     w->flags = SHMT_RING_KEEP;
     if (result == SHMT_RING_NO_ROOM) result = wait_briefly(w, deadline_ns);
