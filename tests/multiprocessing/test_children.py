@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+import shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing._children import Child
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
+from shmtensor.multiprocessing._report import Report
 
 # Each has `work`, which uses children and prints what came of it.
 _USERS = {
@@ -152,3 +156,29 @@ def test_statuses_in_words() -> None:
     assert in_words(-15, killed="killed by") == "killed by SIGTERM"
     assert signal_name(-2) == "SIGINT"
     assert signal_name(None) is signal_name(0) is signal_name(1) is None
+
+
+def test_numbers_that_the_program_took_for_its_own_files_are_left_alone() -> None:
+    report, child = Report(), Child(mp.get_context("fork").Process(target=str))
+    child.start()
+    numbers = [report.fileno(), child.sentinel]
+    with open(os.devnull) as file:
+        for number in numbers:
+            os.dup2(file.fileno(), number)
+        assert report.fileno() == -1
+        assert child.wait(60)  # by the standard sentinel
+        assert child.status() == 0
+        report.close()
+        child.close()
+        for number in numbers:
+            assert os.fstat(number) == os.fstat(file.fileno())
+            os.close(number)
+
+
+def test_a_report_has_text_of_any_kind() -> None:
+    report = Report()
+    assert report.text() == ""
+    for text in ("first, which is longer", "second \udc80", ""):
+        report.write(text)
+        assert report.text() == text.encode("utf-8", "backslashreplace").decode()
+    report.close()
