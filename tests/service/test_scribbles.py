@@ -12,7 +12,6 @@ import pytest
 import service_programs as programs
 
 import shmtensor as T
-from shmtensor import nn
 from shmtensor.errors import HandleError
 from shmtensor.service import Service
 
@@ -49,17 +48,24 @@ def write(name, version=None, block=None, uid=None):
 _GROUP = str(os.getegid())
 
 
-def _module() -> nn.Module:
-    return nn.Linear(2, 2)
-
-
 def test_pickles_of_a_group_are_not_read_whatever_its_members_write(
     run: type[programs.Program],
 ) -> None:
     with programs.serving("--group", _GROUP) as (name, server):
-        service = Service(name)
-        service.publish_module("model", _module(), persist=True)
-        assert service.status().is_group
+        publisher = run(
+            "import sys; from shmtensor.service import Service\n"
+            "import shmtensor.nn as nn\n"
+            "service = Service(sys.argv[1])\n"
+            "service.publish_module('model', nn.Linear(2, 2), persist=True)\n"
+            "print(service.status().is_group, flush=True)\n"
+            "sys.stdin.readline()\n"
+            "for _ in range(20):\n"  # the scribbler spins
+            "    try: service.attach_module('model')\n"
+            "    except RuntimeError as error: print(error, flush=True)\n"
+            "sys.stdin.readline()",
+            name,
+        )
+        assert publisher.line() == "True"
         scribbler = run(
             _SCRIBBLER + "while True:\n"
             "    struct.pack_into('I', memory, FLAGS, 1)\n"
@@ -69,9 +75,9 @@ def test_pickles_of_a_group_are_not_read_whatever_its_members_write(
             name,
         )
         assert scribbler.line() == "written"
-        for _ in range(20):  # the scribbler spins
-            with pytest.raises(RuntimeError, match="in a service of a group, whose pickles"):
-                Service(name).attach_module("model")
+        publisher.say()
+        for _ in range(20):
+            assert "in a service of a group, whose pickles" in publisher.line()
         newcomer = run(
             "import sys; from shmtensor.service import Service\n"
             "service = Service(sys.argv[1])\n"
