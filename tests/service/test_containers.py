@@ -31,6 +31,8 @@ def _can(command: tuple[str, ...]) -> bool:
 
 # Without the right to make namespaces, processes are just processes.
 CONTAINER = _CONTAINER if _can(_CONTAINER) else ()
+# SIGTERM ends no program that is the first process of its container, unless the program wants it.
+_MORTAL = (*CONTAINER[:-1], "--kill-child=SIGKILL") if CONTAINER else ()
 needs_containers = pytest.mark.skipif(not CONTAINER, reason="no right to make namespaces")
 
 
@@ -138,7 +140,7 @@ def test_names_live_on_with_a_reader_in_another_container() -> None:
         first = _Serve(path)
         stack.callback(first.end)
         assert [publish(1.0), publish(2.0)] == ["1", "2"]
-        reader = service_programs.Program(_READER, path, prefix=CONTAINER)
+        reader = service_programs.Program(_READER, path, prefix=_MORTAL)
         stack.callback(reader.kill)
         assert reader.line() == "2"
         first.kill_manager()
@@ -176,7 +178,7 @@ def test_names_live_on_with_an_idle_process_in_another_container() -> None:
         first = _Serve(path)
         stack.callback(first.end)
         assert [publish(1.0), publish(2.0)] == ["1", "2"]
-        idle = [service_programs.Program(_IDLE, path, prefix=CONTAINER) for _ in range(3)]
+        idle = [service_programs.Program(_IDLE, path, prefix=_MORTAL) for _ in range(3)]
         for reader in idle:
             stack.callback(reader.kill)
             assert reader.line() == "idle"
@@ -215,7 +217,7 @@ def test_reader_of_a_service_that_was_begun_anew_is_told_so_once() -> None:
         first = _Serve(path)
         stack.callback(first.end)
         _in_container("-c", _PUBLISHER, path, "1")
-        reader = service_programs.Program(_IDLE_READER, path, prefix=CONTAINER)
+        reader = service_programs.Program(_IDLE_READER, path, prefix=_MORTAL)
         stack.callback(reader.kill)
         assert reader.line() == "1"
         os.kill(_child(reader.process.pid), signal.SIGSTOP)
