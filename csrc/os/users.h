@@ -1,7 +1,7 @@
 /* os/users.h -- users and groups, and whether the kernel tells them apart here.
  *
- * In a user namespace the kernel shows every user that it has no number for as one, the overflow id. Who has that number
- * may be anybody.
+ * In a user namespace the kernel shows every user that it has no number for as one, the overflow id: whoever has that
+ * number may be anybody.
  */
 #ifndef SHMT_OS_USERS_H
 #define SHMT_OS_USERS_H
