@@ -84,8 +84,9 @@ static bool has_to_wait(const wait_call* w, shmt__ring_result result) {
 static PyObject* sleep_of_gevent(void) {
   static PyObject* name;
   if (name == NULL && (name = PyUnicode_InternFromString("gevent.monkey")) == NULL) return NULL;
-  PyObject* monkey = PyImport_GetModule(name);
+  PyObject* monkey = PyDict_GetItemWithError(PyImport_GetModuleDict(), name); /* borrowed */
   if (SHMT_LIKELY(monkey == NULL)) return NULL;
+  Py_INCREF(monkey);
   PyObject* patched = PyObject_CallMethod(monkey, "is_module_patched", "s", "time");
   PyObject* time = patched == Py_True ? PyImport_ImportModule("time") : NULL;
   PyObject* sleep = time != NULL ? PyObject_GetAttrString(time, "sleep") : NULL;
@@ -211,7 +212,7 @@ static PyObject* ring_handle(PyObject* self, PyObject* unused) {
 static PyObject* put_packed(shmt__py_ring* o, shmt__py_packed_message* p, bool may_wait, uint64_t deadline_ns) {
   shmt__outgoing_message view = shmt__py_packed_message_view(p);
   wait_call w = {.ring = o->ring, .call = call_put, .message = &view};
-  if (may_wait && shmt__py_ring_has_waiting(o))
+  if (may_wait && SHMT_UNLIKELY(o->first_waiting != NULL) && shmt__py_ring_has_waiting(o))
     w.flags = SHMT_RING_KEEP | SHMT_RING_BEHIND;
   else if (may_wait && deadline_ns != 0)
     w.is_patient = true; /* most often there is room soon, and waiting costs less than to keep the message */
@@ -291,7 +292,7 @@ static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
 
 static PyObject* take_first(shmt__py_ring* o, uint64_t deadline_ns) {
   shmt__received_message d;
-  if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) return shmt__py_ring_take_kept(o);
+  if (SHMT_UNLIKELY(o->kept != NULL) && shmt__py_ring_has_kept(o)) return shmt__py_ring_take_kept(o);
   wait_call w = {.ring = o->ring, .call = call_get, .received = &d, .n_max = 1};
   shmt__ring_result result = run(&w, deadline_ns);
   if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_ring_open_message(o, &d);
