@@ -46,6 +46,18 @@ def run(text: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_pipes_and_devices_are_refused_and_nobody_waits(tmp_path):
+    run(
+        """
+        import os, sys
+        os.mkfifo(sys.argv[1])
+        for path in (sys.argv[1], "/dev/zero"):
+            assert path in refused(ops.read_file, path)
+        """,
+        str(tmp_path / "pipe"),
+    )
+
+
 def test_png_files_keep_every_pixel(tmp_path):
     run(
         """

@@ -14,7 +14,6 @@ import pytest
 
 import shmtensor as st
 from shmtensor import files
-from shmtensor.as_torch import torchvision_images
 from shmtensor.distributed import FileStore
 from shmtensor.service import _modules
 from shmtensor.storage import from_files
@@ -47,7 +46,6 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     "metadata": safetensors.read_metadata,
     "publish": _modules.file_identity,
     "attach": _open_published,
-    "image": lambda path: torchvision_images._read_file(str(path)),
     "store": lambda path: FileStore(str(path), 1),
 }
 

@@ -352,24 +352,22 @@ assert pickle.loads(outer.inner)[0].sum() == MB // 4
 
 
 _KILLED_WRITER = """
-from shmtensor.multiprocessing import reductions
+write = os.write
 
-write = reductions._write_message
-
-def die_before(connection, message):
+def die_before(fd, data):
     os.kill(os.getpid(), signal.SIGKILL)
 
-def die_in_the_middle(connection, message):
-    os.write(connection.fileno(), b"\\0")
+def die_in_the_middle(fd, data):
+    write(fd, b"\\0")
     os.kill(os.getpid(), signal.SIGKILL)
 
-def die_after(connection, message):
-    write(connection, message)
+def die_after(fd, data):
+    write(fd, data)
     os.kill(os.getpid(), signal.SIGKILL)
 
 def send_and_die(connection, how):
     def send():
-        reductions._write_message = how
+        os.write = how
         connection.send([block(), block()])
         os._exit(1)
     pid = fork(send)
