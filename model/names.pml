@@ -189,15 +189,15 @@ begin: /* adopt_entries() */
   :: own_block != GONE -> use_block(own_block, slots[own_tick % 2].generation); assert(ok)
   :: own_block == GONE
   fi;
-  for (b : 0 .. 1) {
 #ifndef FAULT_SUCCESSOR_KEEPS_ALL_HOLDS
+  for (b : 0 .. 1) {
     if
     :: atomic { n_uses[b] == 0 -> CLEAR_BIT(b, MANAGER) }
     :: n_uses[b] != 0
     OR_DIES
     fi
-#endif
   }
+#endif
   b = 0;
   activity = true;
 end:

@@ -63,7 +63,8 @@ byte inside[4]; /* who is inside which lock, by 2 * ring + side; nothing in the 
 #define OR_DIES :: atomic { kills_left[me == MANAGER] > 0 -> kills_left[me == MANAGER]--; goto killed }
 #define HAS_BIT(c) ((holds >> (c)) & 1)
 #define N_MESSAGES(r) (rings[r].tail - rings[r].head)
-#define NAMED ((rings[0].is_made && N_MESSAGES(0) > 0) || (rings[1].is_made && N_MESSAGES(1) > 0))
+/* A ring that nobody holds is as good as free: nobody will get its messages. */
+#define NAMED ((rings[0].is_made && N_MESSAGES(0) > 0) || (rings[1].is_made && ring_1_is_held && N_MESSAGES(1) > 0))
 
 #define CLEAR(r) r.head = 0; r.tail = 0; r.n_unheld = 0; r.locks[0].owner = 0; r.locks[1].owner = 0
 
