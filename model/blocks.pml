@@ -375,7 +375,7 @@ proctype client(byte me) {
      drop(b)
   :: atomic { ops_left > 0 && records[me].id == 0 && IS_USER(me) -> BEGIN; CHOOSE_USED } /* find_in_page() */
      send(b)
-  :: atomic { ops_left > 0 && nempty(pipe) -> BEGIN; pipe?h }
+  :: atomic { ops_left > 0 && len(pipe) > 0 -> BEGIN; pipe?h }
      open(true);
      atomic { COPY(h, copied) }
   :: atomic { ops_left > 0 && copied.id != 0 -> BEGIN; COPY(copied, h) }
