@@ -42,9 +42,9 @@ int shmt__os_listen(const char* name) {
   socklen_t len = fill_address(&a, name);
   int fd = shmt__os_above_streams(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd < 0) return -errno;
-  /* Set the mode before listen(): nobody can connect to a socket that does not listen. */
+  /* Set the mode, and that credentials come, before listen(): nobody can connect to a socket that does not listen. */
   if (bind(fd, (struct sockaddr*)&a, len) != 0 || (name[0] == '/' && chmod(name, 0600) != 0) ||
-      listen(fd, BACKLOG) != 0) {
+      !shmt__os_pass_credentials(fd) || listen(fd, BACKLOG) != 0) {
     int err = errno;
     (void)close(fd);
     return -err;

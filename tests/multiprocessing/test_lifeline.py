@@ -202,7 +202,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 mine = _lifeline._mine
-numbers = (mine.reader.fd, mine.writer.fd)
+numbers = (mine.reader.fileno(), mine.writer.fileno())
 for fd in numbers:
     os.close(fd)
 for fd in numbers:

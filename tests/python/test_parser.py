@@ -467,3 +467,12 @@ def test_functions_composed_in_python_name_the_wrong_argument(
 ) -> None:
     with pytest.raises(TypeError, match=re.escape(text)):
         call()
+
+
+def test_a_call_that_was_refused_leaves_the_function_as_it_was() -> None:
+    condition, a, b = T.tensor([True, False]), T.tensor([1.0, 2.0]), T.tensor([3.0, 4.0])
+    for wrong in ((condition, a, object()), (object(), a, b), (condition, object(), b)):
+        with pytest.raises(TypeError, match="invalid combination of arguments"):
+            T.where(*wrong)
+        assert T.where(condition, a, b).tolist() == [1.0, 4.0]
+        assert T.where(condition, a, 0.0).tolist() == [1.0, 0.0]

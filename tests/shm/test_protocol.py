@@ -20,6 +20,7 @@ _SOURCES = (
     "os/descriptor.c",
     "os/memfd.c",
     "os/process.c",
+    "os/users.c",
     "os/failpoint.c",
     "base/error.c",
 )

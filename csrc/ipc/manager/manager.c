@@ -49,7 +49,8 @@ static void accept_connections(shmt__manager* m) {
 
 /* Who may talk to us was decided when the connection was made. The user of a packet is not looked at: a member may have
  * become another user since (setuid), and of a process with two user ids the kernel tells one at the connection (the
- * effective) and the other with each packet (the real). */
+ * effective) and the other with each packet (the real). A packet without credentials comes over a connection that was
+ * made before a supervisor's socket asked for them; its sender connects again. */
 static void read_connection(shmt__manager* m, uint32_t i) {
   for (int n = 0; n < SHMT_MANAGER_BUDGET && m->connections[i].fd >= 0 && !m->is_over; n++) {
     shmt__packet p;
@@ -58,7 +59,7 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     int got = shmt__os_receive(m->connections[i].fd, &p, sizeof p, fds, &n_fds, &peer);
     if (got == -SHMT_OS_AGAIN) return;
     bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
-                p.version == SHMT_WIRE_VERSION;
+                p.version == SHMT_WIRE_VERSION && peer.uid != UINT32_MAX;
     if (good) {
       good = shmt__manager_handle_message(m, i, &p, fds, n_fds, peer.pid);
     } else {

@@ -127,7 +127,7 @@ static void add_details(text* t, const shmt__py_prepared_signature* sig,
   for (Py_ssize_t i = 0; i < call->n_args; i++) {
     /* Match this argument alone: the others count as missing, which comes after wrong types. */
     shmt__py_prepared_signature one = *sig;
-    one.args[0] = sig->args[i];
+    one.args = sig->args + i;
     one.n_args = one.n_positional = 1;
     shmt__py_call_args alone = {.args = call->args + i, .n_args = 1};
     shmt__py_frame_init(&fr);

@@ -91,51 +91,47 @@ static void feed(shmt__py_ring* o) {
 }
 
 typedef struct feeder {
-  shmt__py_ring* ring;   /* owned */
-  PyThreadState* thread; /* made beforehand: the interpreter may be ending when the thread begins */
+  shmt__py_ring* ring;              /* owned */
+  atomic_uint_least32_t has_begun; /* the thread has the ring, and a state of the interpreter */
 } feeder;
 
 static void run_feeder(void* arg) {
-  feeder f = *(feeder*)arg;
-  PyEval_AcquireThread(f.thread);
-  PyMem_Free(arg);
-  feed(f.ring);
-  Py_DECREF(f.ring);
-  PyThreadState_Clear(f.thread);
-  PyThreadState_DeleteCurrent();
+  feeder* f = arg;
+  shmt__py_ring* o = f->ring;
+  PyGILState_STATE gil = shmt__py_gil_ensure();
+  atomic_store_explicit(&f->has_begun, 1, memory_order_release);
+  (void)shmt__os_futex_wake(&f->has_begun, 1); /* f is gone as soon as we give up the interpreter's lock */
+  feed(o);
+  Py_DECREF(o);
+  PyGILState_Release(gil);
 }
 
-/* Start the thread, which begins when the interpreter's lock is given up. False with an exception. */
+/* Start the thread, and wait until it has begun: a thread that begins while the interpreter ends could not. False with
+ * an exception. */
 static bool start_feeder(shmt__py_ring* o) {
-  feeder* f = PyMem_Malloc(sizeof *f);
-  if (f == NULL || PySet_Add(fed_rings, (PyObject*)o) < 0) {
-    if (f == NULL) PyErr_NoMemory();
-    PyMem_Free(f);
+  feeder f = {.ring = o};
+  if (PySet_Add(fed_rings, (PyObject*)o) < 0) return false;
+  Py_INCREF(o);
+  if (PyThread_start_new_thread(run_feeder, &f) == PYTHREAD_INVALID_THREAD_ID) {
+    Py_DECREF(o);
+    PyErr_SetString(PyExc_RuntimeError, "can't start new thread to feed a queue");
     return false;
   }
-  *f = (feeder){(shmt__py_ring*)Py_NewRef((PyObject*)o), PyThreadState_New(PyInterpreterState_Get())};
-  if (f->thread != NULL && PyThread_start_new_thread(run_feeder, f) != PYTHREAD_INVALID_THREAD_ID) return true;
-  PyErr_SetString(PyExc_RuntimeError, "can't start new thread to feed a queue");
-  if (f->thread != NULL) {
-    PyThreadState_Clear(f->thread);
-    PyThreadState_Delete(f->thread);
-  }
-  Py_DECREF(o);
-  PyMem_Free(f);
-  return false;
+  PyThreadState* saved = PyEval_SaveThread();
+  while (atomic_load_explicit(&f.has_begun, memory_order_acquire) == 0)
+    (void)shmt__os_futex_wait(&f.has_begun, 0, shmt__ring_slice(UINT64_MAX));
+  shmt__py_gil_restore(saved);
+  return true;
 }
 
 PyObject* shmt__py_ring_let_wait(shmt__py_ring* o, shmt__py_packed_message* p) {
   after_fork(o);
-  /* First the thread, which begins when we give up the interpreter's lock. */
-  if (o->is_fed || start_feeder(o)) {
-    append(o, p);
-    Py_RETURN_NONE;
-  }
+  append(o, p);
+  if (o->is_fed || start_feeder(o)) Py_RETURN_NONE;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   forget_pending(o);
-  Py_DECREF(p);
+  drop_first(o); /* the only one, as there is no thread */
   PyErr_Restore(type, value, trace);
   return NULL;
 }
