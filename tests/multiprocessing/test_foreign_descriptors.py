@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 _PREPARE = """
-import os, signal, socket, sys, tempfile
+import os, signal, socket, sys, tempfile, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
@@ -28,6 +28,14 @@ def is_open(number):
     except OSError:
         return False
     return True
+
+def is_one_client():
+    "Soon: a member without its descriptors joins under another number."
+    for _ in range(400):
+        if sharing.status()["n_clients"] == 1:
+            return True
+        time.sleep(0.05)
+    return False
 
 class Foreign:
     "The program's own file or connection in the place of each of some descriptors."
@@ -118,7 +126,7 @@ assert queue.get()[0] == 1 and queue.get()[0] == 1
 send_around(shared, 1)
 foreign_again = Foreign(sys.argv[1], numbers() - before - foreign.numbers())
 send_around(kept[:4], 1)
-assert sharing.status()["manager_pid"] == manager and sharing.status()["n_clients"] == 1
+assert sharing.status()["manager_pid"] == manager and is_one_client()
 del shared, kept, queue
 sharing.collect()
 assert sharing.status()["n_held"] == 0
@@ -204,7 +212,7 @@ assert os.waitpid(pid, 0)[1] == 0
 if sys.argv[1] != "socket":
     foreign.check()
 send_around(kept, 1)
-assert sharing.status()["n_clients"] == 1
+assert is_one_client()
 """
 
 
@@ -399,7 +407,7 @@ share(1)
 send_around(kept, 1)
 number, size = kept[2].untyped_storage()._share_fd_cpu_()
 assert size == 4 * SIZES[2] and "shmtensor-" in os.readlink(f"/proc/self/fd/{number}")
-assert sharing.status()["n_clients"] == 1
+assert is_one_client()
 if sys.argv[2] == "killed":
     os.kill(manager, signal.SIGKILL)
     send_around(kept, 1)

@@ -23,13 +23,25 @@ static void client_died(shmt__manager* m, uint32_t id) {
   shmt__arena_manager_client_died(&m->arena_manager, id);
 }
 
+/* Has the process behind a client joined under another number? A member whose descriptors were closed does, and gives the
+ * lock of the old number up when it holds its blocks under the new one. */
+static bool has_another_number(const shmt__manager* m, uint32_t id) {
+  const shmt__arena_manager_client *all = m->arena_manager.clients, *c = &all[id];
+  uint32_t end = shmt__arena_manager_clients_end(&m->arena_manager);
+  for (uint32_t other = 1; other < end; other++)
+    if (other != id && m->clients[other].connection >= 0 && c->pid > 0 && all[other].pid == c->pid &&
+        all[other].start == c->start && all[other].pid_namespace == c->pid_namespace)
+      return true;
+  return false;
+}
+
 /* Is the client alive? See Note [Liveness]. */
 static bool lives(const shmt__manager* m, uint32_t id) {
   const shmt__arena_manager_client* c = &m->arena_manager.clients[id];
   if (shmt__client_is_locked(m->arena_manager.control_fd, id)) return true;
   /* While a number is RESERVED, its pid is the parent's. */
   return c->state == SHMT_CLIENT_ALIVE && c->pid > 0 && c->pid_namespace == m->pid_namespace &&
-         shmt__os_process_runs(c->pid, c->start) &&
+         !has_another_number(m, id) && shmt__os_process_runs(c->pid, c->start) &&
          shmt__os_process_maps(c->pid, m->control_identity, true);
 }
 
@@ -83,7 +95,11 @@ void shmt__manager_check_unwatched(shmt__manager* m) {
   uint32_t end = shmt__arena_manager_clients_end(&m->arena_manager);
   for (uint32_t id = 1; id < end; id++) {
     const shmt__manager_client* c = &m->clients[id];
-    if (c->pidfd >= 0 || c->connection >= 0) continue;
+    if (c->connection >= 0) continue;
+    if (c->pidfd >= 0) {
+      if (has_another_number(m, id) && !lives(m, id)) client_died(m, id);
+      continue;
+    }
     if (m->arena_manager.clients[id].state == SHMT_CLIENT_NONE &&
         !shmt__arena_manager_adopt_client(&m->arena_manager, id))
       continue;

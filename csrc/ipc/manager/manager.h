@@ -8,7 +8,8 @@
  * A client is alive as long as its number is locked (Note [Client locks] in shm/control_file.h). The kernel tells this
  * for a process in any pid namespace. The end of a connection and a pidfd only tell when to check. A program that
  * closes all its descriptors keeps the lock, by a map (shmt__os_pin_locks). When there was no memory for that map, and
- * the pid can be trusted, a process that still maps the control file is alive, too. A pid alone is never a reason to
+ * the pid can be trusted, a process that still maps the control file is alive, too, unless it has joined under another
+ * number. A pid alone is never a reason to
  * regard a client as dead. A client may be checked too early, while its child has yet to close its copy of the lock; it
  * is checked again soon.
  */
