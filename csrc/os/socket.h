@@ -22,8 +22,8 @@ typedef struct shmt__peer {
   uint32_t uid;
 } shmt__peer;
 
-/* Bind and listen, with credentials (shmt__os_pass_credentials). Returns the descriptor, or -errno (EADDRINUSE: another process listens, or a killed one left the
- * path behind). A path gets mode 0600. */
+/* Bind and listen, with credentials (shmt__os_pass_credentials). Returns the descriptor, or -errno (EADDRINUSE: another
+ * process listens, or a killed one left the path behind). A path gets mode 0600. */
 int shmt__os_listen(const char* name);
 /* Connect. Returns the descriptor, or -errno (ECONNREFUSED: nobody listens, or the path does not exist). */
 int shmt__os_connect(const char* name);

@@ -159,7 +159,9 @@ def test_user_who_may_not_join_is_told_what_would_help(run: type[programs.Progra
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_user_is_that_of_the_moment_of_use_not_of_the_import(run: type[programs.Program]) -> None:
-    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    def env() -> dict[str, str]:
+        return {"SHMTENSOR_SERVICE": programs.unused_name()}
+
     text = (
         "import os, sys\n"
         "from shmtensor import service\n"
@@ -167,8 +169,8 @@ def test_user_is_that_of_the_moment_of_use_not_of_the_import(run: type[programs.
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "print(service.publish('x', 2), service.info('x').uid, service.status().owner)"
     )
-    assert run(text, "new", env=env).finish() == "1 65534 65534\n"
-    assert run(text, "joined", env=env).finish() == "1 65534 65534\n"
+    assert run(text, "new", env=env()).finish() == "1 65534 65534\n"
+    assert run(text, "joined", env=env()).finish() == "1 65534 65534\n"
     late = (
         "import os\n"
         "from shmtensor import service\n"
