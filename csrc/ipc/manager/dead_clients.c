@@ -23,8 +23,8 @@ static void client_died(shmt__manager* m, uint32_t id) {
   shmt__arena_manager_client_died(&m->arena_manager, id);
 }
 
-/* Has the process behind a client joined under another number? A member whose descriptors were closed does. It gives the
- * lock of the old number up when it holds its blocks under the new one. */
+/* Has the process behind a client joined under another number? A member whose descriptors were closed does. It gives
+ * the lock of the old number up when it holds its blocks under the new one. */
 static bool has_another_number(const shmt__manager* m, uint32_t id) {
   const shmt__arena_manager_client *all = m->arena_manager.clients, *c = &all[id];
   uint32_t end = shmt__arena_manager_clients_end(&m->arena_manager);
