@@ -254,16 +254,16 @@ static PyObject* lock_wait(PyObject* self, PyObject* timeout) {
 
 static PyMethodDef lock_methods[] = {
     {"acquire", (PyCFunction)(void (*)(void))lock_acquire, METH_VARARGS | METH_KEYWORDS,
-     "acquire(blocking=True, timeout=None)\n--\n\nTake a permit.\n\n"
+     "acquire($self, blocking=True, timeout=None)\n--\n\nTake a permit.\n\n"
      "Args:\n    blocking: Whether to wait when none is free.\n"
      "    timeout: Seconds to wait; None waits forever.\n\n"
      "Returns:\n    Whether a permit was taken."},
     {"release", lock_release, METH_NOARGS,
-     "release()\n--\n\nRelease the permit that this object took last.\n\n"
+     "release($self)\n--\n\nRelease the permit that this object took last.\n\n"
      "Raises:\n    ValueError: This object has none, or it was taken before this process was forked."},
-    {"__enter__", lock_enter, METH_NOARGS, "__enter__()\n--\n\nTake a permit."},
-    {"__exit__", lock_exit, METH_VARARGS, "__exit__(*args)\n--\n\nRelease the permit."},
-    {"_wait", lock_wait, METH_O, "_wait(timeout)\n--\n\nArrive at a barrier, and wait; None: in vain."},
+    {"__enter__", lock_enter, METH_NOARGS, "__enter__($self)\n--\n\nTake a permit."},
+    {"__exit__", lock_exit, METH_VARARGS, "__exit__($self, *args)\n--\n\nRelease the permit."},
+    {"_wait", lock_wait, METH_O, "_wait($self, timeout)\n--\n\nArrive at a barrier, and wait; None: in vain."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef lock_getset[] = {
