@@ -112,7 +112,24 @@ def test_unknown_mode(service: Service) -> None:
         service.attach("values", "w")
 
 
-_READ_ONLY_CLIENT = """
+# How this process may use the arena, for each descriptor that it has of it.
+_ARENA_MODES = """
+import fcntl, os
+
+def arena_modes():
+    modes = []
+    for number in os.listdir("/proc/self/fd"):
+        try:
+            if "shmtensor-arena" in os.readlink(f"/proc/self/fd/{number}"):
+                modes.append(fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_ACCMODE)
+        except OSError:
+            pass  # of the listing itself
+    return modes
+"""
+
+_READ_ONLY_CLIENT = (
+    _ARENA_MODES
+    + """
 import ctypes, os, sys
 from shmtensor.service import Service
 
@@ -122,18 +139,7 @@ def maps():
 service = Service(sys.argv[1])
 tensor = service.attach("values", "ro")
 assert maps() == ["r--s"], maps()
-def flags(n):
-    with open(f"/proc/self/fdinfo/{n}") as file:
-        return int(file.read().split("flags:")[1].split()[0], 8)
-
-opened = []
-for n in os.listdir("/proc/self/fd"):
-    try:
-        if "shmtensor-arena" in os.readlink(f"/proc/self/fd/{n}"):
-            opened.append(flags(n) & os.O_ACCMODE)
-    except FileNotFoundError:
-        pass
-assert opened == [os.O_RDONLY], opened
+assert arena_modes() == [os.O_RDONLY], arena_modes()
 page = tensor.data_ptr() & ~4095
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.mprotect(ctypes.c_void_p(page), 4096, 3) == -1
@@ -165,6 +171,7 @@ if pid == 0:
     os._exit(0 if ok else 1)
 assert os.waitpid(pid, 0)[1] == 0
 """
+)
 
 
 def test_process_that_only_reads_has_no_way_to_write(
@@ -177,3 +184,27 @@ def test_process_that_only_reads_has_no_way_to_write(
     reader.say()
     reader.finish()
     assert service.attach("values")[0].item() == 50
+
+
+_REJOINS_TO_READ = (
+    _ARENA_MODES
+    + """
+import os, sys
+from shmtensor.service import Service
+
+service = Service(sys.argv[1])
+before = service.attach("values", mode="ro")
+assert arena_modes() == [os.O_RDONLY], arena_modes()
+os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+after = service.attach("values", mode="cow")  # asks the manager for the arena
+assert arena_modes() == [os.O_RDONLY], arena_modes()
+assert before.tolist() == after.tolist() == [0, 1, 2, 3]
+"""
+)
+
+
+def test_a_reader_that_joins_again_still_reads_only(
+    service: Service, run: type[programs.Program]
+) -> None:
+    service.publish("values", T.arange(4.0))
+    run(_REJOINS_TO_READ, service._name).finish()

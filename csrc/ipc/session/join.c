@@ -155,28 +155,30 @@ static void send_file(shmt__session* s, uint32_t block, uint64_t generation, int
   (void)shmt__session_send(s, &p, &fd, 1);
 }
 
-/* Send HELLO on a new connection, which becomes the session's. *lost: try again. A member whose descriptors are gone
- * gets new ones with its old number, or with another. */
+/* Send HELLO on a new connection, which becomes the session's. *lost: try again. Who has no descriptor with the lock of
+ * its number, or is not known to the manager, gets another number, with new descriptors. */
 static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, bool* lost) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_HELLO), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   int new_control_fd = -1, control = shmt__descriptor_number(&s->control);
   bool was_member = is_member(s);
   p.count = s->key.is_reader;
-  shmt_status status = shmt__request(s, socket, &p, &control, p.client != 0 && control >= 0 ? 1 : 0, &reply,
-                                 fds, &n_fds, ANSWER_MS, lost);
+  if (control < 0) p.client = 0;
+  shmt_status status = shmt__request(s, socket, &p, &control, p.client != 0 ? 1 : 0, &reply, fds, &n_fds,
+                                 ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
     /* The manager does not know us: join as a new client, and see whether it has our world. */
-    p = make_packet(s, SHMT_MESSAGE_HELLO);
+    p.serial = ++s->serial;
     p.client = 0;
     status = shmt__request(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
   }
   if (status != SHMT_OK) return status;
-  if (n_fds != 3 && !was_member) *lost = true;
-  if (!was_member && n_fds == 3) {
+  bool is_new_id = p.client == 0;
+  if (is_new_id && n_fds != 3) *lost = true;
+  if (is_new_id && n_fds == 3 && !was_member) {
     s->client = reply.client;
     status = open_files(s, &reply, fds[0], fds[1], fds[2]);
-  } else if (was_member && reply.world == s->world && n_fds == 3) {
+  } else if (is_new_id && n_fds == 3 && reply.world == s->world) {
     new_control_fd = fds[0];
     keep_arena(s, fds[1]);
     shmt__os_close(fds[2]);
@@ -193,16 +195,13 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   }
   if (status != SHMT_OK || *lost) return status;
   SHMT_FAILPOINT(joined);
-  /* Also when it is the number that we had before: our holds were cleared with it. */
-  bool is_new_id = p.client == 0;
   s->client = s->arena.client = reply.client;
   s->world = reply.world;
   shmt__session_write_label(s);
+  /* Also when it is the number that we had before: our holds were cleared with it. */
   if (was_member && is_new_id) {
     shmt__arena_reset(&s->arena);
     shmt__session_hold_again(s, new_control_fd);
-  } else if (new_control_fd >= 0) {
-    keep_control(s, new_control_fd);
   }
   /* Only now: until here the old connection may have kept our blocks. */
   shmt__descriptor_replace(&s->socket, *socket);

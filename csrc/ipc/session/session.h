@@ -10,9 +10,9 @@
  * (shm/client.h).
  *
  * A program may close these three: Note [Kept descriptors] in os/descriptor.h. The maps stay. The next request finds
- * that the connection is gone and joins again (join.c); the manager then gives the member its number back, or another
- * one, with new descriptors of both files. When the manager is gone too, and nobody else has the files, the session is
- * lost.
+ * that the connection or the lock is gone, and joins again (join.c): with its number while it has the lock, and else as
+ * a new client, with new descriptors of both files. When the manager is gone too, and nobody else has the files, the
+ * session is lost.
  *
  * One lock guards everything here. No code that runs under it releases a storage. Two fields change when this process
  * joins again, and are also read without the lock, once for each use: a session's `client` and a block's `generation`.
