@@ -15,24 +15,12 @@ static void client_died(shmt__manager* m, uint32_t id) {
   shmt__os_close(c->pidfd);
   c->pidfd = -1;
   c->pid = 0;
-  c->is_reserved = false;
+  c->is_reserved = c->has_moved = false;
   c->tag++;
   /* The ring locks come first: nobody may get the number while a lock still names it. */
   shmt__rings_client_died(&m->arena_manager, id);
   shmt__names_client_died(&m->names, &m->arena_manager, id);
   shmt__arena_manager_client_died(&m->arena_manager, id);
-}
-
-/* Has the process behind a client joined under another number? A member whose descriptors were closed does. It gives
- * the lock of the old number up when it holds its blocks under the new one. */
-static bool has_another_number(const shmt__manager* m, uint32_t id) {
-  const shmt__arena_manager_client *all = m->arena_manager.clients, *c = &all[id];
-  uint32_t end = shmt__arena_manager_clients_end(&m->arena_manager);
-  for (uint32_t other = 1; other < end; other++)
-    if (other != id && m->clients[other].connection >= 0 && c->pid > 0 && all[other].pid == c->pid &&
-        all[other].start == c->start && all[other].pid_namespace == c->pid_namespace)
-      return true;
-  return false;
 }
 
 /* Is the client alive? See Note [Liveness]. */
@@ -41,7 +29,7 @@ static bool lives(const shmt__manager* m, uint32_t id) {
   if (shmt__client_is_locked(m->arena_manager.control_fd, id)) return true;
   /* While a number is RESERVED, its pid is the parent's. */
   return c->state == SHMT_CLIENT_ALIVE && c->pid > 0 && c->pid_namespace == m->pid_namespace &&
-         !has_another_number(m, id) && shmt__os_process_runs(c->pid, c->start) &&
+         !m->clients[id].has_moved && shmt__os_process_runs(c->pid, c->start) &&
          shmt__os_process_maps(c->pid, m->control_identity, true);
 }
 
@@ -97,7 +85,7 @@ void shmt__manager_check_unwatched(shmt__manager* m) {
     const shmt__manager_client* c = &m->clients[id];
     if (c->connection >= 0) continue;
     if (c->pidfd >= 0) {
-      if (has_another_number(m, id) && !lives(m, id)) client_died(m, id);
+      if (c->has_moved && !lives(m, id)) client_died(m, id);
       continue;
     }
     if (m->arena_manager.clients[id].state == SHMT_CLIENT_NONE &&

@@ -9,9 +9,9 @@
  * for a process in any pid namespace. The end of a connection and a pidfd only tell when to check. A program that
  * closes all its descriptors keeps the lock, by a map (shmt__os_pin_locks). When there was no memory for that map, and
  * the pid can be trusted, a process that still maps the control file is alive, too, unless it has joined under another
- * number. A pid alone is never a reason to
- * regard a client as dead. A client may be checked too early, while its child has yet to close its copy of the lock; it
- * is checked again soon.
+ * number: it gives the lock of the old number up when it holds its blocks under the new one. A pid alone is never a
+ * reason to regard a client as dead. A client may be checked too early, while its child has yet to close its copy of
+ * the lock; it is checked again soon.
  */
 #ifndef SHMT_IPC_MANAGER_MANAGER_H
 #define SHMT_IPC_MANAGER_MANAGER_H
@@ -56,6 +56,7 @@ typedef struct shmt__manager_client {
   int32_t connection; /* -1: none at the moment */
   int32_t pid;        /* of the process; 0: not known. Of a reserved number: of the parent */
   bool is_reserved;   /* by FORK, for a child that has not started yet */
+  bool has_moved;     /* its process has joined under another number since */
 } shmt__manager_client;
 
 typedef struct shmt__manager {

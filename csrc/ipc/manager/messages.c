@@ -33,10 +33,18 @@ static void attach(shmt__manager* m, uint32_t connection, uint32_t client) {
   m->connections[connection].client = client;
 }
 
+/* The sender has this number now, and may have left those that it had before. */
 static void set_process(request* r, uint32_t client) {
-  shmt__arena_manager_mark_client_alive(&r->m->arena_manager, client, r->pid);
-  r->m->clients[client].pid = r->pid;
-  r->m->clients[client].is_reserved = false;
+  shmt__manager* m = r->m;
+  shmt__arena_manager_mark_client_alive(&m->arena_manager, client, r->pid);
+  const shmt__arena_manager_client *all = m->arena_manager.clients, *c = &all[client];
+  uint32_t end = shmt__arena_manager_clients_end(&m->arena_manager);
+  for (uint32_t id = 1; id < end && c->pid > 0; id++)
+    if (all[id].pid == c->pid && all[id].start == c->start && all[id].pid_namespace == c->pid_namespace)
+      m->clients[id].has_moved = true;
+  m->clients[client].pid = r->pid;
+  m->clients[client].is_reserved = false;
+  m->clients[client].has_moved = false;
 }
 
 /* Is the sender this client? It proves that by the descriptor that has the lock of its number, if it has that still.
