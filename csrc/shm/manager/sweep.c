@@ -117,8 +117,7 @@ static bool may_be_reused(sweep* l, const shmt__slab_view* s) {
   enum { MOST_FILES = 64 };
   const uint64_t most_bytes = UINT64_C(512) << 20;
   if (s->state != SHMT_SLAB_FILE || is_old(l, age_of(l, s->first_block), s->owner == 0) ||
-      l->n_idle_files == MOST_FILES ||
-      s->nbytes > most_bytes - l->idle_file_bytes)
+      l->n_idle_files == MOST_FILES || s->nbytes > most_bytes - l->idle_file_bytes)
     return false;
   l->n_idle_files++;
   l->idle_file_bytes += s->nbytes;
