@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
@@ -309,6 +310,13 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def _is_encodable(path: str) -> bool:
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:
+        return False
+
+
 def _check_file(file: Any) -> None:
     keys = ("path", "device", "inode", "nbytes", "changed_ns")
     _need(type(file) is dict and set(file) == set(keys), "the facts of a file")
@@ -316,7 +324,7 @@ def _check_file(file: Any) -> None:
     good = (
         type(path) is str and path.startswith("/") and len(path) <= _MAX_PATH and "\0" not in path
     )
-    _need(good, f"the path {_short(path)}")
+    _need(good and _is_encodable(path), f"the path {_short(path)}")
     _need(all(type(file[key]) is int for key in keys[1:]), "the facts of a file are no integers")
 
 

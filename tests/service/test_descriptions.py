@@ -134,6 +134,8 @@ def _publish_text(service: Service, name: str, text: bytes) -> None:
         b'{"kind":"value","value":["b","?"]}',
         b'{"kind":"module","value":["l",1],"skeleton":null}',
         b'{"kind":"file","value":null,"file":{"path":"relative"}}',
+        b'{"kind":"file","value":null,"file":{"path":"/\\ud800","device":1,"inode":2,'
+        b'"nbytes":3,"changed_ns":4}}',
         b'{"kind":"file","value":null}',
     ],
 )
