@@ -444,7 +444,16 @@ class Queue:
 
     def get_nowait(self) -> Any:
         """Return the next object, or raise `Empty` at once."""
-        return self.get(False)
+        # Not ``get(False)``: an exception between its return and ours would lose the message.
+        self._check()
+        ring = self._ring
+        taken = [ring]
+        try:
+            ring.get(0.0, taken)
+            return taken[0]
+        except BaseException:
+            ring.give_back(taken)
+            raise
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
         """Wait for one object, and return it with those that are there, at most *max_n* together.
