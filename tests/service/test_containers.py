@@ -105,6 +105,15 @@ def _child(pid: int) -> int:
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text())
 
 
+def _stop(pid: int) -> None:
+    """Stop a process, and wait until each of its threads stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    states = [""]
+    while set(states) != {"T"}:
+        stats = Path(f"/proc/{pid}/task").glob("*/stat")
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in stats]
+
+
 class _Serve:
     """``shmtensor serve`` in a container of its own."""
 
@@ -114,20 +123,27 @@ class _Serve:
             command, env=_environment(), stdout=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
-        assert "ready" in self.process.stdout.readline()
+        line = self.process.stdout.readline()
+        if "ready" not in line:
+            self.end()
+            raise AssertionError(line)
 
     def kill_manager(self) -> None:
         """As ``kill -9`` of the manager does, which is the first process of its container."""
         pid = self.process.pid
         os.kill(_child(pid) if CONTAINER else pid, signal.SIGKILL)
         self.process.wait(60)
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._close()
 
     def end(self) -> None:
         """End it in whatever manner."""
-        if self.process.poll() is None:
-            self.kill_manager()
+        self.process.kill()  # if it runs: the manager gets SIGTERM then
+        self.process.wait(60)
+        self._close()
+
+    def _close(self) -> None:
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
 def test_names_live_on_with_a_reader_in_another_container() -> None:
@@ -220,7 +236,8 @@ def test_reader_of_a_service_that_was_begun_anew_is_told_so_once() -> None:
         reader = service_programs.Program(_IDLE_READER, path, prefix=_MORTAL)
         stack.callback(reader.kill)
         assert reader.line() == "1"
-        os.kill(_child(reader.process.pid), signal.SIGSTOP)
+        # A member that is stopped while it starts the next manager would keep the service's name.
+        _stop(_child(reader.process.pid))
         first.kill_manager()
         second = _Serve(path)
         stack.callback(second.end)
