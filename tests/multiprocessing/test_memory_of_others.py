@@ -97,6 +97,25 @@ def test_view_of_an_array_that_somebody_has_does_not_move() -> None:
     assert tensor.tolist() == [9, 2]
 
 
+class _OfItself(np.ndarray[Any, Any]):
+    @property
+    def base(self) -> Any:
+        return self
+
+
+class _Refusing(np.ndarray[Any, Any]):
+    @property
+    def base(self) -> Any:
+        raise SystemExit
+
+
+@pytest.mark.parametrize("kind", [_OfItself, _Refusing])
+def test_base_that_a_class_derived_from_arrays_names_is_not_believed(kind: Any) -> None:
+    tensor = st.from_numpy(np.arange(4.0).view(kind))
+    assert _by_ring(tensor).tolist() == [0, 1, 2, 3]
+    assert not tensor.is_shared()
+
+
 def test_buffers_of_the_standard_library_stay() -> None:
     values = array.array("d", [1, 2])
     tensor = st.frombuffer(values, dtype=st.float64)

@@ -81,10 +81,12 @@ static void buffer_deleter(void* arg, void* data) {
 /* Has o memory of its own that nobody reaches when nobody has o? */
 static bool owns_its_bytes(PyObject* o) { return PyBytes_CheckExact(o) || PyByteArray_CheckExact(o); }
 
-/* Does anybody have the object, or one that it takes its memory from? One reference to it is the caller's. */
+/* Does anybody have the object, or one that it takes its memory from? One reference to it is the caller's. A class
+ * derived from ndarray may answer anything when it is asked for its base, so nothing is known of it. */
 static bool is_held_by_others(PyObject* o) {
   if (Py_REFCNT(o) > 1) return true;
   if (!shmt__py_is_numpy_array(o)) return !owns_its_bytes(o);
+  if ((PyObject*)Py_TYPE(o) != array_type) return true;
   PyObject* base = PyObject_GetAttrString(o, "base");
   if (base == NULL) {
     PyErr_Clear();
