@@ -291,6 +291,19 @@ def test_message_is_written_as_the_standard_library_writes_it() -> None:
         writer.send(1)
 
 
+@pytest.mark.parametrize("n", [-5, 1 << 20])
+def test_write_that_says_an_impossible_number_is_not_believed(
+    n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, writer = CONTEXT.Pipe(False)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.write", lambda fd, data: n)
+        with pytest.raises(OSError, match=f"wrote {n} of"):
+            writer.send(1)
+    reader.close()
+    writer.close()
+
+
 # --- the end ---
 
 

@@ -196,7 +196,11 @@ static bool write_all(PyObject* write, PyObject* fd, PyObject* bytes, bool* begu
     Py_ssize_t n_written = n != NULL ? PyLong_AsSsize_t(n) : -1;
     Py_XDECREF(rest);
     Py_XDECREF(n);
-    if (n_written < 0) break;
+    if (PyErr_Occurred()) break;
+    if (n_written < 0 || n_written > view.len - at) { /* `write` may be somebody else's */
+      PyErr_Format(PyExc_OSError, "write says that it wrote %zd of %zd bytes", n_written, view.len - at);
+      break;
+    }
     *begun = *begun || n_written > 0;
     at += n_written;
   }
