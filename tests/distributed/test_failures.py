@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -9,29 +10,33 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
+from multiprocessing.synchronize import Semaphore
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ranks import Ranks, run
+from ranks import LIMIT_S, Ranks, run
 
 import shmtensor as T
 from shmtensor import distributed as dist
 
 
-def _reduce_for_ever(rank: int, size: int, n: int) -> str:
+def _reduce_for_ever(rank: int, size: int, n: int, begun: Semaphore) -> str:
     x = T.ones(n)
     try:
         while True:
             dist.all_reduce(x, dist.ReduceOp.MAX)
+            begun.release()
     except dist.DistBackendError as error:
         return str(error)
 
 
 @pytest.mark.parametrize("n", [1, 2_000_000])
 def test_a_rank_is_killed(n: int) -> None:
-    with Ranks(3, _reduce_for_ever, n) as ranks:
-        time.sleep(0.5)
+    begun = multiprocessing.get_context("fork").Semaphore(0)
+    with Ranks(3, _reduce_for_ever, n, begun) as ranks:
+        for _ in range(10):
+            assert begun.acquire(timeout=LIMIT_S)
         ranks.kill(1)
         for rank in (0, 2):
             text = ranks.answer(rank)
