@@ -88,8 +88,8 @@ _C._set_fed_rings(_fed_rings)
 _join_feeders_at_exit(_fed_rings)
 register_after_fork(_fed_rings, _join_feeders_at_exit)
 
-# Methods that take a message do it in one frame, as Note [Interrupted calls] in
-# csrc/python/ipc/ring_object.h says: a caller in between could be interrupted once more.
+# Methods that take a message do it by an operator, ``ring[timeout]``, and call nothing between that
+# and their end: Note [Interrupted calls] in csrc/python/ipc/ring_object.h.
 
 
 class _End:
@@ -136,14 +136,7 @@ class _Reader(_End):
         Raises:
             EOFError: No process is left that could put one.
         """
-        ring = self._ring
-        taken = [ring]
-        try:
-            ring.get(None, taken)
-            return taken[0]
-        except BaseException:
-            ring.give_back(taken)
-            raise
+        return self._ring[None]
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a message arrives within *timeout* seconds (None: wait forever)."""
@@ -243,14 +236,7 @@ class SimpleQueue:
             OSError: The queue is closed.
             EOFError: There is none, and no process is left that could put one.
         """
-        ring = self._ring
-        taken = [ring]
-        try:
-            ring.get(None, taken)
-            return taken[0]
-        except BaseException:
-            ring.give_back(taken)
-            raise
+        return self._ring[None]
 
     def empty(self) -> bool:
         """Whether there is no message."""
@@ -433,27 +419,12 @@ class Queue:
         """
         if self._closed:
             self._check()
-        ring = self._ring
-        taken = [ring]
-        try:
-            ring.get(timeout if block else 0.0, taken)
-            return taken[0]
-        except BaseException:
-            ring.give_back(taken)
-            raise
+        return self._ring[timeout if block else 0.0]
 
     def get_nowait(self) -> Any:
         """Return the next object, or raise `Empty` at once."""
-        # Not ``get(False)``: an exception between its return and ours would lose the message.
         self._check()
-        ring = self._ring
-        taken = [ring]
-        try:
-            ring.get(0.0, taken)
-            return taken[0]
-        except BaseException:
-            ring.give_back(taken)
-            raise
+        return self._ring[0.0]
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
         """Wait for one object, and return it with those that are there, at most *max_n* together.
@@ -476,18 +447,12 @@ class Queue:
 
     async def aget(self) -> Any:
         """Return the next object; other asyncio tasks run until there is one."""
-        ring = self._ring
         while True:
             self._check()
-            taken = [ring]
             try:
-                ring.get(0.0, taken)
-                return taken[0]
-            except Empty:
+                return self._ring[0.0]
+            except Empty:  # `contextlib.suppress` would be called after the message was taken
                 pass
-            except BaseException:
-                ring.give_back(taken)
-                raise
             await _readable(self._reader.fileno())
 
     # --- state ---

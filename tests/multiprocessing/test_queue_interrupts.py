@@ -163,8 +163,7 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     queue = Queue(ctx=CONTEXT)
     queue.put("first")
     queue.put("second")
-    taken: list[Any] = [queue._ring]
-    queue._ring.get(0.0, taken)
+    taken = [queue._ring[0.0]]
     assert taken == ["first"]
     assert _is_readable(queue.fileno())
     queue.get()
@@ -191,9 +190,7 @@ def _is_readable(fd: int) -> bool:
 def test_forked_child_has_not_what_its_parent_kept() -> None:
     queue, answers = Queue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
     queue.put("kept")
-    taken: list[Any] = [queue._ring]
-    queue._ring.get(0.0, taken)
-    queue._ring.give_back(taken)
+    queue._ring.give_back([queue._ring[0.0]])
     child = CONTEXT.Process(target=lambda: answers.put((queue.qsize(), queue.empty())))
     child.start()
     try:
@@ -233,20 +230,26 @@ def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> 
     assert queue.get() == "last"
 
 
-def test_signals_during_get_lose_nothing() -> None:
-    queue = Queue(ctx=CONTEXT)
-    n = 3000
+@pytest.mark.parametrize("name", ["get", "get_nowait", "simple", "recv"])
+def test_signals_during_get_lose_nothing(name: str) -> None:
+    kind, get = GETS[name]
+    queue = kind(ctx=CONTEXT)
     got: list[Any] = []
 
     def work() -> None:
         for _ in range(3):
-            queue.put(st.ones(1))
-            got.append(queue.get())
+            get(queue, got)
 
-    for _ in at_random(work, n, seed=2, longest_s=20e-6):
+    def put_all() -> None:
+        for number in range(3):
+            queue.put((number, st.ones(1)))
+
+    put_all()
+    for _ in at_random(work, 3000, seed=2, longest_s=20e-6):
         got.extend(_take_all(queue))
-        assert len(got) <= 3
+        assert [number for number, _ in got] == [0, 1, 2]
         got.clear()
+        put_all()
 
 
 # --- pipes ---

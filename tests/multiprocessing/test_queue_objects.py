@@ -141,12 +141,12 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
         for _ in range(rng.choice((1, 1, 2, 8))):
             memory[start + rng.randrange(16, length)] = rng.choice((0, 1, 255, rng.randrange(256)))
         try:
-            queue._ring.get(0)
+            queue._ring[0]
         except Exception:
             n_damaged += 1
     assert n_damaged > 100
     queue._ring.put("good", 0, False)
-    assert queue._ring.get(0) == "good"
+    assert queue._ring[0] == "good"
     # Leases that nobody could make out are counted anew when a queue goes with messages in it.
     queue._ring.put("left", 0, False)
     del queue, storage, memory

@@ -290,28 +290,18 @@ static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
 
 /* --- taking --- */
 
-static PyObject* take_first(shmt__py_ring* o, uint64_t deadline_ns) {
-  shmt__received_message d;
+/* ring[timeout]: take the first message, and return its object. An operator, and no method: Note [Interrupted calls] in
+ * python/ipc/ring_object.h. */
+static PyObject* ring_take(PyObject* self, PyObject* timeout) {
+  shmt__py_ring* o = (shmt__py_ring*)self;
+  uint64_t deadline_ns;
+  if (!deadline_of(timeout, &deadline_ns) || refuses(self, SHMT_RING_NO_GET)) return NULL;
   if (SHMT_UNLIKELY(o->kept != NULL) && shmt__py_ring_has_kept(o)) return shmt__py_ring_take_kept(o);
+  shmt__received_message d;
   wait_call w = {.ring = o->ring, .call = call_get, .received = &d, .n_max = 1};
   shmt__ring_result result = run(&w, deadline_ns);
   if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_ring_open_message(o, &d);
   return shmt__py_ring_raise(result, shmt__py_empty());
-}
-
-/* get(timeout) returns the object; get(timeout, taken) puts it into the list's only place */
-static PyObject* ring_get(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  uint64_t deadline_ns;
-  if ((n != 2 && !arguments("get", n, 1)) || !deadline_of(args[0], &deadline_ns)) return NULL;
-  if (n == 2 && !(PyList_CheckExact(args[1]) && PyList_GET_SIZE(args[1]) == 1))
-    return PyErr_Format(PyExc_TypeError, "get(): expected a list of one item, got %s", Py_TYPE(args[1])->tp_name);
-  if (refuses(self, SHMT_RING_NO_GET)) return NULL;
-  PyObject* object = take_first((shmt__py_ring*)self, deadline_ns);
-  if (object == NULL || n == 1) return object;
-  PyObject* before = PyList_GET_ITEM(args[1], 0);
-  PyList_SET_ITEM(args[1], 0, object);
-  Py_DECREF(before);
-  Py_RETURN_NONE;
 }
 
 /* Take messages into a list. Returns false with an exception. */
@@ -435,12 +425,10 @@ static PyMethodDef ring_methods[] = {
      "Put as many of a list of packed_messages as there is room for; how many."},
     {"join_feeder", shmt__py_ring_join_feeder, METH_NOARGS, "Wait until nothing waits for room."},
     {"cancel_join", shmt__py_ring_cancel_join, METH_NOARGS, "Let join_feeder return at once."},
-    {"get", FAST(ring_get),
-     "get(timeout[, taken])\n--\n\nThe object of the first message; with a list of one item, in its place."},
     {"get_many", FAST(ring_get_many),
      "get_many(n_max, timeout, taken)\n--\n\nAppend the objects of the messages that are there."},
     {"give_back", shmt__py_ring_give_back, METH_O,
-     "The next get returns these objects. The ring itself stands for no object."},
+     "The next get returns these objects."},
     {"poll", ring_poll, METH_O, "poll(timeout)\n--\n\nWhether get would not wait."},
     {"size", ring_size, METH_NOARGS, "Messages in the ring and waiting for room."},
     {"n_messages", ring_n_messages, METH_NOARGS, "Messages in the ring."},
@@ -460,7 +448,8 @@ static PyType_Slot ring_slots[] = {
     {Py_tp_dealloc, (void*)ring_dealloc},
     {Py_tp_methods, ring_methods},
     {Py_tp_getset, ring_getset},
-    {Py_tp_doc, (void*)"A queue of messages in shared memory."},
+    {Py_mp_subscript, (void*)ring_take},
+    {Py_tp_doc, (void*)"A queue of messages in shared memory. ring[timeout] takes the first one."},
     {0, NULL},
 };
 static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",

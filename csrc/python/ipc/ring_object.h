@@ -7,8 +7,11 @@
  *
  *   - a message that waits for room is counted in the ring and listed here in one call, which also starts the thread
  *     that puts it (python/ipc/feeder.c);
- *   - what is taken out of the ring is written into a list that the caller made before. When the call is interrupted,
- *     the caller gives it back, and the next get of this process returns it (python/ipc/kept_messages.c).
+ *   - a message is taken by an operator, `ring[timeout]`: CPython runs handlers after calls, at the start of functions
+ *     and at jumps backwards, and not after operators. When the next handler runs, the object is where the caller of
+ *     `get` has put it;
+ *   - several messages are written into a list that the caller made before. When the call is interrupted, the caller
+ *     gives it back, and the next get of this process returns what is in it (python/ipc/kept_messages.c).
  */
 #ifndef SHMT_PYTHON_IPC_RING_OBJECT_H
 #define SHMT_PYTHON_IPC_RING_OBJECT_H
@@ -64,7 +67,7 @@ bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* recei
 PyObject* shmt__py_ring_take_kept(shmt__py_ring* o);
 /* Drop all kept messages. */
 void shmt__py_ring_forget_kept(shmt__py_ring* o);
-/* give_back(objects): keep them, in this order, before those that are kept. The ring itself stands for no object. */
+/* give_back(objects): keep them, in this order, before those that are kept. */
 PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects);
 
 #endif
