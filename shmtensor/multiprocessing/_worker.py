@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from multiprocessing import pool as _standard
 from multiprocessing import util
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from shmtensor.multiprocessing._lifeline import end_with_parent
+from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["read_result", "work"]
 
@@ -28,9 +28,11 @@ def work(
     initargs: tuple[Any, ...],
     max_tasks: int | None,
     wrap_exception: bool,
+    adopts: int,
 ) -> None:
     """Run tasks until there are no more, or *max_tasks* are done."""
     end_with_parent()
+    dumps = dumps_with(adopts)
     if initializer is not None:
         initializer(*initargs)
     n_done = 0
@@ -41,7 +43,7 @@ def work(
             if not message:
                 util.debug("worker was told to end")
                 break
-            connection.send_bytes(_run(message, wrap_exception))
+            connection.send_bytes(_run(message, wrap_exception, dumps))
             n_done += 1
     except (EOFError, BrokenPipeError, ConnectionResetError):
         util.debug("the pool of this worker is gone")
@@ -49,7 +51,7 @@ def work(
     util.debug("worker exiting after %d tasks", n_done)
 
 
-def _run(message: bytes, wrap_exception: bool) -> Any:
+def _run(message: bytes, wrap_exception: bool, dumps: Callable[[Any], Any]) -> Any:
     """Run one task, and return the message with its result."""
     function: Any = None
     try:
@@ -60,11 +62,11 @@ def _run(message: bytes, wrap_exception: bool) -> Any:
             error = _WithTraceback(error, error.__traceback__)
         result = (False, error)
     try:
-        return ForkingPickler.dumps(result)
+        return dumps(result)
     except Exception as error:
         wrapped = _EncodingError(error, result[1])
         util.debug("Possible encoding error while sending result: %s", wrapped)
-        return ForkingPickler.dumps((False, wrapped))
+        return dumps((False, wrapped))
 
 
 def _call_each(call: Callable[[Any], object], chunk: Iterable[Any]) -> list[object]:

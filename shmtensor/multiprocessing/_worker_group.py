@@ -26,7 +26,6 @@ import traceback
 from collections.abc import Callable
 from multiprocessing import pool as _standard
 from multiprocessing import util
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from shmtensor._boundary.descriptors import Flag
@@ -36,6 +35,7 @@ from shmtensor.multiprocessing._arguments import give_up
 from shmtensor.multiprocessing._channel import Channel
 from shmtensor.multiprocessing._children import Child, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
+from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["BrokenPoolError", "TaskQueue", "WorkerGroup", "WorkerLostError"]
 
@@ -182,7 +182,8 @@ class WorkerGroup:
     Args:
         make_process: Makes a process from ``(target=, args=)`` without starting it.
         n_workers: Number of workers.
-        worker_args: Initializer, its arguments, tasks per worker, whether to wrap exceptions.
+        worker_args: Initializer, its arguments, tasks per worker, whether to wrap exceptions, and
+            what tasks and results adopt.
         processes: The pool's list of processes, which is kept up to date.
         cache: Pending results by job number, as in the standard pool.
         taskqueue: The queue into which the pool's methods put iterators of tasks.
@@ -204,6 +205,7 @@ class WorkerGroup:
         self._processes = processes
         self._cache = cache
         self._max_tasks: int | None = worker_args[2]
+        self._dumps = dumps_with(worker_args[4])
         self._taskqueue = taskqueue
         self._wakeup = Flag()
         self._selector = selectors.PollSelector()  # which keeps no descriptor of its own
@@ -335,7 +337,7 @@ class WorkerGroup:
     def _pickled(self, task: tuple[Any, ...]) -> Any:
         """Return the message of a task; None: it cannot be pickled, and that is its result."""
         try:
-            return ForkingPickler.dumps(task)
+            return self._dumps(task)
         except Exception as error:
             self._finish(task[0], task[1], (False, error))
             return None

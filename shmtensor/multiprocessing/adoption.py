@@ -1,21 +1,25 @@
 """Arrays of NumPy and tensors of torch in messages: they travel by handle, and stay what they are.
 
-A queue made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these libraries. What
-lies in shared memory of this package already is sent as a handle: what `torch_empty` and
-`numpy_empty` have made, and what came out of such a queue, with all views of it. Anything else is
-copied once, into shared memory, and the receiver's value shows that copy. Arrival copies nothing.
+A queue or pool made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these
+libraries. What lies in shared memory of this package already is sent as a handle: what
+`torch_empty` and `numpy_empty` have made, and what came out of such a queue, with all views of it.
+Anything else is copied once, into shared memory, and the receiver's value shows that copy. Arrival
+copies nothing.
 Dtypes that only torch has, such as float8, arrive as they were.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections import ChainMap
+from collections.abc import Callable, Iterable
+from multiprocessing.reduction import ForkingPickler
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 from shmtensor._torch_memory import held_memory, memory_of, shown
+from shmtensor.multiprocessing.reductions import reduce_array
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
@@ -25,19 +29,20 @@ __all__ = [
     "NUMPY",
     "TORCH",
     "adopted",
+    "dumps_with",
     "numpy_empty",
     "rebuild_torch",
     "reduce_torch",
     "torch_empty",
 ]
 
-#: What a ring adopts, in bits.
+#: What a ring or a pool adopts, in bits.
 NUMPY, TORCH = 1, 2
 _LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
 
 
 def adopted(adopt: str | Iterable[str] | None) -> int:
-    """Return what a queue's argument *adopt* means to a ring, and load torch where it is named.
+    """Return what a queue's or pool's argument *adopt* means, and load torch where it is named.
 
     Raises:
         ValueError: It names another library.
@@ -59,6 +64,26 @@ def adopted(adopt: str | Iterable[str] | None) -> int:
 def prepare_torch() -> None:
     """Load torch, and tell the rings of its tensors."""
     _C._set_torch_reduce(_torch().Tensor, reduce_torch)
+
+
+def dumps_with(adopts: int) -> Callable[[Any], Any]:
+    """Return what pickles messages of the standard library's pipes, and adopts these libraries."""
+    if not adopts:
+        return ForkingPickler.dumps
+    reducers: dict[type, Any] = {}
+    if adopts & NUMPY:
+        import numpy as np
+
+        reducers[np.ndarray] = reduce_array
+    if adopts & TORCH:
+        reducers[_torch().Tensor] = reduce_torch
+
+    known = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
+
+    class Pickler(ForkingPickler):
+        _extra_reducers: ClassVar = ChainMap(reducers, known)
+
+    return Pickler.dumps
 
 
 def _torch() -> Any:
@@ -104,7 +129,7 @@ def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None)
 def torch_empty(*size: Any, dtype: Any = None) -> Any:
     """Return a torch tensor in shared memory, with values of no meaning.
 
-    Queues made with ``adopt="torch"`` send it, and views of it, as handles.
+    Queues and pools made with ``adopt="torch"`` send it, and views of it, as handles.
 
     Args:
         *size: Its shape: numbers, or one sequence of them.
@@ -123,8 +148,8 @@ def torch_empty(*size: Any, dtype: Any = None) -> Any:
 def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
     """Return an array in shared memory, with values of no meaning.
 
-    Queues made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of it as
-    handles.
+    Queues and pools made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of
+    it as handles.
 
     Args:
         shape: A number or a sequence of numbers.

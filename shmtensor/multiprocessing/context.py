@@ -54,11 +54,20 @@ class BaseContext(_standard.BaseContext):
         initializer: Callable[..., object] | None = None,
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
+        *,
+        adopt: str | Iterable[str] | None = None,
     ) -> pool.Pool:
         """Return a pool of worker processes; see `shmtensor.multiprocessing.pool.Pool`."""
         from shmtensor.multiprocessing.pool import Pool
 
-        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+        return Pool(
+            processes,
+            initializer,
+            initargs,
+            maxtasksperchild,
+            context=self.get_context(),
+            adopt=adopt,
+        )
 
     @overload  # type: ignore[override]
     def get_context(self, method: None = None) -> Self: ...

@@ -30,6 +30,7 @@ from shmtensor.multiprocessing._worker_group import (
     WorkerGroup,
     WorkerLostError,
 )
+from shmtensor.multiprocessing.adoption import adopted
 
 __all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
 
@@ -54,10 +55,14 @@ class Pool(_standard.Pool):
         initargs: Arguments of *initializer*.
         maxtasksperchild: A worker is replaced after so many tasks; None: never.
         context: Makes the processes; None: the default context.
+        adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries in
+            tasks and results travel in shared memory; see `shmtensor.multiprocessing.adoption`.
 
     Raises:
-        ValueError: *processes* or *maxtasksperchild* is less than 1.
+        ValueError: *processes* or *maxtasksperchild* is less than 1, or *adopt* names another
+            library.
         TypeError: *initializer* cannot be called.
+        ModuleNotFoundError: *adopt* names torch, which is not installed.
 
     Source:
         multiprocessing.pool.Pool; torch.multiprocessing.pool.Pool.
@@ -70,6 +75,8 @@ class Pool(_standard.Pool):
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
+        *,
+        adopt: str | Iterable[str] | None = None,
     ) -> None:
         self._pool: list[Any] = []
         self._state = _standard.INIT  # type: ignore[attr-defined]
@@ -88,6 +95,7 @@ class Pool(_standard.Pool):
         self._maxtasksperchild = maxtasksperchild
         self._initializer = initializer
         self._initargs = initargs
+        self._adopts = adopted(adopt)
         self._taskqueue = TaskQueue()
         self._change_notifier = _Notifier()
         self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
@@ -100,10 +108,11 @@ class Pool(_standard.Pool):
     def _make_worker_group(self) -> WorkerGroup:
         """Start the workers and their threads, which hold no reference to this pool."""
         make, ctx = self.Process, self._ctx  # type: ignore[attr-defined]
+        wraps: bool = self._wrap_exception  # type: ignore[attr-defined]
         worker_group = WorkerGroup(
             lambda **kwargs: make(ctx, **kwargs),
             self._processes,
-            (self._initializer, self._initargs, self._maxtasksperchild, self._wrap_exception),  # type: ignore[attr-defined]
+            (self._initializer, self._initargs, self._maxtasksperchild, wraps, self._adopts),
             self._pool,
             self._cache,
             self._taskqueue,

@@ -13,6 +13,12 @@ def echo(source: Any, target: Any) -> None:
         target.put(value)
 
 
+def doubled(array: Any) -> Any:
+    """Double a shared array in place, and return a part of it with a new one."""
+    array *= 2
+    return array[1:], array + 1
+
+
 @contextmanager
 def echoing(context: Any, kind: str, adopt: Any) -> Iterator[tuple[Any, Any]]:
     """Yield a queue to a process that sends everything back, and the queue from it."""

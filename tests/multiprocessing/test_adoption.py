@@ -67,6 +67,30 @@ def test_new_arrays_have_the_dtype_and_shape() -> None:
         st.numpy_empty((2, -1))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_tasks_and_results_of_a_pool_share_arrays(method: str) -> None:
+    arrays = [st.numpy_empty(3), st.numpy_empty(3)]
+    for array in arrays:
+        array[:] = range(3)
+    with mp.get_context(method).Pool(2, adopt="numpy") as pool:
+        results = pool.map(children.doubled, arrays)
+    for array, (part, more) in zip(arrays, results, strict=True):
+        assert array.tolist() == [0, 2, 4]
+        assert more.tolist() == [1, 3, 5]
+        array[2] = 7
+        assert part.tolist() == [2, 7]
+
+
+def test_a_pool_that_adopts_nothing_copies() -> None:
+    array = st.numpy_empty(3)
+    array[:] = range(3)
+    with mp.get_context("fork").Pool(1) as pool:
+        assert pool.apply(children.doubled, (array,))[0].tolist() == [2, 4]
+    assert array.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="adopt should name some of"):
+        mp.Pool(1, adopt="jax")
+
+
 def test_a_queue_that_adopts_nothing_copies() -> None:
     array = st.numpy_empty(3)
     array[:] = 1
@@ -97,6 +121,16 @@ def test_torch_tensors_go_to_a_process_and_back(torch: Any, kind: str, method: s
         assert ones.dtype == torch.int64
         view[0, 0] = 50
         assert tensor[1, 0] == 50
+
+
+def test_tasks_and_results_of_a_pool_share_torch_tensors(torch: Any) -> None:
+    tensor = st.torch_empty(3)
+    tensor.copy_(torch.arange(3))
+    with mp.get_context("fork").Pool(1, adopt="torch") as pool:
+        part, more = pool.apply(children.doubled, (tensor,))
+    assert tensor.tolist() == [0, 2, 4]
+    assert more.tolist() == [1, 3, 5]
+    assert part.data_ptr() == tensor[1:].data_ptr()
 
 
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")
