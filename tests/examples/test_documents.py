@@ -53,6 +53,8 @@ GROUPS = [
 def test_programs_of_documents_run(group: list[str], tmp_path: Path) -> None:
     if any("hogwild.Nodes" in program for program in group):
         require_mpi()
+    if any("import torch\n" in program and "as_torch" not in program for program in group):
+        pytest.importorskip("torch", reason="torch is not installed")
     env = {**own_session(), "SHMTENSOR_SERVICE": f"test-{os.getpid()}-{secrets.token_hex(8)}"}
     for i, program in enumerate(group):
         path = tmp_path / f"program_{i}.py"
