@@ -12,11 +12,12 @@ import signal
 import time
 from collections.abc import Iterable, Sequence
 from multiprocessing import connection, process
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shmtensor._boundary.descriptors import Descriptor
 
-__all__ = ["Child", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
+__all__ = ["Child", "child_of", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
 
 #: A status that another thread is about to note comes within so many looks of a millisecond.
 _N_LOOKS = 20
@@ -114,6 +115,55 @@ class Child:
 
     def _is_mine(self) -> bool:
         return os.getpid() == self._owner
+
+
+class _Lookalike(Child):
+    """What stands for a process, though it is none of `multiprocessing`.
+
+    A program's own context may make such objects. Of them only documented methods are called.
+    """
+
+    def __init__(self, process: Any) -> None:
+        self.process = process
+        self._is_started = False
+
+    def start(self) -> None:
+        self._is_started = True
+        self.process.start()
+
+    def close(self) -> None:
+        pass
+
+    @property
+    def sentinel(self) -> int:
+        return int(self.process.sentinel)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if not self._is_started:
+            return True
+        if timeout is None:
+            self.process.join()
+        deadline = time.monotonic() + (timeout or 0)
+        while (is_alive := self.process.is_alive()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return not is_alive
+
+    def status(self) -> int | None:
+        status: int | None = self.process.exitcode
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.has_ended():
+            return
+        if number == signal.SIGTERM:
+            self.process.terminate()
+        elif number == signal.SIGKILL:
+            getattr(self.process, "kill", self.process.terminate)()
+
+
+def child_of(process: Any) -> Child:
+    """Return the child of a process object that some context has made and nobody has started."""
+    return (Child if isinstance(process, BaseProcess) else _Lookalike)(process)
 
 
 def wait_all(children: Iterable[Child], timeout: float) -> bool:

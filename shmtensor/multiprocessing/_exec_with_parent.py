@@ -19,6 +19,8 @@ import os
 import signal
 import sys
 
+__all__: list[str] = []  # a program, and no module for others
+
 _PR_SET_PDEATHSIG = 1
 
 

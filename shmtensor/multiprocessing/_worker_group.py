@@ -33,7 +33,7 @@ from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._arguments import give_up
 from shmtensor.multiprocessing._channel import Channel
-from shmtensor.multiprocessing._children import Child, end_all
+from shmtensor.multiprocessing._children import Child, child_of, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
 from shmtensor.multiprocessing.adoption import dumps_with
 
@@ -244,7 +244,7 @@ class WorkerGroup:
             )
             process.name = process.name.replace("Process", "PoolWorker")
             process.daemon = True
-            worker = _Worker(Child(process), channel)
+            worker = _Worker(child_of(process), channel)
             worker.child.start()
         except BaseException:
             channel.close()

@@ -9,6 +9,7 @@ import importlib
 import multiprocessing as standard
 import os
 import pickle
+import pkgutil
 import sys
 import unittest.mock
 from collections.abc import Iterator
@@ -45,6 +46,13 @@ def test_all_is_the_standard_one_and_the_strategies() -> None:
     strategies = {"get_sharing_strategy", "set_sharing_strategy", "get_all_sharing_strategies"}
     assert set(mp.__all__) == {*standard.__all__, *strategies}
     assert all(hasattr(mp, name) for name in mp.__all__)
+
+
+def test_every_module_says_what_an_import_of_all_takes() -> None:
+    names = {name for _, name, _ in pkgutil.iter_modules(mp.__path__)} - {"popen_spawn_win32"}
+    for name in names:
+        module = importlib.import_module(f"shmtensor.multiprocessing.{name}")
+        assert [a for a in module.__all__ if not hasattr(module, a)] == [], name
 
 
 @pytest.mark.parametrize(

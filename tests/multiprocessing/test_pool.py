@@ -12,7 +12,7 @@ import signal
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import mp_pool_tasks as tasks
 import pytest
@@ -346,3 +346,39 @@ def test_channel_and_connection_understand_each_other(size: int) -> None:
         assert channel.is_at_end
     finally:
         channel.close()
+
+
+class _Lookalike:
+    """A program's own stand-in for a process, with a part of the documented methods."""
+
+    made: ClassVar[list[_Lookalike]] = []
+
+    def __init__(self, **_: object) -> None:
+        self.name = "lookalike"
+        self.exitcode: int | None = None
+        self.state = "made"
+        self.made.append(self)
+
+    def start(self) -> None:
+        if len(self.made) == 3:
+            raise OSError("no more")
+        self.state = "runs"
+
+    def is_alive(self) -> bool:
+        return self.state == "runs"
+
+    def terminate(self) -> None:
+        self.state = "ended"
+
+    def join(self) -> None:
+        assert self.state == "ended"
+
+
+class _LookalikeContext:
+    Process = _Lookalike
+
+
+def test_start_that_fails_ends_processes_of_any_kind() -> None:
+    with pytest.raises(OSError, match="no more"):
+        Pool(4, context=_LookalikeContext())
+    assert [process.state for process in _Lookalike.made] == ["ended", "ended", "made"]
