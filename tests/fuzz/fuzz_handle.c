@@ -119,7 +119,8 @@ static void sign_handle(shmt__handle* h) {
 static void changed_tensor(unsigned which, bool sign, const uint8_t* data, size_t size) {
   shmt__packed_tensor p;
   size_t n = 0, from = offsetof(shmt__packed_tensor, dtype);
-  check(shmt__tensor_pack(tensors[which % N_TENSORS], &p, &n) == SHMT_OK, "cannot pack");
+  const shmt_tensor* t = tensors[which % N_TENSORS];
+  check(shmt__tensor_pack(t, t->storage, &p, &n) == SHMT_OK, "cannot pack");
   shmt__handle genuine = p.handle;
   change(&p, n, &data, &size);
   if (sign) {
