@@ -10,27 +10,8 @@
 #define SHMT_BASE_PROMOTE_H
 
 #include "base/error.h"
+#include "base/scalar.h"
 #include "base/types.h"
-
-#include <stdatomic.h>
-
-/* The dtype of Python floats; float32 at start. Set by shmt__set_default_dtype only. */
-extern _Atomic(shmt_dtype) shmt__default_dtype_cell;
-static inline shmt_dtype shmt__default_dtype(void) {
-  /* relaxed: a setting, it publishes nothing else. */
-  return atomic_load_explicit(&shmt__default_dtype_cell, memory_order_relaxed);
-}
-/* Errors: SHMT_E_TYPE when dtype is not floating ("only floating-point types are supported as the default type"). */
-shmt_status shmt__set_default_dtype(shmt_dtype dtype);
-
-/* bool 0, integral 1, floating 2, complex 3. */
-int shmt__dtype_category(shmt_dtype dtype);
-/* complex32 for float16, complex128 for float64, complex64 for the rest; complex stays. */
-shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype);
-/* The dtype of a complex dtype's real part; other dtypes stay. */
-shmt_dtype shmt__to_real_dtype(shmt_dtype dtype);
-/* "Float", "Long", ...: how torch's messages call a dtype. */
-const char* shmt__dtype_title(shmt_dtype dtype);
 
 /* The smallest dtype both can be cast to; SHMT_DTYPE_NONE where torch has none (uint16/32/64 with another integer). */
 shmt_dtype shmt__promote_types_unchecked(shmt_dtype a, shmt_dtype b);
@@ -49,13 +30,10 @@ typedef struct shmt__result_type {
 /* Add a tensor of dtype. wrapped: it stands for a Python number (floats count as the default dtype).
  * Errors: SHMT_E_RUNTIME as shmt__promote_types. */
 shmt_status shmt__result_type_add(shmt__result_type* r, shmt_dtype dtype, bool zero_dim, bool wrapped);
-static inline shmt_status shmt__result_type_add_scalar(shmt__result_type* r, shmt_scalar s);
-/* Errors: SHMT_E_RUNTIME as shmt__promote_types. SHMT_DTYPE_NONE for an empty list. */
-shmt_status shmt__result_type_get(const shmt__result_type* r, shmt_dtype* out);
-
-shmt_dtype shmt__scalar_dtype(shmt_scalar s); /* base/scalar.h */
 static inline shmt_status shmt__result_type_add_scalar(shmt__result_type* r, shmt_scalar s) {
   return shmt__result_type_add(r, shmt__scalar_dtype(s), true, true);
 }
+/* Errors: SHMT_E_RUNTIME as shmt__promote_types. SHMT_DTYPE_NONE for an empty list. */
+shmt_status shmt__result_type_get(const shmt__result_type* r, shmt_dtype* out);
 
 #endif

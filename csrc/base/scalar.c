@@ -1,8 +1,8 @@
 /* base/scalar.c -- Python numbers as shmt_scalar: what fits a dtype, loading and storing an element. */
 #include "base/scalar.h"
 
+#include "base/dtype.h"
 #include "base/half.h"
-#include "base/promote.h"
 #include "generated/dtype_tables.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* iter/build.c -- building an iterator in general: dtypes, casts, given outputs and new ones. */
 #include "iter/build.h"
 
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"

@@ -1,7 +1,7 @@
 /* iter/iter.c -- building and finishing an iterator; the short cuts for common shapes. */
 #include "iter/iter.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "iter/build.h"
 #include "iter/copy/copy.h"

@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_DTYPE_NAMES_H
 #define SHMT_OPS_DTYPE_NAMES_H
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/dtype_tables.h"
 
 static inline bool shmt__is_complex(shmt_dtype d) { return shmt__dtype_category(d) == 3; }

@@ -2,7 +2,6 @@
 #include "tensor/tensor.h"
 
 #include "base/overflow.h"
-#include "base/promote.h"
 #include "base/scalar.h"
 #include "storage/allocator.h"
 #include "storage/blocks.h"

@@ -1,7 +1,7 @@
 /* autograd/recording/replay_views.c -- making a view again, from another tensor with the layout of its base. */
 #include "autograd/recording/replay_views.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/ops.h"
 
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #include "autograd/meta.h"
 #include "autograd/recording/saved_hooks.h"
 #include "autograd/recording/version_cell.h"
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 

@@ -1,7 +1,6 @@
 /* iter/copy/copy.c -- copies, casts and fills over any strides. */
 #include "iter/copy/copy.h"
 
-#include "base/promote.h"
 #include "base/scalar.h"
 #include "iter/dims.h"
 #include "iter/iter.h"

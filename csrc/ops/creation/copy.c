@@ -1,7 +1,6 @@
 /* ops/creation/copy.c -- copies, casts and fills: copy_, clone, contiguous, fill_, zero_, to. */
 #include "generated/impls.h"
 
-#include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/ops.h"

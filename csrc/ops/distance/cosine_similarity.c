@@ -2,6 +2,7 @@
  *
  * Where autograd does not record, rows are done one by one and no norms are kept.
  */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "dispatch/operator.h"
 #include "dispatch/registry.h"

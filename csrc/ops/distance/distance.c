@@ -3,7 +3,7 @@
  * The differences of all pairs are many times the result. Where autograd does not record, the usual norms have a kernel
  * that stores none of them. Other norms, and gradients, are calculated for some rows at a time.
  */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "dispatch/registry.h"

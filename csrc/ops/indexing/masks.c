@@ -1,5 +1,5 @@
 /* ops/indexing/masks.c -- reads and writes by mask: masked_select, masked_scatter, nonzero. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -4,6 +4,7 @@
  * When nothing is recorded and the loss is reduced, the element losses of a block are computed in the cache and summed
  * there, without a tensor of them. Blocks form parts of a fixed length, whose sums are merged in order, so the result
  * does not depend on the number of threads. */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"

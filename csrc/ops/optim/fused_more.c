@@ -1,6 +1,6 @@
 /* ops/optim/fused_more.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
  * Rprop, ASGD. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"

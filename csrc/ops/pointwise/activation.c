@@ -1,6 +1,6 @@
 /* ops/pointwise/activation.c -- activation functions that are more than one loop: gelu (two approximations), glu,
  * prelu. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"

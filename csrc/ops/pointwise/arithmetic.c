@@ -1,5 +1,6 @@
 /* ops/pointwise/arithmetic.c -- arithmetic that is more than one loop: div with a rounding mode, pow, products with
  * conjugates, complex and polar. */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "generated/impls.h"
 #include "generated/loops.h"

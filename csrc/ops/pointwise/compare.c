@@ -1,5 +1,5 @@
 /* ops/pointwise/compare.c -- equal, isclose and allclose. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -2,7 +2,7 @@
  * memory. */
 #include "ops/pointwise/conj_neg_views.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "dispatch/registry.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -1,7 +1,7 @@
 /* ops/pointwise/pointwise.c -- runs operators that are a single element-wise loop. */
 #include "ops/pointwise/pointwise.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/loops.h"
 #include "iter/short_rows.h"

@@ -1,5 +1,5 @@
 /* ops/pointwise/unary.c -- unary operators that prepare arguments or results around their loop. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"

@@ -1,4 +1,5 @@
 /* ops/pointwise/where_clamp.c -- where, masked_fill, clamp and lerp. */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"

@@ -3,6 +3,7 @@
 #include "kernels/reduce/scan.h"
 
 #include "base/overflow.h"
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"

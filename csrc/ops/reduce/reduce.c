@@ -1,7 +1,7 @@
 /* ops/reduce/reduce.c -- reductions by one loop: sum, mean, prod, amax, argmax, any, all, count_nonzero, ... */
 #include "ops/reduce/reduce.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/loops.h"

@@ -1,6 +1,6 @@
 /* ops/shape/split.c -- split, chunk, unbind, tensor_split, hsplit, vsplit, dsplit, and their copies. */
 #include "base/overflow.h"
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "storage/allocator.h"

@@ -1,7 +1,7 @@
 /* ops/shape/views.c -- views by one change of sizes and strides: slice, select, permute, transpose, squeeze, expand,
  * view. */
 #include "base/overflow.h"
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/impls.h"
 #include "tensor/tensor.h"
 

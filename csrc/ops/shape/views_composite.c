@@ -1,5 +1,5 @@
 /* ops/shape/views_composite.c -- views made of other views: reshape, flatten, movedim, transposes, real and imag. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "storage/allocator.h"

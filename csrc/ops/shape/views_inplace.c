@@ -1,5 +1,4 @@
 /* ops/shape/views_inplace.c -- operators that change a tensor's own sizes, strides or storage. */
-#include "base/promote.h"
 #include "dispatch/operator.h"
 #include "generated/impls.h"
 #include "generated/ops.h"

@@ -4,6 +4,7 @@
  * place at the same time become one. Of coalesced tensors the sum is coalesced; of others it may have several entries
  * for a place.
  */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -1,4 +1,5 @@
 /* ops/sparse/make.c -- makes results: sparse tensors of given parts, empty ones, and out= and in-place results. */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"

@@ -1,4 +1,5 @@
 /* ops/special/special.c -- special functions that are more than one loop over their arguments. */
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -5,7 +5,7 @@
 #include "autograd/engine/engine.h"
 #include "autograd/recording/saved_hooks.h"
 #include "python/autograd/saved_fields.h"
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/gil.h"
 #include "python/tensor/tensor_type.h"

@@ -1,7 +1,7 @@
 /* python/call/convert.c -- single values between Python and C. */
 #include "python/call/convert.h"
 
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "base/scalar.h"
 #include "python/values/types.h"
 

@@ -1,6 +1,7 @@
 /* python/tensor/construct.c -- tensor(data): shapes, dtypes and values of nested Python data. */
 #include "python/tensor/construct.h"
 
+#include "base/dtype.h"
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "base/warn.h"
@@ -9,9 +10,9 @@
 #include "iter/copy/copy.h"
 #include "ops/pointwise/conj_neg_views.h"
 #include "python/call/convert.h"
+#include "python/call/sharing.h"
 #include "python/tensor/dlpack.h"
 #include "python/values/default_device.h"
-#include "python/call/sharing.h"
 #include "python/values/types.h"
 
 typedef struct shape {

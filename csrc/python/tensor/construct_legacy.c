@@ -1,8 +1,8 @@
 /* python/tensor/construct_legacy.c -- Tensor(...) and the typed constructors of the old style. */
-#include "base/promote.h"
+#include "base/dtype.h"
 #include "generated/ops.h"
-#include "python/tensor/construct.h"
 #include "python/call/convert.h"
+#include "python/tensor/construct.h"
 #include "python/values/types.h"
 
 static int failed(shmt_status s) {

@@ -1,16 +1,15 @@
 /* python/tensor/methods.c -- methods of _TensorBase that are no operators: sizes, flags, items, identity. */
+#include "base/dtype.h"
 #include "base/overflow.h"
-#include "base/promote.h"
 #include "base/scalar.h"
 #include "generated/ops.h"
 #include "ops/pointwise/conj_neg_views.h"
-#include "tensor/sparse.h"
-#include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
 #include "python/call/sharing.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
 #include "tensor/batched.h"
+#include "tensor/sparse.h"
 
 #define FAST(f) ((PyCFunction)(void (*)(void))(f))
 

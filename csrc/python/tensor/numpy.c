@@ -6,13 +6,12 @@
 #include "api/storage.h"
 #include "autograd/node.h"
 #include "base/overflow.h"
-#include "base/promote.h"
 #include "base/warn.h"
-#include "python/gil.h"
-#include "storage/allocator.h"
-#include "python/tensor/construct.h"
 #include "python/call/convert.h"
+#include "python/gil.h"
+#include "python/tensor/construct.h"
 #include "python/values/types.h"
+#include "storage/allocator.h"
 #include "tensor/batched.h"
 
 /* --- recognising things ---------------------------------------------------------------- */

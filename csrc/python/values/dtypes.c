@@ -1,9 +1,8 @@
 /* python/values/dtypes.c -- dtype, layout and memory_format objects: one per value, never freed. */
-#include "base/promote.h"
-#include "python/values/types.h"
-
 #include "api/dtypes.h"
+#include "base/dtype.h"
 #include "python/values/tensor_object.h"
+#include "python/values/types.h"
 
 PyTypeObject* shmt__py_dtype_type;
 PyTypeObject* shmt__py_layout_type;

@@ -1,0 +1,28 @@
+/* base/dtype.h -- the default dtype, and what a dtype is called and related to. */
+#ifndef SHMT_BASE_DTYPE_H
+#define SHMT_BASE_DTYPE_H
+
+#include "base/error.h"
+#include "base/types.h"
+
+#include <stdatomic.h>
+
+/* The dtype of Python floats; float32 at start. Set by shmt__set_default_dtype only. */
+extern _Atomic(shmt_dtype) shmt__default_dtype_cell;
+static inline shmt_dtype shmt__default_dtype(void) {
+  /* relaxed: a setting, it publishes nothing else. */
+  return atomic_load_explicit(&shmt__default_dtype_cell, memory_order_relaxed);
+}
+/* Errors: SHMT_E_TYPE when dtype is not floating ("only floating-point types are supported as the default type"). */
+shmt_status shmt__set_default_dtype(shmt_dtype dtype);
+
+/* bool 0, integral 1, floating 2, complex 3. */
+int shmt__dtype_category(shmt_dtype dtype);
+/* complex32 for float16, complex128 for float64, complex64 for the rest; complex stays. */
+shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype);
+/* The dtype of a complex dtype's real part; other dtypes stay. */
+shmt_dtype shmt__to_real_dtype(shmt_dtype dtype);
+/* "Float", "Long", ...: how torch's messages call a dtype. */
+const char* shmt__dtype_title(shmt_dtype dtype);
+
+#endif
