@@ -3,8 +3,11 @@
  * The node lives as long as its leaf's metadata. Its reference count is the number of edges and Python objects that
  * refer to it. While that is not zero, the node holds one reference of the leaf, so that a graph keeps its leaves.
  */
+#include "autograd/accumulate.h"
+
 #include "autograd/engine/engine.h"
-#include "autograd/hooks.h"
+#include "autograd/engine/fit_gradients.h"
+#include "autograd/grad_locks.h"
 #include "autograd/meta.h"
 #include "autograd/pool.h"
 #include "generated/ops.h"

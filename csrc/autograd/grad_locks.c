@@ -1,5 +1,5 @@
 /* autograd/grad_locks.c -- the locks of .grad and of lazily made histories. */
-#include "autograd/meta.h"
+#include "autograd/grad_locks.h"
 
 #include "os/mutex.h"
 

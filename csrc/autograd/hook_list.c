@@ -1,5 +1,5 @@
 /* autograd/hook_list.c -- lists of hooks: registering, running, removing. */
-#include "autograd/hooks.h"
+#include "autograd/hook_list.h"
 
 #include "os/mutex.h"
 

@@ -1,6 +1,9 @@
 /* autograd/hooks.c -- hooks of nodes and of tensors. */
 #include "autograd/hooks.h"
 
+#include "autograd/accumulate.h"
+#include "autograd/meta.h"
+
 shmt_status shmt__node_add_hook(shmt_node* n, shmt__hook_kind kind, uint32_t input_nr,
                                 shmt__hook_call call, void* ctx, void (*free_ctx)(void*),
                                 shmt__hook** out) {

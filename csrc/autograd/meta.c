@@ -1,10 +1,12 @@
 /* autograd/meta.c -- a tensor's place in the graph: metadata, requires_grad, .grad. */
 #include "autograd/meta.h"
 
-#include "autograd/hooks.h"
+#include "autograd/grad_locks.h"
+#include "autograd/hook_list.h"
 #include "autograd/pool.h"
 #include "autograd/recording/replay_views.h"
 #include "autograd/recording/version_cell.h"
+#include "autograd/retained_grads.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 

@@ -15,7 +15,7 @@
 #include "autograd/node.h"
 
 typedef struct shmt__version_cell shmt__version_cell; /* autograd/recording/version_cell.h */
-typedef struct shmt__hook shmt__hook;                 /* autograd/hooks.h */
+typedef struct shmt__hook shmt__hook;                 /* autograd/hook_list.h */
 typedef struct shmt__tangent shmt__tangent;           /* autograd/forward/tangents.h */
 
 struct shmt_autograd_meta {
@@ -32,6 +32,16 @@ struct shmt_autograd_meta {
   bool of_transform;                 /* a leaf that was an input of a function transform, which has ended */
 };
 
+/* t requires grad itself, through its grad_fn, or as a view of a tensor that does (even when it has
+ * no grad_fn, having been made without recording). */
+static inline bool shmt__tensor_requires_grad(const shmt_tensor* t) {
+  return (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd) != 0;
+}
+/* For generated kernels: does t require grad? t may be NULL. */
+static inline bool shmt__wants_grad(const shmt_tensor* t) {
+  return t && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd);
+}
+
 /* t's metadata, made when there is none. NULL and a record when out of memory. */
 shmt_autograd_meta* shmt__meta_create(shmt_tensor* t);
 static inline shmt_autograd_meta* shmt__meta_of(shmt_tensor* t) {
@@ -44,6 +54,19 @@ static inline shmt_status shmt__meta_refresh(shmt_tensor* t) {
   if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_VIEW))) return SHMT_OK;
   if (!__atomic_load_n(&t->autograd, __ATOMIC_RELAXED) && !(t->base->keys & SHMT_KEYBIT_Autograd)) return SHMT_OK;
   return shmt__meta_refresh_slow(t);
+}
+
+/* The ADInplaceOrView kernel of a view operator: view becomes a view of src (which may be a view
+ * itself). several: the operator returns more than one view, which forbids changing them in place.
+ */
+shmt_status shmt__view_created(shmt_tensor* view, shmt_tensor* src, bool several);
+
+/* May t be changed in place here? A tensor made in inference mode has no version by which a later use would notice
+ * the change, so that it may change in that mode only. Errors: SHMT_E_RUNTIME. */
+SHMT_COLD shmt_status shmt__fail_inference_write(void);
+static inline shmt_status shmt__check_tracked(const shmt_tensor* t) {
+  if (SHMT_LIKELY(!(t->flags & SHMT_TENSOR_INFERENCE) || shmt__tls_inference_mode)) return SHMT_OK;
+  return shmt__fail_inference_write();
 }
 
 /* The tensor's grad_fn, borrowed; NULL for leaves. Errors: as refresh. */
@@ -60,36 +83,9 @@ shmt_status shmt__tensor_retain_grad(shmt_tensor* t);
 /* Cut t from its history in place. Errors: SHMT_E_RUNTIME for views. */
 shmt_status shmt__tensor_detach_inplace(shmt_tensor* t);
 
-/* The AccumulateGrad of a leaf that requires grad; a new reference. NULL and a record when out of
- * memory. */
-shmt_node* shmt__accumulator_of(shmt_tensor* leaf);
-/* An AccumulateGrad node; node.h says who owns what. */
-typedef struct shmt__accumulate_grad {
-  shmt_node node;
-  shmt_tensor* variable; /* the leaf; referenced while node.refs > 0 */
-} shmt__accumulate_grad;
-/* The leaf of an AccumulateGrad node; borrowed. */
-static inline shmt_tensor* shmt__accumulator_variable(const shmt_node* n) {
-  return ((const shmt__accumulate_grad*)n)->variable;
-}
-/* Add a gradient that fits the leaf. *grad is taken over when possible, and then set to NULL.
- * Errors: whatever the operators return. */
-shmt_status shmt__accumulate(shmt_node* n, shmt_tensor** grad);
-
-/* Where t's gradient goes: *out gets a new reference, or NULL when t needs none. */
-shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out);
-
 /* Installed by forward/tangents.c: frees the tangents of metadata. Its tensor's key ForwardAD is the caller's to
  * clear. */
 extern void (*shmt__tangents_free)(shmt_autograd_meta* m);
-
-/* Nodes alive in this process, without those of leaves. */
-int64_t shmt__node_count(void);
-
-/* Lock .grad or a lazily made history: one of a few locks, chosen by the address. Code that may wait for the
- * interpreter lock must not run under it. */
-void shmt__grad_lock(const void* what);
-void shmt__grad_unlock(const void* what);
 
 static inline bool shmt__dtype_differentiable(shmt_dtype d) {
   return shmt__dtype_kind[d] == SHMT_KIND_FLOATING || shmt__dtype_kind[d] == SHMT_KIND_COMPLEX;
@@ -107,6 +103,5 @@ static inline void shmt__auto_grad_mode(bool* was_off) { shmt__tls_grad_mode_off
   __attribute__((cleanup(shmt__auto_grad_mode), unused)) bool shmt_grad_mode_ = \
       shmt__tls_grad_mode_off;                                                  \
   shmt__tls_grad_mode_off = !(on)
-
 
 #endif

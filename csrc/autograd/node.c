@@ -1,8 +1,9 @@
 /* autograd/node.c -- making nodes, what only some of them carry, and freeing long chains without recursion. */
 #include "autograd/node.h"
 
-#include "autograd/hooks.h"
+#include "autograd/hook_list.h"
 #include "autograd/pool.h"
+#include "autograd/retained_grads.h"
 #include "dispatch/profile.h"
 
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 /* autograd/retained_grads.c -- .grad of tensors that are no leaves but keep theirs (retain_grad). */
-#include "autograd/hooks.h"
+#include "autograd/retained_grads.h"
+
+#include "autograd/grad_locks.h"
 #include "generated/ops.h"
 #include "os/mutex.h"
 

@@ -1,6 +1,8 @@
 /* autograd/engine/anomaly.c -- anomaly mode during backward: failed nodes are reported, results are searched for
  * NaN. */
-#include "autograd/hooks.h"
+#include "autograd/engine/anomaly.h"
+
+#include "autograd/meta.h"
 #include "generated/ops.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* autograd/engine/backward.c -- from tensors to the engine: roots, first gradients, unused inputs. */
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
+#include "autograd/recording/connect.h"
 #include "iter/copy/copy.h"
 
 #include <stdlib.h>

@@ -1,8 +1,13 @@
 /* autograd/engine/engine.c -- running a graph backwards, on the calling thread. */
 #include "autograd/engine/engine.h"
 
-#include "autograd/hooks.h"
+#include "autograd/accumulate.h"
+#include "autograd/engine/anomaly.h"
+#include "autograd/engine/fit_gradients.h"
+#include "autograd/engine/needed_nodes.h"
+#include "autograd/hook_list.h"
 #include "autograd/meta.h"
+#include "autograd/retained_grads.h"
 #include "dispatch/profile.h"
 
 #include <stdlib.h>

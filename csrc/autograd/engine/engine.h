@@ -55,35 +55,6 @@ bool shmt__engine_has_inputs(void);
  * alive. Errors: SHMT_E_NOMEM; SHMT_E_RUNTIME without a run. */
 shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* reached);
 
-/* --- what leads to the inputs (autograd/engine/needed_nodes.c) ---------------------------------------------- */
-
-typedef struct shmt__needed_nodes shmt__needed_nodes;
-enum { SHMT_NO_INPUT = UINT32_MAX };
-/* New; free with shmt__needed_nodes_free. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__needed_nodes_create(const shmt__backward* b, shmt__needed_nodes** out);
-void shmt__needed_nodes_free(shmt__needed_nodes* s);
-/* Does n lead to an input, or is it one? first: an index of the inputs at n, or SHMT_NO_INPUT. */
-bool shmt__needed_nodes_find(const shmt__needed_nodes* s, const shmt_node* n, bool* execute, uint32_t* first);
-/* The next input at the same node, or SHMT_NO_INPUT. */
-uint32_t shmt__needed_nodes_next(const shmt__needed_nodes* s, uint32_t input);
-
-/* reached[i]: the roots of b lead to a node at nodes[i], or it is one. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* const* nodes, uint32_t n,
-                               bool* reached);
-
-/* --- gradients (autograd/engine/fit_gradients.c) --------------------------------------------------------------- */
-
-/* Fit *g (owned) to what target's input nr expects: sum it to the shape, cast it to the dtype. fn, index: the node
- * that delivers it, for messages; fn NULL: a root. Errors: SHMT_E_RUNTIME. */
-shmt_status shmt__grad_validate_slow(shmt_tensor** g, const shmt_edge* target, const shmt_node* fn,
-                                uint32_t index);
-/* Zeros as target's gradient; NULL where nothing is known of it. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__grad_zeros(const shmt_edge* target, shmt_tensor** out);
-/* sum += other, of one shape, without dispatch. Borrows both. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__grad_add_inplace(shmt_tensor* sum, shmt_tensor* other);
-/* *sum += g; consumes g. In place when no other holder can see the sum. Errors: those of add. */
-shmt_status shmt__grad_add(shmt_tensor** sum, shmt_tensor* g);
-
 /* Does the graph of the outputs lead to a leaf that is none of the inputs? Then something beside a function transform
  * can differentiate them (engine/reached_leaves.c). Errors: SHMT_E_NOMEM. */
 shmt_status shmt__graph_reaches_others(shmt_tensors outputs, shmt_tensors inputs, bool* out);

@@ -1,4 +1,7 @@
 /* autograd/engine/fit_gradients.c -- fitting gradients to the shape and dtype of their tensor, and adding them. */
+#include "autograd/engine/fit_gradients.h"
+
+#include "autograd/accumulate.h"
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
 #include "generated/loops.h"

@@ -1,4 +1,6 @@
 /* autograd/engine/needed_nodes.c -- which nodes lead to the tensors that gradients were asked for. */
+#include "autograd/engine/needed_nodes.h"
+
 #include "autograd/engine/engine.h"
 
 #include <stdlib.h>

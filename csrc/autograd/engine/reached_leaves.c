@@ -1,6 +1,8 @@
 /* autograd/engine/reached_leaves.c -- does a graph lead to something else than the inputs of a transform? */
+#include "autograd/accumulate.h"
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
+#include "autograd/recording/connect.h"
 
 #include <stdlib.h>
 

@@ -12,6 +12,7 @@
  */
 #include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
+#include "autograd/meta.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 #include "ops/scalar_expression.h"

@@ -2,6 +2,7 @@
 #include "autograd/forward/jvp.h"
 
 #include "autograd/forward/tangents.h"
+#include "autograd/forward/two_vjps.h"
 #include "generated/ops.h"
 #include "ops/scalar_expression.h"
 

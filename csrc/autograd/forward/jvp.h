@@ -41,8 +41,6 @@ typedef struct shmt__jvp_call {
 /* out[i], empty before, becomes the tangent of result i: a tensor, a list of them, or nothing. It is the caller's to
  * release, also after an error. Errors: those of the operators. */
 shmt_status shmt__jvp_compute(const shmt__jvp_call* c, shmt_value* out);
-/* The same by two vector-Jacobian products, for any operator with a vjp. */
-shmt_status shmt__jvp_by_two_vjps(const shmt__jvp_call* c, shmt_value* out);
 
 /* out[i] becomes the tangent of argument i, with zeros where it has none, for each argument that has a derivative. New
  * values, also after an error. Errors: SHMT_E_NOMEM. */

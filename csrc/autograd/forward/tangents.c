@@ -2,6 +2,7 @@
 #include "autograd/forward/tangents.h"
 
 #include "autograd/pool.h"
+#include "autograd/recording/connect.h"
 #include "autograd/recording/replay_views.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"

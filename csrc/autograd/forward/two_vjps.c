@@ -6,8 +6,9 @@
  *
  * u is ones: where a linear function is differentiated does not matter, but some are written with logarithms of u.
  */
+#include "autograd/forward/two_vjps.h"
+
 #include "autograd/engine/engine.h"
-#include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
 #include "dispatch/registry.h"

@@ -1,4 +1,7 @@
-/* autograd/connect.c -- where a tensor's gradient goes, and edges that lead there. */
+/* autograd/recording/connect.c -- where a tensor's gradient goes, and edges that lead there. */
+#include "autograd/recording/connect.h"
+
+#include "autograd/accumulate.h"
 #include "autograd/meta.h"
 
 shmt_status shmt__gradient_edge(shmt_tensor* t, shmt_edge* out) {

@@ -1,7 +1,10 @@
 /* autograd/recording/copy_slices.c -- the history of a base whose view was changed in place. */
 #include "autograd/recording/copy_slices.h"
 
+#include "autograd/engine/needed_nodes.h"
 #include "autograd/meta.h"
+#include "autograd/recording/connect.h"
+#include "autograd/recording/history.h"
 #include "autograd/recording/replay_views.h"
 #include "base/scalar.h"
 #include "generated/ops.h"

@@ -2,6 +2,7 @@
 #include "autograd/recording/double_backward.h"
 
 #include "autograd/engine/engine.h"
+#include "autograd/engine/fit_gradients.h"
 #include "autograd/recording/recording.h"
 
 /* Connect `made`: edge 0 leads to the gradient's own history, the others lead where node's edges lead. */

@@ -1,6 +1,8 @@
 /* autograd/recording/history.c -- giving outputs their node (set_history). */
-#include "autograd/hooks.h"
+#include "autograd/recording/history.h"
+
 #include "autograd/meta.h"
+#include "autograd/retained_grads.h"
 
 #include <stdlib.h>
 #include <string.h>

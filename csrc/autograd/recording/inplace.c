@@ -1,6 +1,9 @@
 /* autograd/recording/inplace.c -- in-place changes of tensors and views: what is refused, and the new history. */
+#include "autograd/recording/inplace.h"
+
 #include "autograd/meta.h"
 #include "autograd/recording/copy_slices.h"
+#include "autograd/recording/history.h"
 
 #include <stdio.h>
 

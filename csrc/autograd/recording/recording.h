@@ -1,12 +1,28 @@
 /* autograd/recording/recording.h -- what the generated Autograd kernels and nodes share.
  *
- * A node keeps the arguments that its derivatives use: tensors as shmt__saved (autograd/node.h), lists and strings in
+ * A node keeps the arguments that its derivatives use: tensors as shmt__saved (saved.h), lists and strings in
  * the structs below. When a derivative uses only the shape of a tensor, only the shape is kept.
+ *
+ * Note [What an Autograd kernel does], in this order, when shmt__grad_enabled() and an argument
+ * shmt__wants_grad:
+ *   1. in place: shmt__check_inplace(self, true) (with false when nothing is recorded)
+ *   2. shmt__node_create, then shmt__node_connect for each differentiable argument. An in-place
+ * operator's edge 0 is always self, also when self gets no gradient
+ *   3. shmt__saved_init of the arguments that its derivatives use; an in-place operator that needs the old
+ * self saves a clone
+ *   4. the kernels below, with Autograd and ADInplaceOrView excluded for whatever they call inside
+ *   5. shmt__set_history for each output, or shmt__rebase_history
+ *   6. shmt__saved_init(.., true) of the outputs that its derivatives use
  */
 #ifndef SHMT_AUTOGRAD_RECORDING_RECORDING_H
 #define SHMT_AUTOGRAD_RECORDING_RECORDING_H
 
-#include "autograd/node.h"
+#include "autograd/engine/needed_nodes.h"
+#include "autograd/meta.h"
+#include "autograd/recording/connect.h"
+#include "autograd/recording/history.h"
+#include "autograd/recording/inplace.h"
+#include "autograd/recording/saved.h"
 
 /* Shape, strides and dtype of a tensor that itself is not saved. */
 typedef struct shmt__saved_shape {

@@ -6,11 +6,12 @@
  * would close the same cycle. So the root and the saved alias share a version cell. The cell points to the root while
  * the root lives; when the root ends, it leaves its last version there.
  */
-#include "autograd/recording/copy_slices.h"
+#include "autograd/recording/saved.h"
+
 #include "autograd/forward/tangents.h"
-#include "autograd/hooks.h"
 #include "autograd/meta.h"
-#include "autograd/recording/saved_hooks.h"
+#include "autograd/recording/connect.h"
+#include "autograd/recording/copy_slices.h"
 #include "autograd/recording/version_cell.h"
 #include "base/dtype.h"
 #include "dispatch/registry.h"

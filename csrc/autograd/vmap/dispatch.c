@@ -1,6 +1,8 @@
 /* autograd/vmap/dispatch.c -- which level a call belongs to, and the call of its batching rule. */
 #include "autograd/vmap/dispatch.h"
 
+#include "autograd/vmap/loop.h"
+#include "autograd/vmap/random.h"
 #include "generated/ops.h"
 #include "os/mutex.h"
 #include "storage/allocator.h"

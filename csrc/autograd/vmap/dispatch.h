@@ -17,7 +17,6 @@
 #include "autograd/vmap/levels.h"
 #include "dispatch/registry.h"
 
-
 /* A call on its way through a rule. */
 typedef struct shmt__batch_call {
   const shmt_operator* op;
@@ -35,13 +34,6 @@ typedef struct shmt__batch_call {
 
 /* Register the fallbacks, once. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__vmap_install(void);
-
-/* Call the operator once for each example, and stack the results. */
-shmt_status shmt__batch_each(shmt__batch_call* c);
-/* The same for an operator without a rule: with a warning. */
-shmt_status shmt__batch_loop(shmt__batch_call* c);
-/* Draw as the level's randomness says. */
-shmt_status shmt__batch_random(shmt__batch_call* c);
 
 /* Wrap a value as a tensor of a level. New reference. */
 shmt_status shmt__vmap_wrap(shmt_tensor* value, int dim, int level, shmt_tensor** out);

@@ -4,8 +4,9 @@
  * the batch in front, and the batch of the tensor is indexed by 0, 1, ... beside it, so that each example meets its
  * own.
  */
+#include "autograd/vmap/loop.h"
+#include "autograd/vmap/parts.h"
 #include "autograd/vmap/rules.h"
-
 #include "generated/ops.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* autograd/vmap/loop.c -- an operator without a batching rule: once for each example. */
-#include "autograd/vmap/rules.h"
+#include "autograd/vmap/loop.h"
 
+#include "autograd/vmap/parts.h"
 #include "base/warn.h"
 #include "generated/ops.h"
 

@@ -3,8 +3,9 @@
  * Weights that differ from example to example make a convolution one with as many groups, since a group has its own
  * weights and channels: channels [N, B * C], weights [B * O, C / groups], B * groups groups.
  */
+#include "autograd/vmap/loop.h"
+#include "autograd/vmap/parts.h"
 #include "autograd/vmap/rules.h"
-
 #include "generated/ops.h"
 
 #include <string.h>

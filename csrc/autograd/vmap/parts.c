@@ -1,5 +1,5 @@
 /* autograd/vmap/parts.c -- what batching rules are made of. */
-#include "autograd/vmap/rules.h"
+#include "autograd/vmap/parts.h"
 
 #include "generated/ops.h"
 

@@ -1,7 +1,10 @@
 /* autograd/vmap/random.c -- random operators under vmap: an error, the same numbers for all examples, or others for
  * each. */
-#include "autograd/vmap/rules.h"
+#include "autograd/vmap/random.h"
 
+#include "autograd/vmap/loop.h"
+#include "autograd/vmap/parts.h"
+#include "autograd/vmap/rules.h"
 #include "generated/ops.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* autograd/vmap/rules.c -- batching rules for families of operators. */
 #include "autograd/vmap/rules.h"
 
+#include "autograd/vmap/parts.h"
 #include "base/promote.h"
 #include "generated/ops.h"
 

@@ -1,6 +1,6 @@
 /* autograd/vmap/shape_rules.c -- batching rules of views, cat, and operators that change a shape in place. */
+#include "autograd/vmap/parts.h"
 #include "autograd/vmap/rules.h"
-
 #include "generated/ops.h"
 
 #include <string.h>

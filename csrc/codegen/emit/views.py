@@ -88,7 +88,7 @@ def emit_views(emitter: Emitter, model: Model) -> None:
         if not ops:
             continue
         text = (
-            '#include "autograd/node.h"\n#include "dispatch/registry.h"\n'
+            '#include "autograd/meta.h"\n#include "dispatch/registry.h"\n'
             '#include "generated/ops.h"\n\n' + "\n".join(_kernel(op) for op in ops)
         )
         emitter.c_file(

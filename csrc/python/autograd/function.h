@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include "autograd/node.h"
+#include "autograd/recording/saved.h"
 
 /* ctx */
 typedef struct shmt__py_context {

@@ -3,6 +3,10 @@
 
 #include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
+#include "autograd/recording/connect.h"
+#include "autograd/recording/history.h"
+#include "autograd/recording/inplace.h"
+#include "autograd/recording/saved.h"
 #include "autograd/vmap/levels.h"
 #include "dispatch/registry.h"
 #include "python/autograd/graph.h"

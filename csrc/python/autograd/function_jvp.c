@@ -2,6 +2,7 @@
 #include "python/autograd/function.h"
 
 #include "autograd/forward/tangents.h"
+#include "autograd/meta.h"
 #include "dispatch/registry.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"

@@ -8,7 +8,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "autograd/hooks.h"
+#include "autograd/hook_list.h"
 #include "autograd/node.h"
 
 typedef struct shmt__py_node {

@@ -2,10 +2,14 @@
  * mode's stack. */
 #include "python/autograd/graph.h"
 
+#include "autograd/engine/anomaly.h"
 #include "autograd/engine/engine.h"
-#include "autograd/recording/saved_hooks.h"
-#include "python/autograd/saved_fields.h"
+#include "autograd/hook_list.h"
+#include "autograd/hooks.h"
+#include "autograd/meta.h"
+#include "autograd/recording/saved.h"
 #include "base/dtype.h"
+#include "python/autograd/saved_fields.h"
 #include "python/autograd/tensor_properties.h"
 #include "python/gil.h"
 #include "python/tensor/tensor_type.h"

@@ -1,7 +1,11 @@
 /* python/autograd/node.c -- Node: grad_fn objects. */
 #include "python/autograd/graph.h"
 
+#include "autograd/accumulate.h"
+#include "autograd/engine/needed_nodes.h"
+#include "autograd/hook_list.h"
 #include "autograd/meta.h"
+#include "autograd/recording/history.h"
 #include "python/autograd/function.h"
 #include "python/autograd/saved_fields.h"
 #include "python/gil.h"

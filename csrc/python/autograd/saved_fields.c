@@ -10,7 +10,7 @@
 #include "python/autograd/saved_fields.h"
 
 #include "autograd/recording/recording.h"
-#include "autograd/recording/saved_hooks.h"
+#include "autograd/recording/saved.h"
 #include "autograd/recording/version_cell.h"
 #include "python/autograd/graph.h"
 #include "python/call/convert.h"

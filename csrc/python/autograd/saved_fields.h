@@ -7,6 +7,7 @@
 #include <Python.h>
 
 #include "autograd/node.h"
+#include "autograd/recording/saved.h"
 
 /* Give the Python class of a node class its attributes. 0, or -1 with an exception. */
 int shmt__py_add_saved_fields(PyObject* cls, const shmt__node_class* k);

@@ -2,11 +2,12 @@
 #include "python/autograd/tensor_properties.h"
 
 #include "autograd/engine/engine.h"
+#include "autograd/hook_list.h"
 #include "autograd/meta.h"
 #include "autograd/vmap/levels.h"
 #include "base/warn.h"
-#include "python/call/convert.h"
 #include "python/autograd/graph.h"
+#include "python/call/convert.h"
 #include "python/gil.h"
 #include "python/tensor/tensor_type.h"
 

@@ -3,7 +3,7 @@
 
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
-#include "autograd/vmap/rules.h"
+#include "autograd/vmap/parts.h"
 #include "generated/ops.h"
 #include "python/tensor/tensor_type.h"
 
