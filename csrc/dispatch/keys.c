@@ -1,8 +1,8 @@
-/* dispatch/keys.c -- names of keys and operators, the thread's key sets and its recording state. */
-#include "dispatch/registry.h"
+/* dispatch/keys.c -- names of keys, the thread's key sets and its recording state. */
+#include "dispatch/keys.h"
+
 #include "generated/key_names.h"
 
-#include <stdio.h>
 #include <string.h>
 
 _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
@@ -23,10 +23,4 @@ int shmt__key_find(const char* name) {
   if (strcmp(name, "AutogradCPU") == 0 || strcmp(name, "AutogradMeta") == 0)
     return SHMT_KEY_Autograd;
   return -1;
-}
-
-const char* shmt__operator_name(const shmt_operator* op, char* buf, size_t cap) {
-  const shmt_schema* s = op->schema;
-  snprintf(buf, cap, *s->overload ? "%s.%s" : "%s", s->name, s->overload);
-  return buf;
 }

@@ -29,8 +29,8 @@
 #ifndef SHMT_DISPATCH_OPERATOR_H
 #define SHMT_DISPATCH_OPERATOR_H
 
-#include "api/keys.h"
 #include "base/error.h"
+#include "dispatch/keys.h"
 #include "dispatch/schema.h"
 #include "dispatch/value.h"
 
@@ -49,21 +49,7 @@ typedef struct shmt__kernel {
   const char* where;     /* "file:line" of the registration, for messages */
 } shmt__kernel;
 
-/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys
- * below tensors without conj and neg bits. ops/pointwise/conj_neg_views.c fills it in when the library is loaded. */
-extern shmt__kernel shmt__conj_neg_fallback;
-/* The kernel of the key ForwardAD for operators that have none of their own there: it gives results their tangents.
- * autograd/forward/follow.c fills it in. */
-extern shmt__kernel shmt__forward_fallback;
-
 struct shmt__batch_call; /* autograd/vmap/dispatch.h */
-
-/* The kernel of the keys SparseCPU and SparseCsrCPU for operators that have none of their own there. It refuses the
- * call, so that no kernel for dense tensors sees a sparse one among its arguments. */
-extern const shmt__kernel shmt__no_sparse_kernel;
-/* The kernel of those keys for functions of one tensor that map 0 to 0: it calls the operator with the values.
- * ops/sparse/unary.c fills it in when the library is loaded. */
-extern shmt__kernel shmt__sparse_unary_kernel;
 
 struct shmt_operator {
   const shmt_schema* schema;
@@ -85,39 +71,6 @@ struct shmt_operator {
   bool is_random;       /* draws from a generator */
 };
 
-/* The thread's included and excluded keys. */
-typedef struct shmt__thread_keys {
-  shmt_keyset included;
-  shmt_keyset excluded;
-} shmt__thread_keys;
-extern _Thread_local shmt__thread_keys shmt__tls_keys __attribute__((tls_model("initial-exec")));
-
-/* Whether this thread's calls are recorded; set by the autograd layer. */
-extern _Thread_local bool shmt__tls_grad_mode_off __attribute__((tls_model("initial-exec")));
-static inline bool shmt__grad_enabled(void) { return !shmt__tls_grad_mode_off; }
-
-/* True while calls are printed or recorded (dispatch/trace.h). */
-extern bool shmt__trace_on;
-/* A call begins; args are borrowed. Returns what shmt__trace_leave is to be given when it ends. */
-int shmt__trace_enter(const shmt_operator* op, shmt_keyset ks, bool redispatch, const shmt_value* args);
-void shmt__trace_leave(int done);
-
-static inline int shmt__highest_key(shmt_keyset ks) { return 63 - __builtin_clzll(ks); }
-
-/* The keys a call from outside starts with. */
-static inline shmt_keyset shmt__call_keys(shmt_keyset tensors) {
-  return (tensors | shmt__tls_keys.included) & ~shmt__tls_keys.excluded;
-}
-/* Does nothing observe the operators that a composite calls? That is: they are not recorded, and neither a mode, a
- * profiler nor a backend of another kind sees them. keys: the keys of the arguments. */
-static inline bool shmt__is_unobserved_call(shmt_keyset keys) {
-  const shmt_keyset unseen = SHMT_KEYBIT_CPU | SHMT_KEYBIT_ADInplaceOrView;
-  return !shmt__trace_on &&
-         (shmt__call_keys(keys) & ~(shmt__grad_enabled() ? unseen : unseen | SHMT_KEYBIT_Autograd)) == 0;
-}
-/* The bits below key. */
-static inline shmt_keyset shmt__keys_below(shmt_keyset ks, int key) { return ks & (((shmt_keyset)1 << key) - 1); }
-
 /* The kernel for ks, or NULL after recording "name: no kernel for ..., registered: ..." */
 static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, shmt_keyset ks);
 SHMT_COLD const shmt__kernel* shmt__operator_missing(const shmt_operator* op, shmt_keyset ks);
@@ -134,8 +87,6 @@ static inline const shmt__kernel* shmt__operator_find(const shmt_operator* op, s
 /* Release a result that a failed kernel has stored, or n boxed ones, and make it empty. */
 SHMT_COLD void shmt__result_drop(shmt_tensor** result);
 SHMT_COLD void shmt__results_drop(shmt_value* results, int n);
-
-/* --- registry (dispatch/registry.h has the rest) ------------------------------- */
 
 /* Call boxed from outside (redispatch = false) or below a key (redispatch = true, ks as given). */
 shmt_status shmt__operator_call(const shmt_operator* op, bool redispatch, shmt_keyset ks, const shmt_value* args,

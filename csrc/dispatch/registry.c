@@ -10,10 +10,6 @@
 
 enum { KEY_LIMIT = 64 + SHMT_N_ALIAS_KEYS };
 
-shmt__kernel shmt__conj_neg_fallback;
-shmt__kernel shmt__forward_fallback;
-shmt__kernel shmt__sparse_unary_kernel;
-
 typedef enum registration_kind {
   REGISTRATION_DEFINE,
   REGISTRATION_IMPL,
@@ -51,6 +47,12 @@ static known_fallback* ever_fallback[SHMT_N_KEYS]; /* also dropped ones: a kerne
                                                       an operator itself */
 
 /* --- names ------------------------------------------------------------------------ */
+
+const char* shmt__operator_name(const shmt_operator* op, char* buf, size_t cap) {
+  const shmt_schema* s = op->schema;
+  snprintf(buf, cap, *s->overload ? "%s.%s" : "%s", s->name, s->overload);
+  return buf;
+}
 
 static const char* plain_name(const char* name) {
   if (strncmp(name, "aten::", 6) == 0) return name + 6;
@@ -189,8 +191,12 @@ static bool was_fallback(int key, const shmt__kernel* k) {
 }
 
 /* A kernel that an operator has when it has none of its own. */
-static bool is_stand_in(const shmt__kernel* k) {
-  return k == &shmt__conj_neg_fallback || k == &shmt__no_sparse_kernel || k == &shmt__forward_fallback;
+static bool is_stand_in(int key, const shmt__kernel* k) { return k == shmt__generated_fallbacks[key]; }
+
+/* May the key's generated fallback stand in for a kernel of op? */
+static bool takes_stand_in(const shmt_operator* op, int key) {
+  if (key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative) return !op->passes_conj_neg;
+  return key != SHMT_KEY_ForwardAD || op->follows_tangents;
 }
 
 static const shmt__kernel* current_kernel(const shmt_operator* op, int key) {
@@ -207,8 +213,6 @@ static bool is_sparse_key(int key) { return key == SHMT_KEY_SparseCPU || key == 
 
 static bool is_backend(int key) { return key == SHMT_KEY_CPU || key == SHMT_KEY_Meta || is_sparse_key(key); }
 
-static bool is_conj_neg_key(int key) { return key == SHMT_KEY_Conjugate || key == SHMT_KEY_Negative; }
-
 /* Does some result share memory with an argument that is not written to? */
 static bool returns_view(const shmt_schema* s) {
   for (int i = 0; i < s->n_returns; i++)
@@ -221,7 +225,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
   const shmt__kernel* k;
   if (!op->registrations) {
     k = current_kernel(op, key);
-    if (k && (is_stand_in(k) || was_fallback(key, k))) k = NULL;
+    if (k && (is_stand_in(key, k) || was_fallback(key, k))) k = NULL;
   } else {
     k = newest(op, key);
     if (!k && is_backend(key)) k = newest(op, SHMT_ALIAS_CompositeExplicitAutograd);
@@ -230,9 +234,7 @@ static const shmt__kernel* computed_kernel(const shmt_operator* op, int key) {
       k = newest(op, SHMT_ALIAS_CatchAll);
   }
   if (!k && fallbacks[key]) k = fallbacks[key]->kernel;
-  if (!k && is_conj_neg_key(key) && !op->passes_conj_neg) k = &shmt__conj_neg_fallback;
-  if (!k && is_sparse_key(key)) k = &shmt__no_sparse_kernel;
-  if (!k && key == SHMT_KEY_ForwardAD && op->follows_tangents) k = &shmt__forward_fallback;
+  if (!k && takes_stand_in(op, key)) k = shmt__generated_fallbacks[key];
   return k;
 }
 
@@ -263,7 +265,7 @@ static bool adopt_kernels_locked(shmt_operator* op) {
   shmt__registration* list = NULL;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
     const shmt__kernel* k = current_kernel(op, key);
-    if (!k || is_stand_in(k) || was_fallback(key, k)) continue;
+    if (!k || is_stand_in(key, k) || was_fallback(key, k)) continue;
     shmt__registration* r = calloc(1, sizeof *r);
     if (!r) {
       while (list) {
@@ -497,7 +499,7 @@ bool shmt__operator_has_kernel(const shmt_operator* op, int key) {
     has = newest(op, key) != NULL;
   } else {
     const shmt__kernel* k = key < SHMT_N_KEYS ? current_kernel(op, key) : NULL;
-    has = k && !is_stand_in(k) && !was_fallback(key, k);
+    has = k && !is_stand_in(key, k) && !was_fallback(key, k);
   }
   leave();
   return has;
@@ -528,7 +530,7 @@ static shmt_status refuse_sparse(void* ctx, const shmt_operator* op, shmt_keyset
   shmt_keyset own = 0;
   for (int key = 0; key < SHMT_N_KEYS; key++) {
     const shmt__kernel* k = current_kernel(op, key);
-    if (k && !is_stand_in(k)) own |= (shmt_keyset)1 << key;
+    if (k && !is_stand_in(key, k)) own |= (shmt_keyset)1 << key;
   }
   keys_text(own, there, sizeof there);
   (void)shmt__operator_name(op, name, sizeof name);

@@ -7,12 +7,13 @@
  *   3. backends:                 the newest CompositeImplicitAutograd kernel;
  *   4. backends, BackendSelect:  the newest CatchAll kernel;
  *   5. the newest fallback of that key;
- *   6. Conjugate, Negative:      shmt__conj_neg_fallback, unless the operator is a view;
- *      ForwardAD:                shmt__forward_fallback, for operators that Autograd records and those defined at run
- * time; SparseCPU, SparseCsrCPU:  shmt__no_sparse_kernel, which refuses the call. The backends are CPU, Meta, SparseCPU
- * and SparseCsrCPU. Otherwise the key has no kernel: its bit is not in the operator's mask, and a call passes to the
- * key below. Composite kernels leave Autograd without a kernel on purpose: the operators that they call are recorded.
- * The kernels that a generated operator has at start-up count as registered first, for exactly their keys.
+ *   6. the key's generated fallback: at Conjugate and Negative unless the operator is a view; at ForwardAD for
+ *      operators that Autograd records and those defined at run time; at SparseCPU and SparseCsrCPU, where it refuses
+ *      the call.
+ * The backends are CPU, Meta, SparseCPU and SparseCsrCPU. Otherwise the key has no kernel: its bit is not in the
+ * operator's mask, and a call passes to the key below. Composite kernels leave Autograd without a kernel on purpose:
+ * the operators that they call are recorded. The kernels that a generated operator has at start-up count as registered
+ * first, for exactly their keys.
  *
  * Note [Names]
  * A name is [namespace::]name[.overload]. The built-in operators have no namespace of their own in
@@ -29,6 +30,12 @@ typedef struct shmt__registration shmt__registration;
 /* Generated: the built-in operators. The registry takes them in at its first use. */
 extern shmt_operator* const shmt__generated_operators[];
 extern const size_t shmt__n_generated_operators;
+/* Generated: the kernel of each key for operators that have none of their own there; NULL: they have none. The layers
+ * above define them. */
+extern const shmt__kernel* const shmt__generated_fallbacks[SHMT_N_KEYS];
+/* The one of the keys SparseCPU and SparseCsrCPU. It refuses the call, so that no kernel for dense tensors sees a
+ * sparse one among its arguments. */
+extern const shmt__kernel shmt__no_sparse_kernel;
 
 /* The operator of that name, or NULL. Takes the registry's lock: call once per call site. */
 shmt_operator* shmt__operator_lookup(const char* name);
@@ -69,18 +76,5 @@ bool shmt__operator_alive(const shmt_operator* op);
 
 /* "add.Tensor" into buf; returns buf. */
 const char* shmt__operator_name(const shmt_operator* op, char* buf, size_t cap);
-/* "CPU", "CompositeImplicitAutograd", ...; "Undefined" for -1. */
-const char* shmt__dispatch_key_name(int key);
-/* The key of that name; -1 when there is none. "" and "CatchAll" are the same. "AutogradCPU" means
- * Autograd. */
-int shmt__key_find(const char* name);
-
-/* --- the thread's keys ---------------------------------------------------------- */
-
-/* SHMT_KEYS_GUARD(guard); shmt__tls_keys.excluded |= ...; the keys come back at the end of the
- * scope. */
-static inline void shmt__auto_thread_keys(shmt__thread_keys* saved) { shmt__tls_keys = *saved; }
-#define SHMT_KEYS_GUARD(name) \
-  __attribute__((cleanup(shmt__auto_thread_keys), unused)) shmt__thread_keys name = shmt__tls_keys
 
 #endif

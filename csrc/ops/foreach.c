@@ -2,6 +2,7 @@
 #include "ops/foreach.h"
 
 #include "dispatch/operator.h"
+#include "dispatch/trace.h"
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "storage/allocator.h"

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/overflow.h"
+#include "dispatch/trace.h"
 #include "ops/dtype_names.h"
 #include "storage/allocator.h"
 

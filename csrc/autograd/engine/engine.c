@@ -9,6 +9,7 @@
 #include "autograd/meta.h"
 #include "autograd/retained_grads.h"
 #include "dispatch/profile.h"
+#include "dispatch/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

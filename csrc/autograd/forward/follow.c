@@ -10,6 +10,8 @@
  * An operator that is linear and works in place does the same to the tangent. Other in-place operators have their
  * tangent computed before they write, by their functional form.
  */
+#include "autograd/forward/follow.h"
+
 #include "autograd/forward/jvp.h"
 #include "autograd/forward/tangents.h"
 #include "autograd/meta.h"
@@ -435,6 +437,4 @@ static shmt_status follow(void* ctx, const shmt_operator* op, shmt_keyset ks, co
   return follow_level(op, ks, level, args, results);
 }
 
-__attribute__((constructor)) static void install(void) {
-  shmt__forward_fallback = (shmt__kernel){.boxed = follow, .where = "csrc/autograd/forward/follow.c"};
-}
+const shmt__kernel shmt__forward_fallback = {.boxed = follow, .where = "csrc/autograd/forward/follow.c"};

@@ -237,7 +237,7 @@ def emit_adapters(emitter: Emitter, model: Model) -> None:
         header += f"{_traced_head(name, schema)};\n"
         header += _invoke(name, schema)
     emitter.c_file("signatures.h", "typed calls of kernels, one set per C signature.", SPEC, header)
-    source = '#include "generated/signatures.h"\n'
+    source = '#include "dispatch/trace.h"\n#include "generated/signatures.h"\n'
     for name, schema in found.items():
         source += f"\n{_box(name, schema)}\n{_unbox(name, schema)}\n{_traced(name, schema)}"
     emitter.c_file("adapters.c", "boxed and unboxed calls, one set per C signature.", SPEC, source)

@@ -1,15 +1,14 @@
-"""Callers, operator records, schemas and the kernels of the CPU, Meta and BackendSelect rows."""
+"""Callers, and the kernels of the CPU, Meta and BackendSelect rows."""
 
 from __future__ import annotations
 
 from codegen.emit.composites import lower_composite
 from codegen.emit.emitter import Emitter
-from codegen.emit.forward import jvp_record
-from codegen.spec.autograd_kinds import autograd_kind, follows_tangents, has_view_kernel
+from codegen.emit.operator_records import emit_operator_list, operator_record, schema_record
+from codegen.spec.autograd_kinds import autograd_kind, has_view_kernel
 from codegen.spec.c_types import (
     c_name,
     c_string,
-    c_type,
     call_arguments,
     default_expression,
     parameters,
@@ -18,7 +17,7 @@ from codegen.spec.c_types import (
 )
 from codegen.spec.errors import SpecError
 from codegen.spec.model import Model, Operator, OperatorEntry, file_stem, spec_file
-from codegen.spec.schema import Argument, Schema
+from codegen.spec.schema import Schema
 from codegen.spec.tables import Tables
 
 _WITH_KEYS = (
@@ -30,7 +29,6 @@ _WITH_KEYS = (
     "Conjugate",
     "Negative",
 )
-_CONJ_NEG = ("Conjugate", "Negative")
 _SPARSE = ("SparseCPU", "SparseCsrCPU")
 
 
@@ -378,109 +376,7 @@ def _add_dispatch(rows: Rows, op: Operator, model: Model) -> None:
         rows.add(keys, name)
 
 
-# --- records ------------------------------------------------------------------------------------
-
-
-def _flags(argument: Argument) -> str:
-    kind = argument.type
-    flags = []
-    if kind.optional:
-        flags.append("SHMT_ARG_OPTIONAL")
-    if kind.element_optional:
-        flags.append("SHMT_ARG_ELEM_OPTIONAL")
-    if argument.keyword_only:
-        flags.append("SHMT_ARG_KEYWORD_ONLY")
-    if argument.default is not None:
-        flags.append("SHMT_ARG_HAS_DEFAULT")
-    if kind.alias:
-        flags.append("SHMT_ARG_WRITE" if kind.alias.write else "SHMT_ARG_ALIAS")
-    if argument.is_out:
-        flags.append("SHMT_ARG_OUT")
-    return " | ".join(flags) or "0"
-
-
-def _argument_row(argument: Argument) -> str:
-    kind = argument.type
-    alias = f"'{kind.alias.name}'" if kind.alias else "0"
-    default = c_string(argument.default) if argument.default is not None else "0"
-    name = c_string(argument.name) if argument.name else '""'
-    return (
-        f"    {{{name}, SHMT_TYPE_{c_type(kind).enum}, {_flags(argument)}, {kind.size}, {alias}, "
-        f"{default}}},\n"
-    )
-
-
-def _schema_record(op: Operator) -> str:
-    schema = op.schema
-    arguments = "".join(_argument_row(a) for a in schema.arguments)
-    returns = "".join(_argument_row(Argument(r.type, r.name)) for r in schema.returns)
-    text = f"static const shmt_schema schema_{op.ident} = {{\n"
-    text += f"  .name = {c_string(schema.name)},\n  .overload = {c_string(schema.overload)},\n"
-    text += f"  .text = {c_string(str(schema))},\n"
-    if arguments:
-        text += f"  .args = (const shmt_arg[]){{\n{arguments}  }},\n"
-    if returns:
-        text += f"  .returns = (const shmt_arg[]){{\n{returns}  }},\n"
-    text += f"  .n_args = {len(schema.arguments)},\n  .n_returns = {len(schema.returns)},\n}};\n"
-    return text
-
-
-def _shared_kernels(op: Operator, kernels: list[str]) -> dict[str, str]:
-    """What stands at keys for which an operator has no kernel of its own."""
-    if not op.has_tensors and not op.is_factory:
-        return {}
-    shared = {}
-    if op.has_tensors and not op.passes_conj_neg:
-        shared = dict.fromkeys(_CONJ_NEG, "shmt__conj_neg_fallback")
-    is_unary = "sparse_unary" in op.entry.tags
-    sparse = "shmt__sparse_unary_kernel" if is_unary else "shmt__no_sparse_kernel"
-    shared |= dict.fromkeys(_SPARSE, sparse)
-    if follows_tangents(op):
-        shared["ForwardAD"] = "shmt__forward_fallback"
-    return {key: kernel for key, kernel in shared.items() if key not in kernels}
-
-
-def _record(op: Operator, rows: Rows, order: list[str]) -> str:
-    kernels = [key for key in order if key in rows.kernels]
-    text = f"static const shmt__kernel kernels_{op.ident}[] = {{\n"
-    for key in kernels:
-        text += (
-            f"  {{.unboxed = (shmt__unboxed){rows.kernels[key]}, "
-            f".where = {c_string(op.entry.where)}}},\n"
-        )
-    text += "};\n"
-    shared = _shared_kernels(op, kernels)
-    mask = " | ".join(f"SHMT_KEYBIT_{key}" for key in [*kernels, *shared])
-    jvp = jvp_record(op)
-    if jvp:
-        text += f"extern const struct shmt__jvp {jvp};\n"
-    text += f"shmt_operator {op.record} = {{\n  .schema = &schema_{op.ident},\n  .mask = {mask},\n"
-    text += "  .table = {\n"
-    for i, key in enumerate(kernels):
-        text += f"    [SHMT_KEY_{key}] = &kernels_{op.ident}[{i}],\n"
-    for key, kernel in shared.items():
-        text += f"    [SHMT_KEY_{key}] = &{kernel},\n"
-    text += "  },\n"
-    if op.is_composite:
-        text += "  .is_composite = true,\n"
-    if op.passes_conj_neg:
-        text += "  .passes_conj_neg = true,\n"
-    if follows_tangents(op):
-        text += "  .follows_tangents = true,\n"
-    if jvp:
-        text += f"  .jvp = &{jvp},\n"
-    text += f"  .call_unboxed = shmt__unbox_{signature(op.schema)},\n  .id = {op.id},\n"
-    return f"{text}{_batching(op)}}};\n"
-
-
-def _batching(op: Operator) -> str:
-    """What vmap knows of an operator."""
-    text = f"  .batch = {op.entry.batch_rule},\n" if op.entry.batch_rule else ""
-    if op.entry.batch_expression is not None:
-        text += f"  .decomposition = (shmt__unboxed)decomposed_{op.ident},\n"
-    elif op.is_made_of_others and (op.is_composite or not op.entry.batch_rule):
-        text += "  .is_decomposed = true,\n"
-    return f"{text}  .is_random = true,\n" if "random" in op.entry.tags else text
+# --- vmap ---------------------------------------------------------------------------------------
 
 
 def _decomposition(op: Operator, model: Model) -> str:
@@ -512,17 +408,7 @@ def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
     order = [k.name for k in tables.keys]
     for section in model.sections:
         _emit_section(emitter, model, section, order)
-    rows = "".join(f"  &{op.record},\n" for op in model.operators)
-    emitter.c_file(
-        "operators.c",
-        "every built-in operator.",
-        "csrc/spec/ops",
-        '#include "generated/ops.h"\n\n'
-        "extern shmt_operator* const shmt__generated_operators[];\n"
-        "extern const size_t shmt__n_generated_operators;\n\n"
-        f"shmt_operator* const shmt__generated_operators[] = {{\n{rows}  0,\n}};\n"
-        f"const size_t shmt__n_generated_operators = {len(model.operators)};",
-    )
+    emit_operator_list(emitter, model)
 
 
 def _emit_ops_header(emitter: Emitter, model: Model) -> None:
@@ -570,16 +456,20 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
 
 def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
     text = (
+        '#include "autograd/forward/follow.h"\n'
         '#include "autograd/vmap/rules.h"\n'
         '#include "dispatch/operator.h"\n'
         '#include "dispatch/registry.h"\n'
+        '#include "dispatch/trace.h"\n'
         '#include "generated/impls.h"\n'
         '#include "generated/loops.h"\n'
         '#include "generated/ops.h"\n'
         '#include "generated/signatures.h"\n'
-        '#include "ops/scalar_expression.h"\n'
         '#include "ops/outputs.h"\n'
+        '#include "ops/pointwise/conj_neg_views.h"\n'
         '#include "ops/pointwise/pointwise.h"\n'
+        '#include "ops/scalar_expression.h"\n'
+        '#include "ops/sparse/sparse.h"\n'
     )
     for op in model.of_section(section):
         try:
@@ -594,7 +484,7 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         if op.entry.kernel and not op.derived:
             text += _pointwise(op.entry)
         text += rows.code + _decomposition(op, model)
-        text += f"{_schema_record(op)}\n{_record(op, rows, order)}\n{_caller(op)}"
+        text += f"{schema_record(op)}\n{operator_record(op, rows.kernels, order)}\n{_caller(op)}"
     emitter.c_file(
         f"ops_{file_stem(section)}.c", f"the operators of {section}.yaml.", spec_file(section), text
     )

@@ -6,6 +6,7 @@
 #include "base/promote.h"
 #include "dispatch/operator.h"
 #include "dispatch/registry.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/threads.h"

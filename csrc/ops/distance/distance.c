@@ -7,6 +7,7 @@
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "dispatch/registry.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"

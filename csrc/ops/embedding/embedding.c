@@ -3,6 +3,7 @@
 #include "base/scalar.h"
 #include "dispatch/operator.h"
 #include "dispatch/registry.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"

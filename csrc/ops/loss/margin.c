@@ -1,6 +1,7 @@
 /* ops/loss/margin.c -- multi_margin_loss and multilabel_margin_loss, and their backward. */
 #include "base/scalar.h"
 #include "dispatch/operator.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"

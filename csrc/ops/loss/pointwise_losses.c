@@ -8,6 +8,7 @@
 #include "base/promote.h"
 #include "base/scalar.h"
 #include "dispatch/operator.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "generated/ops.h"

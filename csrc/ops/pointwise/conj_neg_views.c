@@ -141,9 +141,8 @@ static shmt_status resolve_and_call(void* ctx, const shmt_operator* op, shmt_key
   return status;
 }
 
-__attribute__((constructor)) static void install(void) {
-  shmt__conj_neg_fallback = (shmt__kernel){.boxed = resolve_and_call, .where = "csrc/ops/pointwise/conj_neg_views.c"};
-}
+const shmt__kernel shmt__conj_neg_fallback = {.boxed = resolve_and_call,
+                                              .where = "csrc/ops/pointwise/conj_neg_views.c"};
 
 /* --- operators ----------------------------------------------------------------------------------- */
 

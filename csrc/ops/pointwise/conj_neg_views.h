@@ -19,4 +19,8 @@
  * Errors: those of the allocation. New reference. */
 shmt_status shmt__resolve_conj_neg(shmt_tensor* t, shmt_tensor** out);
 
+/* The kernel of the keys Conjugate and Negative for operators that have none of their own there: it gives the keys
+ * below tensors without conj and neg bits. */
+extern const shmt__kernel shmt__conj_neg_fallback;
+
 #endif

@@ -1,5 +1,6 @@
 /* ops/pooling/composite.c -- max pooling without indices, and second derivatives of pooling. */
 #include "dispatch/operator.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"

@@ -1,10 +1,11 @@
 /* ops/reduce/backward.c -- gradients of reductions: expanding to the input's shape, prod, cumprod, vector norms. */
 #include "base/overflow.h"
 #include "base/scalar.h"
+#include "dispatch/operator.h"
+#include "dispatch/trace.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
-#include "dispatch/operator.h"
 #include "ops/check.h"
 #include "ops/scalar_expression.h"
 #include "tensor/batched.h"

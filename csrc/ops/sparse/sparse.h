@@ -8,6 +8,7 @@
 #ifndef SHMT_OPS_SPARSE_SPARSE_H
 #define SHMT_OPS_SPARSE_SPARSE_H
 
+#include "dispatch/operator.h"
 #include "tensor/sparse.h"
 
 static inline bool shmt__is_coo(const shmt_tensor* t) { return t->sparse && t->sparse->layout == SHMT_SPARSE_COO; }
@@ -64,5 +65,10 @@ static inline int64_t* shmt__int64s(const shmt_tensor* t) { return t ? (int64_t*
 
 /* Adds alpha times the entries of t to dense, which is contiguous and of t's sizes and dtype. */
 shmt_status shmt__add_entries(shmt_tensor* dense, shmt_tensor* t, shmt_scalar alpha);
+
+/* --- functions of one tensor that map 0 to 0 ----------------------------------------------------- */
+
+/* Their kernel of the keys SparseCPU and SparseCsrCPU: it calls the operator with the values. */
+extern const shmt__kernel shmt__sparse_unary_kernel;
 
 #endif

@@ -72,6 +72,4 @@ static shmt_status unary(void* ctx, const shmt_operator* op, shmt_keyset ks, con
   return SHMT_OK;
 }
 
-__attribute__((constructor)) static void install(void) {
-  shmt__sparse_unary_kernel = (shmt__kernel){.boxed = unary, .where = "csrc/ops/sparse/unary.c"};
-}
+const shmt__kernel shmt__sparse_unary_kernel = {.boxed = unary, .where = "csrc/ops/sparse/unary.c"};

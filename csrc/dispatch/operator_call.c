@@ -1,7 +1,6 @@
-/* dispatch/boxed.c -- calls with boxed arguments and results. */
+/* dispatch/operator_call.c -- calls with boxed arguments and results. */
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
-#include "storage/allocator.h"
 #include "tensor/tensor.h"
 
 /* The keys of a call without tensors. BackendSelect decides when the operator has a kernel there, else the device
@@ -74,25 +73,4 @@ void shmt__result_drop(shmt_tensor** result) {
 
 void shmt__results_drop(shmt_value* results, int n) {
   for (int i = 0; i < n; i++) shmt__value_fini(&results[i]);
-}
-
-void shmt__value_fini(shmt_value* value) {
-  switch (value->tag) {
-    case SHMT_VALUE_TENSOR:
-      shmt__tensor_release(value->v.tensor);
-      break;
-    case SHMT_VALUE_TENSORS:
-      for (int64_t i = 0; i < value->v.tensors.len; i++)
-        shmt__tensor_release(value->v.tensors.data[i]);
-      if (value->v.tensors.data)
-        shmt__dealloc((void*)value->v.tensors.data,
-                      (uint64_t)value->v.tensors.len * sizeof(shmt_tensor*));
-      break;
-    case SHMT_VALUE_STORAGE:
-      shmt__storage_release(value->v.storage);
-      break;
-    default:
-      break;
-  }
-  *value = (shmt_value){.tag = SHMT_VALUE_NONE};
 }
