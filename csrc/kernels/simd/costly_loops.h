@@ -16,8 +16,8 @@
 typedef void (*shmt__dense)(void* out, const void* const* in, int64_t n, const void* ctx);
 
 /* Copies n elements of 1, 2, 4 or 8 bytes between strided places. Steps are in bytes. */
-static inline void shmt__move_elements(char* to, int64_t to_step, const char* from, int64_t from_step, int64_t item,
-                                       int64_t n) {
+static inline void shmt__loop_move_elements(char* to, int64_t to_step, const char* from, int64_t from_step,
+                                            int64_t item, int64_t n) {
   if (item == 1)
     for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
   else if (item == 2)
@@ -49,7 +49,7 @@ static __attribute__((noinline, unused)) void shmt__run_dense(shmt__dense dense,
   for (int k = 0; k < n_inputs; k++)
     if (strides[k + 1] == 0) {
       in[k] = gathered[k];
-      shmt__move_elements(gathered[k], item, data[k + 1], 0, item, n < SHMT_LOOP_BLOCK ? n : SHMT_LOOP_BLOCK);
+      shmt__loop_move_elements(gathered[k], item, data[k + 1], 0, item, n < SHMT_LOOP_BLOCK ? n : SHMT_LOOP_BLOCK);
     }
   for (int64_t i0 = 0; i0 < n; i0 += SHMT_LOOP_BLOCK) {
     const int64_t width = n - i0 < SHMT_LOOP_BLOCK ? n - i0 : SHMT_LOOP_BLOCK;
@@ -60,14 +60,14 @@ static __attribute__((noinline, unused)) void shmt__run_dense(shmt__dense dense,
         in[k] = from;
       } else if (strides[k + 1] != 0) {
         in[k] = gathered[k];
-        shmt__move_elements(gathered[k], item, from, strides[k + 1], item, width);
+        shmt__loop_move_elements(gathered[k], item, from, strides[k + 1], item, width);
       }
     }
     if (strides[0] == item) {
       dense(to, in, width, ctx);
     } else {
       dense(made, in, width, ctx);
-      shmt__move_elements(to, strides[0], made, item, item, width);
+      shmt__loop_move_elements(to, strides[0], made, item, item, width);
     }
   }
 }

@@ -64,7 +64,7 @@ SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
 
 /* x limited to [low, high], low < 0 < high; a NaN becomes one of the limits. Compares the bits as integers, which have
  * minimum and maximum instructions; two comparisons of floats take eight instructions. */
-SHMT_VMATH float shmt__clampf(float x, float low, float high) {
+SHMT_VMATH float shmt__vmath_clampf(float x, float low, float high) {
   const uint32_t bits = shmt__bits_of_float(x), lowest = shmt__bits_of_float(low);
   const int32_t above = (int32_t)(bits < lowest ? bits : lowest), highest = (int32_t)shmt__bits_of_float(high);
   return shmt__float_of_bits((uint32_t)(above < highest ? above : highest));
@@ -74,7 +74,7 @@ SHMT_VMATH float shmt__at_mostf(float x, float high) {
   const uint32_t bits = shmt__bits_of_float(x), highest = shmt__bits_of_float(high);
   return shmt__float_of_bits(bits < highest ? bits : highest);
 }
-SHMT_VMATH double shmt__clamp(double x, double low, double high) {
+SHMT_VMATH double shmt__vmath_clamp(double x, double low, double high) {
   const uint64_t bits = shmt__bits_of_double(x), lowest = shmt__bits_of_double(low);
   const int64_t above = (int64_t)(bits < lowest ? bits : lowest), highest = (int64_t)shmt__bits_of_double(high);
   return shmt__double_of_bits((uint64_t)(above < highest ? above : highest));
@@ -116,7 +116,7 @@ SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
 SHMT_VMATH float shmt__expf(float x) {
   float shifted, n;
   /* Beyond these limits the result is 0 or infinity anyway. */
-  const float c = shmt__clampf(x, -104.0f, 89.0f);
+  const float c = shmt__vmath_clampf(x, -104.0f, 89.0f);
   const float e = shmt__exp_core(c, &shifted, &n) + 1.0f, y = shmt__scaledf(e, shifted);
   return x != x ? x : y;
 }
@@ -124,7 +124,7 @@ SHMT_VMATH float shmt__expf(float x) {
 /* exp(-x) for callers that ignore results below 2^-124 and need no NaN. */
 SHMT_VMATH float shmt__exp_of_minusf(float x) {
   float shifted, n;
-  const float c = shmt__clampf(x, -89.0f, 86.0f);
+  const float c = shmt__vmath_clampf(x, -89.0f, 86.0f);
   const float e = shmt__exp_core(-c, &shifted, &n) + 1.0f;
   /* n reaches 128, and 2^128 is not a float: one factor of 2 is multiplied separately. */
   return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x800000u) * 2.0f;
@@ -132,7 +132,7 @@ SHMT_VMATH float shmt__exp_of_minusf(float x) {
 
 SHMT_VMATH float shmt__expm1f(float x) {
   float shifted, n;
-  const float c = shmt__clampf(x, -20.0f, 89.0f);
+  const float c = shmt__vmath_clampf(x, -20.0f, 89.0f);
   const float e = shmt__exp_core(c, &shifted, &n);
   /* n reaches 128 only where the result is near the largest float: one factor of 2 is multiplied separately. */
   const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
@@ -170,7 +170,7 @@ SHMT_VMATH double shmt__scaled(double e, double n_shifted) {
 }
 SHMT_VMATH double shmt__exp(double x) {
   double shifted, k;
-  const double c = shmt__clamp(x, -750.0, 710.0);
+  const double c = shmt__vmath_clamp(x, -750.0, 710.0);
   const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0, y = shmt__scaled(e, shifted);
   return x != x ? x : y;
 }
@@ -301,7 +301,7 @@ SHMT_VMATH float shmt__tanhf(float x) {
  * overflow; the rounding error of the sum is added to the term that is not a power of two. */
 SHMT_VMATH float shmt__sigmoidf(float x) {
   float shifted, n;
-  const float e = shmt__exp_core(-shmt__clampf(x, -89.0f, 86.0f), &shifted, &n);
+  const float e = shmt__exp_core(-shmt__vmath_clampf(x, -89.0f, 86.0f), &shifted, &n);
   const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
   const float sum = scale + 0.5f, lost = 0.5f - (sum - scale);
   const float y = 1.0f / ((SHMT_MADDF(e, scale, lost) + sum) * 2.0f);
@@ -343,7 +343,7 @@ SHMT_VMATH float shmt__erff(float x) {
 /* erf as x P(x*x) / Q(x*x), and 1 from 3.93 on. The error is about 5 ulp: for results that are rounded to a shorter
  * type or added to larger terms. */
 SHMT_VMATH float shmt__erf_coarsef(float x) {
-  const float c = shmt__clampf(x, -3.93f, 3.93f), z = c * c;
+  const float c = shmt__vmath_clampf(x, -3.93f, 3.93f), z = c * c;
   float p = -1.285818446e-8f, q = 6.250126313e-5f;
   p = SHMT_MADDF(p, z, 4.620100307e-6f);
   p = SHMT_MADDF(p, z, 3.771690998e-4f);
@@ -357,7 +357,7 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
   q = SHMT_MADDF(q, z, 0.4974162307f);
   q = SHMT_MADDF(q, z, 1.0f);
   const float y = c * p / q;
-  return x != x ? x : shmt__clampf(y, -1.0f, 1.0f);
+  return x != x ? x : shmt__vmath_clampf(y, -1.0f, 1.0f);
 }
 
 /* --- circular --------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ SHMT_VMATH double shmt__product_error(double a, double b, double product) {
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH double shmt__exp2(double x) {
-  const double c = shmt__clamp(x, -1077.0, 1025.0);
+  const double c = shmt__vmath_clamp(x, -1077.0, 1025.0);
   const double shifted = c + 6755399441055744.0, r = c - (shifted - 6755399441055744.0);
   double p = 4.4566754636398608e-10;
   p = SHMT_MADD(p, r, 7.0725864798520198e-09);
@@ -59,7 +59,7 @@ SHMT_VMATH double shmt__exp2(double x) {
 SHMT_VMATH double shmt__exp_of_minus(double x) { return shmt__exp(-x); }
 SHMT_VMATH double shmt__expm1(double x) {
   double shifted, k;
-  const double c = shmt__clamp(x, -40.0, 710.0);
+  const double c = shmt__vmath_clamp(x, -40.0, 710.0);
   const double e = shmt__exp_core_double(c, &shifted, &k);
   /* k reaches 1024, and 2^1024 is not a double: one factor of 2 is multiplied separately. */
   const double scale = shmt__double_of_bits((shmt__bits_of_double(shifted) << 52) + 0x3fe0000000000000u);

@@ -89,7 +89,7 @@ SHMT_VMATH double shmt__log_in_two(double x, double* low) {
 SHMT_VMATH double shmt__pow(double a, double b) {
   double low, shifted, k;
   const double high = shmt__log_in_two(shmt__magnitude(a), &low), product = b * high;
-  const double c = shmt__clamp(product, -760.0, 750.0);
+  const double c = shmt__vmath_clamp(product, -760.0, 750.0);
   const double lost = c == product ? __builtin_fma(b, high, -product) + b * low : 0.0;
   const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
   const double y = shmt__scaled(__builtin_fma(e, lost, e), shifted);

@@ -17,7 +17,7 @@ SHMT_VMATH float shmt__magnitudef(float x) {
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH float shmt__exp2f(float x) {
-  const float c = shmt__clampf(x, -151.0f, 129.0f);
+  const float c = shmt__vmath_clampf(x, -151.0f, 129.0f);
   const float shifted = c + 12582912.0f, k = shifted - 12582912.0f, r = c - k;
   float p = 1.54697322e-4f;
   p = SHMT_MADDF(p, r, 1.33908715e-3f);
@@ -293,7 +293,7 @@ SHMT_VMATH float shmt__pow_core(float a, float b) {
   p = SHMT_MADD(p, f, -0.72134752031249072);
   p = SHMT_MADD(p, f, 1.4426950408870862);
   const double exponent = (double)b * SHMT_MADD(p, f, k);
-  const double c = shmt__clamp(exponent, -200.0, 200.0);
+  const double c = shmt__vmath_clamp(exponent, -200.0, 200.0);
   const double shifted = c + 6755399441055744.0, r = c - (shifted - 6755399441055744.0);
   double q = 1.5310081143138152e-05;
   q = SHMT_MADD(q, r, 0.00015461450224027109);
