@@ -1,5 +1,7 @@
 /* ipc/api.c -- implements api/shm.h with the functions of ipc/. */
 #include "api/shm.h"
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
 
 #include "ipc/handle/program_files.h"
 #include "ipc/handle/release.h"

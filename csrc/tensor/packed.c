@@ -1,7 +1,8 @@
 /* tensor/packed.c -- tensors as the bytes that travel between processes. */
 #include "tensor/packed.h"
 
-#include "ipc/handle/share.h"
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
 
 #include <inttypes.h>
 #include <string.h>

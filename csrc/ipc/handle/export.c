@@ -1,5 +1,7 @@
 /* ipc/handle/export.c -- sends storages: makes handles, and takes the leases that keep the blocks until they are
  * opened. */
+#include "ipc/handle/export.h"
+
 #include "base/debug.h"
 #include "ipc/handle/lease_channel.h"
 #include "ipc/handle/share.h"

@@ -1,5 +1,7 @@
 /* ipc/handle/import.c -- receives storages: checks handles, holds their blocks, finds or makes the storages over
  * them. */
+#include "ipc/handle/import.h"
+
 #include "api/error.h"
 #include "base/debug.h"
 #include "ipc/handle/release.h"

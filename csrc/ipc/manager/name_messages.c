@@ -1,5 +1,6 @@
 /* ipc/manager/name_messages.c -- what the manager of a service does for messages about names and named locks. */
 #include "ipc/manager/manager.h"
+#include "ipc/manager/named_locks.h"
 
 #include <inttypes.h>
 #include <string.h>

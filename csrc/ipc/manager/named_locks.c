@@ -1,5 +1,7 @@
 /* ipc/manager/named_locks.c -- the manager's side of named locks, semaphores and barriers: who uses which. See Note
  * [Named locks] in shm/names.h. */
+#include "ipc/manager/named_locks.h"
+
 #include "ipc/manager/names.h"
 #include "os/futex.h"
 

@@ -1,8 +1,9 @@
 /* ipc/manager/names.c -- the manager's side of a service's names. See ipc/manager/names.h. */
 #include "ipc/manager/names.h"
 
-#include "ipc/service/description.h"
 #include "ipc/handle/handle.h"
+#include "ipc/manager/named_locks.h"
+#include "ipc/service/description.h"
 #include "os/failpoint.h"
 #include "os/futex.h"
 #include "os/memfd.h"

@@ -70,16 +70,4 @@ void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t cl
 /* Does a name persist, so that the session must stay without clients? */
 bool shmt__names_persist(const shmt__names* n);
 
-/* --- named locks (ipc/manager/named_locks.c) --- */
-
-/* Find or make the lock of this name, kind and size for a client. Errors: SHMT_E_VALUE (it exists with another kind or
- * size, or the name is empty), SHMT_E_RUNTIME (no room). */
-shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name,
-                                   uint32_t kind, uint32_t n_slots, uint32_t* out_index);
-/* The client is dead: empty its slots, and forget it as a user. A lock without users is freed. */
-void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
-/* As for names. */
-void shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k);
-void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k);
-
 #endif

@@ -1,8 +1,9 @@
 /* ipc/ring/put_get.c -- puts messages into rings and takes them out. */
 #include "api/error.h"
+#include "ipc/handle/import.h"
+#include "ipc/handle/share.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
-#include "ipc/handle/share.h"
 #include "os/cpu.h"
 #include "os/failpoint.h"
 #include "shm/block.h"

@@ -1,9 +1,11 @@
 /* ipc/ring/ring.c -- creates, opens and closes rings. Messages are put and taken in ipc/ring/put_get.c. */
 #include "ipc/ring/ring.h"
 
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
+#include "ipc/handle/share.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
-#include "ipc/handle/share.h"
 #include "os/failpoint.h"
 #include "shm/block.h"
 

@@ -1,6 +1,8 @@
 /* ipc/service/service.c -- a process's side of a service: joining, publishing, attaching. */
 #include "ipc/service/service.h"
 
+#include "ipc/handle/import.h"
+#include "ipc/handle/share.h"
 #include "ipc/service/service_internal.h"
 #include "os/futex.h"
 #include "os/memfd.h"

@@ -9,7 +9,6 @@
 
 #include "ipc/service/description.h"
 #include "ipc/session/session.h"
-#include "ipc/handle/share.h"
 
 enum { SHMT_ATTACH_WRITING, SHMT_ATTACH_READING, SHMT_ATTACH_PRIVATE };
 

@@ -12,7 +12,7 @@
 #include "iter/iter.h"
 #include "iter/threads.h"
 #include "kernels/loop_args.h"
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "ops/check.h"
 #include "storage/allocator.h"
 

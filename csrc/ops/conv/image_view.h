@@ -6,7 +6,7 @@
 #ifndef SHMT_OPS_CONV_IMAGE_VIEW_H
 #define SHMT_OPS_CONV_IMAGE_VIEW_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "tensor/tensor.h"
 
 typedef struct shmt__image_view {

@@ -5,10 +5,10 @@
 #include "dispatch/registry.h"
 #include "dispatch/trace.h"
 #include "generated/impls.h"
+#include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
-#include "ops/indexing/index_iterator.h"
 #include "storage/allocator.h"
 #include "tensor/batched.h"
 

@@ -1,4 +1,6 @@
 /* ops/indexing/gather.c -- reads along one dim by index: gather, index_select, take. */
+#include "ops/indexing/gather.h"
+
 #include "base/overflow.h"
 #include "generated/impls.h"
 #include "iter/copy/copy.h"

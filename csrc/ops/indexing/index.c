@@ -6,8 +6,9 @@
 #include "iter/copy/copy.h"
 #include "ops/check.h"
 #include "ops/indexing/index_iterator.h"
-#include "ops/outputs.h"
+#include "ops/indexing/masks.h"
 #include "ops/indexing/update.h"
+#include "ops/outputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>

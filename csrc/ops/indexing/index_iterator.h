@@ -41,11 +41,6 @@ shmt_status shmt__check_bad_index(const shmt__bad_index* bad, shmt_status code, 
  * memory to walk over. */
 shmt_status shmt__check_not_empty(const shmt_tensor* index, shmt_status code, int64_t dim, int64_t size);
 
-/* A 0-d tensor as a vector of one element in *out, owned by *made; other tensors are borrowed. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__at_least_1d(shmt_tensor* t, shmt_tensor** made, shmt_tensor** out);
-/* Checks for int32 or int64. Errors: SHMT_E_RUNTIME "name(): wording". */
-shmt_status shmt__check_index_dtype(const char* name, const shmt_tensor* index, const char* wording);
-
 /* Counts the bytes of a mask, of n, that are not 0. */
 int64_t shmt__count_set(const uint8_t* mask, int64_t n);
 /* Counts the set elements among n of a mask from `begin` on, read as bool. */
@@ -60,10 +55,6 @@ void shmt__flat_offsets(const shmt__blocks* of, const int64_t* index, int64_t n,
 static inline shmt__index_args shmt__offset_args(shmt__bad_index* unused) {
   return (shmt__index_args){1, INT64_MAX, false, unused};
 }
-
-/* The elements of self, one after the other, where mask (bool, of self's sizes) is set. The mask is read once. New
- * reference. Errors: SHMT_E_NOMEM. */
-shmt_status shmt__select_masked(shmt_tensor* self, shmt_tensor* mask, shmt_tensor** out);
 
 /* The positions of the nonzero elements: (count, n_dims), int64, each column dense. New reference. Errors:
  * SHMT_E_NOMEM. */

@@ -1,4 +1,6 @@
 /* ops/indexing/masks.c -- reads and writes by mask: masked_select, masked_scatter, nonzero. */
+#include "ops/indexing/masks.h"
+
 #include "base/dtype.h"
 #include "base/scalar.h"
 #include "generated/impls.h"

@@ -1,14 +1,17 @@
 /* ops/indexing/scatter.c -- writes along one dim by index: scatter, scatter_add, index_add, index_copy, index_fill,
  * put. */
+#include "ops/indexing/scatter.h"
+
 #include "base/overflow.h"
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
+#include "ops/indexing/gather.h"
 #include "ops/indexing/index_iterator.h"
-#include "ops/outputs.h"
 #include "ops/indexing/update.h"
+#include "ops/outputs.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "iter/copy/copy.h"
 #include "ops/check.h"
 #include "ops/dtype_names.h"
+#include "ops/indexing/scatter.h"
 #include "ops/pointwise/pointwise.h"
-#include "ops/indexing/update.h"
 #include "tensor/batched.h"
 
 #include <inttypes.h>

@@ -19,8 +19,4 @@ shmt_status shmt__warn_expanded(const char* name);
 /* Errors: SHMT_E_RUNTIME (torch's text) when out, if given, has an expanded dim. */
 shmt_status shmt__check_not_expanded(const shmt_tensor* out);
 
-/* Scatters src with the loops SHMT_LOOP_scatter_<...> of a row. Errors: those of scatter. */
-shmt_status shmt__scatter_by(const char* name, shmt_tensor* self, int64_t dim, shmt_tensor* index, shmt_tensor* src,
-                             int row, shmt_tensor** out);
-
 #endif

@@ -14,7 +14,7 @@
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "ops/check.h"
 #include "ops/linalg/lapack.h"
 

@@ -7,7 +7,7 @@
 #ifndef SHMT_OPS_LINALG_LAPACK_H
 #define SHMT_OPS_LINALG_LAPACK_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "tensor/tensor.h"
 
 /* name, routine for real dtypes, routine for complex ones; without the letter of the dtype. */

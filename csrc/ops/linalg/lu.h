@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_LINALG_LU_H
 #define SHMT_OPS_LINALG_LU_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 
 /* Factors a, whose row stride is 1: it becomes L below its diagonal and U. pivots gets one for every row of the smaller
  * side, as LAPACK's getrf leaves them. dtype: float32, float64, complex64 or complex128; sizes fit an int. Returns

@@ -11,7 +11,7 @@
 #ifndef SHMT_OPS_LINALG_TRSM_H
 #define SHMT_OPS_LINALG_TRSM_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "tensor/tensor.h"
 
 typedef struct shmt__triangular {

@@ -5,7 +5,7 @@
 #include "iter/threads.h"
 #include "kernels/loop_args.h"
 #include "kernels/matmul/gemm_small.h"
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "ops/matmul/blas_library.h"
 #include "ops/matmul/gemm_half.h"
 #include "ops/matmul/gemm_panels.h"

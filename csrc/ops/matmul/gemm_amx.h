@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_MATMUL_GEMM_AMX_H
 #define SHMT_OPS_MATMUL_GEMM_AMX_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 
 /* Has the processor AMX for bfloat16, and may this process use it? The operating system is asked once. */
 bool shmt__gemm_has_amx(void);

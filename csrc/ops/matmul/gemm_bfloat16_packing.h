@@ -9,7 +9,7 @@
 #ifndef SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H
 #define SHMT_OPS_MATMUL_GEMM_BFLOAT16_PACKING_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_MATMUL_GEMM_HALF_H
 #define SHMT_OPS_MATMUL_GEMM_HALF_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 
 /* c = beta * c + alpha * a @ b for float16 or bfloat16, each element rounded once; c has column_stride 1, nothing is
  * empty. beta == 0 does not read c. False: not done (no library, or no memory), c is untouched. */

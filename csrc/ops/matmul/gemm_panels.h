@@ -2,7 +2,7 @@
 #ifndef SHMT_OPS_MATMUL_GEMM_PANELS_H
 #define SHMT_OPS_MATMUL_GEMM_PANELS_H
 
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 
 /* Is shmt__gemm_panels() faster for a @ b than the BLAS library? item: bytes of an element. */
 bool shmt__gemm_prefers_panels(shmt__matrix a, shmt__matrix b, int64_t item);

@@ -3,7 +3,7 @@
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "ops/check.h"
 #include "generated/impls.h"
 #include "ops/outputs.h"

@@ -6,7 +6,6 @@
 #include "iter/copy/copy.h"
 #include "iter/iter.h"
 #include "ops/check.h"
-#include "ops/indexing/index_iterator.h"
 #include "ops/outputs.h"
 
 #include <inttypes.h>

@@ -4,6 +4,8 @@
  * Strided slices that are not too long are gathered first, in blocks of neighbours, so that all of a cache line that is
  * read is used. Strided results are made in dense scratch and moved to their places.
  */
+#include "ops/sorting/each_slice.h"
+
 #include "generated/loops.h"
 #include "iter/cursor.h"
 #include "iter/iter.h"

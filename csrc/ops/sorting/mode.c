@@ -1,7 +1,10 @@
 /* ops/sorting/mode.c -- the most frequent element of every slice. Slices are sorted one by one, and only the mode is
  * kept. */
+#include "ops/sorting/mode.h"
+
 #include "generated/loops.h"
 #include "iter/copy/move.h"
+#include "ops/sorting/each_slice.h"
 #include "ops/sorting/sort.h"
 
 /* The last element of the longest run, which is the one that torch gives. */

@@ -4,8 +4,10 @@
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "ops/check.h"
-#include "ops/indexing/index_iterator.h"
+#include "ops/indexing/gather.h"
 #include "ops/outputs.h"
+#include "ops/sorting/each_slice.h"
+#include "ops/sorting/mode.h"
 #include "ops/sorting/sort.h"
 
 #include <inttypes.h>

@@ -7,6 +7,7 @@
 #include "ops/check.h"
 #include "ops/indexing/index_iterator.h"
 #include "ops/sorting/sort.h"
+#include "ops/sorting/unique_counting.h"
 
 #include <string.h>
 

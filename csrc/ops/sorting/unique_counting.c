@@ -3,10 +3,11 @@
  * Each chunk has a table of its own, so that all threads count; then the tables are added up. x may be shared and
  * change meanwhile: a number that has left the range is not counted.
  */
+#include "ops/sorting/unique_counting.h"
+
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
 #include "ops/dtype_names.h"
-#include "ops/sorting/sort.h"
 #include "storage/allocator.h"
 
 #include <string.h>

@@ -5,7 +5,8 @@
  */
 #include "python/ipc/share.h"
 
-#include "ipc/handle/share.h"
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
 #include "python/ipc/message.h"
 #include "python/ipc/to_send.h"
 #include "python/tensor/tensor_type.h"

@@ -12,7 +12,7 @@
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
-#include "ops/matmul/blas.h"
+#include "ops/matmul/gemm.h"
 #include "ops/conv/tile.h"
 #include "ops/matmul/gemm_amx.h"
 #include "storage/allocator.h"

@@ -1,4 +1,4 @@
-/* ops/matmul/blas.h -- general matrix products (gemm), with a BLAS that is bound at run time.
+/* ops/matmul/gemm.h -- general matrix products (gemm), with a BLAS that is bound at run time.
  *
  * Note [One BLAS thread]
  * The BLAS library runs with one thread: with threads of its own, fork() hangs, and its jobs wait for each other.
@@ -11,8 +11,8 @@
  * and bool use that loop. Products of 16-bit floats are summed in float32 and rounded once (ops/matmul/gemm_half.h,
  * ops/matmul/gemm_amx.h); shmt__dot needs them widened.
  */
-#ifndef SHMT_OPS_MATMUL_BLAS_H
-#define SHMT_OPS_MATMUL_BLAS_H
+#ifndef SHMT_OPS_MATMUL_GEMM_H
+#define SHMT_OPS_MATMUL_GEMM_H
 
 #include "base/error.h"
 #include "base/types.h"
