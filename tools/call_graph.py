@@ -3,11 +3,13 @@
 Headers alone prove little: a file of a lower layer can declare what an upper one defines. The
 objects of ``build/native`` tell who defines and who needs each symbol. Two findings: a file that
 needs a symbol of a higher layer, and files of one layer that need one another, unless
-``tools/circles.txt`` lists just those files with a reason.
+``tools/circles.txt`` lists just those files with a reason. ``header_homes`` asks the same tables
+whether a header declares what the file of its name defines.
 """
 
 from __future__ import annotations
 
+import functools
 import subprocess
 from collections import defaultdict
 from pathlib import Path
@@ -29,8 +31,9 @@ def _objects() -> dict[str, Path]:
     return found
 
 
-def calls() -> Graph:
-    """For each file the files whose symbols it needs, and which symbols. Empty without a build."""
+@functools.cache
+def symbols() -> tuple[dict[str, str], dict[str, set[str]]]:
+    """The file that defines each symbol, and the symbols that each file needs."""
     defined: dict[str, str] = {}
     needed: dict[str, set[str]] = {}
     for source, path in _objects().items():
@@ -42,9 +45,15 @@ def calls() -> Graph:
                     needed[source].add(symbol)
                 case [_, kind, symbol] if kind in _DEFINED:
                     defined[symbol] = source
+    return defined, needed
+
+
+def calls() -> Graph:
+    """For each file the files whose symbols it needs, and which symbols. Empty without a build."""
+    defined, needed = symbols()
     graph: Graph = {source: defaultdict(set) for source in needed}
-    for source, symbols in needed.items():
-        for symbol in symbols:
+    for source, wanted in needed.items():
+        for symbol in wanted:
             owner = defined.get(symbol, source)
             if owner != source:
                 graph[source][owner].add(symbol)

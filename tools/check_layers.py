@@ -2,9 +2,10 @@
 
 C: a file may include headers of its own rank and below; the ranks are the folders of ``csrc``.
 Generated headers carry no rank, except that what a generated header includes is the generator's
-business. What the symbol tables of the build say of calls is in ``call_graph``; families and the
-sizes of folders are in ``families``. Python: a module may import modules of its own rank and below
-at module level; only ``shmtensor/_boundary`` may name ``ffi`` or ``lib`` of the extension.
+business. What the symbol tables of the build say of calls is in ``call_graph``, what they say of
+headers in ``header_homes``, names in ``layer_names``; families and the sizes of folders are in
+``families``. Python: a module may import modules of its own rank and below at module level; only
+``shmtensor/_boundary`` may name ``ffi`` or ``lib`` of the extension.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import re
 
 import call_graph
 import families
+import header_homes
+import layer_names
 from tree import CSRC, GENERATED, PACKAGE, c_files, main, python_files, rel
 
 C_RANKS = "api base os shm storage ipc tensor iter kernels dispatch ops autograd python".split()
@@ -178,6 +181,7 @@ def check() -> list[str]:
     """All findings."""
     ranks = {name: i + 1 for i, name in enumerate(C_RANKS)}
     found = c_findings() + call_graph.findings(ranks) + python_findings()
+    found += header_homes.findings() + layer_names.findings()
     return found + families.mirror_findings() + families.size_findings()
 
 

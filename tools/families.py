@@ -10,6 +10,8 @@ MAX_FILES = 20
 #: Folders with more files, and why they stay whole.
 LARGE = {
     "csrc/os": "one small pair of files a system facility; their names are the map",
+    "csrc/codegen/emit": "one module for each kind of generated file; their names are the map",
+    "csrc/ipc/handle": "one small pair of files for each thing that a handle goes through",
 }
 #: Families without a folder in csrc/kernels: their operators are made of other families' loops.
 WITHOUT_KERNELS = {"embedding"}
