@@ -47,8 +47,8 @@ static bool has_tensor(PyObject* o, int depth) {
 }
 
 /* New reference, NULL with an exception. */
-static PyObject* pickle_of(const shmt__py_packed_message* p, size_t n_handles) {
-  size_t n_message = p->records.len + p->pickle.len;
+static PyObject* pickle_of(const shmt__py_message_writer* w, size_t n_handles) {
+  size_t n_message = w->records.len + w->pickle.len;
   uint32_t nbytes = (uint32_t)(sizeof(packed_head) + n_handles + n_message);
   PyObject* result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(N_BEFORE + sizeof nbytes + nbytes + N_AFTER));
   if (result == NULL) return NULL;
@@ -57,15 +57,15 @@ static PyObject* pickle_of(const shmt__py_packed_message* p, size_t n_handles) {
   memcpy(at + N_BEFORE, &nbytes, sizeof nbytes);
   char* packed = at + N_BEFORE + sizeof nbytes;
   char* message = packed + sizeof(packed_head) + n_handles;
-  packed_head head = {.n_storages = p->n_storages};
+  packed_head head = {.n_storages = w->n_storages};
   uint64_t secret = 0;
-  shmt_status status = shmt__storages_export(p->storages, p->n_storages, packed + sizeof head, &secret);
+  shmt_status status = shmt__storages_export(w->storages, w->n_storages, packed + sizeof head, &secret);
   if (status != SHMT_OK) {
     Py_DECREF(result);
     return shmt__py_raise(status);
   }
-  memcpy(message, p->records.at, p->records.len);
-  memcpy(message + p->records.len, p->pickle.at, p->pickle.len);
+  memcpy(message, w->records.at, w->records.len);
+  memcpy(message + w->records.len, w->pickle.at, w->pickle.len);
   memcpy(packed, &head, sizeof head);
   head.check = shmt__handle_checksum(secret, packed + CHECKED_FROM, nbytes - CHECKED_FROM);
   memcpy(packed, &head, sizeof head);
@@ -80,11 +80,12 @@ static PyObject* py_dumps(PyObject* module, PyObject* o) {
   if (p == NULL && PyErr_Occurred()) return NULL;
   if (p == NULL) Py_RETURN_NONE;
   PyObject* result = NULL;
-  size_t n_handles = sizeof(shmt__handle) * p->n_storages;
-  if (p->records.len + p->pickle.len > UINT32_MAX - n_handles - sizeof(packed_head))
+  const shmt__py_message_writer* w = &p->writer;
+  size_t n_handles = sizeof(shmt__handle) * w->n_storages;
+  if (w->records.len + w->pickle.len > UINT32_MAX - n_handles - sizeof(packed_head))
     result = Py_NewRef(Py_None);
   else
-    result = pickle_of(p, n_handles);
+    result = pickle_of(w, n_handles);
   Py_DECREF(p);
   return result;
 }

@@ -20,13 +20,7 @@
 #include <Python.h>
 
 #include "ipc/ring/ring.h"
-#include "tensor/tensor.h"
-
-/* A growing array of bytes. */
-typedef struct shmt__py_bytes {
-  char* at;
-  size_t len, cap;
-} shmt__py_bytes;
+#include "python/ipc/message_records.h"
 
 /* Whose arrays a ring moves into shared memory. */
 enum { SHMT_PY_ADOPTS_NUMPY = 1, SHMT_PY_ADOPTS_TORCH = 2 };
@@ -34,13 +28,8 @@ enum { SHMT_PY_ADOPTS_NUMPY = 1, SHMT_PY_ADOPTS_TORCH = 2 };
 /* A message that is ready to be put. It is a Python object, so that a queue can keep it until there is room. */
 typedef struct shmt__py_packed_message {
   PyObject_HEAD
-  const struct shmt__session* session; /* of the ring it is for; NULL: for none */
-  shmt_storage** storages;             /* owned references */
-  uint32_t n_storages, storages_cap;
-  shmt__py_bytes records, pickle;
-  uint32_t flags;     /* SHMT_RING_SPILLED: the last storage is all the data */
-  uint32_t adopts;    /* SHMT_PY_ADOPTS_* */
-  bool is_reducing;   /* one of our reductions runs: packing goes to the list */
+  shmt__py_message_writer writer; /* what it is made of */
+  uint32_t flags; /* SHMT_RING_SPILLED: the last storage is all the data */
   struct shmt__py_packed_message* next; /* in the list of those that wait for room (python/ipc/feeder.c) */
 } shmt__py_packed_message;
 
@@ -63,19 +52,6 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 /* queue.Empty and queue.Full; borrowed, NULL until registered. */
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
-
-/* For share.c. If a message is being packed that can take this storage, add it: returns the index of its record, or -2
- * with an exception. Else -1. s: the storage that goes in place of the tensor's (to_send.h). */
-int64_t shmt__py_packed_message_add_tensor(const shmt_tensor* t, shmt_storage* s);
-int64_t shmt__py_packed_message_add_storage(shmt_storage* s);
-/* The tensor or storage of this index in the message that this thread is unpickling. New references.
- * Errors: SHMT_E_HANDLE. */
-shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out);
-shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out);
-/* From now on nothing is added to the list, so that ForkingPickler's own table is used. Returns the state to
- * restore. */
-bool shmt__py_packed_message_suspend(void);
-void shmt__py_packed_message_resume(bool state);
 
 int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);

@@ -2,6 +2,7 @@
 #include "python/ipc/plain_objects.h"
 
 #include "python/ipc/share.h"
+#include "python/ipc/to_send.h"
 #include "python/tensor/tensor_type.h"
 
 #include <string.h>
@@ -95,7 +96,7 @@ static bool memo_add(memo* m, PyObject* o) {
 /* --- writing --- */
 
 typedef struct writer {
-  shmt__py_packed_message* message;
+  shmt__py_message_writer* message;
   memo memo;
   const PyObject* open[MAX_DEPTH]; /* what is being written, by depth */
 } writer;
@@ -188,7 +189,14 @@ static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
 
 static shmt__py_quick write_tensor(writer* w, PyObject* o) {
   if (!shmt__py_tensor_is_plain(o)) return SHMT_PY_QUICK_NOT_PLAIN;
-  int64_t place = shmt__py_packed_message_add_plain(w->message, o);
+  const shmt_tensor* t = shmt__py_tensor(o);
+  SHMT_AUTO(shmt_storage) s = NULL;
+  shmt_status status = shmt__py_storage_to_send(t->storage, &s);
+  if (status != SHMT_OK) {
+    (void)shmt__py_raise(status);
+    return SHMT_PY_QUICK_FAILED;
+  }
+  int64_t place = shmt__py_writer_add_record(w->message, t, s);
   if (place < 0 || place > UINT32_MAX)
     return place == -2 ? SHMT_PY_QUICK_FAILED : SHMT_PY_QUICK_NOT_PLAIN;
   return write_count(w, TENSOR, (uint32_t)place);
@@ -232,16 +240,12 @@ static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
   return SHMT_PY_QUICK_NOT_PLAIN;
 }
 
-shmt__py_quick shmt__py_quick_write(shmt__py_packed_message* p, PyObject* o) {
-  writer w = {.message = p};
-  size_t n_records = p->records.len, n_bytes = p->pickle.len;
-  uint32_t n_storages = p->n_storages;
+shmt__py_quick shmt__py_quick_write(shmt__py_message_writer* message, PyObject* o) {
+  writer w = {.message = message};
+  shmt__py_writer_mark before = shmt__py_writer_here(message);
   shmt__py_quick r = write_object(&w, o, 0);
   memo_fini(&w.memo);
-  if (r == SHMT_PY_QUICK_DONE) return r;
-  while (p->n_storages > n_storages) shmt__storage_release(p->storages[--p->n_storages]);
-  p->records.len = n_records;
-  p->pickle.len = n_bytes;
+  if (r != SHMT_PY_QUICK_DONE) shmt__py_writer_go_back(message, before);
   return r;
 }
 

@@ -18,7 +18,7 @@
 #ifndef SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
 #define SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
 
-#include "python/ipc/message.h"
+#include "python/ipc/message_records.h"
 
 typedef enum shmt__py_quick {
   SHMT_PY_QUICK_DONE,
@@ -26,15 +26,9 @@ typedef enum shmt__py_quick {
   SHMT_PY_QUICK_FAILED,    /* an exception is set */
 } shmt__py_quick;
 
-/* Append o to the packed message's bytes. After NOT_PLAIN and FAILED the packed message's lists are as they were. */
-shmt__py_quick shmt__py_quick_write(shmt__py_packed_message* p, PyObject* o);
+/* Append o to the message. After NOT_PLAIN and FAILED the message is as it was. */
+shmt__py_quick shmt__py_quick_write(shmt__py_message_writer* message, PyObject* o);
 /* The object of those bytes, or NULL with an exception: HandleError when they make no sense. */
 PyObject* shmt__py_quick_read(const char* data, size_t nbytes);
-
-/* For python/ipc/plain_objects.c: append bytes; false with MemoryError. (message.c) */
-bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes);
-/* Share the plain tensor and add it to the message's list. Returns its index; -1: the list cannot take it, -2: with an
- * exception. (message.c) */
-int64_t shmt__py_packed_message_add_plain(shmt__py_packed_message* p, PyObject* tensor);
 
 #endif

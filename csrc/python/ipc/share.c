@@ -7,7 +7,7 @@
 
 #include "ipc/handle/export.h"
 #include "ipc/handle/import.h"
-#include "python/ipc/message.h"
+#include "python/ipc/message_records.h"
 #include "python/ipc/to_send.h"
 #include "python/tensor/tensor_type.h"
 #include "tensor/packed.h"
@@ -26,7 +26,7 @@ static PyObject* pack(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
   shmt_status status = shmt__py_storage_to_send(t->storage, &s);
-  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_tensor(t, s) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(t, s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__tensor_pack(t, s, &p, &nbytes);
@@ -71,9 +71,9 @@ PyObject* shmt__py_reduce_tensor(PyObject* o) {
 /* The reduction in the pickler's table, for ordinary messages, also when one is pickled inside another. */
 static PyObject* py_reduce(PyObject* module, PyObject* o) {
   (void)module;
-  bool state = shmt__py_packed_message_suspend();
+  bool state = shmt__py_writer_suspend();
   PyObject* result = shmt__py_reduce_tensor(o);
-  shmt__py_packed_message_resume(state);
+  shmt__py_writer_resume(state);
   return result;
 }
 
@@ -157,7 +157,7 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
   shmt_status status = shmt__py_storage_to_send(own, &s);
-  int64_t place = status == SHMT_OK ? shmt__py_packed_message_add_storage(s) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(NULL, s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
