@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/types.h"
+#include "generated/dtype_tables.h"
 
 #include <stdatomic.h>
 
@@ -18,6 +19,14 @@ shmt_status shmt__set_default_dtype(shmt_dtype dtype);
 
 /* bool 0, integral 1, floating 2, complex 3. */
 int shmt__dtype_category(shmt_dtype dtype);
+
+static inline bool shmt__is_complex(shmt_dtype d) { return shmt__dtype_kind[d] == SHMT_KIND_COMPLEX; }
+static inline bool shmt__is_floating(shmt_dtype d) { return shmt__dtype_kind[d] == SHMT_KIND_FLOATING; }
+/* float16 and bfloat16. Loops compute them in float32. */
+static inline bool shmt__is_half(shmt_dtype d) { return shmt__is_floating(d) && shmt__dtype_size[d] == 2; }
+/* The integer dtypes, without bool. */
+static inline bool shmt__is_integral(shmt_dtype d) { return shmt__dtype_category(d) == 1; }
+
 /* complex32 for float16, complex128 for float64, complex64 for the rest; complex stays. */
 shmt_dtype shmt__to_complex_dtype(shmt_dtype dtype);
 /* The dtype of a complex dtype's real part; other dtypes stay. */

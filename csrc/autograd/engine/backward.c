@@ -1,6 +1,7 @@
 /* autograd/engine/backward.c -- from tensors to the engine: roots, first gradients, unused inputs. */
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
+#include "base/dtype.h"
 #include "autograd/recording/connect.h"
 #include "iter/copy/copy.h"
 
@@ -9,15 +10,11 @@
 
 enum { FEW = 4 };
 
-static bool is_complex(const shmt_tensor* t) {
-  return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
-}
-
 /* The gradient of a tensor with respect to itself. */
 static shmt_status implicit_grad(shmt_tensor* t, shmt_tensor** out) {
   SHMT_REQUIRE(t->numel == 1, SHMT_E_RUNTIME,
                "grad can be implicitly created only for scalar outputs");
-  SHMT_REQUIRE(!is_complex(t), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(!shmt__is_complex(t->dtype), SHMT_E_RUNTIME,
                "grad can be implicitly created only for real scalar outputs but got torch.%s",
                shmt__dtype_name[t->dtype]);
   if (t->n_dims == 0 && !shmt__tensor_is_meta(t))
@@ -37,7 +34,7 @@ static shmt_status check_given(const shmt_tensor* t, const shmt_tensor* g, uint3
                "torch.Size(%s).",
                i, SHMT_SHAPE_TEXT(g), i, SHMT_SHAPE_TEXT(t));
   SHMT_REQUIRE(
-      is_complex(t) == is_complex(g), SHMT_E_RUNTIME,
+      shmt__is_complex(t->dtype) == shmt__is_complex(g->dtype), SHMT_E_RUNTIME,
       "For complex Tensors, both grad_output and output are required to have the same dtype. "
       "Mismatch in "
       "dtype: grad_output[%u] has a dtype of torch.%s and output[%u] has a dtype of torch.%s.",

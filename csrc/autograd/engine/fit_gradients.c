@@ -4,6 +4,7 @@
 #include "autograd/accumulate.h"
 #include "autograd/engine/engine.h"
 #include "autograd/meta.h"
+#include "base/dtype.h"
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
@@ -56,11 +57,9 @@ static shmt_status sum_to(shmt_tensor* g, shmt_ints sizes, shmt_tensor** out) {
   return shmt_op_view(sum, sizes, out);
 }
 
-static bool is_complex(shmt_dtype d) { return shmt__dtype_kind[d] == SHMT_KIND_COMPLEX; }
-
 static shmt_status cast_to(shmt_tensor* g, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) real = NULL;
-  if (is_complex(g->dtype) && !is_complex(dtype)) {
+  if (shmt__is_complex(g->dtype) && !shmt__is_complex(dtype)) {
     SHMT_TRY(shmt_op_real(g, &real));
     if (real->dtype == dtype) {
       *out = SHMT_TAKE(real);

@@ -7,14 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_complex(int16_t dtype) { return shmt__dtype_kind[dtype] == SHMT_KIND_COMPLEX; }
-
 static bool shows_parts(const shmt__view_recipe* r) {
-  return is_complex(r->base_dtype) && shmt__to_real_dtype(r->base_dtype) == r->dtype;
+  return shmt__is_complex(r->base_dtype) && shmt__to_real_dtype(r->base_dtype) == r->dtype;
 }
 
 static bool shows_pairs(const shmt__view_recipe* r) {
-  return is_complex(r->dtype) && shmt__to_real_dtype(r->dtype) == r->base_dtype;
+  return shmt__is_complex(r->dtype) && shmt__to_real_dtype(r->dtype) == r->base_dtype;
 }
 
 shmt_status shmt__view_recipe_init(shmt__view_recipe* r, const shmt_tensor* base, const shmt_tensor* view) {

@@ -6,6 +6,7 @@
  */
 #include "base/overflow.h"
 #include "base/scalar.h"
+#include "base/sizes.h"
 #include "generated/impls.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
@@ -44,8 +45,6 @@ typedef struct scratch {
   uint64_t nbytes;
 } scratch;
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static int64_t item_of(const job* j) { return shmt__dtype_size[j->work]; }
 
 static bool is_narrow(const job* j) { return j->query->dtype != j->work; }
@@ -56,7 +55,7 @@ static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KE
 static bool make_scratch(job* j, bool backward, scratch* s) {
   const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow,
              both = narrow && backward;
-  const int64_t queries = least(j->block, j->queries), keys = least(block_keys(j), j->keys);
+  const int64_t queries = shmt__min_i64(j->block, j->queries), keys = shmt__min_i64(block_keys(j), j->keys);
   const int64_t wider = j->width > j->values ? j->width : j->values;
   const int64_t counts[] = {queries * keys,
                             backward ? queries * keys : 0,
@@ -165,7 +164,7 @@ static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, i
 }
 
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
-  const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
+  const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
   shmt__attention_args s = {.values = j->values};
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item;
@@ -174,7 +173,7 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   memset(room->sums, 0, (size_t)(n * item));
   memset(room->out, 0, (size_t)(n * j->values * item));
   for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
-    const int64_t keys = least(block_keys(j), j->keys - k0);
+    const int64_t keys = shmt__min_i64(block_keys(j), j->keys - k0);
     make_scores(j, room, h, q0, q, k0, rows_of(j, j->key, h, k0, keys, room->key), &s);
     char* data[4] = {room->scores, room->largest, room->sums, room->out};
     shmt__loops[SHMT_LOOP_attention_forward][j->work](data, NULL, n, &s);
@@ -190,14 +189,14 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
 /* Are there so few keys that matrix products would cost more to start than to run? */
 static bool has_few_keys(const job* j) {
   return j->keys <= FEW_KEYS && !j->mask && j->query->dtype == j->work &&
-         least(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
+         shmt__min_i64(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
 }
 
 /* Bytes from row to row; 0 for a single row, whose stride may be anything. */
 static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 : m.row_stride * item; }
 
 static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
-  const int64_t n = least(j->block, j->queries - q0), item = item_of(j);
+  const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_args s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
@@ -269,14 +268,14 @@ static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t 
 }
 
 static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
-  const int64_t n = least(QUERIES, j->queries - q0);
+  const int64_t n = shmt__min_i64(QUERIES, j->queries - q0);
   const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
   const shmt__matrix grad = rows_of(j, j->grad, h, q0, n, room->grad);
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item_of(j);
 
   output_dots(j, room, grad, h, q0);
   for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
-    const int64_t keys = least(block_keys(j), j->keys - k0);
+    const int64_t keys = shmt__min_i64(block_keys(j), j->keys - k0);
     const shmt__matrix k = rows_of(j, j->key, h, k0, keys, room->key);
     const shmt__matrix v = rows_of(j, j->value, h, k0, keys, room->value);
     const shmt__matrix weights = dense(room->scores, n, keys), grad_scores = dense(room->grads, n, keys);
@@ -396,7 +395,7 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads())
       j.block = MANY_QUERIES;
     const int64_t blocks = (j.queries + j.block - 1) / j.block;
-    const int64_t work = least(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
+    const int64_t work = shmt__min_i64(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
     shmt__parallel_for(j.n_batch_heads * blocks, GRAIN / work + 1, forward_blocks, &j);
     SHMT_TRY(out_of_memory(&j));
   }

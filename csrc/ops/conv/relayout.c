@@ -10,6 +10,7 @@
  */
 #include "ops/conv/relayout.h"
 
+#include "base/sizes.h"
 #include "iter/threads.h"
 #include "ops/conv/nchw/nchw.h"
 #include "ops/conv/nhwc/amx.h"
@@ -34,8 +35,6 @@ enum {
   WORTH_SHARING = 1 << 14,    /* bytes to transpose that are worth a thread */
 };
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
 bool shmt__conv_prefers_relayout_nhwc(const shmt__conv* c) {
@@ -80,9 +79,9 @@ bool shmt__conv_prefers_relayout_nhwc_amx(const shmt__conv* c) {
 
 /* Images whose tiles are made together, when the tile of one takes `each` bytes. */
 static int64_t images_at_once(const shmt__conv* c, int64_t n_tiles, int64_t each, int64_t most) {
-  const int64_t n_together = n_tiles == 1 && each < most ? smaller(most / each, c->n_images) : 1;
+  const int64_t n_together = n_tiles == 1 && each < most ? shmt__min_i64(most / each, c->n_images) : 1;
 
-  return ceil_div(c->n_images, ceil_div(c->n_images, n_together));
+  return shmt__ceil_div(c->n_images, shmt__ceil_div(c->n_images, n_together));
 }
 
 /* A view of dense NCHW memory with n elements. */
@@ -138,9 +137,9 @@ static int64_t tile_bytes(const shmt__conv* c, const nhwc_kernel* k) {
   const int64_t weights = c->filters * (c->channels / c->groups) * volume(c->shape.kernel) * item;
   const int64_t outputs = c->n_images * c->filters * volume(c->shape.out) * item;
 
-  if (k->is_grouped) return smaller(TILE_BYTES_GROUPED + outputs / 10, TILE_BYTES);
+  if (k->is_grouped) return shmt__min_i64(TILE_BYTES_GROUPED + outputs / 10, TILE_BYTES);
   if (!k->is_amx) return TILE_BYTES;
-  return weights / 2 < TILE_BYTES_AMX ? TILE_BYTES_AMX : smaller(weights / 2, TILE_BYTES);
+  return weights / 2 < TILE_BYTES_AMX ? TILE_BYTES_AMX : shmt__min_i64(weights / 2, TILE_BYTES);
 }
 
 shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view* images,
@@ -152,7 +151,7 @@ shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view
   void* memory = NULL;
 
   const int64_t most = tile_bytes(c, &k), n_tiles = shmt__conv_tile_size(c, read * item, c->filters * item, most, size);
-  for (int d = 0; d < 3; d++) needed *= smaller(shmt__conv_reach(&c->shape, d, size[d]), c->shape.in[d]);
+  for (int d = 0; d < 3; d++) needed *= shmt__min_i64(shmt__conv_reach(&c->shape, d, size[d]), c->shape.in[d]);
   const int64_t made = c->filters * volume(size), each = (needed + made) * item;
   const int64_t n_together = images_at_once(c, n_tiles, each, most);
   const uint64_t nbytes = (uint64_t)(n_together * each);
@@ -161,7 +160,8 @@ shmt_status shmt__conv_relayout_nhwc(const shmt__conv* c, const shmt__image_view
   for (int64_t i = 0; status == SHMT_OK && i < c->n_images; i += n_together) {
     for (int64_t p = 0; status == SHMT_OK && p < n_tiles; p++) {
       const shmt__conv_tile tile = shmt__conv_tile_at(c, size, p);
-      status = run_tile(c, &k, &tile, i, smaller(n_together, c->n_images - i), images, weight, outputs, memory, output);
+      status = run_tile(c, &k, &tile, i, shmt__min_i64(n_together, c->n_images - i), images, weight, outputs, memory,
+                        output);
     }
   }
   shmt__dealloc(memory, nbytes);
@@ -208,7 +208,7 @@ static void run_nchw_tiles(void* ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; done && i < end; i++) {
     const int64_t first = i / s->n_tiles * s->n_together;
     const shmt__conv_tile tile = shmt__conv_tile_at(s->c, s->size, i % s->n_tiles);
-    done = run_nchw_tile(s, &tile, first, smaller(s->n_together, s->c->n_images - first), planes) == SHMT_OK;
+    done = run_nchw_tile(s, &tile, first, shmt__min_i64(s->n_together, s->c->n_images - first), planes) == SHMT_OK;
   }
   if (planes) shmt__dealloc(planes, s->nbytes);
   /* relaxed: read after the pool's own join. */
@@ -222,9 +222,10 @@ shmt_status shmt__conv_relayout_nchw(const shmt__conv* c, const void* images, co
 
   s.n_tiles = shmt__conv_tile_size(c, 0, c->filters * shmt__dtype_size[c->io_dtype], TILE_BYTES_NCHW, s.size);
   const int64_t each = c->filters * volume(s.size) * shmt__dtype_size[c->io_dtype];
-  s.n_together = smaller(images_at_once(c, s.n_tiles, each, TILE_BYTES_NCHW), ceil_div(c->n_images, threads));
+  s.n_together =
+      shmt__min_i64(images_at_once(c, s.n_tiles, each, TILE_BYTES_NCHW), shmt__ceil_div(c->n_images, threads));
   s.nbytes = (uint64_t)(s.n_together * each);
-  const int64_t n = ceil_div(c->n_images, s.n_together) * s.n_tiles;
+  const int64_t n = shmt__ceil_div(c->n_images, s.n_together) * s.n_tiles;
   if (n < threads || (n < 4 * threads && n % threads != 0)) /* then the threads share out the work inside a tile */
     run_nchw_tiles(&s, 0, n);
   else

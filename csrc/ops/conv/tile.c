@@ -2,6 +2,7 @@
 #include "ops/conv/tile.h"
 
 #include "base/scalar.h"
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/copy/move.h"
@@ -12,8 +13,6 @@
 enum { BLOCK = 256, SHORT_ROW = 64 };
 /* Channels that are gathered together: neighbours that fill a cache line. */
 enum { CHANNELS = 16 };
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 static int64_t volume(const int64_t* size) { return size[0] * size[1] * size[2]; }
 
@@ -37,7 +36,7 @@ int64_t shmt__conv_tile_size(const shmt__conv* c, int64_t per_input, int64_t per
     else
       size[d] = (size[d] + 1) / 2;
   }
-  for (int d = 0; d < 3; d++) n *= ceil_div(s->out[d], size[d]);
+  for (int d = 0; d < 3; d++) n *= shmt__ceil_div(s->out[d], size[d]);
   return n;
 }
 
@@ -47,7 +46,7 @@ shmt__conv_tile shmt__conv_tile_at(const shmt__conv* c, const int64_t* size, int
   int64_t plane = 1;
 
   for (int d = 2; d >= 0; d--) {
-    const int64_t n = ceil_div(s->out[d], size[d]), lo = i % n * size[d];
+    const int64_t n = shmt__ceil_div(s->out[d], size[d]), lo = i % n * size[d];
     p.shape.out[d] = s->out[d] - lo < size[d] ? s->out[d] - lo : size[d];
     const int64_t begin = lo * s->stride[d] - s->padding[d], end = begin + shmt__conv_reach(s, d, p.shape.out[d]);
     p.first[d] = begin > 0 ? begin : 0;

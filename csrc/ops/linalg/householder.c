@@ -42,11 +42,11 @@ typedef struct block {
   char* t;
 } block;
 
-static int smaller(int a, int b) { return a < b ? a : b; }
+static int min_int(int a, int b) { return a < b ? a : b; }
 static int blocks_of(const reflectors* r) { return (r->k + BLOCK - 1) / BLOCK; }
 
 static block block_of(const reflectors* r, int i) {
-  const int at = i * BLOCK, k = smaller(BLOCK, r->k - at);
+  const int at = i * BLOCK, k = min_int(BLOCK, r->k - at);
 
   return (block){.at = at,
                  .k = k,
@@ -113,7 +113,7 @@ static void apply_block(const reflectors* r, const block* b, bool adjoint, char*
 
   load_top_of_v(r, b, top);
   for (int begin = 0; begin < columns; begin += most) {
-    const int n = smaller(most, columns - begin);
+    const int n = min_int(most, columns - begin);
     char *high = c + (int64_t)begin * ldc * r->item, *low = high + k * r->item;
     shmt__lapack_gemm(dtype, true, k, n, k, false, top, k, high, ldc, 0, w, k);
     if (b->below > 0) shmt__lapack_gemm(dtype, true, k, n, b->below, false, v, r->lda, low, ldc, 1, w, k);
@@ -147,7 +147,7 @@ static void apply_piece(void* ctx, int64_t begin, int64_t end) {
 static void apply(columns_job* job, double least, int n) {
   const reflectors* r = job->r;
   const int threads = shmt__num_threads(), even = (n + threads - 1) / threads, at = job->first * BLOCK;
-  const double columns = least / (2.0 * (r->m - at) * (smaller(job->last * BLOCK, r->k) - at)) + 1;
+  const double columns = least / (2.0 * (r->m - at) * (min_int(job->last * BLOCK, r->k) - at)) + 1;
 
   shmt__parallel_for(n, ((int64_t)(columns > even ? columns : even) + TILE - 1) / TILE * TILE, apply_piece, job);
 }
@@ -158,7 +158,7 @@ static bool reflectors_init(reflectors* r, const shmt__householder* h, int m, in
   void* t;
 
   *r = (reflectors){.h = h, .item = shmt__dtype_size[h->dtype], .m = m, .k = k, .a = a, .tau = tau, .lda = lda};
-  *nbytes = (uint64_t)(smaller(k, BLOCK) * k * r->item);
+  *nbytes = (uint64_t)(min_int(k, BLOCK) * k * r->item);
   if (shmt__alloc(*nbytes, &t) != SHMT_OK) return false;
   r->t = t;
   shmt__parallel_for(blocks_of(r), (int64_t)(MIN_PIECE_OPS / ((double)m * BLOCK * BLOCK)) + 1, larft_piece, r);
@@ -177,13 +177,13 @@ static bool run_small(int loop, const shmt__householder* h, int m, int n, int k,
 int shmt__householder_geqrf(const shmt__householder* h, int m, int n, char* a, int lda, char* tau) {
   _Alignas(64) char t[BLOCK * BLOCK * MAX_ITEM];
   const int64_t item = shmt__dtype_size[h->dtype];
-  const int count = smaller(m, n);
+  const int count = min_int(m, n);
   int info = 0;
 
   if (run_small(SHMT_LOOP_householder_geqrf, h, m, n, count, a, lda, tau)) return 0;
   if (count < MIN_FACTOR) return ((shmt__lapack_iipip)h->geqrf)(SHMT_LAPACK_COLUMN_MAJOR, m, n, a, lda, tau);
   for (int at = 0; at < count && info == 0; at += BLOCK) {
-    const int k = smaller(BLOCK, count - at), more = n - at - k;
+    const int k = min_int(BLOCK, count - at), more = n - at - k;
     char* corner = a + at * (lda + 1LL) * item;
     const reflectors r = {.h = h, .item = item, .m = m - at, .k = k, .a = corner, .lda = lda, .t = t};
     columns_job job = {.r = &r, .last = 1, .adjoint = true, .c = corner + (int64_t)k * lda * item, .ldc = lda};

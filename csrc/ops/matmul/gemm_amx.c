@@ -15,9 +15,11 @@
  */
 #include "ops/matmul/gemm_amx.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "os/cpu.h"
 #include "ops/matmul/gemm_bfloat16_packing.h"
+#include "ops/matmul/gemm_half.h"
 #include "storage/allocator.h"
 
 #include <string.h>
@@ -45,14 +47,11 @@ bool shmt__gemm_has_amx(void) {
   return shmt__cpu_level == SHMT_CPU_V4 && __builtin_cpu_supports("avx512bf16") && shmt__os_allow_amx();
 }
 
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 /* The size of the pieces when n is cut into the fewest pieces of about the same size, at most `most`; a multiple of
  * SIDE. */
 static int64_t piece_of(int64_t n, int64_t most) {
   const int64_t pieces = (n + most - 1) / most;
-  return round_up((n + pieces - 1) / pieces, SIDE);
+  return shmt__round_up((n + pieces - 1) / pieces, SIDE);
 }
 
 /* How a product is cut, and where its pieces are. */
@@ -67,17 +66,10 @@ typedef struct plan {
   float* sums;                  /* of a block; one strip with one panel when k is not cut */
 } plan;
 
-static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
-  m.rows = smaller(rows, m.rows - row);
-  m.columns = smaller(columns, m.columns - column);
-  return m;
-}
-
 /* --- packing ------------------------------------------------------------------------ */
 
 AVX512_BF16 void shmt__amx_pack_panel(shmt__matrix b, uint32_t* to) {
-  const int64_t pairs = (b.rows + 1) / 2, whole = round_up(pairs, LANES);
+  const int64_t pairs = (b.rows + 1) / 2, whole = shmt__round_up(pairs, LANES);
 
   shmt__vnni_pack_panel(b, to);
   memset(to + pairs * SIDE, 0, (size_t)((whole - pairs) * SIDE) * sizeof *to);
@@ -88,7 +80,7 @@ static AVX512_BF16 void pack_strip(shmt__matrix a, char* to) {
   const bool is_dense = a.column_stride == 1 || a.columns == 1;
 
   for (int64_t k = 0; k < a.columns; k += SIDE, to += STEP) {
-    const shmt__matrix step = block_of(a, 0, SIDE, k, SIDE);
+    const shmt__matrix step = shmt__matrix16_block(a, 0, SIDE, k, SIDE);
     const __mmask32 mask = shmt__vnni_mask(step.columns);
     _Alignas(64) uint32_t transposed[SIDE / 2 * SIDE];
     __m512i r[LANES];
@@ -174,7 +166,7 @@ AMX void shmt__amx_multiply(const shmt__amx_strip* a, const uint32_t* panel, int
 
 /* Store rows of sums in c. Sums of tile registers are never subnormal, so the processor's own rounding is right. */
 static AVX512_BF16 void store_sums(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
-  const int64_t columns = smaller(SIDE, p->c.columns - column);
+  const int64_t columns = shmt__min_i64(SIDE, p->c.columns - column);
   const bool is_plain = p->to.alpha == 1 && p->to.beta == 0 && !p->to.is_wide;
   const __mmask32 mask = shmt__vnni_mask(columns);
   char* to = p->c.data + (row * p->c.row_stride + column) * p->item;
@@ -197,7 +189,7 @@ static void pack_block(const plan* p, shmt__matrix a) {
 
   for (int64_t i = 0; i < a.rows; i += SIDE) {
     if (p->reads_rows && a.rows - i >= SIDE) continue;
-    pack_strip(block_of(a, i, SIDE, 0, a.columns), to);
+    pack_strip(shmt__matrix16_block(a, i, SIDE, 0, a.columns), to);
     to += steps * STEP;
   }
 }
@@ -208,7 +200,7 @@ static void run_panel(const plan* p, shmt__matrix a, int64_t row, int64_t column
   const char* packed = p->packed;
 
   for (int64_t i = 0; i < a.rows; i += SIDE) {
-    const int64_t rows = smaller(SIDE, a.rows - i);
+    const int64_t rows = shmt__min_i64(SIDE, a.rows - i);
     float* const sums = p->depth < p->a.columns ? p->sums + (at * strips + i / SIDE) * SUMS : p->sums;
     shmt__amx_strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, ROW, rows};
     if (!p->reads_rows || rows < SIDE) {
@@ -226,11 +218,11 @@ static void run_blocks(const plan* p) {
   for (int64_t i = 0; i < p->c.rows; i += p->rows) {
     for (int64_t j = 0; j < p->c.columns; j += p->columns) {
       for (int64_t d = 0; d < k; d += p->depth) {
-        const shmt__matrix a = block_of(p->a, i, p->rows, d, p->depth);
-        const int64_t end = smaller(j + p->columns, p->c.columns);
+        const shmt__matrix a = shmt__matrix16_block(p->a, i, p->rows, d, p->depth);
+        const int64_t end = shmt__min_i64(j + p->columns, p->c.columns);
         pack_block(p, a);
         for (int64_t q = j; q < end; q += SIDE) {
-          shmt__amx_pack_panel(block_of(p->b, d, p->depth, q, SIDE), p->panel);
+          shmt__amx_pack_panel(shmt__matrix16_block(p->b, d, p->depth, q, SIDE), p->panel);
           run_panel(p, a, i, q, (q - j) / SIDE, d > 0, d + p->depth >= k);
         }
       }
@@ -241,7 +233,7 @@ static void run_blocks(const plan* p) {
 
 /* Choose the sizes of blocks. */
 static void plan_blocks(plan* p) {
-  const int64_t k = p->a.columns, strips = round_up(p->c.rows, SIDE), panels = round_up(p->c.columns, SIDE);
+  const int64_t k = p->a.columns, strips = shmt__round_up(p->c.rows, SIDE), panels = shmt__round_up(p->c.columns, SIDE);
 
   p->reads_rows = p->a.column_stride == 1 && k % SIDE == 0;
   p->depth = piece_of(k, DEPTH);

@@ -8,6 +8,7 @@
  */
 #include "ops/matmul/gemm_half.h"
 
+#include "base/sizes.h"
 #include "iter/copy/copy.h"
 #include "ops/matmul/blas_library.h"
 #include "ops/matmul/gemm_amx.h"
@@ -21,16 +22,6 @@ enum {
   MIN_NATIVE_COLUMNS = 16,
 };
 _Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for blocks of a and b");
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  enum { ITEM = 2 };
-  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
-  m.rows = smaller(rows, m.rows - row);
-  m.columns = smaller(columns, m.columns - column);
-  return m;
-}
 
 /* Copy `from` to float32 at `to`, dense along the shorter of its strides. */
 static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
@@ -66,18 +57,18 @@ static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, fl
 
 static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   _Alignas(64) float room[ROOM];
-  const int64_t rows = smaller(BLOCK, c.rows), columns = smaller(BLOCK, c.columns);
+  const int64_t rows = shmt__min_i64(BLOCK, c.rows), columns = shmt__min_i64(BLOCK, c.columns);
   const int64_t depth = (ROOM - rows * columns) / (rows + columns) / 16 * 16;
   float* left = room + rows * columns;
   float* right = left + rows * depth;
 
   for (int64_t i = 0; i < c.rows; i += rows) {
     for (int64_t j = 0; j < c.columns; j += columns) {
-      const shmt__matrix to = block_of(c, i, rows, j, columns);
+      const shmt__matrix to = shmt__matrix16_block(c, i, rows, j, columns);
       if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, room);
       for (int64_t p = 0; p < a.columns; p += depth)
-        multiply(alpha, widen(dtype, block_of(a, i, rows, p, depth), left),
-                 widen(dtype, block_of(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
+        multiply(alpha, widen(dtype, shmt__matrix16_block(a, i, rows, p, depth), left),
+                 widen(dtype, shmt__matrix16_block(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
       narrow(dtype, room, to);
     }
   }
@@ -93,11 +84,11 @@ static void gemv(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, 
   const int64_t rows = is_transposed ? VECTOR_LENGTH : VECTOR_ROWS, depth = is_transposed ? VECTOR_ROWS : VECTOR_LENGTH;
 
   for (int64_t i = 0; i < a.rows; i += rows) {
-    const int64_t n = smaller(rows, a.rows - i);
+    const int64_t n = shmt__min_i64(rows, a.rows - i);
     char* to = y.data + i * y.row_stride * ITEM;
     if (beta != 0) widen_loop((char*)sums, WIDE, to, y.row_stride * ITEM, n);
     for (int64_t p = 0; p < a.columns; p += depth) {
-      const shmt__matrix block = widen(dtype, block_of(a, i, rows, p, depth), block_of_a);
+      const shmt__matrix block = widen(dtype, shmt__matrix16_block(a, i, rows, p, depth), block_of_a);
       widen_loop((char*)x_block, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
       t->sgemv(SHMT_BLAS_ROW_MAJOR, is_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
                (int)(is_transposed ? block.columns : n), (int)(is_transposed ? n : block.columns), alpha, block.data,

@@ -2,7 +2,18 @@
 #ifndef SHMT_OPS_MATMUL_GEMM_HALF_H
 #define SHMT_OPS_MATMUL_GEMM_HALF_H
 
+#include "base/sizes.h"
 #include "ops/matmul/gemm.h"
+
+/* The part of a matrix of 16-bit elements from (row, column) on, of at most so many rows and columns. */
+static inline shmt__matrix shmt__matrix16_block(shmt__matrix m, int64_t row, int64_t rows, int64_t column,
+                                                int64_t columns) {
+  enum { ITEM = 2 };
+  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
+  m.rows = shmt__min_i64(rows, m.rows - row);
+  m.columns = shmt__min_i64(columns, m.columns - column);
+  return m;
+}
 
 /* c = beta * c + alpha * a @ b for float16 or bfloat16, each element rounded once; c has column_stride 1, nothing is
  * empty. beta == 0 does not read c. False: not done (no library, or no memory), c is untouched. */

@@ -8,6 +8,7 @@
  */
 #include "ops/matmul/gemm_panels.h"
 
+#include "base/sizes.h"
 #include "generated/dtype_tables.h"
 #include "generated/loops.h"
 #include "iter/copy/move.h"
@@ -36,8 +37,6 @@ typedef struct scaling {
   const void *alpha, *beta;
   bool beta_is_zero;
 } scaling;
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns, int64_t item) {
   return (shmt__matrix){m.data + (row * m.row_stride + column * m.column_stride) * item, rows, columns, m.row_stride,
@@ -104,14 +103,14 @@ static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b
   const shmt__matrix rows = shmt__matrix_transposed(b);
 
   for (int64_t i = 0; i < rows.rows; i += TRANSPOSED_ROWS) {
-    const int64_t n = smaller(TRANSPOSED_ROWS, rows.rows - i);
+    const int64_t n = shmt__min_i64(TRANSPOSED_ROWS, rows.rows - i);
     const shmt__matrix to = {results, n, c.rows, width, 1};
     char* const out = c.data + i * item;
     if (!f->beta_is_zero)
       shmt__move_transposed(results, SHMT_GEMM_PANEL_BYTES, out, c.row_stride * item, n, c.rows, item);
     for (int64_t p = 0; p < k; p += depth) {
       const scaling part = scaling_of_block(f, p == 0);
-      const int64_t some = smaller(depth, k - p);
+      const int64_t some = shmt__min_i64(depth, k - p);
       pack(block_of(shmt__matrix_transposed(a), p, some, 0, c.rows, item), item, room);
       multiply(&part, block_of(rows, i, n, p, some, item), room, width, false, to);
     }
@@ -128,16 +127,16 @@ static void multiply_packed(const scaling* f, shmt__matrix a, shmt__matrix b, sh
                 rows = at_once > width ? RUN : c.rows;
 
   for (int64_t first = 0; first < c.columns; first += at_once) {
-    const int64_t last = smaller(first + at_once, c.columns);
+    const int64_t last = shmt__min_i64(first + at_once, c.columns);
     char* to = room;
     for (int64_t j = first; j < last; j += width, to += panel_bytes)
-      pack(block_of(b, 0, b.rows, j, smaller(width, last - j), item), item, to);
+      pack(block_of(b, 0, b.rows, j, shmt__min_i64(width, last - j), item), item, to);
     for (int64_t i = 0; i < c.rows; i += rows) {
-      const int64_t n = smaller(rows, c.rows - i);
+      const int64_t n = shmt__min_i64(rows, c.rows - i);
       const char* panel = room;
       for (int64_t j = first; j < last; j += width, panel += panel_bytes)
         multiply(f, block_of(a, i, n, 0, a.columns, item), panel, width, false,
-                 block_of(c, i, n, j, smaller(width, last - j), item));
+                 block_of(c, i, n, j, shmt__min_i64(width, last - j), item));
     }
   }
 }
@@ -148,7 +147,7 @@ static void multiply_panels(const scaling* f, shmt__matrix a, shmt__matrix b, sh
 
   for (int64_t p = 0; p < k; p += depth) {
     const scaling part = scaling_of_block(f, p == 0);
-    const int64_t some = smaller(depth, k - p);
+    const int64_t some = shmt__min_i64(depth, k - p);
     const shmt__matrix left = block_of(a, 0, a.rows, p, some, item);
     if (unpacked > 0)
       multiply(&part, left, block_of(b, p, some, 0, unpacked, item).data, b.row_stride, true,

@@ -6,6 +6,7 @@
  */
 #include "ops/matmul/gemm_half.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "ops/matmul/gemm_bfloat16_packing.h"
 
@@ -24,15 +25,6 @@ enum {
 };
 
 bool shmt__gemm_has_widened(void) { return shmt__cpu_level == SHMT_CPU_V4; }
-
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
-static shmt__matrix block_of(shmt__matrix m, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-  m.data += (row * m.row_stride + column * m.column_stride) * ITEM;
-  m.rows = smaller(rows, m.rows - row);
-  m.columns = smaller(columns, m.columns - column);
-  return m;
-}
 
 INLINE __m512 widen(bool is_bfloat16, __m256i x) {
   if (is_bfloat16) return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16));
@@ -57,7 +49,7 @@ static TARGET void pack_panel(bool is_bfloat16, shmt__matrix m, float* to) {
     return;
   }
   for (int64_t k = 0; k < m.rows; k += WIDTH) {
-    const shmt__matrix some = block_of(m, k, WIDTH, 0, WIDTH);
+    const shmt__matrix some = shmt__matrix16_block(m, k, WIDTH, 0, WIDTH);
     _Alignas(64) uint32_t pairs[WIDTH / 2 * WIDTH];
     shmt__vnni_pack_panel(some, pairs);
     for (int64_t p = 0; p < (some.rows + 1) / 2; p++, to += 2 * WIDTH) {
@@ -73,7 +65,7 @@ static TARGET void pack_panel(bool is_bfloat16, shmt__matrix m, float* to) {
 /* All columns of a block, panel after panel. */
 static void pack(bool is_bfloat16, shmt__matrix m, float* to) {
   for (int64_t j = 0; j < m.columns; j += WIDTH, to += DEPTH * WIDTH)
-    pack_panel(is_bfloat16, block_of(m, 0, m.rows, j, WIDTH), to);
+    pack_panel(is_bfloat16, shmt__matrix16_block(m, 0, m.rows, j, WIDTH), to);
 }
 
 /* --- products ----------------------------------------------------------------------- */
@@ -113,7 +105,7 @@ static TARGET void finish(bool is_bfloat16, float alpha, const float* sums, floa
 
   for (int64_t i = 0; i < c.rows; i++, sums += SIDE) {
     for (int64_t j = 0; j < c.columns; j += LANES) {
-      const __mmask16 mask = (__mmask16)shmt__vnni_mask(smaller(c.columns - j, LANES));
+      const __mmask16 mask = (__mmask16)shmt__vnni_mask(shmt__min_i64(c.columns - j, LANES));
       char* to = c.data + (i * c.row_stride + j) * ITEM;
       __m512 sum = _mm512_mul_ps(scale, _mm512_loadu_ps(sums + j));
       if (beta != 0) sum = _mm512_fmadd_ps(old_scale, widen(is_bfloat16, _mm256_maskz_loadu_epi16(mask, to)), sum);
@@ -128,11 +120,11 @@ void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
 
   for (int64_t i = 0; i < c.rows; i += SIDE) {
     for (int64_t j = 0; j < c.columns; j += SIDE) {
-      const shmt__matrix to = block_of(c, i, SIDE, j, SIDE);
+      const shmt__matrix to = shmt__matrix16_block(c, i, SIDE, j, SIDE);
       for (int64_t d = 0; d < a.columns; d += DEPTH) {
-        const int64_t depth = smaller(DEPTH, a.columns - d);
-        pack(is_bfloat16, shmt__matrix_transposed(block_of(a, i, SIDE, d, depth)), left);
-        pack(is_bfloat16, block_of(b, d, depth, j, SIDE), right);
+        const int64_t depth = shmt__min_i64(DEPTH, a.columns - d);
+        pack(is_bfloat16, shmt__matrix_transposed(shmt__matrix16_block(a, i, SIDE, d, depth)), left);
+        pack(is_bfloat16, shmt__matrix16_block(b, d, depth, j, SIDE), right);
         for (int64_t q = 0; q < to.columns; q += WIDTH)
           for (int64_t r = 0; r < to.rows; r += HEIGHT)
             multiply(to.rows - r, left + r / WIDTH * DEPTH * WIDTH + r % WIDTH, right + q * DEPTH, depth, d > 0,

@@ -175,10 +175,6 @@ shmt_status shmt__pointwise_heaviside(const shmt__pointwise* p, shmt_tensor* sel
 
 /* --- conjugates --------------------------------------------------------------------- */
 
-static inline bool is_complex(const shmt_tensor* t) {
-  return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
-}
-
 static shmt_status identity(shmt_tensor* self, shmt_tensor** out) {
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
@@ -191,7 +187,7 @@ shmt_status shmt__positive(shmt_tensor* self, shmt_tensor** out) {
 }
 
 shmt_status shmt__is_complex_tensor(shmt_tensor* self, bool* out) {
-  *out = is_complex(self);
+  *out = shmt__is_complex(self->dtype);
   return SHMT_OK;
 }
 
@@ -203,7 +199,7 @@ shmt_status shmt__is_floating_tensor(shmt_tensor* self, bool* out) {
 shmt_status shmt__mul_conj(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) conj = NULL;
 
-  if (SHMT_LIKELY(!is_complex(other))) return shmt_op_mul_Tensor(self, other, out);
+  if (SHMT_LIKELY(!shmt__is_complex(other->dtype))) return shmt_op_mul_Tensor(self, other, out);
   SHMT_TRY(shmt_op__conj_complex(other, &conj));
   return shmt_op_mul_Tensor(self, conj, out);
 }
@@ -211,7 +207,7 @@ shmt_status shmt__mul_conj(shmt_tensor* self, shmt_tensor* other, shmt_tensor** 
 shmt_status shmt__div_conj(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) conj = NULL;
 
-  if (SHMT_LIKELY(!is_complex(other))) return shmt_op_div_Tensor(self, other, out);
+  if (SHMT_LIKELY(!shmt__is_complex(other->dtype))) return shmt_op_div_Tensor(self, other, out);
   SHMT_TRY(shmt_op__conj_complex(other, &conj));
   return shmt_op_div_Tensor(self, conj, out);
 }

@@ -10,10 +10,6 @@
 
 #include <string.h>
 
-static bool is_complex(const shmt_tensor* t) {
-  return shmt__dtype_kind[t->dtype] == SHMT_KIND_COMPLEX;
-}
-
 /* A view of the same memory with the given conj and neg bits. */
 static shmt_status with_bits(shmt_tensor* t, uint32_t bits, shmt_tensor** out) {
   SHMT_TRY(shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out));
@@ -147,7 +143,7 @@ const shmt__kernel shmt__conj_neg_fallback = {.boxed = resolve_and_call,
 /* --- operators ----------------------------------------------------------------------------------- */
 
 shmt_status shmt__impl_conj_view(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(is_complex(self), SHMT_E_RUNTIME,
+  SHMT_REQUIRE(shmt__is_complex(self->dtype), SHMT_E_RUNTIME,
                "_conj: expected a complex tensor, got one of dtype %s",
                shmt__dtype_title(self->dtype));
   return with_bits(self, (self->flags & SHMT_TENSOR_CONJ_NEG) ^ SHMT_TENSOR_CONJ, out);
@@ -162,19 +158,19 @@ shmt_status shmt__impl_neg_view(shmt_tensor* self, shmt_tensor** out) {
 
 shmt_status shmt__conj(shmt_tensor* self, shmt_tensor** out) {
   if (SHMT_UNLIKELY(self->sparse != NULL)) return shmt__conj_physical(self, out); /* no lazy bit over values */
-  if (is_complex(self)) return shmt_op__conj(self, out);
+  if (shmt__is_complex(self->dtype)) return shmt_op__conj(self, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
 }
 
 shmt_status shmt__conj_physical(shmt_tensor* self, shmt_tensor** out) {
-  if (is_complex(self)) return shmt_op__conj_complex(self, out);
+  if (shmt__is_complex(self->dtype)) return shmt_op__conj_complex(self, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
 }
 
 shmt_status shmt__conj_physical_(shmt_tensor* self) {
-  if (is_complex(self)) return shmt_op__conj_complex_(self);
+  if (shmt__is_complex(self->dtype)) return shmt_op__conj_complex_(self);
   return shmt_op_copy_(self, self, false); /* counts as a write: leaves that require grad refuse it */
 }
 

@@ -22,8 +22,6 @@
 #include <math.h>
 #include <string.h>
 
-static inline bool is_complex(shmt_dtype dtype) { return shmt__dtype_category(dtype) == 3; }
-
 /* --- variance ------------------------------------------------------------------------------- */
 
 static shmt_status check_var(const shmt_tensor* self) {
@@ -82,12 +80,13 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   uint64_t mask;
 
   SHMT_TRY(check_var(self));
-  if (is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
+  if (shmt__is_complex(self->dtype)) return complex_var(self, dim, correction, keepdim, root, out);
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   SHMT_TRY(warn_of_few(self, mask, &options));
   /* As in torch, which has no kernel for a complex out= unless the result is one element or self is empty. */
-  SHMT_REQUIRE(!*out || !is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask), SHMT_E_NOT_IMPLEMENTED,
-               "\"%s\" not implemented for '%s'", root ? "std" : "var", shmt__dtype_title((*out)->dtype));
+  SHMT_REQUIRE(!*out || !shmt__is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask),
+               SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", root ? "std" : "var",
+               shmt__dtype_title((*out)->dtype));
   const shmt__reduction r = {.name = root ? "std" : "var",
                              .row = SHMT_LOOP_var,
                              .mask = mask,
@@ -171,10 +170,10 @@ static shmt_status check_norm(const shmt_tensor* self, shmt_scalar ord, uint64_t
     SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2, SHMT_E_RUNTIME,
                  "linalg.vector_norm: dtype should be floating point or complex, but got %s",
                  shmt__dtype_title(dtype));
-    SHMT_REQUIRE(is_complex(self->dtype) == is_complex(dtype), SHMT_E_RUNTIME,
+    SHMT_REQUIRE(shmt__is_complex(self->dtype) == shmt__is_complex(dtype), SHMT_E_RUNTIME,
                  "linalg.vector_norm: dtype should be %s for %s inputs, but got %s",
-                 is_complex(self->dtype) ? "complex" : "real",
-                 is_complex(self->dtype) ? "complex" : "real", shmt__dtype_title(dtype));
+                 shmt__is_complex(self->dtype) ? "complex" : "real", shmt__is_complex(self->dtype) ? "complex" : "real",
+                 shmt__dtype_title(dtype));
     SHMT_REQUIRE(shmt__promote_types_unchecked(self->dtype, dtype) == dtype, SHMT_E_RUNTIME,
                  "linalg.vector_norm: the dtype of the input (%s) should be convertible without "
                  "narrowing to the "
@@ -440,7 +439,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
 
 /* Does every row have one element, which is its own cumsum or cumprod? */
 static bool are_singles(int row, const shmt_tensor* input, int64_t dim) {
-  const bool is_sum = row == SHMT_LOOP_cumsum, is_product = row == SHMT_LOOP_cumprod && !is_complex(input->dtype);
+  const bool is_sum = row == SHMT_LOOP_cumsum, is_product = row == SHMT_LOOP_cumprod && !shmt__is_complex(input->dtype);
 
   return (is_sum || is_product) && input->n_dims > 0 && input->sizes[dim] == 1 && shmt__loops[row][input->dtype];
 }

@@ -2,6 +2,7 @@
 #include "ops/conv/backward/boxes.h"
 
 #include "base/scalar.h"
+#include "base/sizes.h"
 #include "ops/matmul/gemm_amx.h"
 #include "storage/allocator.h"
 
@@ -9,10 +10,6 @@ enum {
   FEW_FILTERS = 8, /* which leave AMX tiles half empty */
   LINE = 64,       /* bytes that pieces of memory are rounded up to */
 };
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 void shmt__conv_boxes_init(shmt__conv_boxes* j, const shmt__conv* c, const shmt__image_view* images,
                            const shmt__image_view* outputs) {
@@ -39,10 +36,10 @@ static void set_boxes(shmt__conv_boxes* j, const int64_t* size, int64_t most) {
   j->n_boxes = 1;
   for (int i = 0; i < 4; i++) {
     const int d = ORDER[i];
-    const int64_t n = at_least(ceil_div(j->whole[d], most), 1);
-    j->step[d] = at_least(ceil_div(j->whole[d], n), 1);
-    j->n_boxes *= ceil_div(j->whole[d], j->step[d]);
-    most = at_least(most / j->step[d], 1);
+    const int64_t n = shmt__max_i64(shmt__ceil_div(j->whole[d], most), 1);
+    j->step[d] = shmt__max_i64(shmt__ceil_div(j->whole[d], n), 1);
+    j->n_boxes *= shmt__ceil_div(j->whole[d], j->step[d]);
+    most = shmt__max_i64(most / j->step[d], 1);
   }
 }
 
@@ -50,9 +47,9 @@ shmt__conv_box shmt__conv_box_at(const shmt__conv_boxes* j, int64_t i) {
   shmt__conv_box b;
 
   for (int d = 4; d >= 0; d--) {
-    const int64_t n = ceil_div(j->whole[d], j->step[d]);
+    const int64_t n = shmt__ceil_div(j->whole[d], j->step[d]);
     b.begin[d] = i % n * j->step[d];
-    b.n[d] = smaller(j->step[d], j->whole[d] - b.begin[d]);
+    b.n[d] = shmt__min_i64(j->step[d], j->whole[d] - b.begin[d]);
     i /= n;
   }
   return b;
@@ -68,8 +65,8 @@ shmt__conv_box shmt__conv_box_outputs(const shmt__conv_shape* s, shmt__conv_box 
   for (int d = 0; d < 3; d++) {
     const int64_t first = b.begin[2 + d] + s->padding[d] - (s->kernel[d] - 1) * s->dilation[d];
     const int64_t last = (b.begin[2 + d] + b.n[2 + d] - 1 + s->padding[d]) / s->stride[d];
-    b.begin[2 + d] = first > 0 ? ceil_div(first, s->stride[d]) : 0;
-    b.n[2 + d] = at_least(smaller(last + 1, s->out[d]) - b.begin[2 + d], 0);
+    b.begin[2 + d] = first > 0 ? shmt__ceil_div(first, s->stride[d]) : 0;
+    b.n[2 + d] = shmt__max_i64(shmt__min_i64(last + 1, s->out[d]) - b.begin[2 + d], 0);
   }
   return b;
 }
@@ -78,8 +75,8 @@ shmt__conv_box shmt__conv_box_inputs(const shmt__conv_shape* s, shmt__conv_box b
   for (int d = 0; d < 3; d++) {
     const int64_t begin = b.begin[2 + d] * s->stride[d] - s->padding[d];
     const int64_t end = begin + shmt__conv_reach(s, d, b.n[2 + d]);
-    b.begin[2 + d] = smaller(at_least(begin, 0), s->in[d]);
-    b.n[2 + d] = at_least(smaller(end, s->in[d]) - b.begin[2 + d], 0);
+    b.begin[2 + d] = shmt__min_i64(shmt__max_i64(begin, 0), s->in[d]);
+    b.n[2 + d] = shmt__max_i64(shmt__min_i64(end, s->in[d]) - b.begin[2 + d], 0);
   }
   return b;
 }
@@ -159,7 +156,7 @@ void shmt__conv_boxes_plan(shmt__conv_boxes* j, const int64_t* size, int64_t mos
 }
 
 void shmt__conv_boxes_set_block(shmt__conv_boxes* j, int64_t most, int64_t nbytes) {
-  j->block = smaller(at_least(most / at_least(nbytes, 1), 1), j->channels);
-  j->n_blocks = ceil_div(j->channels, j->block);
-  j->block = ceil_div(j->channels, j->n_blocks);
+  j->block = shmt__min_i64(shmt__max_i64(most / shmt__max_i64(nbytes, 1), 1), j->channels);
+  j->n_blocks = shmt__ceil_div(j->channels, j->block);
+  j->block = shmt__ceil_div(j->channels, j->n_blocks);
 }

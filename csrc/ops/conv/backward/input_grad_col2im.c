@@ -4,6 +4,7 @@
  */
 #include "ops/conv/backward/input_grad_col2im.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
@@ -11,10 +12,6 @@
 #include "storage/allocator.h"
 
 enum { WIDTH = 1024 }; /* outputs of a box */
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 /* n elements = the bias, or 0. */
 static void fill(const shmt__conv_boxes* j, const shmt__image_view* to, const shmt__conv_box* b) {
@@ -88,9 +85,10 @@ static void run_input_grad(void* ctx, int64_t begin, int64_t end) {
       outputs = shmt__image_view_as_matrix(&from, outputs_box.n, j->gemm_dtype, j->reads_outputs ? NULL : r.outputs);
       at_hand = u / j->n_blocks;
     }
-    input_grad(j, &r,
-               shmt__conv_box_channels(b, group * j->channels + channel, smaller(j->block, j->channels - channel)),
-               &outputs_box, outputs);
+    input_grad(
+        j, &r,
+        shmt__conv_box_channels(b, group * j->channels + channel, shmt__min_i64(j->block, j->channels - channel)),
+        &outputs_box, outputs);
   }
   shmt__dealloc(r.memory, r.nbytes);
 }
@@ -99,25 +97,25 @@ static void plan_input_grad(shmt__conv_boxes* j) {
   const shmt__conv_shape* s = &j->c->shape;
   const bool is_cast = j->images.dtype != j->c->dtype,
              is_plane = j->is_pointwise && shmt__conv_volume(s->in) >= SHMT_CONV_BOX_ENOUGH;
-  const int64_t fits = at_least(SHMT_CONV_BOX_BYTES / (j->filters * j->gemm_item), SHMT_CONV_BOX_ENOUGH);
+  const int64_t fits = shmt__max_i64(SHMT_CONV_BOX_BYTES / (j->filters * j->gemm_item), SHMT_CONV_BOX_ENOUGH);
   int64_t phases = 1;
 
-  for (int d = 0; d < 3; d++) phases *= smaller(s->stride[d], s->in[d]);
+  for (int d = 0; d < 3; d++) phases *= shmt__min_i64(s->stride[d], s->in[d]);
   shmt__conv_boxes_plan(j, s->in, shmt__conv_volume(s->in));
   if (!(is_plane && j->is_gemm && j->reads_outputs))
-    shmt__conv_boxes_plan(j, s->in, phases * (j->reads_outputs ? WIDTH : smaller(fits, WIDTH)));
+    shmt__conv_boxes_plan(j, s->in, phases * (j->reads_outputs ? WIDTH : shmt__min_i64(fits, WIDTH)));
   if (is_cast) j->is_gemm = j->is_pointwise;
   j->is_staged = is_cast || (!j->is_gemm && j->images.stride[4] != j->item);
   j->positions = j->width = j->step[0];
   for (int d = 0; d < 3; d++) {
     const int64_t reach = j->step[2 + d] + (s->kernel[d] - 1) * s->dilation[d];
-    j->width *= smaller(s->out[d], reach / s->stride[d] + 1);
+    j->width *= shmt__min_i64(s->out[d], reach / s->stride[d] + 1);
     j->positions *= j->step[2 + d];
   }
   const int64_t columns = j->is_gemm ? 0 : j->size * j->width * j->item,
                 made = j->is_staged ? j->positions * j->item : 0;
   const int64_t widened = j->c->io_dtype == j->gemm_dtype ? 0 : j->size * j->filters * j->gemm_item;
-  shmt__conv_boxes_set_block(j, SHMT_CONV_BOX_BYTES, at_least(at_least(columns, made), widened));
+  shmt__conv_boxes_set_block(j, SHMT_CONV_BOX_BYTES, shmt__max_i64(shmt__max_i64(columns, made), widened));
 }
 
 shmt_status shmt__conv_input_grad_col2im(const shmt__conv* c, const shmt__image_view* outputs, const void* weight,
@@ -130,14 +128,15 @@ shmt_status shmt__conv_input_grad_col2im(const shmt__conv* c, const shmt__image_
   j.bias = bias;
   plan_input_grad(&j);
   if (j.n_boxes * c->groups * j.n_blocks < threads && j.channels >= 2 * threads) {
-    j.block = ceil_div(j.channels, threads);
-    j.n_blocks = ceil_div(j.channels, j.block);
+    j.block = shmt__ceil_div(j.channels, threads);
+    j.n_blocks = shmt__ceil_div(j.channels, j.block);
   }
   const int64_t n = j.n_boxes * c->groups * j.n_blocks, work = j.width * j.filters * j.block * j.size;
-  const int64_t share = smaller(j.n_blocks, ceil_div(n, threads)), least = SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1;
+  const int64_t share = shmt__min_i64(j.n_blocks, shmt__ceil_div(n, threads)),
+                least = SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1;
   if (n < threads) /* then the threads share out each product */
     run_input_grad(&j, 0, n);
   else
-    shmt__parallel_for(n, at_least(share, least), run_input_grad, &j);
+    shmt__parallel_for(n, shmt__max_i64(share, least), run_input_grad, &j);
   return shmt__conv_boxes_status(&j);
 }

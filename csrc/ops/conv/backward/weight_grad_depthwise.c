@@ -5,6 +5,7 @@
  */
 #include "ops/conv/backward/weight_grad_depthwise.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
@@ -12,10 +13,6 @@
 #include "storage/allocator.h"
 
 enum { FILTERS_TOGETHER = 16 }; /* at most, whose planes are gathered together */
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 /* n planes as the kernel reads them, `pitch` elements apart: where they are, or copied to `own`. */
 static const char* planes_at(const shmt__conv_boxes* j, const shmt__image_view* p, int64_t image, int64_t channel,
@@ -44,8 +41,8 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
   if (!shmt__conv_box_memory_init(j, &r, j->block * out * j->item, j->block * j->k * j->item, j->block * in * j->item,
                  shmt__conv_depthwise_scratch(&c->shape) * j->item))
     return;
-  for (int64_t first = begin * j->block; first < smaller(end * j->block, c->filters); first += j->block) {
-    const int64_t n = smaller(j->block, c->filters - first), channel = first / j->filters;
+  for (int64_t first = begin * j->block; first < shmt__min_i64(end * j->block, c->filters); first += j->block) {
+    const int64_t n = shmt__min_i64(j->block, c->filters - first), channel = first / j->filters;
     const int64_t last = (first + n - 1) / j->filters, io_item = shmt__dtype_size[c->io_dtype];
     memset(r.columns, 0, (size_t)(n * j->k * j->item));
     for (int64_t i = 0; i < c->n_images; i++) {
@@ -72,8 +69,9 @@ shmt_status shmt__conv_weight_grad_depthwise(const shmt__conv* c, const shmt__im
 
   shmt__conv_boxes_init(&j, c, images, outputs);
   j.weight = weight;
-  j.block = smaller(at_least(SHMT_CONV_BOX_BYTES / ((in + out) * j.item), 1), FILTERS_TOGETHER);
+  j.block = shmt__min_i64(shmt__max_i64(SHMT_CONV_BOX_BYTES / ((in + out) * j.item), 1), FILTERS_TOGETHER);
   const int64_t work = j.block * out * j.k * c->n_images;
-  shmt__parallel_for(ceil_div(c->filters, j.block), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1, run_filters, &j);
+  shmt__parallel_for(shmt__ceil_div(c->filters, j.block), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1, run_filters,
+                     &j);
   return shmt__conv_boxes_status(&j);
 }

@@ -4,6 +4,7 @@
  */
 #include "ops/conv/backward/weight_grad_im2col.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
@@ -14,10 +15,6 @@ enum {
   COLUMN_BYTES = 448 << 10, /* of an im2col matrix */
   WIDTH = 256,              /* outputs of a box, at least */
 };
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 /* The im2col matrix of some channels for a box of outputs; images: the box of the input that it reads. */
 static shmt__matrix im2col(const shmt__conv_boxes* j, const shmt__conv_box_memory* r, const shmt__conv_box* images,
@@ -81,7 +78,7 @@ static void run_weight_grad(void* ctx, int64_t begin, int64_t end) {
                                   c->io_dtype == c->dtype ? 0 : j->filters * j->block * j->size * j->item))
     return;
   for (int64_t channel = begin, n; channel < end; channel += n) {
-    n = smaller(smaller(j->block, j->channels - channel % j->channels), end - channel);
+    n = shmt__min_i64(shmt__min_i64(j->block, j->channels - channel % j->channels), end - channel);
     weight_grad(j, &r, channel, n);
   }
   shmt__dealloc(r.memory, r.nbytes);
@@ -89,7 +86,7 @@ static void run_weight_grad(void* ctx, int64_t begin, int64_t end) {
 
 static void plan_weight_grad(shmt__conv_boxes* j) {
   const shmt__conv_shape* s = &j->c->shape;
-  const int64_t fits = at_least(SHMT_CONV_BOX_BYTES / (j->filters * j->gemm_item), SHMT_CONV_BOX_ENOUGH),
+  const int64_t fits = shmt__max_i64(SHMT_CONV_BOX_BYTES / (j->filters * j->gemm_item), SHMT_CONV_BOX_ENOUGH),
                 plane = shmt__conv_volume(s->out);
   /* Elements that are widened take twice the memory. */
   const int64_t bytes = j->gemm_dtype == j->c->io_dtype ? COLUMN_BYTES : COLUMN_BYTES * 3 / 4;
@@ -97,19 +94,19 @@ static void plan_weight_grad(shmt__conv_boxes* j) {
 
   shmt__conv_boxes_plan(j, s->out, plane);
   if (!(j->is_gemm && j->reads_outputs && plane >= SHMT_CONV_BOX_ENOUGH)) {
-    int64_t most = at_least(bytes / (j->k * j->gemm_item), WIDTH);
-    if (j->reads_outputs && plane >= SHMT_CONV_BOX_ENOUGH) most = smaller(most, plane);
-    shmt__conv_boxes_plan(j, s->out, j->reads_outputs ? most : smaller(fits, most));
+    int64_t most = shmt__max_i64(bytes / (j->k * j->gemm_item), WIDTH);
+    if (j->reads_outputs && plane >= SHMT_CONV_BOX_ENOUGH) most = shmt__min_i64(most, plane);
+    shmt__conv_boxes_plan(j, s->out, j->reads_outputs ? most : shmt__min_i64(fits, most));
   }
   j->width = j->step[0] * shmt__conv_volume(j->step + 2);
   j->positions = 1;
-  for (int d = 0; d < 3; d++) j->positions *= smaller(s->in[d], shmt__conv_reach(s, d, j->step[2 + d]));
+  for (int d = 0; d < 3; d++) j->positions *= shmt__min_i64(s->in[d], shmt__conv_reach(s, d, j->step[2 + d]));
   const int64_t columns = j->is_gemm ? 0 : j->size * j->width * j->gemm_item;
   const int64_t gathered = j->is_pointwise || shmt__image_view_has_dense_rows(&j->images, j->gemm_dtype, step)
                                ? 0
                                : j->positions * j->gemm_item;
   const int64_t sums = j->c->io_dtype == j->c->dtype ? 0 : j->size * j->filters * j->item;
-  shmt__conv_boxes_set_block(j, bytes, at_least(at_least(columns, gathered), sums));
+  shmt__conv_boxes_set_block(j, bytes, shmt__max_i64(shmt__max_i64(columns, gathered), sums));
 }
 
 shmt_status shmt__conv_weight_grad_im2col(const shmt__conv* c, const shmt__image_view* images,
@@ -124,8 +121,8 @@ shmt_status shmt__conv_weight_grad_im2col(const shmt__conv* c, const shmt__image
   if (c->channels < 2 * threads) /* then the threads share out each product */
     run_weight_grad(&j, 0, c->channels);
   else
-    shmt__parallel_for(c->channels,
-                       at_least(ceil_div(c->channels, threads), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1),
-                       run_weight_grad, &j);
+    shmt__parallel_for(
+        c->channels, shmt__max_i64(shmt__ceil_div(c->channels, threads), SHMT_CONV_BOX_WORTH_SHARING / (work + 1) + 1),
+        run_weight_grad, &j);
   return shmt__conv_boxes_status(&j);
 }

@@ -6,6 +6,7 @@
  */
 #include "ops/conv/backward/weight_grad_nhwc.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "kernels/conv/nhwc.h"
@@ -46,10 +47,6 @@ typedef struct job {
   int64_t image_bytes, output_bytes, sum_bytes;
 } job;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
 /* Does a vector hold filters of several groups? */
@@ -77,12 +74,12 @@ bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_
 
 /* Elements of a position of the NHWC copy. */
 static int64_t pixel_of(const job* j) {
-  return j->is_grouped ? round_up(j->channels_at_once, SHMT_NHWC_LANES) : j->channels_at_once;
+  return j->is_grouped ? shmt__round_up(j->channels_at_once, SHMT_NHWC_LANES) : j->channels_at_once;
 }
 
 /* Rows of sums for n elements of filters. */
 static int64_t rows_of(const job* j, int64_t n) {
-  return round_up(n, j->is_grouped ? SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED : SHMT_WEIGHT_GRAD_ELEMENTS);
+  return shmt__round_up(n, j->is_grouped ? SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED : SHMT_WEIGHT_GRAD_ELEMENTS);
 }
 
 /* Copy the input of a tile of n images from the first on, padded. */
@@ -101,7 +98,7 @@ static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t
   j->shape.step[0] = to.stride[0] / j->item;
   for (int d = 0; d < 3; d++) j->shape.step[1 + d] = to.stride[2 + d] / j->item * s->stride[d];
   for (int64_t e = 0; e < rows_of(j, j->n); e++) {
-    const int64_t at = smaller(e, j->n - 1);
+    const int64_t at = shmt__min_i64(e, j->n - 1);
     const int64_t channel = j->is_grouped ? 0 : j->is_nhwc ? at % j->n_channels : at / j->size;
     const int64_t place = j->is_grouped ? at : j->is_nhwc ? at / j->n_channels : at % j->size;
     const int64_t w = place % s->kernel[2], h = place / s->kernel[2] % s->kernel[1];
@@ -126,7 +123,7 @@ static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_
   memcpy(j->shape.n, (int64_t[]){n, out[0], out[1], out[2]}, sizeof j->shape.n);
   j->positions = n * p->length;
   for (int64_t b = 0; b < j->n_blocks; b++) {
-    const int64_t filters = smaller(j->block, j->n_filters - b * j->block);
+    const int64_t filters = shmt__min_i64(j->block, j->n_filters - b * j->block);
     char* const data = j->output + b * j->positions * j->block * j->item;
     const shmt__image_view to =
         shmt__image_view_nhwc(data, j->c->dtype, (int64_t[]){n, j->block, out[0], out[1], out[2]});
@@ -141,17 +138,17 @@ static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_
 /* Groups of SHMT_WEIGHT_GRAD_ELEMENTS elements, counted through the blocks of filters. */
 static void run_elements(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
-  const int64_t tiles = ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS);
+  const int64_t tiles = shmt__ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS);
   shmt__weight_grad_args s = j->shape;
 
   for (int64_t u = begin, n_elements; u < end; u += n_elements) {
     const int64_t b = u / tiles, first = u % tiles * SHMT_WEIGHT_GRAD_ELEMENTS;
-    n_elements = smaller(tiles - u % tiles, end - u);
+    n_elements = shmt__min_i64(tiles - u % tiles, end - u);
     char* data[3] = {j->sums + (b * j->rows + first) * j->block * j->item, j->image,
                      j->output + b * j->positions * j->block * j->item};
     s.offset = j->offset + first;
     shmt__loops[SHMT_LOOP_conv_weight_grad_nhwc][j->c->dtype](
-        data, NULL, smaller(n_elements * SHMT_WEIGHT_GRAD_ELEMENTS, j->n - first), &s);
+        data, NULL, shmt__min_i64(n_elements * SHMT_WEIGHT_GRAD_ELEMENTS, j->n - first), &s);
   }
 }
 
@@ -185,7 +182,8 @@ static void store_sums(const job* j) {
   const int64_t pieces = j->is_nhwc && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
 
   for (int64_t b = 0; b < j->n_blocks; b++) {
-    const int64_t filter = j->first_filter + b * j->block, filters = smaller(j->block, j->n_filters - b * j->block);
+    const int64_t filter = j->first_filter + b * j->block,
+                  filters = shmt__min_i64(j->block, j->n_filters - b * j->block);
     for (int64_t i = 0; i < pieces; i++) {
       const int64_t channel = j->first_channel % j->channels;
       const int64_t at = j->is_nhwc ? i * j->channels + channel : channel * j->size;
@@ -208,7 +206,7 @@ static void weight_grad(job* j) {
   j->shape.channels = j->channels;
   j->shape.filters = j->shape.pitch = j->block;
   for (int64_t i = 0; i < c->n_images; i += j->images_at_once) {
-    const int64_t n = smaller(j->images_at_once, c->n_images - i);
+    const int64_t n = shmt__min_i64(j->images_at_once, c->n_images - i);
     for (int64_t p = 0; p < j->n_tiles; p++) {
       const shmt__conv_tile tile = shmt__conv_tile_at(c, j->tile, p);
       pack_images(j, &tile, i, n);
@@ -218,7 +216,7 @@ static void weight_grad(job* j) {
         shmt__parallel_for(j->block / SHMT_NHWC_LANES, WORTH_SHARING / (SHMT_NHWC_LANES * j->k * j->positions) + 1,
                            run_channels, j);
       else
-        shmt__parallel_for(j->n_blocks * ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS),
+        shmt__parallel_for(j->n_blocks * shmt__ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS),
                            WORTH_SHARING / (SHMT_WEIGHT_GRAD_ELEMENTS * j->block * j->positions) + 1, run_elements, j);
     }
   }
@@ -229,30 +227,30 @@ static void weight_grad(job* j) {
 
 static void plan(job* j) {
   const shmt__conv* c = j->c;
-  const int64_t vectors = ceil_div(j->filters, SHMT_NHWC_LANES), each = j->size * j->item;
+  const int64_t vectors = shmt__ceil_div(j->filters, SHMT_NHWC_LANES), each = j->size * j->item;
 
   if (j->is_grouped) {
-    j->channels_at_once = ceil_div(c->channels, ceil_div(c->channels, MOST_CHANNELS));
-    j->channels_at_once = smaller(round_up(j->channels_at_once, SHMT_NHWC_LANES), c->channels);
+    j->channels_at_once = shmt__ceil_div(c->channels, shmt__ceil_div(c->channels, MOST_CHANNELS));
+    j->channels_at_once = shmt__min_i64(shmt__round_up(j->channels_at_once, SHMT_NHWC_LANES), c->channels);
     j->n_blocks = 1;
     j->block = pixel_of(j);
   } else {
-    j->n_blocks = ceil_div(vectors, SHMT_NHWC_FILTERS / SHMT_NHWC_LANES);
-    j->block = ceil_div(vectors, j->n_blocks) * SHMT_NHWC_LANES;
-    j->n_blocks = ceil_div(j->filters, j->block);
-    const int64_t fit = at_least(SUM_BYTES / (each * j->n_blocks * j->block), 1);
-    j->channels_at_once = ceil_div(j->channels, ceil_div(j->channels, fit));
+    j->n_blocks = shmt__ceil_div(vectors, SHMT_NHWC_FILTERS / SHMT_NHWC_LANES);
+    j->block = shmt__ceil_div(vectors, j->n_blocks) * SHMT_NHWC_LANES;
+    j->n_blocks = shmt__ceil_div(j->filters, j->block);
+    const int64_t fit = shmt__max_i64(SUM_BYTES / (each * j->n_blocks * j->block), 1);
+    j->channels_at_once = shmt__ceil_div(j->channels, shmt__ceil_div(j->channels, fit));
   }
   const int64_t filters = j->n_blocks * j->block;
   j->n_tiles = shmt__conv_tile_size(c, pixel_of(j) * j->item, filters * j->item, TILE_BYTES, j->tile);
   int64_t reach = pixel_of(j);
   for (int d = 0; d < 3; d++) reach *= shmt__conv_reach(&c->shape, d, j->tile[d]);
   const int64_t image = (reach + volume(j->tile) * filters) * j->item;
-  j->images_at_once = j->n_tiles == 1 ? at_least(smaller(TILE_BYTES / image, c->n_images), 1) : 1;
-  j->images_at_once = ceil_div(c->n_images, ceil_div(c->n_images, j->images_at_once));
+  j->images_at_once = j->n_tiles == 1 ? shmt__max_i64(shmt__min_i64(TILE_BYTES / image, c->n_images), 1) : 1;
+  j->images_at_once = shmt__ceil_div(c->n_images, shmt__ceil_div(c->n_images, j->images_at_once));
   j->rows = j->is_grouped ? rows_of(j, j->size) * j->channels : rows_of(j, j->channels_at_once * j->size);
-  j->image_bytes = round_up(j->images_at_once * reach * j->item, LINE);
-  j->output_bytes = round_up(j->images_at_once * volume(j->tile) * filters * j->item, LINE);
+  j->image_bytes = shmt__round_up(j->images_at_once * reach * j->item, LINE);
+  j->output_bytes = shmt__round_up(j->images_at_once * volume(j->tile) * filters * j->item, LINE);
   j->sum_bytes = j->rows * filters * j->item;
 }
 
@@ -277,7 +275,7 @@ shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_v
   for (int64_t channel = 0; channel < c->channels; channel += j.n_channels) {
     const int64_t left = j.is_grouped ? c->channels - channel : j.channels - channel % j.channels;
     j.first_channel = channel;
-    j.n_channels = smaller(j.channels_at_once, left);
+    j.n_channels = shmt__min_i64(j.channels_at_once, left);
     j.first_filter = j.is_grouped ? channel : channel / j.channels * j.filters;
     j.n_filters = j.is_grouped ? j.n_channels : j.filters;
     weight_grad(&j);

@@ -6,6 +6,7 @@
  */
 #include "ops/conv/backward/weight_grad_nhwc_amx.h"
 
+#include "base/sizes.h"
 #include "iter/threads.h"
 #include "ops/conv/nhwc/grouped.h"
 #include "ops/conv/nhwc/amx.h"
@@ -32,10 +33,6 @@ typedef struct job {
   char* room;
 } job;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
-
 bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                          const shmt__image_view* outputs) {
   const int64_t *kernel = c->shape.kernel, *out = c->shape.out,
@@ -52,7 +49,7 @@ static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
   for (int64_t i = begin; i < end; i++)
-    (void)shmt__amx_im2col_strip(&j->im2col, j->images, j->first + i * SIDE, smaller(SIDE, j->n - i * SIDE),
+    (void)shmt__amx_im2col_strip(&j->im2col, j->images, j->first + i * SIDE, shmt__min_i64(SIDE, j->n - i * SIDE),
                                  j->room + i * SIDE * j->im2col.width);
 }
 
@@ -87,21 +84,21 @@ shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__ima
   for (int d = 0; d < 3; d++) strided.step[d] = images->stride[2 + d];
   shmt__amx_im2col_init(&j.im2col, &strided);
   const int64_t width = j.im2col.width, k = j.im2col.k;
-  const int64_t fit = smaller(at_least(IM2COL_BYTES / width / SIDE, 2) * SIDE, MOST_OUTPUTS);
-  const int64_t most = ceil_div(ceil_div(n_outputs, ceil_div(n_outputs, fit)), SIDE) * SIDE;
-  const int64_t room = most * width, kept = at_least(SUM_BYTES / (k * (int64_t)sizeof(float)) / SIDE, 1) * SIDE;
-  const int64_t some = smaller(filters, kept);
+  const int64_t fit = shmt__min_i64(shmt__max_i64(IM2COL_BYTES / width / SIDE, 2) * SIDE, MOST_OUTPUTS);
+  const int64_t most = shmt__ceil_div(shmt__ceil_div(n_outputs, shmt__ceil_div(n_outputs, fit)), SIDE) * SIDE;
+  const int64_t room = most * width, kept = shmt__max_i64(SUM_BYTES / (k * (int64_t)sizeof(float)) / SIDE, 1) * SIDE;
+  const int64_t some = shmt__min_i64(filters, kept);
   const uint64_t nbytes = (uint64_t)(room + some * k * (int64_t)sizeof(float));
   SHMT_TRY(shmt__alloc(nbytes, &memory));
   float* const sums = (float*)(void*)((char*)memory + room);
   memset(memory, 0, (size_t)room);
   j.room = memory;
   for (int64_t f = 0, n; f < c->filters; f += n) {
-    n = smaller(some, filters - f % filters);
+    n = shmt__min_i64(some, filters - f % filters);
     j.images = images->data + f / filters * j.im2col.pixel;
     for (j.first = 0; j.first < n_outputs; j.first += most) {
-      j.n = smaller(most, n_outputs - j.first);
-      shmt__parallel_for(ceil_div(j.n, SIDE), WORTH_SHARING / (SIDE * width) + 1, im2col_strips, &j);
+      j.n = shmt__min_i64(most, n_outputs - j.first);
+      shmt__parallel_for(shmt__ceil_div(j.n, SIDE), WORTH_SHARING / (SIDE * width) + 1, im2col_strips, &j);
       const shmt__matrix a = {all.data + (f + j.first * all.column_stride) * ITEM, n, j.n, 1, all.column_stride};
       const shmt__matrix b = {j.room, j.n, k, width / ITEM, 1}, to = {(char*)sums, n, k, k, 1};
       const shmt__matrix transposed = {(char*)sums, k, n, n, 1};

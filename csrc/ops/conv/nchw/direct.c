@@ -4,6 +4,7 @@
  */
 #include "ops/conv/nchw/direct.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "kernels/conv/direct.h"
@@ -34,10 +35,6 @@ typedef struct job {
   char* image;              /* and its input */
   atomic_bool failed; /* out of memory */
 } job;
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
 
 /* Can the kernel read images where they lie, without padding, stride phases or widening? */
 static bool can_read_in_place(const shmt__conv* c) {
@@ -74,8 +71,8 @@ bool shmt__conv_prefers_direct(const shmt__conv* c) {
   if (!shmt__conv_can_pad(c)) return false;
   shmt__conv_padded_layout(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
-  const double made = (double)round_up(shmt__conv_padded_run(&s, v->out), LANES) *
-                      (double)round_up(s.filters, SHMT_DIRECT_FILTERS / 2);
+  const double made = (double)shmt__round_up(shmt__conv_padded_run(&s, v->out), LANES) *
+                      (double)shmt__round_up(s.filters, SHMT_DIRECT_FILTERS / 2);
   return wanted >= 0.6 * made;
 }
 
@@ -106,7 +103,7 @@ static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char
   const bool is_narrow = c->io_dtype != c->dtype;
   const int64_t filters = j->shape.filters, entry = task / j->n_tiles / c->groups;
   const int64_t first = task / j->n_tiles % c->groups * filters;
-  const int64_t pitch = round_up(shmt__conv_padded_run(&j->shape, tile->shape.out), SHMT_DIRECT_BLOCK);
+  const int64_t pitch = shmt__round_up(shmt__conv_padded_run(&j->shape, tile->shape.out), SHMT_DIRECT_BLOCK);
   const int64_t own = pitch * SHMT_DIRECT_FILTERS + SHMT_DIRECT_SLACK;
   const int64_t more = is_narrow ? SHMT_DIRECT_FILTERS * (tile->length + j->shape.k) : 0;
   const int64_t filters_at_once = is_narrow ? SHMT_DIRECT_FILTERS : end - begin;
@@ -159,13 +156,13 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
 
 /* One task after the other; the threads share out its filters. */
 static shmt_status run_each_task(job* j, int64_t n) {
-  const int64_t blocks = ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
+  const int64_t blocks = shmt__ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
   void* padded = NULL;
 
   if (image_bytes(j) > 0) SHMT_TRY(shmt__alloc(image_bytes(j), &padded));
   for (j->task = 0; j->task < n; j->task++) {
     j->image = pad(j, j->task, &j->tile, padded);
-    shmt__parallel_for(blocks, ceil_div(blocks, shmt__num_threads()), run_filters, j);
+    shmt__parallel_for(blocks, shmt__ceil_div(blocks, shmt__num_threads()), run_filters, j);
   }
   if (padded) shmt__dealloc(padded, image_bytes(j));
   return SHMT_OK;
@@ -195,7 +192,7 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
   shmt__conv_padded_layout(c, v->out, &j.shape);
   const bool is_panel = shmt__conv_prefers_im2col_panels(
-      c, &j.shape, v->out[0] * round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
+      c, &j.shape, v->out[0] * shmt__round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
   if (!is_panel) {
     const bool is_narrow = c->io_dtype != c->dtype;
     const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item,

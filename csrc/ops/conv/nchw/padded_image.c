@@ -2,15 +2,14 @@
  * phases. */
 #include "ops/conv/nchw/padded_image.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 void shmt__conv_padded_layout(const shmt__conv* c, const int64_t* out, shmt__conv_direct_args* s) {
   const shmt__conv_shape* v = &c->shape;
   int64_t size[3];
 
-  for (int d = 0; d < 3; d++) size[d] = ceil_div(shmt__conv_reach(v, d, out[d]), v->stride[d]);
+  for (int d = 0; d < 3; d++) size[d] = shmt__ceil_div(shmt__conv_reach(v, d, out[d]), v->stride[d]);
   *s = (shmt__conv_direct_args){.conv = v, .filters = c->filters / c->groups};
   s->k = c->channels / c->groups * v->kernel[0] * v->kernel[1] * v->kernel[2];
   s->row = size[2];

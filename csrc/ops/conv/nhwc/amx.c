@@ -9,6 +9,7 @@
  */
 #include "ops/conv/nhwc/amx.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/threads.h"
 #include "ops/conv/nhwc/amx_im2col.h"
@@ -58,10 +59,6 @@ typedef struct job {
   atomic_bool failed;                  /* out of memory */
 } job;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
-
 bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
   const int64_t *kernel = c->shape.kernel, channels = c->channels / c->groups;
   const double k = (double)channels * (double)kernel[0] * (double)kernel[1] * (double)kernel[2];
@@ -98,7 +95,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
     return;
   }
   for (int64_t p = begin; p < end; p++) {
-    const int64_t at = j->first + p * SIDE, n = smaller(SIDE, j->filters - at);
+    const int64_t at = j->first + p * SIDE, n = shmt__min_i64(SIDE, j->filters - at);
     uint32_t* const panel = (uint32_t*)(void*)(j->panels + p * j->steps * STEP);
     if (j->c->flips_weight && j->k == j->channels) { /* a 1 x 1 kernel lies as a panel needs it */
       const int64_t row = j->weight->stride[0], column = j->weight->stride[1];
@@ -140,10 +137,10 @@ static AVX512 void store_sums(const job* j, const float* sums, int64_t first, in
 /* Multiply the strips of `rows` outputs from the first on by panels [begin, end). */
 static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, float* sums) {
-  const int64_t n_strips = ceil_div(rows, SIDE);
+  const int64_t n_strips = shmt__ceil_div(rows, SIDE);
 
   for (int64_t d = 0; d < j->steps; d += j->depth) {
-    const int64_t n = smaller(j->depth, j->steps - d);
+    const int64_t n = shmt__min_i64(j->depth, j->steps - d);
     for (int64_t p = begin; p < end; p++) {
       const char* panel = j->panels + (p * j->steps + d) * STEP;
       float* const to = sums + (j->depth < j->steps ? (p - begin) * n_strips * SUMS : 0);
@@ -154,7 +151,7 @@ static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t
       const int64_t at = j->first + p * SIDE;
       for (int64_t i = 0; i < n_strips && d + n == j->steps; i++)
         store_sums(j, to + i * SUMS, first + i * SIDE, strips[i].rows, j->group * j->filters + at,
-                   smaller(SIDE, j->filters - at));
+                   shmt__min_i64(SIDE, j->filters - at));
     }
   }
 }
@@ -162,7 +159,7 @@ static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t
 /* Units [begin, end): some strips and, of each, pieces of the panels. */
 static void run_strips(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
-  const int64_t kept = j->depth < j->steps ? ceil_div(j->n_panels, j->n_pieces) : 1;
+  const int64_t kept = j->depth < j->steps ? shmt__ceil_div(j->n_panels, j->n_pieces) : 1;
   const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), strip_bytes = j->steps * STEP;
   const uint64_t nbytes = (uint64_t)(sums + j->together * strip_bytes);
   void* room = NULL;
@@ -178,9 +175,9 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
   shmt__amx_begin();
   for (int64_t u = begin; u < end; u++) {
     const int64_t first = u / j->n_pieces * j->together * SIDE, piece = u % j->n_pieces;
-    const int64_t rows = smaller(j->together * SIDE, j->n_outputs - first);
+    const int64_t rows = shmt__min_i64(j->together * SIDE, j->n_outputs - first);
     for (int64_t i = 0; i * SIDE < rows && (u == begin || piece == 0); i++)
-      strips[i] = shmt__amx_im2col_strip(&j->im2col, images, first + i * SIDE, smaller(SIDE, rows - i * SIDE),
+      strips[i] = shmt__amx_im2col_strip(&j->im2col, images, first + i * SIDE, shmt__min_i64(SIDE, rows - i * SIDE),
                                          copied + i * strip_bytes);
     multiply_strips(j, strips, first, rows, j->n_panels * piece / j->n_pieces, j->n_panels * (piece + 1) / j->n_pieces,
                     room);
@@ -200,23 +197,24 @@ shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const s
   j.channels = c->channels / c->groups;
   j.filters = c->filters / c->groups;
   j.k = j.channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
-  j.steps = ceil_div(j.k, SIDE);
-  j.depth = ceil_div(j.steps, ceil_div(j.steps, DEPTH));
+  j.steps = shmt__ceil_div(j.k, SIDE);
+  j.depth = shmt__ceil_div(j.steps, shmt__ceil_div(j.steps, DEPTH));
   shmt__amx_im2col_init(&j.im2col, c);
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
   j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
-  const int64_t all = ceil_div(j.filters, SIDE), fit = at_least(PANEL_BYTES / (j.steps * STEP), 1);
-  const int64_t some = ceil_div(all, ceil_div(all, fit)), units = ceil_div(j.n_outputs, j.together * SIDE);
+  const int64_t all = shmt__ceil_div(j.filters, SIDE), fit = shmt__max_i64(PANEL_BYTES / (j.steps * STEP), 1);
+  const int64_t some = shmt__ceil_div(all, shmt__ceil_div(all, fit)),
+                units = shmt__ceil_div(j.n_outputs, j.together * SIDE);
   const int64_t work = j.together * SIDE * SIDE * j.k;
   const uint64_t nbytes = (uint64_t)(some * j.steps * STEP);
   SHMT_TRY(shmt__alloc(nbytes, &panels));
   j.panels = panels;
   for (j.group = 0; j.group < c->groups; j.group++) {
     for (j.first = 0; j.first < j.filters; j.first += some * SIDE) {
-      j.n_panels = smaller(some, all - j.first / SIDE);
-      j.n_pieces = units < 4 * threads ? smaller(j.n_panels, threads) : 1;
+      j.n_panels = shmt__min_i64(some, all - j.first / SIDE);
+      j.n_pieces = units < 4 * threads ? shmt__min_i64(j.n_panels, threads) : 1;
       shmt__parallel_for(j.n_panels, WORTH_SHARING / 8 / (SIDE * j.k) + 1, pack_panels, &j);
-      const int64_t grain = WORTH_SHARING * 8 / (work * ceil_div(j.n_panels, j.n_pieces)) + 1;
+      const int64_t grain = WORTH_SHARING * 8 / (work * shmt__ceil_div(j.n_panels, j.n_pieces)) + 1;
       shmt__parallel_for(units * j.n_pieces, grain, run_strips, &j);
     }
   }

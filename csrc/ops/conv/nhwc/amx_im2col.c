@@ -2,14 +2,11 @@
 #include "ops/conv/nhwc/amx_im2col.h"
 
 #include "base/overflow.h"
+#include "base/sizes.h"
 
 #if defined(__x86_64__)
 
 enum { ITEM = SHMT_VNNI_ITEM, SIDE = SHMT_VNNI_WIDTH, LANES = SHMT_VNNI_LANES, ROW = SIDE * ITEM };
-
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
 
 /* Are the patches of a pointwise convolution evenly apart in memory? */
 static bool has_even_positions(const shmt__conv* c) {
@@ -28,7 +25,7 @@ void shmt__amx_im2col_init(shmt__amx_im2col* w, const shmt__conv* c) {
   const int64_t channels = c->channels / c->groups;
 
   *w = (shmt__amx_im2col){.c = c, .pixel = channels * ITEM, .k = channels * s->kernel[0] * s->kernel[1] * s->kernel[2]};
-  w->width = ceil_div(w->k, SIDE) * ROW;
+  w->width = shmt__ceil_div(w->k, SIDE) * ROW;
   w->row = s->kernel[2] * w->pixel;
   w->run_step = shmt__wrap_mul_i64(s->dilation[2], c->step[2]); /* of use where there are several positions */
   w->run = w->run_step == w->pixel ? w->row : w->pixel;
@@ -89,9 +86,9 @@ static SHMT_VNNI_TARGET void copy_patch(const shmt__amx_im2col* w, const char* i
   const shmt__conv* c = w->c;
   const shmt__conv_shape* s = &c->shape;
   const int64_t pixel = w->pixel, wide = s->kernel[2], dilation = s->dilation[2];
-  const int64_t before = position[2] < 0 ? smaller(ceil_div(-position[2], dilation), wide) : 0;
-  const int64_t end =
-      at_least(smaller(position[2] < s->in[2] ? ceil_div(s->in[2] - position[2], dilation) : 0, wide), before);
+  const int64_t before = position[2] < 0 ? shmt__min_i64(shmt__ceil_div(-position[2], dilation), wide) : 0;
+  const int64_t end = shmt__max_i64(
+      shmt__min_i64(position[2] < s->in[2] ? shmt__ceil_div(s->in[2] - position[2], dilation) : 0, wide), before);
 
   for (int64_t d = 0, z = position[0]; d < s->kernel[0]; d++, z += s->dilation[0]) {
     for (int64_t h = 0, y = position[1]; h < s->kernel[1]; h++, y += s->dilation[1], to += w->row) {
@@ -128,10 +125,12 @@ SHMT_VNNI_TARGET shmt__amx_strip shmt__amx_im2col_strip(const shmt__amx_im2col* 
   }
   for (int64_t i = 0, run; i < rows; i += run) {
     int64_t position[3];
-    run = smaller(out[2] - at[2], rows - i);
+    run = shmt__min_i64(out[2] - at[2], rows - i);
     for (int d = 0; d < 3; d++) position[d] = at[d] * s->stride[d] - s->padding[d];
     for (int64_t k = i, end = i + run, n; k < end; k += n, position[2] += n * s->stride[2]) {
-      n = position[2] >= 0 && position[2] <= w->last ? smaller(end - k, (w->last - position[2]) / s->stride[2] + 1) : 0;
+      n = position[2] >= 0 && position[2] <= w->last
+              ? shmt__min_i64(end - k, (w->last - position[2]) / s->stride[2] + 1)
+              : 0;
       if (n > 0) {
         copy_patches(w, image, position, n, room + k * row);
       } else {

@@ -6,6 +6,7 @@
  */
 #include "ops/conv/nhwc/nhwc.h"
 
+#include "base/sizes.h"
 #include "generated/loops.h"
 #include "iter/copy/copy.h"
 #include "iter/copy/move.h"
@@ -47,13 +48,8 @@ typedef struct job {
   atomic_bool failed;                /* out of memory */
 } job;
 
-static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-static int64_t round_up(int64_t n, int64_t to) { return ceil_div(n, to) * to; }
-static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t at_least(int64_t a, int64_t least) { return a > least ? a : least; }
-
 bool shmt__conv_has_nhwc(const shmt__conv* c) {
-  const int64_t filters = c->filters / c->groups, made = round_up(filters, SHMT_NHWC_LANES);
+  const int64_t filters = c->filters / c->groups, made = shmt__round_up(filters, SHMT_NHWC_LANES);
   /* Half a row is one vector of 32 bytes. With vectors of 64 bytes half of the work would be wasted. */
   const bool is_full = shmt__cpu_level == SHMT_CPU_V4 ? filters * 2 > made : filters * 2 >= made;
 
@@ -86,7 +82,7 @@ static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t
                  char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
   const int64_t item = shmt__dtype_size[io_dtype], positions = (end - begin) * j->wide, first = begin * j->wide;
-  const int64_t row = round_up(n, SHMT_NHWC_LANES) * item, k = j->kernel * j->channels * item;
+  const int64_t row = shmt__round_up(n, SHMT_NHWC_LANES) * item, k = j->kernel * j->channels * item;
   const char* from = j->weight + filter * k;
   char* to = io_dtype == dtype ? made : room;
 
@@ -109,7 +105,7 @@ static int64_t rows_of_weights(const job* j) { return j->rows_at_once * j->wide 
 
 /* The first filter of a block. */
 static int64_t block_at(const job* j, int64_t i) {
-  return smaller(j->vectors * i / j->n_blocks * SHMT_NHWC_LANES, j->filters);
+  return shmt__min_i64(j->vectors * i / j->n_blocks * SHMT_NHWC_LANES, j->filters);
 }
 
 /* Bytes of a row of bias, of the packed rows of weights, and of those before they are widened. */
@@ -131,13 +127,13 @@ static int64_t first_filter(const job* j, int64_t block) {
 static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = filters_of(j, block), at = first_filter(j, block);
-  const int64_t row = round_up(filters, SHMT_NHWC_LANES) * j->item,
-                end = smaller(r + j->rows_at_once, j->kernel / j->wide);
+  const int64_t row = shmt__round_up(filters, SHMT_NHWC_LANES) * j->item,
+                end = shmt__min_i64(r + j->rows_at_once, j->kernel / j->wide);
   char* const weights = room + row;
 
   memset(room, 0, (size_t)row);
   if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
-  pack(j, at, filters, r, end, i, smaller(j->channels_at_once, j->channels - i), weights,
+  pack(j, at, filters, r, end, i, shmt__min_i64(j->channels_at_once, j->channels - i), weights,
        weights + rows_of_weights(j) * row);
 }
 
@@ -145,7 +141,7 @@ static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char
 static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
   const shmt__conv* c = j->c;
   const int64_t group = block / j->n_blocks, filters = filters_of(j, block), at = first_filter(j, block);
-  const int64_t row = round_up(filters, SHMT_NHWC_LANES), rows = j->kernel / j->wide;
+  const int64_t row = shmt__round_up(filters, SHMT_NHWC_LANES), rows = j->kernel / j->wide;
   shmt__conv_nhwc_args s = j->shape;
 
   s.zeros = j->zeros;
@@ -153,8 +149,8 @@ static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64
   s.filters = filters;
   s.begin[0] = r / c->shape.kernel[1];
   s.begin[1] = r % c->shape.kernel[1];
-  s.rows = smaller(j->rows_at_once, rows - r);
-  s.channels = smaller(j->channels_at_once, j->channels - i);
+  s.rows = shmt__min_i64(j->rows_at_once, rows - r);
+  s.channels = shmt__min_i64(j->channels_at_once, j->channels - i);
   s.channel_step = (j->by_positions ? 1 : j->kernel) * row;
   s.position_step = (j->by_positions ? s.channels : 1) * row;
   s.adds = r + i > 0;
@@ -178,11 +174,11 @@ static void run_tiles(void* ctx, int64_t begin, int64_t end) {
   }
   for (int64_t t = begin, n; t < end; t += n) {
     const int64_t block = t / j->tiles, first = t % j->tiles * TILE;
-    n = smaller(j->tiles - t % j->tiles, end - t);
+    n = shmt__min_i64(j->tiles - t % j->tiles, end - t);
     for (int64_t r = 0; r < rows; r += j->rows_at_once) {
       for (int64_t i = 0; i < j->channels; i += j->channels_at_once) {
         pack_weights(j, block, r, i, room);
-        run_outputs(j, block, r, i, first, smaller(n * TILE, j->n_outputs - first), room);
+        run_outputs(j, block, r, i, first, shmt__min_i64(n * TILE, j->n_outputs - first), room);
       }
     }
   }
@@ -200,9 +196,9 @@ static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
 static void run_chunks(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
 
-  for (int64_t at = begin * CHUNK; at < smaller(end * CHUNK, j->n_outputs); at += CHUNK)
+  for (int64_t at = begin * CHUNK; at < shmt__min_i64(end * CHUNK, j->n_outputs); at += CHUNK)
     for (int64_t b = 0; b < j->c->groups * j->n_blocks; b++)
-      run_outputs(j, b, 0, 0, at, smaller(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
+      run_outputs(j, b, 0, 0, at, shmt__min_i64(CHUNK, j->n_outputs - at), j->rooms + b * room_bytes(j));
 }
 
 /* Are there several groups whose weights can all be packed at once, and chunks for all threads? */
@@ -213,7 +209,7 @@ static bool suits_chunks(const job* j) {
 
 /* Give each thread one piece, so that it packs weights once; work: multiplications of each of n. */
 static void share_out(job* j, int64_t n, int64_t work, void (*run)(void* ctx, int64_t begin, int64_t end)) {
-  shmt__parallel_for(n, at_least(ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
+  shmt__parallel_for(n, shmt__max_i64(shmt__ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
 }
 
 shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void* weight, void* output) {
@@ -225,24 +221,26 @@ shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void*
   j.channels = c->channels / c->groups;
   j.filters = c->filters / c->groups;
   j.n_outputs = c->n_images * v->out[0] * v->out[1] * v->out[2];
-  j.tiles = ceil_div(j.n_outputs, TILE);
-  j.vectors = ceil_div(j.filters, SHMT_NHWC_LANES);
-  j.n_blocks = ceil_div(j.filters, SHMT_NHWC_FILTERS);
-  j.block = ceil_div(j.vectors, j.n_blocks) * SHMT_NHWC_LANES;
-  const int64_t fits = at_least(WEIGHT_BYTES / (j.block * j.item), 1);
+  j.tiles = shmt__ceil_div(j.n_outputs, TILE);
+  j.vectors = shmt__ceil_div(j.filters, SHMT_NHWC_LANES);
+  j.n_blocks = shmt__ceil_div(j.filters, SHMT_NHWC_FILTERS);
+  j.block = shmt__ceil_div(j.vectors, j.n_blocks) * SHMT_NHWC_LANES;
+  const int64_t fits = shmt__max_i64(WEIGHT_BYTES / (j.block * j.item), 1);
   j.by_positions = c->weight_is_nhwc || j.kernel == 1 || j.channels <= FEW_CHANNELS;
   /* Weights ordered by channel stay so, with all positions of each channel. Only few channels are reordered: ordered by
    * position, runs are longer. */
   const int64_t rows = j.kernel / j.wide, least = j.by_positions ? j.wide : j.kernel;
-  const int64_t pieces = smaller(ceil_div(least * j.channels, fits), j.channels);
-  j.channels_at_once = ceil_div(j.channels, pieces);
-  j.rows_at_once = !j.by_positions ? rows : pieces > 1 ? 1 : ceil_div(rows, ceil_div(rows * j.wide * j.channels, fits));
+  const int64_t pieces = shmt__min_i64(shmt__ceil_div(least * j.channels, fits), j.channels);
+  j.channels_at_once = shmt__ceil_div(j.channels, pieces);
+  j.rows_at_once = !j.by_positions ? rows
+                   : pieces > 1    ? 1
+                                   : shmt__ceil_div(rows, shmt__ceil_div(rows * j.wide * j.channels, fits));
   j.shape = (shmt__conv_nhwc_args){.conv = v, .image_step = c->image_step / j.item, .pitch = c->filters};
   for (int d = 0; d < 3; d++) j.shape.step[d] = c->step[d] / j.item;
   merge_even_positions(&j);
   const int64_t work = j.block * j.channels * j.kernel, n_blocks = j.n_blocks * c->groups;
   const bool by_chunks = suits_chunks(&j);
-  const int64_t zeros = round_up(j.channels_at_once * j.item, LINE);
+  const int64_t zeros = shmt__round_up(j.channels_at_once * j.item, LINE);
   const uint64_t nbytes = (uint64_t)(zeros + (by_chunks ? n_blocks * room_bytes(&j) : 0));
   void* memory = NULL;
   SHMT_TRY(shmt__alloc(nbytes, &memory));
@@ -251,7 +249,7 @@ shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void*
   j.rooms = (char*)memory + zeros;
   if (by_chunks) {
     shmt__parallel_for(n_blocks, WORTH_SHARING_PACKING / (work + 1) + 1, pack_blocks, &j);
-    share_out(&j, ceil_div(j.n_outputs, CHUNK), CHUNK * n_blocks * work, run_chunks);
+    share_out(&j, shmt__ceil_div(j.n_outputs, CHUNK), CHUNK * n_blocks * work, run_chunks);
   } else {
     share_out(&j, j.tiles * n_blocks, TILE * work, run_tiles);
   }
