@@ -457,7 +457,10 @@ def _emit_impls(emitter: Emitter, model: Model) -> None:
 def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
     text = (
         '#include "autograd/forward/follow.h"\n'
+        '#include "autograd/vmap/loop.h"\n'
+        '#include "autograd/vmap/random.h"\n'
         '#include "autograd/vmap/rules.h"\n'
+        '#include "base/dtype.h"\n'
         '#include "dispatch/operator.h"\n'
         '#include "dispatch/registry.h"\n'
         '#include "dispatch/trace.h"\n'
