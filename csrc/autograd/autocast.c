@@ -78,7 +78,7 @@ static bool try_grow(void) {
 }
 
 /* Keep a cast; without memory it is made again next time. */
-static void keep(shmt_tensor* weight, shmt_tensor* cast) {
+static void keep_cast(shmt_tensor* weight, shmt_tensor* cast) {
   if (2 * (state.n + 1) > state.capacity && !try_grow()) return;
   cached_cast* slot = find_slot(weight);
   if (slot->weight == NULL) {
@@ -130,7 +130,7 @@ static shmt_status cast(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
     }
   }
   SHMT_TRY(shmt_op_to_dtype(t, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out));
-  if (keeps) keep(t, *out);
+  if (keeps) keep_cast(t, *out);
   return SHMT_OK;
 }
 

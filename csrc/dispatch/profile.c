@@ -161,31 +161,31 @@ typedef struct payload {
   uint32_t n;
 } payload;
 
-static void put(payload* p, uint64_t word) {
+static void put_word(payload* p, uint64_t word) {
   if (p->words && p->n < MAX_PAYLOAD) p->words[p->n] = word;
   p->n++;
 }
 
 static void put_tensor(payload* p, const shmt_tensor* t) {
   if (!t) {
-    put(p, SHMT_PROFILE_NONE);
+    put_word(p, SHMT_PROFILE_NONE);
     return;
   }
-  put(p, SHMT_PROFILE_TENSOR | (uint64_t)t->dtype << 16 | (uint64_t)t->n_dims << 8);
-  for (int i = 0; i < t->n_dims; i++) put(p, (uint64_t)shmt__tensor_sizes(t).data[i]);
-  for (int i = 0; i < t->n_dims; i++) put(p, (uint64_t)shmt__tensor_strides(t).data[i]);
+  put_word(p, SHMT_PROFILE_TENSOR | (uint64_t)t->dtype << 16 | (uint64_t)t->n_dims << 8);
+  for (int i = 0; i < t->n_dims; i++) put_word(p, (uint64_t)shmt__tensor_sizes(t).data[i]);
+  for (int i = 0; i < t->n_dims; i++) put_word(p, (uint64_t)shmt__tensor_strides(t).data[i]);
 }
 
 static void put_float(payload* p, double d) {
   uint64_t bits;
   memcpy(&bits, &d, sizeof bits);
-  put(p, SHMT_PROFILE_FLOAT);
-  put(p, bits);
+  put_word(p, SHMT_PROFILE_FLOAT);
+  put_word(p, bits);
 }
 
 static void put_int(payload* p, shmt__profile_tag tag, int64_t i) {
-  put(p, tag);
-  put(p, (uint64_t)i);
+  put_word(p, tag);
+  put_word(p, (uint64_t)i);
 }
 
 static void put_scalar(payload* p, shmt_scalar s) {
@@ -196,7 +196,7 @@ static void put_scalar(payload* p, shmt_scalar s) {
   else if (s.tag == SHMT_SCALAR_BOOL)
     put_int(p, SHMT_PROFILE_BOOL, s.v.b);
   else
-    put(p, s.tag == SHMT_SCALAR_NONE ? SHMT_PROFILE_NONE : SHMT_PROFILE_OTHER);
+    put_word(p, s.tag == SHMT_SCALAR_NONE ? SHMT_PROFILE_NONE : SHMT_PROFILE_OTHER);
 }
 
 static void put_value(payload* p, const shmt_value* v) {
@@ -207,7 +207,7 @@ static void put_value(payload* p, const shmt_value* v) {
       break;
     case SHMT_VALUE_TENSORS:
       n = v->v.tensors.len < MAX_LIST ? v->v.tensors.len : MAX_LIST;
-      put(p, SHMT_PROFILE_LIST | (uint64_t)n << 8);
+      put_word(p, SHMT_PROFILE_LIST | (uint64_t)n << 8);
       for (int64_t i = 0; i < n; i++) put_tensor(p, v->v.tensors.data[i]);
       break;
     case SHMT_VALUE_SCALAR:
@@ -224,14 +224,14 @@ static void put_value(payload* p, const shmt_value* v) {
       break;
     case SHMT_VALUE_INTS:
       n = v->v.ints.len < MAX_LIST ? v->v.ints.len : MAX_LIST;
-      put(p, SHMT_PROFILE_INTS | (uint64_t)(n < 0 ? 0 : n) << 8);
-      for (int64_t i = 0; i < n; i++) put(p, (uint64_t)v->v.ints.data[i]);
+      put_word(p, SHMT_PROFILE_INTS | (uint64_t)(n < 0 ? 0 : n) << 8);
+      for (int64_t i = 0; i < n; i++) put_word(p, (uint64_t)v->v.ints.data[i]);
       break;
     case SHMT_VALUE_NONE:
-      put(p, SHMT_PROFILE_NONE);
+      put_word(p, SHMT_PROFILE_NONE);
       break;
     default:
-      put(p, SHMT_PROFILE_OTHER);
+      put_word(p, SHMT_PROFILE_OTHER);
   }
 }
 

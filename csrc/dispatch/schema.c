@@ -70,7 +70,7 @@ static size_t word_length(const char* p) {
   return n;
 }
 
-static const char* keep(parser* s, const char* from, size_t n) {
+static const char* keep_text(parser* s, const char* from, size_t n) {
   char* at = s->pool;
   memcpy(at, from, n);
   at[n] = 0;
@@ -82,7 +82,7 @@ static shmt_status read_word(parser* s, const char* what, const char** out) {
   skip_space(s);
   size_t n = word_length(s->p);
   if (!n) return bad(s, what);
-  *out = keep(s, s->p, n);
+  *out = keep_text(s, s->p, n);
   s->p += n;
   return SHMT_OK;
 }
@@ -179,7 +179,7 @@ static shmt_status read_default(parser* s, shmt_arg* a) {
   size_t n = (size_t)(s->p - from);
   while (n && isspace((unsigned char)from[n - 1])) n--;
   if (!n) return bad(s, "a default");
-  a->default_text = keep(s, from, n);
+  a->default_text = keep_text(s, from, n);
   a->flags |= SHMT_ARG_HAS_DEFAULT;
   return SHMT_OK;
 }
@@ -246,7 +246,7 @@ static shmt_status read_name(parser* s, shmt_schema* out) {
     if (!n) return bad(s, "a name after '::'");
     s->p += n;
   }
-  out->name = keep(s, from, (size_t)(s->p - from));
+  out->name = keep_text(s, from, (size_t)(s->p - from));
   out->overload = "";
   if (*s->p == '.') {
     s->p++;
@@ -271,7 +271,7 @@ shmt_status shmt__schema_parse(const char* text, shmt_schema** out) {
   shmt_arg* args = (shmt_arg*)(schema + 1);
   s->text = s->p = text;
   s->pool = (char*)(args + SHMT_SCHEMA_MAX_ARGS + SHMT_SCHEMA_MAX_RETURNS);
-  schema->text = keep(s, text, len);
+  schema->text = keep_text(s, text, len);
   shmt_status status = read_name(s, schema);
   if (status == SHMT_OK) status = read_args(s);
   if (status == SHMT_OK) status = read_returns(s);

@@ -8,10 +8,10 @@
 #include "iter/threads.h"
 
 enum {
-  NARROW = 16,  /* elements of a dim that are too few for a call */
-  LONG = 32,    /* elements of the next dim that make a call worth while */
-  BLOCK = 256,  /* elements of a call */
-  GRAIN = 8192, /* fewer rows are not worth another thread */
+  NARROW = 16,    /* elements of a dim that are too few for a call */
+  MANY_ROWS = 32, /* elements of the next dim that make a call worth while */
+  BLOCK = 256,    /* elements of a call */
+  GRAIN = 8192,   /* fewer rows are not worth another thread */
 };
 
 typedef struct short_rows_args {
@@ -23,13 +23,13 @@ typedef struct short_rows_args {
 bool shmt__iter_has_short_rows(const shmt_iter* it) {
   const shmt__operand* out = &it->operands[0];
 
-  if (it->n_dims < 2 || it->sizes[0] >= NARROW || it->sizes[1] < LONG || it->is_meta) return false;
+  if (it->n_dims < 2 || it->sizes[0] >= NARROW || it->sizes[1] < MANY_ROWS || it->is_meta) return false;
   /* An in-place output that is converted is read and written one element after the other. */
   return !out->read || out->tensor->dtype == it->common_dtype;
 }
 
 /* Rows [begin, end) of the innermost dim. */
-static void run_rows(void* arg, int64_t begin, int64_t end) {
+static void run_short_rows(void* arg, int64_t begin, int64_t end) {
   const short_rows_args* w = arg;
   const shmt_iter* it = w->it;
   const int n = it->n_operands;
@@ -69,6 +69,6 @@ static void run_rows(void* arg, int64_t begin, int64_t end) {
 shmt_status shmt__iter_run_short_rows(shmt_iter* it, shmt__loop loop, const void* ctx) {
   short_rows_args w = {it, loop, ctx};
 
-  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, run_rows, &w);
+  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, run_short_rows, &w);
   return SHMT_OK;
 }

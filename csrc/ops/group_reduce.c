@@ -79,7 +79,7 @@ static int wait_for(const reduction* r, uint32_t counter, int32_t rank, uint32_t
 }
 
 /* Fill our slot for step i: what the others combine. */
-static void fill(const reduction* r, uint32_t i, bool has_two_phases) {
+static void fill_part(const reduction* r, uint32_t i, bool has_two_phases) {
   const char* from = r->bytes + (uint64_t)i * r->chunk;
   char* to = slot(r, r->rank, i);
   uint64_t n = chunk_bytes(r, i);
@@ -102,7 +102,7 @@ static int fill_ahead(const reduction* r, bool has_two_phases) {
         return SHMT_GROUP_DONE;
     int result = wait_for(r, SHMT_GROUP_READ, -1, i - SHMT_GROUP_N_SLOTS, false);
     if (result != SHMT_GROUP_DONE) return result;
-    fill(r, i, has_two_phases);
+    fill_part(r, i, has_two_phases);
     p->filled++;
   }
   return SHMT_GROUP_DONE;

@@ -42,8 +42,8 @@ static shmt_status check_no_repeats(const shmt_tensor* out) {
   return SHMT_OK;
 }
 
-static shmt_status prepare(const char* name, shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like,
-                           shmt_dtype dtype, shmt_device device) {
+static shmt_status prepare_output(const char* name, shmt_tensor* out, shmt_ints sizes, const shmt_tensor* like,
+                                  shmt_dtype dtype, shmt_device device) {
   SHMT_REQUIRE(out->device == device, SHMT_E_RUNTIME,
                "%s(): Expected out tensor to be on the device of the inputs, but it is on %s", name,
                shmt__device_name(out->device));
@@ -55,7 +55,7 @@ static shmt_status prepare(const char* name, shmt_tensor* out, shmt_ints sizes, 
 shmt_status shmt__prepare_out(const char* name, shmt_tensor** out, shmt_ints sizes, shmt_dtype dtype,
                               shmt_device device) {
   if (!*out) return shmt__tensor_empty(sizes, dtype, device, SHMT_CONTIGUOUS_FORMAT, out);
-  return prepare(name, *out, sizes, NULL, dtype, device);
+  return prepare_output(name, *out, sizes, NULL, dtype, device);
 }
 
 shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes) {
@@ -69,7 +69,7 @@ shmt_status shmt__prepare_factory_out(shmt_tensor* out, shmt_ints sizes) {
 shmt_status shmt__write_out(const char* name, shmt_tensor* result, shmt_tensor* out) {
   if (result == out) return SHMT_OK;
   if (SHMT_UNLIKELY(result->sparse != NULL || out->sparse != NULL)) return shmt__sparse_finish(name, result, &out);
-  SHMT_TRY(prepare(name, out, shmt__tensor_sizes(result), result, result->dtype, result->device));
+  SHMT_TRY(prepare_output(name, out, shmt__tensor_sizes(result), result, result->dtype, result->device));
   return shmt__tensor_copy(out, result);
 }
 

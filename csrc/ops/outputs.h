@@ -78,4 +78,9 @@ shmt_status shmt__check_factory_out(const shmt_tensor* out, shmt_dtype dtype, sh
 /* True when a and b may share an element: their ranges of bytes overlap. */
 bool shmt__may_overlap(const shmt_tensor* a, const shmt_tensor* b);
 
+/* Makes a vector of n int64, uninitialised. New reference. Errors: SHMT_E_NOMEM. */
+static inline shmt_status shmt__new_int64s(int64_t n, shmt_tensor** out) {
+  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
+}
+
 #endif

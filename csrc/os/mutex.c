@@ -49,7 +49,7 @@ void shmt__mutex_add_fork_hooks(shmt__mutex_rank rank, shmt__fork_hooks hooks) {
 /* Take one mutex before a fork. Libraries register fork handlers while they are loaded. Before version 2.36 the C
  * library makes such a thread wait until the fork is over, while we wait for that thread's mutex: then we go on without
  * it, and the child loads the library again. */
-static bool take(shmt__mutex* m) {
+static bool take_mutex(shmt__mutex* m) {
   struct timespec end;
 
   if (m->rank != SHMT_MUTEX_BLAS) return pthread_mutex_lock(&m->mutex) == 0;
@@ -62,7 +62,7 @@ static void before_fork(void) {
   SHMT_ASSERT(!shmt__mutex_is_held());
   (void)pthread_mutex_lock(&lists_lock);
   for (int rank = 0; rank < SHMT_N_MUTEX_RANKS; rank++) {
-    for (shmt__mutex* m = ranks[rank].mutexes; m != NULL; m = m->next) m->is_forking = take(m);
+    for (shmt__mutex* m = ranks[rank].mutexes; m != NULL; m = m->next) m->is_forking = take_mutex(m);
     if (ranks[rank].mutexes != NULL) shmt__mutex_note_locked(ranks[rank].mutexes);
     if (ranks[rank].hooks.before != NULL) ranks[rank].hooks.before();
   }

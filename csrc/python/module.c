@@ -182,7 +182,7 @@ static int add_submodule(PyObject* module, const char* name, PyMethodDef* table)
   return PyModule_AddObjectRef(module, name, sub);
 }
 
-static int fill(PyObject* module) {
+static int fill_module(PyObject* module) {
   static PyMethodDef* const tables[] = {
       setting_functions,
       shmt__py_size_functions,
@@ -232,7 +232,7 @@ int shmt_python_install(void) {
     shmt__debug = shmt__options_get()->debug > 0;
     if (shmt__options_get()->trace_alloc) shmt__allocation_site = shmt__py_append_call_site;
     PyObject* module = PyImport_ImportModule("shmtensor._C");
-    r = module ? fill(module) : -1;
+    r = module ? fill_module(module) : -1;
     Py_XDECREF(module);
     done = r == 0;
     /* The caller sees only an int, so the exception is printed here. */

@@ -304,8 +304,8 @@ static bool take_large(shmt__arena* a, uint64_t nbytes, uint64_t block_bytes, ui
   return false;
 }
 
-static bool take(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_bytes,
-                 uint32_t* out_block, uint64_t* out_generation) {
+static bool take_block(shmt__arena* a, unsigned list, uint64_t nbytes, uint64_t block_bytes, uint32_t* out_block,
+                       uint64_t* out_generation) {
   return list == SHMT_ARENA_LARGE ? take_large(a, nbytes, block_bytes, out_block, out_generation)
                                   : take_classed(a, list, nbytes, out_block, out_generation);
 }
@@ -379,15 +379,14 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_ne
                nbytes, a->map->fixed.arena_bytes);
   SHMT_TRY(reserve_placed(a, placement));
   use_lists(a, placement);
-  if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
+  if (!take_block(a, list, nbytes, block_bytes, out_block, out_generation)) {
     bool is_large = list == SHMT_ARENA_LARGE;
     collect_free(a, list, is_large ? UINT32_MAX : DEFERRED_LOOKS, UINT32_MAX);
     if (!is_large && a->now->free[list].len == 0) collect_all_free(a, list, n_blocks);
-    if (!take(a, list, nbytes, block_bytes, out_block, out_generation)) {
+    if (!take_block(a, list, nbytes, block_bytes, out_block, out_generation)) {
       SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
-      SHMT_REQUIRE(take(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
-                   "unable to allocate shared memory: tried %" PRIu64
-                   " bytes, no block of the new slab is free",
+      SHMT_REQUIRE(take_block(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
+                   "unable to allocate shared memory: tried %" PRIu64 " bytes, no block of the new slab is free",
                    nbytes);
     }
   }

@@ -42,8 +42,8 @@ static inline void drop_data(void* p, uint64_t nbytes) {
     shmt__dealloc(p, nbytes);
 }
 
-static inline void fill(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint64_t nbytes,
-                        uint32_t flags) {
+static inline void fill_storage(shmt_storage* s, const shmt__allocator* a, void* data, void* ctx, uint64_t nbytes,
+                                uint32_t flags) {
   s->allocator = a;
   s->data = data;
   s->ctx = ctx;
@@ -83,7 +83,7 @@ shmt_status shmt__storage_create(uint64_t nbytes, shmt_storage** out) {
       return status;
     }
   }
-  fill(s, &shmt__allocator_default, data, NULL, nbytes, SHMT_STORAGE_RESIZABLE);
+  fill_storage(s, &shmt__allocator_default, data, NULL, nbytes, SHMT_STORAGE_RESIZABLE);
   *out = s;
   return SHMT_OK;
 }
@@ -98,7 +98,7 @@ shmt_status shmt__storage_create_zeroed(uint64_t nbytes, shmt_storage** out) {
     shmt__dealloc(data, nbytes);
     return SHMT_E_NOMEM;
   }
-  fill(s, &shmt__allocator_default, data, NULL, nbytes, SHMT_STORAGE_RESIZABLE);
+  fill_storage(s, &shmt__allocator_default, data, NULL, nbytes, SHMT_STORAGE_RESIZABLE);
   *out = s;
   return SHMT_OK;
 }
@@ -115,7 +115,7 @@ shmt_status shmt__storage_create_from(const shmt__allocator* a, void* arg, uint6
       return status;
     }
   }
-  fill(s, a, data, ctx, nbytes, flags);
+  fill_storage(s, a, data, ctx, nbytes, flags);
   *out = s;
   return SHMT_OK;
 }
@@ -124,7 +124,7 @@ shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx,
                                 shmt_storage** out) {
   shmt_storage* s = take_header();
   if (s == NULL) return SHMT_E_NOMEM;
-  fill(s, a, data, ctx, nbytes, flags);
+  fill_storage(s, a, data, ctx, nbytes, flags);
   *out = s;
   return SHMT_OK;
 }
@@ -132,7 +132,7 @@ shmt_status shmt__storage_adopt(const shmt__allocator* a, void* data, void* ctx,
 shmt_status shmt__storage_create_meta(uint64_t nbytes, shmt_storage** out) {
   shmt_storage* s = take_header();
   if (s == NULL) return SHMT_E_NOMEM;
-  fill(s, &shmt__allocator_default, NULL, NULL, nbytes, SHMT_STORAGE_META | SHMT_STORAGE_RESIZABLE);
+  fill_storage(s, &shmt__allocator_default, NULL, NULL, nbytes, SHMT_STORAGE_META | SHMT_STORAGE_RESIZABLE);
   *out = s;
   return SHMT_OK;
 }

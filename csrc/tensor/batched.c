@@ -13,7 +13,7 @@ static void free_batched(void* data, void* ctx, uint64_t nbytes) {
 static const shmt__allocator allocator = {.name = "batched", .free = free_batched};
 
 /* A storage without bytes that keeps value. */
-static shmt_status keep(shmt_tensor* value, int dim, int level, uint64_t level_id, shmt_storage** out) {
+static shmt_status keep_value(shmt_tensor* value, int dim, int level, uint64_t level_id, shmt_storage** out) {
   void* memory = NULL;
   SHMT_TRY(shmt__alloc(sizeof(shmt__batched), &memory));
   shmt__batched* b = memory;
@@ -40,7 +40,7 @@ shmt_status shmt__batched_create(shmt_tensor* value, int dim, int level, uint64_
   const int n = example_geometry(value, dim, sizes, strides);
   SHMT_AUTO(shmt_storage) storage = NULL;
   SHMT_AUTO(shmt_tensor) t = NULL;
-  SHMT_TRY(keep(value, dim, level, level_id, &storage));
+  SHMT_TRY(keep_value(value, dim, level, level_id, &storage));
   SHMT_TRY(shmt__tensor_alias(value, (shmt_ints){sizes, n}, (shmt_ints){strides, n}, value->offset, &t));
   shmt__storage_release(t->storage);
   t->storage = SHMT_TAKE(storage);

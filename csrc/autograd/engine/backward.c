@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 4 };
+enum { FEW_ROOTS = 4 };
 
 /* The gradient of a tensor with respect to itself. */
 static shmt_status implicit_grad(shmt_tensor* t, shmt_tensor** out) {
@@ -46,8 +46,8 @@ typedef struct work {
   shmt_edge* roots;
   shmt_tensor** grads;
   shmt_edge* inputs;
-  shmt_edge few_roots[FEW];
-  shmt_tensor* few_grads[FEW];
+  shmt_edge few_roots[FEW_ROOTS];
+  shmt_tensor* few_grads[FEW_ROOTS];
 } work;
 
 static shmt_status collect_roots(const shmt__backward_args* a, work* w) {
@@ -89,7 +89,7 @@ static shmt_status check_used(const shmt__backward_args* a) {
   return SHMT_OK;
 }
 
-static shmt_status run(const shmt__backward_args* a, work* w) {
+static shmt_status run_backward(const shmt__backward_args* a, work* w) {
   SHMT_TRY(collect_roots(a, w));
   if (a->inputs) SHMT_TRY(collect_inputs(a, w));
   const shmt__backward b = {.roots = w->roots,
@@ -107,7 +107,7 @@ static shmt_status run(const shmt__backward_args* a, work* w) {
 shmt_status shmt__backward_run(const shmt__backward_args* a) {
   work w = {.roots = w.few_roots, .grads = w.few_grads};
   const size_t n = a->n_tensors;
-  if (n > FEW) {
+  if (n > FEW_ROOTS) {
     w.roots = calloc(n, sizeof *w.roots);
     w.grads = calloc(n, sizeof *w.grads);
   }
@@ -116,13 +116,13 @@ shmt_status shmt__backward_run(const shmt__backward_args* a) {
   if (!w.roots || !w.grads || (a->inputs && !w.inputs))
     status = shmt__fail(SHMT_E_NOMEM, "backward(): out of memory for %zu roots", n);
   else
-    status = run(a, &w);
+    status = run_backward(a, &w);
   for (size_t i = 0; w.roots && w.grads && i < n; i++) {
     shmt__node_release(w.roots[i].node);
     shmt__tensor_release(w.grads[i]);
   }
   for (size_t i = 0; w.inputs && i < a->n_inputs; i++) shmt__node_release(w.inputs[i].node);
-  if (n > FEW) {
+  if (n > FEW_ROOTS) {
     free(w.roots);
     free(w.grads);
   }

@@ -457,7 +457,7 @@ static shmt_status run_slot(task* t, uint32_t index) {
   return status;
 }
 
-static shmt_status run(task* t) {
+static shmt_status run_task(task* t) {
   for (;;) {
     if (t->hot) {
       shmt_node* n = t->hot;
@@ -514,7 +514,7 @@ shmt_status shmt__engine_run(const shmt__backward* b) {
   in_progress = &t;
   shmt_status status = b->inputs ? shmt__needed_nodes_create(b, &t.needed) : SHMT_OK;
   if (status == SHMT_OK) status = deliver_roots(&t);
-  if (status == SHMT_OK) status = run(&t);
+  if (status == SHMT_OK) status = run_task(&t);
   in_progress = outer;
   task_fini(&t);
   return status;

@@ -38,7 +38,7 @@ static entry* place(entry* table, size_t cap, const shmt_node* n) {
   return &table[i];
 }
 
-static shmt_status grow(shmt__needed_nodes* s) {
+static shmt_status grow_table(shmt__needed_nodes* s) {
   size_t cap = s->cap ? 2 * s->cap : 64;
   entry* table = calloc(cap, sizeof *table);
   if (!table) return no_memory();
@@ -52,7 +52,7 @@ static shmt_status grow(shmt__needed_nodes* s) {
 
 /* The entry of n; a new one when there is none. */
 static shmt_status visit(shmt__needed_nodes* s, const shmt_node* n, entry** out, bool* fresh) {
-  if (2 * (s->n + 1) > s->cap) SHMT_TRY(grow(s));
+  if (2 * (s->n + 1) > s->cap) SHMT_TRY(grow_table(s));
   entry* e = place(s->table, s->cap, n);
   *fresh = e->node == NULL;
   if (*fresh) {
@@ -142,7 +142,7 @@ shmt_status shmt__needed_nodes_create(const shmt__backward* b, shmt__needed_node
   if (!s) return no_memory();
   s->next = malloc((b->n_inputs + 1) * sizeof *s->next);
   s->n_inputs = b->n_inputs;
-  shmt_status status = s->next ? grow(s) : no_memory();
+  shmt_status status = s->next ? grow_table(s) : no_memory();
   if (status == SHMT_OK) status = mark_inputs(s, b, &lowest);
   for (uint32_t i = 0; i < b->n_roots && status == SHMT_OK; i++)
     status = mark_ancestors(s, &seen, &st, b->roots[i].node, lowest);
@@ -160,8 +160,8 @@ shmt_status shmt__needed_nodes_reached(const shmt__backward* b, const void* cons
                                bool* reached) {
   shmt__needed_nodes leading = {0}, seen = {0}; /* leading stays empty: nothing is marked as an input */
   stack st = {0};
-  shmt_status status = grow(&leading);
-  if (status == SHMT_OK) status = grow(&seen);
+  shmt_status status = grow_table(&leading);
+  if (status == SHMT_OK) status = grow_table(&seen);
   for (uint32_t i = 0; i < b->n_roots && status == SHMT_OK; i++)
     status = mark_ancestors(&leading, &seen, &st, b->roots[i].node, 0);
   for (uint32_t i = 0; i < n && status == SHMT_OK; i++)

@@ -24,7 +24,7 @@ static const shmt_node** place(const shmt_node** met, size_t cap, const shmt_nod
   return &met[i];
 }
 
-static shmt_status grow(walk* w) {
+static shmt_status grow_walk(walk* w) {
   const size_t cap = w->cap ? 2 * w->cap : 64;
   const shmt_node** met = calloc(cap, sizeof *met);
   if (!met) return no_memory();
@@ -38,7 +38,7 @@ static shmt_status grow(walk* w) {
 
 /* Meet a node; its edges are followed later, unless it was met before or is not to be passed. */
 static shmt_status meet(walk* w, const shmt_node* n, bool passes) {
-  if (2 * (w->n + 1) > w->cap) SHMT_TRY(grow(w));
+  if (2 * (w->n + 1) > w->cap) SHMT_TRY(grow_walk(w));
   const shmt_node** slot = place(w->met, w->cap, n);
   if (*slot) return SHMT_OK;
   *slot = n;
@@ -86,7 +86,7 @@ static shmt_status follow(walk* w, const shmt_node* n, bool* found) {
 }
 
 static shmt_status walk_from(walk* w, shmt_tensors outputs, bool* found) {
-  if (!w->cap) SHMT_TRY(grow(w));
+  if (!w->cap) SHMT_TRY(grow_walk(w));
   for (int64_t i = 0; i < outputs.len && !*found; i++) {
     shmt_edge edge = {NULL, 0};
     SHMT_TRY(shmt__gradient_edge(outputs.data[i], &edge));

@@ -32,7 +32,7 @@ static void unlink_from_level(shmt__tangent* g) {
   if (g->level_next) g->level_next->level_link = g->level_link;
 }
 
-static shmt__tangent* find(const shmt_tensor* t, int level) {
+static shmt__tangent* find_tangent(const shmt_tensor* t, int level) {
   shmt__tangent* g = t->autograd ? t->autograd->tangents : NULL;
   while (g && g->level != level) g = g->next;
   return g;
@@ -54,7 +54,7 @@ static void unlink_from_owner(shmt__tangent* g) {
 
 /* Takes over g when t had no tangent at this level; else only its tensor. What is to be released comes back in *g. */
 static void insert_locked(shmt_tensor* t, shmt__tangent** g) {
-  shmt__tangent* old = find(t, (*g)->level);
+  shmt__tangent* old = find_tangent(t, (*g)->level);
   if (old) {
     shmt_tensor* tensor = old->tensor;
     old->tensor = (*g)->tensor;
@@ -166,7 +166,7 @@ int shmt__tangent_level(const shmt_tensor* t) {
 
 static shmt_tensor* own_tangent(const shmt_tensor* t, int level) {
   shmt__mutex_lock(&lock);
-  shmt__tangent* g = find(t, level);
+  shmt__tangent* g = find_tangent(t, level);
   shmt_tensor* tensor = g ? shmt__tensor_ref(g->tensor) : NULL;
   shmt__mutex_unlock(&lock);
   return tensor;

@@ -135,7 +135,7 @@ uint64_t shmt__group_slice(void) {
 /* Spinning pays when every rank has a processor: then they come within microseconds of each other. The credit follows
  * the success of the last waits, as other programs may need the processors. It is tried again now and then. */
 static bool spin(shmt_group* g, const shmt__group_counter* c, uint32_t value) {
-  enum { ROUNDS = 250, LOOKS = 10, MOST = 256, GAIN = 4, COST = 16, PAUSE = 64 };
+  enum { ROUNDS = 250, LOOKS = 10, MOST_CREDIT = 256, GAIN = 4, COST = 16, PAUSE = 64 };
   /* relaxed, here and below: a guess, which several threads may make. */
   int credit = atomic_load_explicit(&g->spin_credit, memory_order_relaxed);
   if (!g->may_spin) return false;
@@ -146,8 +146,7 @@ static bool spin(shmt_group* g, const shmt__group_counter* c, uint32_t value) {
   for (int i = 0; i < ROUNDS; i++) {
     for (int j = 0; j < LOOKS; j++) shmt__os_pause();
     if (!shmt__group_reached(c, value)) continue;
-    if (credit < MOST)
-      atomic_store_explicit(&g->spin_credit, credit + GAIN, memory_order_relaxed);
+    if (credit < MOST_CREDIT) atomic_store_explicit(&g->spin_credit, credit + GAIN, memory_order_relaxed);
     return true;
   }
   atomic_store_explicit(&g->spin_credit, credit < COST ? -PAUSE : credit - COST,

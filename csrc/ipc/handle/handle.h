@@ -28,10 +28,10 @@ static inline uint64_t shmt__checksum_step(uint64_t h, uint64_t word) {
 /* A keyed checksum. It detects accidents and blind forgery, but no attacker who can read the session's memory. Each
  * step waits for the one before, so long inputs are divided among four independent sums. */
 static inline uint32_t shmt__handle_checksum(uint64_t secret, const void* p, size_t nbytes) {
-  enum { SUMS = 4, LONG = 128 };
+  enum { SUMS = 4, LONG_BYTES = 128 };
   uint64_t h = secret ^ (nbytes * UINT64_C(0x9E3779B97F4A7C15));
   const unsigned char* at = p;
-  if (nbytes >= LONG) {
+  if (nbytes >= LONG_BYTES) {
     uint64_t sums[SUMS] = {h, h + 1, h + 2, h + 3};
     for (; nbytes >= 8 * SUMS; nbytes -= 8 * SUMS, at += 8 * SUMS) {
       uint64_t words[SUMS];

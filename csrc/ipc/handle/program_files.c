@@ -38,7 +38,7 @@ static void give_up(shmt__held_block* h) {
 }
 
 /* Open the file anew, if it can still be found. *out_fd -1: another thread has registered it meanwhile. */
-static shmt_status find(const shmt_storage* s, int* out_fd) {
+static shmt_status find_program_file(const shmt_storage* s, int* out_fd) {
   shmt_status status = SHMT_OK;
   *out_fd = -1;
   shmt__move_lock(s);
@@ -60,7 +60,7 @@ static shmt_status register_found(const shmt_storage* s, int fd, shmt__held_bloc
 shmt_status shmt__storage_register_file(shmt_storage* s) {
   shmt__held_block* h = NULL;
   int fd = -1;
-  SHMT_TRY(find(s, &fd));
+  SHMT_TRY(find_program_file(s, &fd));
   if (fd < 0) return SHMT_OK;
   shmt_status status = register_found(s, fd, &h);
   if (status == SHMT_OK) {

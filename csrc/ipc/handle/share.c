@@ -126,7 +126,7 @@ static void remember_storage(shmt__held_block* h, shmt_storage* s) {
 }
 
 /* Store the first bytes of a block that was made to be filled. */
-static shmt_status fill(shmt__held_block* h, const void* bytes, uint64_t nbytes) {
+static shmt_status fill_block(shmt__held_block* h, const void* bytes, uint64_t nbytes) {
   if (h->map == NULL)
     return shmt__arena_fill(&h->session->arena, h->block, h->offset, bytes, nbytes);
   if (h->has_pages) {
@@ -153,7 +153,7 @@ static shmt_status move_bytes(shmt_storage* s, uint64_t nbytes, shmt__bytes* fre
   shmt_status status = SHMT_OK;
   shmt__move_lock(s);
   if (!shmt__storage_is_shared(s)) {
-    if (nbytes > 0) status = fill(fresh->ctx, s->data, nbytes);
+    if (nbytes > 0) status = fill_block(fresh->ctx, s->data, nbytes);
     if (status == SHMT_OK) {
       remember_storage(fresh->ctx, s); /* first: a thread that sees that it is shared may send it */
       status = shmt__storage_exchange(s, fresh, SHMT_STORAGE_SHARED);

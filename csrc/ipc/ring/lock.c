@@ -5,7 +5,14 @@
 
 #include <limits.h>
 
-enum { SLEEPERS = 1u << 31, SERIAL_SHIFT = 14, SERIAL_MASK = 0x1ffff, ONE = 1, MANY = 2, STEP = 4 };
+enum {
+  SLEEPERS = 1u << 31,
+  SERIAL_SHIFT = 14,
+  SERIAL_MASK = 0x1ffff,
+  ONE_SLEEPER = 1,
+  MORE_SLEEPERS = 2,
+  NEXT_EVENT = 4
+};
 
 static atomic_uint_least32_t last_serial; /* relaxed: only to differ */
 
@@ -18,7 +25,7 @@ static bool is_takable(uint32_t word) {
   return (word & ~(uint32_t)SLEEPERS) == 0 || (word & SHMT_RING_OWNER_MASK) == SHMT_RING_OWNER_DEAD;
 }
 
-static uint32_t take(atomic_uint_least32_t* lock, uint32_t mine, bool* was_dead) {
+static uint32_t take_lock(atomic_uint_least32_t* lock, uint32_t mine, bool* was_dead) {
   uint32_t word = atomic_load_explicit(lock, memory_order_relaxed);
   while (is_takable(word)) {
     /* acquire: what the last owner did is seen. The sleepers' bit stays. */
@@ -32,12 +39,12 @@ static uint32_t take(atomic_uint_least32_t* lock, uint32_t mine, bool* was_dead)
 }
 
 uint32_t shmt__ring_try_lock(atomic_uint_least32_t* lock, unsigned owner, bool* was_dead) {
-  return take(lock, make_word(owner), was_dead);
+  return take_lock(lock, make_word(owner), was_dead);
 }
 
 uint32_t shmt__ring_try_lock_contended(atomic_uint_least32_t* lock, unsigned owner,
                                        bool* was_dead) {
-  uint32_t mine = take(lock, make_word(owner), was_dead);
+  uint32_t mine = take_lock(lock, make_word(owner), was_dead);
   if (mine != 0) atomic_fetch_or_explicit(lock, SLEEPERS, memory_order_relaxed);
   return mine;
 }
@@ -83,7 +90,7 @@ void shmt__ring_lock_mark_owner_dead(atomic_uint_least32_t* lock, unsigned owner
 uint32_t shmt__ring_event_arm(atomic_uint_least32_t* event) {
   uint32_t word = atomic_load_explicit(event, memory_order_relaxed), armed;
   do {
-    armed = word & ONE ? word | MANY : word | ONE;
+    armed = word & ONE_SLEEPER ? word | MORE_SLEEPERS : word | ONE_SLEEPER;
     if (armed == word) break;
     /* seq_cst: we set the bit before we check the condition; the other side changes the condition before it checks the
      * bit. */
@@ -97,19 +104,18 @@ void shmt__ring_event_signal(atomic_uint_least32_t* event, bool all) {
   /* See shmt__ring_event_arm. */
   atomic_thread_fence(memory_order_seq_cst);
   uint32_t word = atomic_load_explicit(event, memory_order_relaxed);
-  if (SHMT_LIKELY(!(word & ONE))) return;
+  if (SHMT_LIKELY(!(word & ONE_SLEEPER))) return;
   uint32_t next;
   do {
-    if (!(word & ONE)) return; /* another process woke the sleeper, which will check the condition */
-    next = (word & ~(uint32_t)(ONE | MANY)) + STEP;
-    if (word & MANY && !all) next |= ONE | MANY;
+    if (!(word & ONE_SLEEPER)) return; /* another process woke the sleeper, which will check the condition */
+    next = (word & ~(uint32_t)(ONE_SLEEPER | MORE_SLEEPERS)) + NEXT_EVENT;
+    if (word & MORE_SLEEPERS && !all) next |= ONE_SLEEPER | MORE_SLEEPERS;
   } while (!atomic_compare_exchange_weak_explicit(event, &word, next, memory_order_seq_cst,
                                                   memory_order_relaxed));
   SHMT_FAILPOINT(ring_event_raised);
   unsigned n = shmt__os_futex_wake(event, all ? INT_MAX : 1);
   /* Nobody sleeps yet: those who are about to find that the word has changed. */
-  if (n == 0 && next & ONE)
-    (void)atomic_compare_exchange_strong_explicit(event, &next,
-                                                  next & ~(uint32_t)(ONE | MANY),
+  if (n == 0 && next & ONE_SLEEPER)
+    (void)atomic_compare_exchange_strong_explicit(event, &next, next & ~(uint32_t)(ONE_SLEEPER | MORE_SLEEPERS),
                                                   memory_order_relaxed, memory_order_relaxed);
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* Consumes the storage, also on failure. */
-static shmt_status make(shmt_storage* storage, shmt__ring** out) {
+static shmt_status make_ring(shmt_storage* storage, shmt__ring** out) {
   shmt__ring* r = calloc(1, sizeof *r);
   if (r == NULL) {
     shmt__storage_release(storage);
@@ -41,7 +41,7 @@ shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   header->version = SHMT_RING_VERSION;
   header->capacity = SHMT_RING_CAPACITY;
   header->max_messages = max_messages;
-  SHMT_TRY(make(s, out));
+  SHMT_TRY(make_ring(s, out));
   SHMT_FAILPOINT(ring_made);
   /* release: from here on the manager takes the block for a ring, and finds one. */
   atomic_store_explicit(&(*out)->block->nbytes, SHMT_RING_BYTES | SHMT_BLOCK_IS_RING,
@@ -65,7 +65,7 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
     SHMT_FAIL(SHMT_E_HANDLE, "the handle's block %" PRIu32 " of %" PRIu64 " bytes is no queue",
               h->block, h->nbytes);
   }
-  return make(s, out);
+  return make_ring(s, out);
 }
 
 shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {

@@ -116,7 +116,7 @@ bool shmt__ring_may_spin(void) {
 /* Spinning pays when the peer runs on another processor and answers within microseconds. The credit follows the success
  * of the last waits. It is tried again now and then, to find out when that changes. */
 bool shmt__ring_spin(shmt__ring* r) {
-  enum { MOST = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
+  enum { MOST_CREDIT = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
   int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);
   if (!shmt__ring_may_spin()) return false;
   if (credit < 0) {
@@ -127,11 +127,10 @@ bool shmt__ring_spin(shmt__ring* r) {
   for (int i = 0; i < ROUNDS; i++) {
     for (int j = 0; j < LOOKS; j++) shmt__os_pause();
     if (atomic_load_explicit(&r->header->tail, memory_order_relaxed) == tail) continue;
-    if (credit < MOST) atomic_store_explicit(&r->spin_credit, credit + COST, memory_order_relaxed);
+    if (credit < MOST_CREDIT) atomic_store_explicit(&r->spin_credit, credit + COST, memory_order_relaxed);
     return true;
   }
-  atomic_store_explicit(&r->spin_credit, credit - COST < 0 ? -MOST : credit - COST,
-                        memory_order_relaxed);
+  atomic_store_explicit(&r->spin_credit, credit - COST < 0 ? -MOST_CREDIT : credit - COST, memory_order_relaxed);
   return false;
 }
 

@@ -14,7 +14,7 @@ typedef struct watch {
 } watch;
 
 /* The session, if it is to be watched still. The caller has the lock. */
-static shmt__session* find(const watch* w) {
+static shmt__session* find_session(const watch* w) {
   shmt__session* s = shmt__session_lookup(w->id, w->world);
   bool is_over = s == NULL || s->is_lost || shmt__map_has_ended(&s->map) || w->n_forks != shmt__fork_count();
   return is_over ? NULL : s;
@@ -25,15 +25,15 @@ static shmt__session* find(const watch* w) {
 static int reconnect(const watch* w) {
   int fd = -2;
   shmt__sessions_lock();
-  shmt__session* s = find(w);
+  shmt__session* s = find_session(w);
   if (s != NULL) (void)shmt__session_reconnect(s);
-  s = find(w);
+  s = find_session(w);
   if (s != NULL) fd = shmt__descriptor_number(&s->socket);
   shmt__sessions_unlock();
   return fd;
 }
 
-static void* run(void* arg) {
+static void* watch_until_closed(void* arg) {
   watch* w = arg;
   /* Where only the service's own user can start a manager, that may take a while. */
   for (int left = PATIENCE; left > 0;) {
@@ -48,7 +48,7 @@ static void* run(void* arg) {
     shmt__os_wait_end(fd);
   }
   shmt__sessions_lock();
-  shmt__session* s = find(w);
+  shmt__session* s = find_session(w);
   if (s != NULL) s->watch_forks = 0; /* whoever uses the service next begins anew */
   shmt__sessions_unlock();
   free(w);
@@ -62,7 +62,7 @@ void shmt__service_watch(shmt__session* s) {
   if (w == NULL) return; /* whoever uses the service notices by itself */
   *w = (watch){s->id, s->world, n_forks};
   s->watch_forks = n_forks + 1;
-  if (shmt__os_thread_start(run, w) == 0) return;
+  if (shmt__os_thread_start(watch_until_closed, w) == 0) return;
   s->watch_forks = 0;
   free(w);
 }

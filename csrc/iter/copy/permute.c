@@ -92,7 +92,7 @@ typedef struct tiling {
 } tiling;
 
 /* Add dims until there are enough elements; `taken` has a bit for each dim of a side. */
-static void grow(const shmt_iter* it, int64_t item, int k, int first, uint64_t* taken, side* s) {
+static void grow_side(const shmt_iter* it, int64_t item, int k, int first, uint64_t* taken, side* s) {
   const int64_t *steps = it->operands[k].strides, *others = it->operands[1 - k].strides;
 
   s->inner = 1;
@@ -129,7 +129,7 @@ static bool find_tiles(const shmt_iter* it, int64_t item, tiling* q) {
   q->item = item;
   uint64_t taken = (uint64_t)1 << dense[0] | (uint64_t)1 << dense[1];
   for (int k = 0; k < 2; k++) {
-    grow(it, item, k, dense[k], &taken, &q->sides[k]);
+    grow_side(it, item, k, dense[k], &taken, &q->sides[k]);
     if (q->sides[k].inner * q->sides[k].block < least) return false;
   }
   /* Along the result first, so that its cache lines are written one after the other. */

@@ -15,10 +15,10 @@
 
 enum {
   LINE = SHMT_STAGE_LINE,
-  PART_BYTES = 2 * LINE,      /* of a row of the result, per tile */
-  WIDE_BYTES = 8 * LINE,      /* of a row of the source, per tile */
-  WIDE = 128,                 /* elements of it at most */
-  PIECE_PARTS = 64,           /* parts of a row per thread: a cache line that two threads share costs little */
+  PART_BYTES = 2 * LINE, /* of a row of the result, per tile */
+  WIDE_BYTES = 8 * LINE, /* of a row of the source, per tile */
+  WIDE_ROWS = 128,       /* elements of it at most */
+  PIECE_PARTS = 64,      /* parts of a row per thread: a cache line that two threads share costs little */
 };
 
 typedef struct transposition {
@@ -34,11 +34,11 @@ typedef struct transposition {
 /* Some rows of the result, which are made part by part. */
 typedef struct tile {
   int64_t n_rows;
-  int64_t foreign[WIDE];       /* bytes of the first cache line of a row that belong to others, until it is written */
-  int64_t rows[WIDE];          /* where a row's next part begins in `out` */
+  int64_t foreign[WIDE_ROWS];  /* bytes of the first cache line of a row that belong to others, until it is written */
+  int64_t rows[WIDE_ROWS];     /* where a row's next part begins in `out` */
   int64_t columns[PART_BYTES]; /* where a column begins in `in` */
-  _Alignas(LINE) char in[PART_BYTES * (WIDE + LINE)];
-  _Alignas(LINE) char out[WIDE * (PART_BYTES + LINE)]; /* each row: the rest of the part before, and a part */
+  _Alignas(LINE) char in[PART_BYTES * (WIDE_ROWS + LINE)];
+  _Alignas(LINE) char out[WIDE_ROWS * (PART_BYTES + LINE)]; /* each row: the rest of the part before, and a part */
 } tile;
 
 static int64_t out_row(int64_t i) { return i * (PART_BYTES + LINE); }
@@ -139,7 +139,7 @@ bool shmt__transpose(const shmt_iter* it, int64_t item, int row, int column) {
                      .n_columns = it->sizes[row],
                      .row_stride = it->operands[0].strides[column],
                      .column_stride = it->operands[1].strides[row],
-                     .wide = WIDE_BYTES / item < WIDE ? WIDE_BYTES / item : WIDE,
+                     .wide = WIDE_BYTES / item < WIDE_ROWS ? WIDE_BYTES / item : WIDE_ROWS,
                      .part = PART_BYTES / item,
                      .to = it->operands[0].data,
                      .from = it->operands[1].data};

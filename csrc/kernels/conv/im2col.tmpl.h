@@ -35,12 +35,12 @@ static inline void SHMT_LOOP(inside)(int64_t offset, int64_t stride, int64_t in,
 
 /* Copy a row. Most rows are short: a call of memcpy would take longer than the copy. */
 static inline void SHMT_LOOP(put_row)(T* to, const T* from, int64_t n) {
-  enum { LONG = 256, CHUNK = 32, PART = 8 };
+  enum { LONG_ROW = 256, CHUNK = 32, PART = 8 };
   const int64_t nbytes = n * (int64_t)sizeof(T);
   char* const last = (char*)to + nbytes;
   const char* const end = (const char*)from + nbytes;
 
-  if (nbytes > LONG) {
+  if (nbytes > LONG_ROW) {
     memcpy(to, from, (size_t)nbytes);
   } else if (nbytes >= CHUNK) {
     for (int64_t i = 0; i + CHUNK <= nbytes; i += CHUNK) memcpy((char*)to + i, (const char*)from + i, CHUNK);

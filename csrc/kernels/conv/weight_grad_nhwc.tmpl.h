@@ -79,16 +79,16 @@ INLINE void FN(weight_grad_tile)(const shmt__weight_grad_args* s, const T* image
 INLINE void FN(weight_grad_elements)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
                                      const int64_t* offset, int64_t n, int64_t begin, int64_t end,
                                      const int n_vectors) {
-  enum { FEW = SHMT_WEIGHT_GRAD_ELEMENTS / 2 };
+  enum { FEW_ELEMENTS = SHMT_WEIGHT_GRAD_ELEMENTS / 2 };
 
-  if (n > FEW && (n_vectors == 1 || ELEMENTS == SHMT_WEIGHT_GRAD_ELEMENTS)) {
+  if (n > FEW_ELEMENTS && (n_vectors == 1 || ELEMENTS == SHMT_WEIGHT_GRAD_ELEMENTS)) {
     FN(weight_grad_tile)(s, image, output, sums, offset, begin, end, SHMT_WEIGHT_GRAD_ELEMENTS, n_vectors,
                          FN(broadcast), (FN(lane_indices)){0});
     return;
   }
-  for (int64_t e = 0; e < n && e < SHMT_WEIGHT_GRAD_ELEMENTS; e += FEW)
-    FN(weight_grad_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW, n_vectors, FN(broadcast),
-                         (FN(lane_indices)){0});
+  for (int64_t e = 0; e < n && e < SHMT_WEIGHT_GRAD_ELEMENTS; e += FEW_ELEMENTS)
+    FN(weight_grad_tile)(s, image, output, sums + e * s->pitch, offset + e, begin, end, FEW_ELEMENTS, n_vectors,
+                         FN(broadcast), (FN(lane_indices)){0});
 }
 
 /* Rows of outputs that are summed in registers. */
@@ -126,14 +126,14 @@ void SHMT_LOOP(conv_weight_grad_nhwc)(char* const* data, const int64_t* strides,
 /* Sums of the n elements of a kernel, for one channel of each filter. */
 INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* image, const T* output, T* sums,
                                       int64_t n, int64_t begin, int64_t end, const int what, FN(lane_indices) lanes) {
-  enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED, FEW = 4 };
+  enum { GROUPED_ELEMENTS = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED, FEW_ELEMENTS = 4 };
 
-  for (int64_t e = 0; e < n; e += MANY) {
+  for (int64_t e = 0; e < n; e += GROUPED_ELEMENTS) {
     T* const to = sums + e * s->pitch;
-    if (n - e > FEW)
-      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, MANY, 1, what, lanes);
+    if (n - e > FEW_ELEMENTS)
+      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, GROUPED_ELEMENTS, 1, what, lanes);
     else
-      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, FEW, 1, what, lanes);
+      FN(weight_grad_tile)(s, image, output, to, s->offset + e, begin, end, FEW_ELEMENTS, 1, what, lanes);
   }
 }
 
@@ -141,12 +141,12 @@ INLINE void FN(weight_grad_positions)(const shmt__weight_grad_args* s, const T* 
  * kernels/conv/filter_vectors.tmpl.h. n: elements of a kernel; each channel of a group has as many rows of sums,
  * rounded up to a multiple of SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED. */
 void SHMT_LOOP(conv_weight_grad_grouped)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  enum { MANY = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED };
+  enum { GROUPED_ELEMENTS = SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED };
   const shmt__weight_grad_args* s = ctx;
   T* sums = (T*)(void*)data[0];
   const T *image = (const T*)(const void*)data[1], *output = (const T*)(const void*)data[2];
   const int64_t rows = s->n[0] * s->n[1] * s->n[2], chunk = FN(rows_of_chunk)(s);
-  const int64_t of_channel = (n + MANY - 1) / MANY * MANY * s->pitch;
+  const int64_t of_channel = (n + GROUPED_ELEMENTS - 1) / GROUPED_ELEMENTS * GROUPED_ELEMENTS * s->pitch;
 
   (void)strides;
   for (int64_t r = 0; r < rows; r += chunk) {

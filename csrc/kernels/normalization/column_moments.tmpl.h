@@ -55,21 +55,21 @@ INLINE void FN(load_columns)(FN(vector)* to, const T* from, int64_t width) {
 
 /* Sums VECTORS vectors of columns from j on, of which `width` columns exist. With few vectors, several rows have sums
  * of their own, so that no addition waits for the one before. */
-#define SUM_BLOCK(VECTORS, EXPR)                                                                             \
-  {                                                                                                          \
-    enum { TOGETHER = FN(column_vectors) / (VECTORS) };                                                      \
-    FN(vector) sum[TOGETHER][VECTORS] = {{{0}}}, mean[VECTORS] = {0}, v, w = {0};                            \
-    C lanes[(VECTORS) * FN(lanes)] = {0};                                                                    \
-    int64_t r = r0;                                                                                          \
-    for (int64_t k = 0; means && k < width; k++) lanes[k] = (C)means[j + k];                                 \
-    __builtin_memcpy(mean, lanes, sizeof mean);                                                              \
-    for (; r + TOGETHER <= r1; r += TOGETHER)                                                                \
-      for (int i = 0; i < TOGETHER; i++) SUM_ROW(VECTORS, sum[i], r + i, EXPR)                               \
-    for (; r < r1; r++) SUM_ROW(VECTORS, sum[0], r, EXPR)                                                    \
-    for (int i = 1; i < TOGETHER; i++)                                                                       \
-      for (int k = 0; k < (VECTORS); k++) sum[0][k] += sum[i][k];                                            \
-    __builtin_memcpy(lanes, sum[0], sizeof lanes);                                                           \
-    for (int64_t k = 0; k < width; k++) totals[j + k] += (double)lanes[k];                                   \
+#define SUM_BLOCK(VECTORS, EXPR)                                                      \
+  {                                                                                   \
+    enum { ROWS_AT_ONCE = FN(column_vectors) / (VECTORS) };                           \
+    FN(vector) sum[ROWS_AT_ONCE][VECTORS] = {{{0}}}, mean[VECTORS] = {0}, v, w = {0}; \
+    C lanes[(VECTORS) * FN(lanes)] = {0};                                             \
+    int64_t r = r0;                                                                   \
+    for (int64_t k = 0; means && k < width; k++) lanes[k] = (C)means[j + k];          \
+    __builtin_memcpy(mean, lanes, sizeof mean);                                       \
+    for (; r + ROWS_AT_ONCE <= r1; r += ROWS_AT_ONCE)                                 \
+      for (int i = 0; i < ROWS_AT_ONCE; i++) SUM_ROW(VECTORS, sum[i], r + i, EXPR)    \
+    for (; r < r1; r++) SUM_ROW(VECTORS, sum[0], r, EXPR)                             \
+    for (int i = 1; i < ROWS_AT_ONCE; i++)                                            \
+      for (int k = 0; k < (VECTORS); k++) sum[0][k] += sum[i][k];                     \
+    __builtin_memcpy(lanes, sum[0], sizeof lanes);                                    \
+    for (int64_t k = 0; k < width; k++) totals[j + k] += (double)lanes[k];            \
   }
 
 /* data: totals, which the loop adds to; x; grad or NULL; means or NULL. */

@@ -14,22 +14,22 @@
 
 enum { FN(row_tile) = 64, FN(chains) = 4 };
 
-/* Scans MANY rows, each with a running result that stays in a register. */
-#define SCAN_CHAINS(MANY, BEGIN, STEP)                                             \
-  {                                                                                \
-    STATE s[MANY];                                                                 \
-    for (int k = 0; k < (MANY); k++) s[k] = BEGIN;                                 \
-    for (int64_t i = 0; i < shape->length; i++) {                                  \
-      const char* const from = x + i * shape->steps[1];                            \
-      char* const to = out + i * shape->steps[0];                                  \
-      _Pragma("GCC unroll 4") for (int k = 0; k < (MANY); k++) {                   \
+/* Scans N_ROWS rows, each with a running result that stays in a register. */
+#define SCAN_CHAINS(N_ROWS, BEGIN, STEP)                                          \
+  {                                                                               \
+    STATE s[N_ROWS];                                                              \
+    for (int k = 0; k < (N_ROWS); k++) s[k] = BEGIN;                              \
+    for (int64_t i = 0; i < shape->length; i++) {                                 \
+      const char* const from = x + i * shape->steps[1];                           \
+      char* const to = out + i * shape->steps[0];                                 \
+      _Pragma("GCC unroll 4") for (int k = 0; k < (N_ROWS); k++) {                \
         s[k] = s[k] STEP (STATE) SHMT_LOAD(SHMT_AT(const T, from, strides[1], k)); \
-        SHMT_AT(T, to, strides[0], k) = SHMT_STORE((C)s[k]);                       \
-      }                                                                            \
-    }                                                                              \
-    first += (MANY);                                                               \
-    x += (MANY) * strides[1];                                                      \
-    out += (MANY) * strides[0];                                                    \
+        SHMT_AT(T, to, strides[0], k) = SHMT_STORE((C)s[k]);                      \
+      }                                                                           \
+    }                                                                             \
+    first += (N_ROWS);                                                            \
+    x += (N_ROWS) * strides[1];                                                   \
+    out += (N_ROWS) * strides[0];                                                 \
   }
 
 /* Scans rows that are neighbours in memory: their running results form vectors. */

@@ -8,9 +8,9 @@
 #define EPSILON 1.1102230246251565e-16
 
 enum {
-  DECAY = 42, /* what is left out of an integral is below exp(-DECAY) */
-  PANEL = 5,  /* how far one rule goes in the logarithm of t */
-  MANY = 400, /* terms of a series that an integral is cheaper than */
+  DECAY = 42,       /* what is left out of an integral is below exp(-DECAY) */
+  PANEL = 5,        /* how far one rule goes in the logarithm of t */
+  MANY_TERMS = 400, /* terms of a series that an integral is cheaper than */
 };
 
 const double shmt__nodes[SHMT_NODES] = {
@@ -80,7 +80,7 @@ static double gamma_series(double a, double x) {
 double shmt__gamma_sample_grad(double a, double x, shmt__gamma_integral integral) {
   if (!(a > 0) || !(x >= 0) || isinf(x) || isinf(a)) return NAN;
   if (x == 0) return 0;
-  if (x < 1 || (x < a && a < MANY)) return gamma_series(a, x);
+  if (x < 1 || (x < a && a < MANY_TERMS)) return gamma_series(a, x);
   /* By t = x exp(w), to the side of the mean that x is on; the offset is the magnitude of log(x) - psi(a). */
   const double side = x < a ? -1 : 1, slope = fabs(x - a);
   const double offset = side * ((a < 10 ? log(x / a) : log1p((x - a) / a)) + log_minus_digamma(a));
@@ -180,8 +180,9 @@ double shmt__beta_sample_grad(double x, double a, double b) {
   const double first = -digamma_step(a, b) - log(x);
   const int is_lower = first > 0;
   /* Near the mean a series has as many terms as a normal distribution has numbers in some deviations. */
-  const double limit = (MANY / 12.0) * (MANY / 12.0);
-  const int few_lower = a + b < MANY || a * (a + b) < limit * b, few_upper = a + b < MANY || b * (a + b) < limit * a;
+  const double limit = (MANY_TERMS / 12.0) * (MANY_TERMS / 12.0);
+  const int few_lower = a + b < MANY_TERMS || a * (a + b) < limit * b,
+            few_upper = a + b < MANY_TERMS || b * (a + b) < limit * a;
   if (x <= 0.95 && few_lower && (is_lower || (x < 0.1 && first + 1 / a > 0))) return beta_lower_series(x, a, b);
   if (is_lower) return beta_lower_integral(x, y, a, b);
   if (y <= 0.95 && few_upper) return beta_upper_series(x, y, a, b);

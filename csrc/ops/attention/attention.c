@@ -95,7 +95,7 @@ static char* row_of(const job* j, const shmt_tensor* t, int64_t h, int64_t first
 }
 
 /* Rows [first, first + n) of head h in the working dtype: the tensor's memory, or a widened copy in buffer. */
-static shmt__matrix rows_of(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, char* buffer) {
+static shmt__matrix head_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, char* buffer) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
   char* data = row_of(j, t, h, first);
 
@@ -110,7 +110,7 @@ static shmt__matrix dense(char* data, int64_t rows, int64_t columns) {
   return (shmt__matrix){data, rows, columns, columns, 1};
 }
 
-static void multiply(const job* j, shmt__matrix a, shmt__matrix b, bool add, shmt__matrix c) {
+static void multiply_rows(const job* j, shmt__matrix a, shmt__matrix b, bool add, shmt__matrix c) {
   shmt__gemm(j->work, shmt__scalar_int(1), a, b, shmt__scalar_int(add), c);
 }
 
@@ -121,7 +121,7 @@ static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt
 
   *s = (shmt__attention_args){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
                                .scale = j->scale};
-  multiply(j, q, shmt__matrix_transposed(k), false, dense(room->scores, q.rows, k.rows));
+  multiply_rows(j, q, shmt__matrix_transposed(k), false, dense(room->scores, q.rows, k.rows));
   if (j->mask) {
     const shmt_tensor* m = j->mask;
     const int64_t item = shmt__tensor_item_bytes(m);
@@ -165,7 +165,7 @@ static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, i
 
 static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
-  const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
+  const shmt__matrix q = head_rows(j, j->query, h, q0, n, room->query);
   shmt__attention_args s = {.values = j->values};
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item;
 
@@ -174,12 +174,12 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   memset(room->out, 0, (size_t)(n * j->values * item));
   for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
     const int64_t keys = shmt__min_i64(block_keys(j), j->keys - k0);
-    make_scores(j, room, h, q0, q, k0, rows_of(j, j->key, h, k0, keys, room->key), &s);
+    make_scores(j, room, h, q0, q, k0, head_rows(j, j->key, h, k0, keys, room->key), &s);
     char* data[4] = {room->scores, room->largest, room->sums, room->out};
     shmt__loops[SHMT_LOOP_attention_forward][j->work](data, NULL, n, &s);
     /* The keys are no longer needed, so their buffer takes the values. */
-    multiply(j, dense(room->scores, n, keys), rows_of(j, j->value, h, k0, keys, room->key), true,
-             dense(room->out, n, j->values));
+    multiply_rows(j, dense(room->scores, n, keys), head_rows(j, j->value, h, k0, keys, room->key), true,
+                  dense(room->out, n, j->values));
   }
   char* data[4] = {room->out, room->largest, room->sums, lse};
   shmt__loops[SHMT_LOOP_attention_finish][j->work](data, NULL, n, &s);
@@ -197,8 +197,8 @@ static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 :
 
 static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
   const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
-  const shmt__matrix q = rows_of(j, j->query, h, q0, n, NULL), k = rows_of(j, j->key, h, 0, j->keys, NULL);
-  const shmt__matrix v = rows_of(j, j->value, h, 0, j->keys, NULL);
+  const shmt__matrix q = head_rows(j, j->query, h, q0, n, NULL), k = head_rows(j, j->key, h, 0, j->keys, NULL);
+  const shmt__matrix v = head_rows(j, j->value, h, 0, j->keys, NULL);
   const shmt__attention_args s = {.width = j->keys, .values = j->values, .visible = q0 + 1, .depth = j->width,
                                    .scale = j->scale, .causal = j->causal};
   const int64_t strides[4] = {row_step(q, item), row_step(k, item), row_step(v, item),
@@ -260,7 +260,7 @@ static shmt__matrix sum_rows(const job* j, char* data, const shmt_tensor* result
 
 /* Stores the dot product of output and gradient of each query to room->sums. */
 static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t h, int64_t q0) {
-  const shmt__matrix out = rows_of(j, j->out, h, q0, grad.rows, room->out);
+  const shmt__matrix out = head_rows(j, j->out, h, q0, grad.rows, room->out);
 
   for (int64_t i = 0; i < grad.rows; i++)
     shmt__dot(j->work, false, j->values, out.data + i * out.row_stride * item_of(j), out.column_stride,
@@ -269,24 +269,25 @@ static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t 
 
 static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = shmt__min_i64(QUERIES, j->queries - q0);
-  const shmt__matrix q = rows_of(j, j->query, h, q0, n, room->query);
-  const shmt__matrix grad = rows_of(j, j->grad, h, q0, n, room->grad);
+  const shmt__matrix q = head_rows(j, j->query, h, q0, n, room->query);
+  const shmt__matrix grad = head_rows(j, j->grad, h, q0, n, room->grad);
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item_of(j);
 
   output_dots(j, room, grad, h, q0);
   for (int64_t k0 = 0; k0 < last_key(j, q0, n); k0 += block_keys(j)) {
     const int64_t keys = shmt__min_i64(block_keys(j), j->keys - k0);
-    const shmt__matrix k = rows_of(j, j->key, h, k0, keys, room->key);
-    const shmt__matrix v = rows_of(j, j->value, h, k0, keys, room->value);
+    const shmt__matrix k = head_rows(j, j->key, h, k0, keys, room->key);
+    const shmt__matrix v = head_rows(j, j->value, h, k0, keys, room->value);
     const shmt__matrix weights = dense(room->scores, n, keys), grad_scores = dense(room->grads, n, keys);
     shmt__attention_args s;
     make_scores(j, room, h, q0, q, k0, k, &s);
-    multiply(j, grad, shmt__matrix_transposed(v), false, grad_scores);
+    multiply_rows(j, grad, shmt__matrix_transposed(v), false, grad_scores);
     char* data[4] = {room->scores, room->grads, lse, room->sums};
     shmt__loops[SHMT_LOOP_attention_backward][j->work](data, NULL, n, &s);
-    multiply(j, shmt__matrix_transposed(weights), grad, true, sum_rows(j, room->for_value, j->grad_value, k0, keys));
-    multiply(j, grad_scores, k, true, sum_rows(j, room->for_query, j->grad_query, q0, n));
-    multiply(j, shmt__matrix_transposed(grad_scores), q, true, sum_rows(j, room->for_key, j->grad_key, k0, keys));
+    multiply_rows(j, shmt__matrix_transposed(weights), grad, true,
+                  sum_rows(j, room->for_value, j->grad_value, k0, keys));
+    multiply_rows(j, grad_scores, k, true, sum_rows(j, room->for_query, j->grad_query, q0, n));
+    multiply_rows(j, shmt__matrix_transposed(grad_scores), q, true, sum_rows(j, room->for_key, j->grad_key, k0, keys));
   }
 }
 
@@ -318,8 +319,8 @@ static bool has_dense_rows(const shmt_tensor* query, const shmt_tensor* key, con
          value->sizes[3] == query->sizes[3] && query->numel > 0 && key->numel > 0;
 }
 
-static shmt_status check(const char* name, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value, double dropout_p,
-                         shmt_tensor* mask, shmt_opt_float scale, bool causal, job* j) {
+static shmt_status check_attention(const char* name, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
+                                   double dropout_p, shmt_tensor* mask, shmt_opt_float scale, bool causal, job* j) {
   SHMT_REQUIRE(query->n_dims == 4 && key->n_dims == 4 && value->n_dims == 4, SHMT_E_RUNTIME,
                "%s: Accept only 4 dims inputs shape of {B, H, T, K}, but got %s, %s and %s", name,
                SHMT_SHAPE_TEXT(query), SHMT_SHAPE_TEXT(key), SHMT_SHAPE_TEXT(value));
@@ -373,8 +374,8 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   SHMT_AUTO(shmt_tensor) lse = NULL;
   job j = {0};
 
-  SHMT_TRY(check("scaled_dot_product_attention_flash_attention", query, key, value, dropout_p, attn_mask, scale,
-                 is_causal, &j));
+  SHMT_TRY(check_attention("scaled_dot_product_attention_flash_attention", query, key, value, dropout_p, attn_mask,
+                           scale, is_causal, &j));
   const int64_t *s = query->sizes, last = value->sizes[3];
   if (has_dense_rows(query, key, value)) SHMT_TRY(shmt__tensor_empty_like(query, query->dtype, &result));
   if (result && result->strides[3] != 1) shmt__tensor_release(SHMT_TAKE(result)); /* rows of a query overlap */
@@ -430,8 +431,8 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_AUTO(shmt_tensor) for_value = NULL;
   job j = {0};
 
-  SHMT_TRY(check("scaled_dot_product_attention_flash_attention_backward", query, key, value, dropout_p, attn_mask,
-                 scale, is_causal, &j));
+  SHMT_TRY(check_attention("scaled_dot_product_attention_flash_attention_backward", query, key, value, dropout_p,
+                           attn_mask, scale, is_causal, &j));
   SHMT_REQUIRE(grad_out->n_dims == 4 && out->n_dims == 4 && grad_out->numel == out->numel &&
                    out->numel == j.n_batch_heads * j.queries * j.values &&
                    logsumexp->numel == j.n_batch_heads * j.queries && logsumexp->dtype == j.work &&

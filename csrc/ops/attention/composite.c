@@ -12,7 +12,8 @@
 
 #define LAST (-1)
 
-static shmt_status multiply(shmt_tensor* a, shmt_tensor* b, bool transpose_a, bool transpose_b, shmt_tensor** out) {
+static shmt_status multiply_heads(shmt_tensor* a, shmt_tensor* b, bool transpose_a, bool transpose_b,
+                                  shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) x = NULL;
   SHMT_AUTO(shmt_tensor) y = NULL;
 
@@ -45,7 +46,7 @@ shmt_status shmt__attention_weights(shmt_tensor* query, shmt_tensor* key, bool i
 
   SHMT_TRY(shmt_op_mul_Scalar(query, shmt__scalar_float(copysign(half, scale)), &q));
   SHMT_TRY(shmt_op_mul_Scalar(key, shmt__scalar_float(half), &k));
-  SHMT_TRY(multiply(q, k, false, true, &scores));
+  SHMT_TRY(multiply_heads(q, k, false, true, &scores));
   if (is_causal) {
     SHMT_AUTO(shmt_tensor) ones = NULL;
     SHMT_AUTO(shmt_tensor) seen = NULL;
@@ -145,8 +146,8 @@ static shmt_status flash(shmt_tensor* query, shmt_tensor* key, shmt_tensor* valu
   return shmt_op_reshape(result, (shmt_ints){batch, n_batch + 2}, out);
 }
 
-static shmt_status check(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value,
-                         const shmt_tensor* mask, bool is_causal) {
+static shmt_status check_dot_product(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value,
+                                     const shmt_tensor* mask, bool is_causal) {
   SHMT_REQUIRE(query->dtype == key->dtype && query->dtype == value->dtype, SHMT_E_RUNTIME,
                "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and "
                "value.dtype: %s instead.", shmt__dtype_ctype(query->dtype), shmt__dtype_ctype(key->dtype),
@@ -186,7 +187,7 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) mask = NULL;
 
-  SHMT_TRY(check(query, key, value, attn_mask, is_causal));
+  SHMT_TRY(check_dot_product(query, key, value, attn_mask, is_causal));
   if (enable_gqa) {
     SHMT_TRY(repeat_heads(query, key, &k));
     SHMT_TRY(repeat_heads(query, value, &v));
@@ -229,8 +230,8 @@ static shmt_status two_products(shmt_tensor* a, bool ta, shmt_tensor* b, shmt_te
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
 
-  SHMT_TRY(multiply(a, b, ta, false, &first));
-  SHMT_TRY(multiply(c, d, tc, false, &second));
+  SHMT_TRY(multiply_heads(a, b, ta, false, &first));
+  SHMT_TRY(multiply_heads(c, d, tc, false, &second));
   return shmt_op_add_Tensor(first, second, shmt__scalar_int(1), out);
 }
 
@@ -273,13 +274,13 @@ shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tenso
   for (int i = 0; i < M; i++) SHMT_TRY(or_zeros(given[i], like[i], work, wide[i]));
   if (attn_mask) SHMT_TRY(to_dtype(attn_mask, attn_mask->dtype == SHMT_BOOL ? SHMT_BOOL : work, &m));
   SHMT_TRY(shmt_op__attention_weights(q, k, is_causal, m, factor, &weights));
-  SHMT_TRY(multiply(g, v, false, true, &by_value));
+  SHMT_TRY(multiply_heads(g, v, false, true, &by_value));
   SHMT_TRY(centred(by_value, weights, &t0));
   SHMT_TRY(shmt_op_mul_Scalar(t0, times, &grad_scores));
   SHMT_TRY(shmt_op_mul_Tensor(weights, grad_scores, &weighted));
   /* a K^T + Q b^T, scaled */
-  SHMT_TRY(multiply(a, k, false, true, &t1));
-  SHMT_TRY(multiply(q, b, false, true, &t2));
+  SHMT_TRY(multiply_heads(a, k, false, true, &t1));
+  SHMT_TRY(multiply_heads(q, b, false, true, &t2));
   SHMT_TRY(shmt_op_add_Tensor(t1, t2, one, &t3));
   SHMT_TRY(shmt_op_mul_Scalar(t3, times, &of_scores_grad));
   SHMT_TRY(centred(of_scores_grad, weights, &t4));
@@ -298,7 +299,7 @@ shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tenso
     SHMT_TRY(shmt_op_mul_Tensor(of_scores_grad, t0, &first));
     SHMT_TRY(shmt_op_mul_Tensor(by_value, sums, &second));
     SHMT_TRY(shmt_op_sub_Tensor(first, second, one, &difference));
-    SHMT_TRY(multiply(g, c, false, true, &third));
+    SHMT_TRY(multiply_heads(g, c, false, true, &third));
     SHMT_TRY(shmt_op_add_Tensor(difference, third, one, &total));
     SHMT_TRY(centred(total, weights, &t5));
     SHMT_AUTO(shmt_tensor) unscaled = NULL;
@@ -308,5 +309,5 @@ shmt_status shmt__attention_double_backward(shmt_tensor* ggrad_query, shmt_tenso
   SHMT_TRY(two_products(of_by_value, false, v, weights, false, c, for_grad));
   SHMT_TRY(two_products(weighted, false, b, of_scores, false, k, for_query));
   SHMT_TRY(two_products(weighted, true, a, of_scores, true, q, for_key));
-  return multiply(of_by_value, g, true, false, for_value);
+  return multiply_heads(of_by_value, g, true, false, for_value);
 }

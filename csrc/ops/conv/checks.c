@@ -110,7 +110,7 @@ void shmt__conv_fill(const shmt__conv_params* p, shmt_ints images, shmt_ints out
 }
 
 /* *out = a * b, or an error that names `what`. */
-static shmt_status multiply(const char* what, int64_t a, int64_t b, int64_t* out) {
+static shmt_status multiply_sizes(const char* what, int64_t a, int64_t b, int64_t* out) {
   SHMT_REQUIRE(shmt__mul_i64(a, b, out), SHMT_E_RUNTIME,
                "convolution(): %s %" PRId64 " with a size of %" PRId64 " is too large", what, a, b);
   return SHMT_OK;
@@ -127,14 +127,14 @@ shmt_status shmt__conv_output_sizes(const shmt__conv_params* p, const shmt_tenso
     const int64_t in = input->sizes[2 + d], pad = at(p->padding, d), step = at(p->stride, d);
     SHMT_REQUIRE(weight->sizes[2 + d] > 0, SHMT_E_RUNTIME,
                  "kernel size should be greater than zero, but got weight of size %s", SHMT_SHAPE_TEXT(weight));
-    SHMT_TRY(multiply("dilation", at(p->dilation, d), weight->sizes[2 + d] - 1, &reach[d]));
+    SHMT_TRY(multiply_sizes("dilation", at(p->dilation, d), weight->sizes[2 + d] - 1, &reach[d]));
     reach[d]++;
     padded[d] = in + 2 * pad;
     if (p->transposed) {
       SHMT_REQUIRE(at(p->output_padding, d) < step || at(p->output_padding, d) < at(p->dilation, d), SHMT_E_RUNTIME,
                    "output padding must be smaller than either stride or dilation, but got output_padding: %s stride: "
                    "%s dilation: %s", INTS_TEXT(p->output_padding), INTS_TEXT(p->stride), INTS_TEXT(p->dilation));
-      SHMT_TRY(multiply("stride", step, in - 1, &sizes[2 + d]));
+      SHMT_TRY(multiply_sizes("stride", step, in - 1, &sizes[2 + d]));
       SHMT_REQUIRE(shmt__add_i64(sizes[2 + d], reach[d] + at(p->output_padding, d), &sizes[2 + d]), SHMT_E_RUNTIME,
                    "convolution(): stride %" PRId64 " with a size of %" PRId64 " is too large", step, in);
       sizes[2 + d] -= 2 * pad;

@@ -42,7 +42,7 @@ static shmt_status check_dtype(const shmt__conv_params* p, shmt_dtype dtype) {
 }
 
 /* t dense and in this dtype. New reference. */
-static shmt_status prepare(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
+static shmt_status prepare_operand(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) cast = NULL;
 
   SHMT_TRY(shmt__tensor_cast(t, dtype, &cast));
@@ -59,7 +59,7 @@ static bool is_dense_channels_last(const shmt_tensor* t) {
 /* The weight as the algorithm of a forward convolution reads it. New reference. */
 static shmt_status prepare_weight(shmt__conv* c, shmt_tensor* weight, bool may_be_nhwc, shmt_tensor** out) {
   c->weight_is_nhwc = may_be_nhwc && is_dense_channels_last(weight);
-  if (!c->weight_is_nhwc && !c->flips_weight) return prepare(weight, c->io_dtype, out);
+  if (!c->weight_is_nhwc && !c->flips_weight) return prepare_operand(weight, c->io_dtype, out);
   *out = shmt__tensor_ref(weight);
   return SHMT_OK;
 }
@@ -114,7 +114,7 @@ static shmt_status only_bias(shmt_ints sizes, shmt_dtype dtype, shmt_tensor* bia
   SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
   if (!bias || (*out)->numel == 0) return SHMT_OK;
   SHMT_AUTO(shmt_tensor) b = NULL;
-  SHMT_TRY(prepare(bias, dtype, &b));
+  SHMT_TRY(prepare_operand(bias, dtype, &b));
   add_bias(*out, b);
   return SHMT_OK;
 }
@@ -127,7 +127,7 @@ static shmt_status run_nhwc_amx(shmt__conv* c, shmt_tensor* input, shmt_tensor* 
   const shmt__image_view weights = shmt__image_view_of(weight);
 
   SHMT_TRY(empty(sizes, c->io_dtype, SHMT_CPU, true, &result));
-  if (bias) SHMT_TRY(prepare(bias, c->dtype, &b));
+  if (bias) SHMT_TRY(prepare_operand(bias, c->dtype, &b));
   c->bias = b ? shmt__tensor_data(b) : NULL;
   SHMT_TRY(shmt__conv_nhwc_amx(c, shmt__tensor_data(input), &weights, shmt__tensor_data(result)));
   *out = SHMT_TAKE(result);
@@ -162,7 +162,7 @@ static shmt_status forward(const shmt__conv* dense, shmt_tensor* input, shmt_ten
   if (algorithm == SHMT_CONV_NHWC_AMX) return run_nhwc_amx(&c, input, weight, bias, sizes, out);
   SHMT_TRY(empty(sizes, c.io_dtype, SHMT_CPU, is_nhwc, &result));
   SHMT_TRY(prepare_weight(&c, weight, shmt__conv_takes_nhwc_weight(algorithm), &w));
-  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  if (bias) SHMT_TRY(prepare_operand(bias, c.dtype, &b));
   /* The algorithm adds the bias where it rounds, so that an element is rounded once; else it is added afterwards. */
   if (b && (is_nhwc || algorithm == SHMT_CONV_RELAYOUT_NHWC || shmt__is_half(c.dtype) || c.io_dtype != c.dtype))
     c.bias = shmt__tensor_data(b);
@@ -203,7 +203,7 @@ static shmt_status input_grad(const shmt__conv* dense, shmt_tensor* outputs, shm
     return input_grad_flipped(&c, &flipped, outputs, weight, bias, sizes, is_nhwc, out);
   c.io_dtype = outputs->dtype;
   SHMT_TRY(empty(sizes, outputs->dtype, SHMT_CPU, is_nhwc, &result));
-  if (bias) SHMT_TRY(prepare(bias, c.dtype, &b));
+  if (bias) SHMT_TRY(prepare_operand(bias, c.dtype, &b));
   const void* added = b ? shmt__tensor_data(b) : NULL;
   const shmt__image_view from = shmt__image_view_of(outputs), to = shmt__image_view_of(result);
   if (algorithm == SHMT_CONV_INPUT_GRAD_PHASES) {

@@ -72,7 +72,7 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static void run(int row, blocks* b, shmt_tensor* columns, shmt_tensor* images) {
+static void run_fold_loop(int row, blocks* b, shmt_tensor* columns, shmt_tensor* images) {
   const int64_t item = shmt__tensor_item_bytes(columns);
   walk w = {shmt__tensor_data(columns), shmt__tensor_data(images), b->rows * b->columns * item,
             b->channels * b->shape.in[1] * b->shape.in[2] * item, shmt__loops[row][columns->dtype], b};
@@ -114,7 +114,7 @@ shmt_status shmt__im2col(shmt_tensor* self, shmt_ints kernel_size, shmt_ints dil
                               &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    run(SHMT_LOOP_im2col, &b, result, dense);
+    run_fold_loop(SHMT_LOOP_im2col, &b, result, dense);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -168,7 +168,7 @@ shmt_status shmt__col2im(shmt_tensor* self, shmt_ints output_size, shmt_ints ker
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-    run(SHMT_LOOP_col2im, &b, dense, result);
+    run_fold_loop(SHMT_LOOP_col2im, &b, dense, result);
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

@@ -9,7 +9,7 @@
 
 /* Elements of a padded channel: so many for each one that is read or made are fine, so many are always fine, and so
  * many never fit into memory. */
-static const double MANY = 8, FEW = 1 << 16, TOO_MANY = 1e12;
+static const double PADDED_PER_USED = 8, FEW_PADDED = 1 << 16, MOST_PADDED = 1e12;
 
 void shmt__conv_set_dense(shmt__conv* c) {
   const int64_t item = shmt__dtype_size[c->dtype];
@@ -58,7 +58,7 @@ bool shmt__conv_can_pad(const shmt__conv* c) {
     read *= reach < in ? reach : in;
     made *= (double)s->out[d];
   }
-  return padded <= MANY * (read + made) + FEW && padded <= TOO_MANY;
+  return padded <= PADDED_PER_USED * (read + made) + FEW_PADDED && padded <= MOST_PADDED;
 }
 
 void shmt__conv_add_bias(shmt_dtype dtype, void* output, int64_t n_images, int64_t filters, int64_t positions,

@@ -27,8 +27,8 @@ static shmt_status check_sizes(const char* name, shmt_ints sizes) {
 }
 
 /* Makes a new tensor, or resizes the preset one, whose dtype and device are used when none is asked for. */
-static shmt_status make(const char* name, shmt_ints size, shmt_dtype dtype, shmt_device device,
-                        shmt_memory_format format, shmt_tensor** out) {
+static shmt_status make_result(const char* name, shmt_ints size, shmt_dtype dtype, shmt_device device,
+                               shmt_memory_format format, shmt_tensor** out) {
   SHMT_TRY(check_sizes(name, size));
   if (!*out)
     return shmt__tensor_empty(size, dtype_or(dtype, shmt__default_dtype()), device_or(device, SHMT_CPU),
@@ -56,7 +56,7 @@ shmt_status shmt__empty(shmt_ints size, shmt_dtype dtype, shmt_layout layout, sh
   SHMT_REQUIRE(memory_format != SHMT_PRESERVE_FORMAT, SHMT_E_RUNTIME,
                "Passing memory_format=torch.preserve_format to empty is not supported: there is no tensor to take "
                "the strides of");
-  return make("empty", size, dtype, device, memory_format, out);
+  return make_result("empty", size, dtype, device, memory_format, out);
 }
 
 shmt_status shmt__empty_strided(shmt_ints size, shmt_ints stride, shmt_dtype dtype, shmt_layout layout,
@@ -75,7 +75,7 @@ shmt_status shmt__empty_strided(shmt_ints size, shmt_ints stride, shmt_dtype dty
                                     device_or(device, SHMT_CPU), out);
 }
 
-static shmt_status fill(shmt_tensor* t, shmt_scalar value) {
+static shmt_status fill_tensor(shmt_tensor* t, shmt_scalar value) {
   if (shmt__tensor_is_meta(t)) return SHMT_OK;
   return shmt__tensor_fill(t, value);
 }
@@ -86,11 +86,11 @@ static shmt_status make_filled(const char* name, shmt_ints size, shmt_dtype dtyp
   SHMT_AUTO(shmt_tensor) made = NULL;
 
   if (*out) {
-    SHMT_TRY(make(name, size, dtype, device, SHMT_CONTIGUOUS_FORMAT, out));
-    return fill(*out, value);
+    SHMT_TRY(make_result(name, size, dtype, device, SHMT_CONTIGUOUS_FORMAT, out));
+    return fill_tensor(*out, value);
   }
-  SHMT_TRY(make(name, size, dtype, device, SHMT_CONTIGUOUS_FORMAT, &made));
-  SHMT_TRY(fill(made, value));
+  SHMT_TRY(make_result(name, size, dtype, device, SHMT_CONTIGUOUS_FORMAT, &made));
+  SHMT_TRY(fill_tensor(made, value));
   *out = SHMT_TAKE(made);
   return SHMT_OK;
 }
@@ -171,7 +171,7 @@ static shmt_status like_filled(shmt_tensor* self, shmt_dtype dtype, shmt_device 
   SHMT_AUTO(shmt_tensor) made = NULL;
 
   SHMT_TRY(shmt__empty_like(self, dtype, SHMT_LAYOUT_NONE, device, (shmt_opt_bool){0}, format, &made));
-  SHMT_TRY(fill(made, value));
+  SHMT_TRY(fill_tensor(made, value));
   *out = SHMT_TAKE(made);
   return SHMT_OK;
 }

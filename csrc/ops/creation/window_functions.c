@@ -42,7 +42,7 @@ static double kaiser(double x, double beta, double b) {
   return shmt__bessel_i0(beta * sqrt(fmax(0, 1 - t * t))) / shmt__bessel_i0(beta);
 }
 
-static shmt_status fill(shmt_tensor* t, const window* w, int64_t intervals) {
+static shmt_status fill_window(shmt_tensor* t, const window* w, int64_t intervals) {
   const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT64);
   const int64_t item = shmt__tensor_item_bytes(t);
   char* data = shmt__tensor_data(t);
@@ -58,8 +58,8 @@ static shmt_status fill(shmt_tensor* t, const window* w, int64_t intervals) {
 }
 
 /* A window of `length` points. A periodic window is a symmetric one, a point longer, without its last point. */
-static shmt_status make(const window* w, int64_t length, bool periodic, shmt_dtype dtype,
-                        shmt_device device, shmt_tensor** out) {
+static shmt_status make_window(const window* w, int64_t length, bool periodic, shmt_dtype dtype, shmt_device device,
+                               shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   if (*out) {
@@ -74,8 +74,7 @@ static shmt_status make(const window* w, int64_t length, bool periodic, shmt_dty
                "%s requires non-negative window_length, got window_length=%" PRId64, w->name,
                length);
   SHMT_TRY(shmt__output_begin(w->name, out, SHMT_INTS(length), dtype, device, &work));
-  if (!shmt__tensor_is_meta(work))
-    SHMT_TRY(fill(work, w, length > 1 && periodic ? length : length - 1));
+  if (!shmt__tensor_is_meta(work)) SHMT_TRY(fill_window(work, w, length > 1 && periodic ? length : length - 1));
   return shmt__output_end(w->name, &work, out);
 }
 
@@ -87,15 +86,14 @@ static shmt_status make(const window* w, int64_t length, bool periodic, shmt_dty
   (void)pin_memory
 
 /* name_window(length) and name_window.periodic(length, periodic) */
-#define WINDOW(NAME, FUNCTION, A, B)                                                              \
-  shmt_status shmt__##NAME##_window_periodic(int64_t window_length, bool periodic, FACTORY) {     \
-    static const window w = {#NAME "_window", FUNCTION, A, B};                                    \
-    UNUSED;                                                                                       \
-    return make(&w, window_length, periodic, dtype, device, out);                                 \
-  }                                                                                               \
-  shmt_status shmt__##NAME##_window(int64_t window_length, FACTORY) {                             \
-    return shmt__##NAME##_window_periodic(window_length, true, dtype, layout, device, pin_memory, \
-                                          out);                                                   \
+#define WINDOW(NAME, FUNCTION, A, B)                                                                    \
+  shmt_status shmt__##NAME##_window_periodic(int64_t window_length, bool periodic, FACTORY) {           \
+    static const window w = {#NAME "_window", FUNCTION, A, B};                                          \
+    UNUSED;                                                                                             \
+    return make_window(&w, window_length, periodic, dtype, device, out);                                \
+  }                                                                                                     \
+  shmt_status shmt__##NAME##_window(int64_t window_length, FACTORY) {                                   \
+    return shmt__##NAME##_window_periodic(window_length, true, dtype, layout, device, pin_memory, out); \
   }
 WINDOW(bartlett, bartlett, 0, 0)
 WINDOW(blackman, blackman, 0, 0)
@@ -108,7 +106,7 @@ shmt_status shmt__hamming_window_alpha(int64_t window_length, bool periodic, dou
   const window w = {"hamming_window", hamming, alpha, 0.46};
 
   UNUSED;
-  return make(&w, window_length, periodic, dtype, device, out);
+  return make_window(&w, window_length, periodic, dtype, device, out);
 }
 
 shmt_status shmt__hamming_window_beta(int64_t window_length, bool periodic, double alpha,
@@ -116,12 +114,12 @@ shmt_status shmt__hamming_window_beta(int64_t window_length, bool periodic, doub
   const window w = {"hamming_window", hamming, alpha, beta};
 
   UNUSED;
-  return make(&w, window_length, periodic, dtype, device, out);
+  return make_window(&w, window_length, periodic, dtype, device, out);
 }
 
 shmt_status shmt__kaiser_window_beta(int64_t window_length, bool periodic, double beta, FACTORY) {
   const window w = {"kaiser_window", kaiser, beta, 0};
 
   UNUSED;
-  return make(&w, window_length, periodic, dtype, device, out);
+  return make_window(&w, window_length, periodic, dtype, device, out);
 }

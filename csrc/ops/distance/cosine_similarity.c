@@ -49,10 +49,10 @@ static double sum_of(const row_job* j, char* x, char* y) {
 
 /* The norm of a row, at least eps. A row of zeros has the norm 0, not an underflow. */
 static double length_of(row_job* j, char* x) {
-  enum { LEAST = -60, MOST = 100 };
+  enum { LEAST_EXPONENT = -60, MOST_EXPONENT = 100 };
   const double square = sum_of(j, x, NULL);
 
-  if (!(square > ldexp(1, LEAST) && square < ldexp(1, MOST)))
+  if (!(square > ldexp(1, LEAST_EXPONENT) && square < ldexp(1, MOST_EXPONENT)))
     atomic_store_explicit(&j->left_range, true, memory_order_relaxed); /* read after the rows are done */
   const double length = sqrt(square);
   return length > j->eps ? length : j->eps;

@@ -57,7 +57,7 @@ static int64_t others_in_block(int64_t others, int64_t length, int64_t item) {
   return some < others ? some : others;
 }
 
-static void run_rows(void* ctx, int64_t begin, int64_t end) {
+static void run_distance_rows(void* ctx, int64_t begin, int64_t end) {
   const distances* d = ctx;
   char* data[3] = {d->out + begin * d->out_row,
                    (char*)(uintptr_t)d->rows + begin * d->shape.length * d->item, d->others};
@@ -136,8 +136,8 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
     for (int64_t j = 0; j < others; j += some) {
       d.shape.others = others - j < some ? others - j : some;
       transpose(&d, from, (char*)memory + transposed);
-      shmt__parallel_for(rows, MIN_PIECE_OPS / (d.shape.others * length + 1) + 1, has_loop ? run_rows : run_wide_rows,
-                         &d);
+      shmt__parallel_for(rows, MIN_PIECE_OPS / (d.shape.others * length + 1) + 1,
+                         has_loop ? run_distance_rows : run_wide_rows, &d);
       from += d.shape.others * length * d.item;
       d.out += d.shape.others * d.item;
     }
@@ -151,7 +151,7 @@ static shmt_status run_kernel(shmt_tensor* x1, shmt_tensor* x2, int norm, shmt_t
 }
 
 /* Calculates some rows of x1 at a time. */
-static shmt_status run_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
+static shmt_status run_distance_blocks(shmt_tensor* x1, shmt_tensor* x2, double p, shmt_tensor* out) {
   const int64_t rows = x1->sizes[x1->n_dims - 2];
   const double each = (double)out->numel / (double)rows * (double)x1->sizes[x1->n_dims - 1];
   const int64_t height = each < BLOCK_DIFFERENCES ? (int64_t)(BLOCK_DIFFERENCES / each) : 1;
@@ -212,7 +212,7 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
     else if (shmt__is_floating(x1->dtype) && (p == 0 || p == 1 || p == 2 || isinf(p)))
       SHMT_TRY(run_kernel(a, b, isinf(p) ? 3 : (int)p, result));
     else
-      SHMT_TRY(run_blocks(a, b, p, result));
+      SHMT_TRY(run_distance_blocks(a, b, p, result));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

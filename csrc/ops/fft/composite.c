@@ -75,7 +75,7 @@ typedef struct extent {
   int64_t n;
 } extent;
 
-static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints dim, extent* e) {
+static shmt_status find_fft_extent(const shmt_tensor* self, shmt_ints s, shmt_ints dim, extent* e) {
   uint64_t seen = 0;
 
   SHMT_REQUIRE(dim.len >= 0 || s.len <= self->n_dims, SHMT_E_RUNTIME,
@@ -104,7 +104,7 @@ static shmt_status find_extent(const shmt_tensor* self, shmt_ints s, shmt_ints d
 
 /* The same for a transform to real, whose last size counts the results: the input needs about half of them. */
 static shmt_status find_real_extent(const shmt_tensor* self, shmt_ints s, shmt_ints dim, extent* e, int64_t* points) {
-  SHMT_TRY(find_extent(self, s, dim, e));
+  SHMT_TRY(find_fft_extent(self, s, dim, e));
   SHMT_REQUIRE(e->n > 0, SHMT_E_RUNTIME, "fft to real must transform at least one axis");
   const bool is_given = s.len > 0 && s.data[s.len - 1] != -1;
   const int64_t last = self->sizes[e->dims[e->n - 1]];
@@ -124,7 +124,7 @@ static shmt_status complex_transform(shmt_tensor* self, shmt_ints s, shmt_ints d
   int64_t code = 0;
 
   SHMT_TRY(check_supported(self));
-  SHMT_TRY(find_extent(self, s, dim, &e));
+  SHMT_TRY(find_fft_extent(self, s, dim, &e));
   SHMT_TRY(norm_code(norm, is_forward, &code));
   SHMT_TRY(promote(self, true, &x));
   if (e.n == 0 && x == self) return shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, out);
@@ -151,7 +151,7 @@ static shmt_status real_transform(const char* name, shmt_tensor* self, shmt_ints
 
   SHMT_TRY(require_real(name, self));
   SHMT_TRY(check_supported(self));
-  SHMT_TRY(find_extent(self, s, dim, &e));
+  SHMT_TRY(find_fft_extent(self, s, dim, &e));
   SHMT_REQUIRE(e.n > 0, SHMT_E_RUNTIME, "%s must transform at least one axis", name);
   SHMT_TRY(norm_code(norm, is_forward, &code));
   SHMT_TRY(promote(self, false, &x));

@@ -206,7 +206,7 @@ static shmt_status partners(const shmt_tensor* half, int64_t dim, int64_t n, dou
 }
 
 /* Pads t along dim with zeros at its end, up to n. */
-static shmt_status grow(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** out) {
+static shmt_status grow_dim(shmt_tensor* t, int64_t dim, int64_t n, shmt_tensor** out) {
   int64_t pad[2 * SHMT_MAX_DIMS] = {0};
   const int64_t at = t->n_dims - 1 - dim;
 
@@ -248,7 +248,7 @@ shmt_status shmt__fft_c2r_backward(shmt_tensor* grad, shmt_ints dim, int64_t nor
   SHMT_TRY(shmt__wrap_dim(dim.data[dim.len - 1], grad->n_dims, &last));
   SHMT_TRY(partners(half, last, grad->sizes[last], 2, &weights));
   SHMT_TRY(shmt_op_mul__Tensor(half, weights));
-  if (half->sizes[last] != size) return grow(half, last, size, out);
+  if (half->sizes[last] != size) return grow_dim(half, last, size, out);
   *out = SHMT_TAKE(half);
   return SHMT_OK;
 }

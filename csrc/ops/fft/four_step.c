@@ -29,7 +29,7 @@ typedef struct pass_job {
   atomic_bool failed;
 } pass_job;
 
-static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+static void run_four_step_blocks(void* ctx, int64_t begin, int64_t end) {
   pass_job* job = ctx;
   shmt__fft_four_step_args args = job->args;
   _Alignas(64) char stack[STACK_BYTES];
@@ -47,7 +47,7 @@ static void run_blocks(void* ctx, int64_t begin, int64_t end) {
 }
 
 static shmt_status run_pass(pass_job* job, int64_t n, int64_t lanes, int64_t length) {
-  shmt__parallel_for((n + lanes - 1) / lanes, GRAIN_POINTS / (lanes * length) + 1, run_blocks, job);
+  shmt__parallel_for((n + lanes - 1) / lanes, GRAIN_POINTS / (lanes * length) + 1, run_four_step_blocks, job);
   SHMT_REQUIRE(!atomic_load_explicit(&job->failed, memory_order_relaxed), SHMT_E_NOMEM,
                "scratch of a Fourier transform");
   return SHMT_OK;

@@ -273,7 +273,7 @@ static void choose_algorithm(shmt__fft_plan* plan) {
   }
 }
 
-static shmt_status fill(shmt__fft_plan* plan) {
+static shmt_status fill_plan(shmt__fft_plan* plan) {
   const uint64_t item = (uint64_t)shmt__dtype_size[plan->key.dtype];
   const int64_t n = plan->key.length, real_twiddles = plan->key.has_real_twiddles ? n / 2 + 1 : 0;
   const bool in_lanes = plan->algorithm == SHMT_FFT_IN_LANES, bluestein_cost = plan->algorithm == SHMT_FFT_BLUESTEIN;
@@ -311,7 +311,7 @@ shmt_status shmt__fft_plan_create(shmt__fft_key key, shmt__fft_plan** out) {
   atomic_init(&plan->refs, 1);
   plan->key = key;
   choose_algorithm(plan);
-  SHMT_TRY(fill(plan));
+  SHMT_TRY(fill_plan(plan));
   *out = SHMT_TAKE(plan);
   return SHMT_OK;
 }

@@ -214,7 +214,7 @@ static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
   c->to += signals * j->dims.to[0];
 }
 
-static shmt_status run_blocks(const job* j, int64_t begin, int64_t end) {
+static shmt_status run_signal_blocks(const job* j, int64_t begin, int64_t end) {
   const int64_t signals = block_signals(j), n = j->plan->key.length;
   shmt__fft_block b = {.steps = &j->plan->steps,
                        .kind = kind_of(j->r),
@@ -410,7 +410,7 @@ static void divide_columns(workload* w) {
 }
 
 static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
-  if (j->plan->algorithm == SHMT_FFT_IN_LANES) return run_blocks(j, begin, end);
+  if (j->plan->algorithm == SHMT_FFT_IN_LANES) return run_signal_blocks(j, begin, end);
   if (j->plan->algorithm != SHMT_FFT_IN_REGISTERS || j->r->form != SHMT_FFT_C2C || !are_in_place(j->r))
     return run_one_by_one(j, begin, end);
   run_short(j, begin, end);

@@ -75,8 +75,8 @@ static void run_batch(void* ctx, int64_t begin, int64_t end) {
 
 /* Run a loop over the batch. Tensors may be NULL; kinds has a '+' for each tensor like the grid, and a '.' for each
  * other. */
-static void run(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
-                shmt__grid_sample_args* s) {
+static void run_sample_loop(int row, shmt_tensor* const* tensors, const char* kinds, shmt_dtype dtype, int64_t batch,
+                            shmt__grid_sample_args* s) {
   walk w = {.loop = shmt__loops[row][dtype], .shape = s};
 
   for (; kinds[w.n]; w.n++) {
@@ -103,7 +103,8 @@ shmt_status shmt__grid_sampler(shmt_tensor* input, shmt_tensor* grid, int64_t in
   SHMT_TRY(shmt__tensor_empty((shmt_ints){sizes, input->n_dims}, input->dtype,
                               shmt__common_device(input, grid, NULL), SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result) && result->numel > 0)
-    run(SHMT_LOOP_grid_sample, (shmt_tensor* const[]){result, input, grid}, "..+", input->dtype, sizes[0], &s);
+    run_sample_loop(SHMT_LOOP_grid_sample, (shmt_tensor* const[]){result, input, grid}, "..+", input->dtype, sizes[0],
+                    &s);
   *out = SHMT_TAKE(result);
   return SHMT_OK;
 }
@@ -145,8 +146,9 @@ shmt_status shmt__grid_sampler_backward(shmt_tensor* grad_output, shmt_tensor* i
   SHMT_TRY(make_grad(input, output_mask.data[0] != 0, &image_grad));
   SHMT_TRY(make_grad(grid, output_mask.data[1] != 0, &grid_grad));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0)
-    run(SHMT_LOOP_grid_sample_backward, (shmt_tensor* const[]){image_grad, grid_grad, grad_output, input, grid},
-        ".+..+", input->dtype, input->sizes[0], &s);
+    run_sample_loop(SHMT_LOOP_grid_sample_backward,
+                    (shmt_tensor* const[]){image_grad, grid_grad, grad_output, input, grid}, ".+..+", input->dtype,
+                    input->sizes[0], &s);
   *grad_input = SHMT_TAKE(image_grad);
   *grad_grid = SHMT_TAKE(grid_grad);
   return SHMT_OK;
@@ -177,7 +179,7 @@ shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_te
     shmt_tensor* tensors[8];
     memcpy(tensors, made.data, 3 * sizeof *tensors);
     memcpy(tensors + 3, given, sizeof given);
-    run(SHMT_LOOP_grid_sample_double_backward, tensors, "..+.+..+", input->dtype, input->sizes[0], &s);
+    run_sample_loop(SHMT_LOOP_grid_sample_double_backward, tensors, "..+.+..+", input->dtype, input->sizes[0], &s);
   }
   for (int k = 0; k < 3; k++) *outs[k] = SHMT_TAKE(made.data[k]);
   return SHMT_OK;

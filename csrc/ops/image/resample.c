@@ -147,7 +147,7 @@ static void run_block(const job* j, int64_t block, span* found, held* h, char* c
   }
 }
 
-static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+static void run_resample_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   uint64_t nbytes = 0;
   void* memory = NULL;
@@ -199,11 +199,11 @@ static void plan_blocks(job* j) {
   }
 }
 
-static shmt_status run(job* j, int64_t images) {
+static shmt_status run_resample(job* j, int64_t images) {
   const shmt__resample_args* s = &j->shape[0];
 
   plan_blocks(j);
-  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_blocks, j);
+  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_resample_blocks, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
                " lines between two dims", j->rows);
   return SHMT_OK;
@@ -211,7 +211,7 @@ static shmt_status run(job* j, int64_t images) {
 
 /* --- operators ---------------------------------------------------------------------------------- */
 
-static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale) {
+static shmt_status check_resample(const shmt_tensor* t, shmt_ints size, shmt_floats scale) {
   SHMT_REQUIRE(size.len == t->n_dims, SHMT_E_RUNTIME, "_resample(): %d sizes of %d dims", (int)size.len, t->n_dims);
   SHMT_REQUIRE(scale.len >= 1 && scale.len <= MOST_DIMS && scale.len <= t->n_dims, SHMT_E_RUNTIME,
                "_resample(): expected scales of 1 to %d of %d dims, got %d", MOST_DIMS, t->n_dims, (int)scale.len);
@@ -223,8 +223,8 @@ static shmt_status check(const shmt_tensor* t, shmt_ints size, shmt_floats scale
 }
 
 /* Fill what does not depend on the layout of the tensors; inner: elements behind the resized dims. */
-static shmt_status prepare(job* j, const shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale,
-                           bool is_backward, int64_t inner, plan* plans) {
+static shmt_status prepare_resample(job* j, const shmt_tensor* self, shmt_ints size, const char* mode,
+                                    shmt_floats scale, bool is_backward, int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
   const bool bytes = self->dtype == SHMT_UINT8;
   int64_t slices = 1;
@@ -261,7 +261,7 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
                     "interpolate");
   const shmt_memory_format format = format_of(self, scale);
   const bool last = format != SHMT_CONTIGUOUS_FORMAT;
-  SHMT_TRY(prepare(&j, self, size, mode, scale, is_backward, last ? self->sizes[1] : 1, plans));
+  SHMT_TRY(prepare_resample(&j, self, size, mode, scale, is_backward, last ? self->sizes[1] : 1, plans));
   SHMT_TRY(shmt__tensor_empty(size, self->dtype, self->device, format, &result));
   if (!shmt__tensor_is_meta(self) && result->numel > 0) {
     shmt__part_init(&j.from, self, format);
@@ -269,7 +269,7 @@ static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mo
     j.to = shmt__tensor_data(result);
     j.item = shmt__tensor_item_bytes(self);
     j.loop = shmt__loops[SHMT_LOOP_resample][j.work];
-    SHMT_TRY(run(&j, result->numel / (j.shape[0].out * j.shape[0].inner)));
+    SHMT_TRY(run_resample(&j, result->numel / (j.shape[0].out * j.shape[0].inner)));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;
@@ -312,7 +312,7 @@ static shmt_status resize(shmt_tensor* self, shmt_ints size, const char* mode, b
   const plan p = {.align_corners = align_corners, .antialias = antialias};
   plan plans[MOST_DIMS] = {p, p, p};
 
-  SHMT_TRY(check(self, size, scale));
+  SHMT_TRY(check_resample(self, size, scale));
   const bool is_exact = strcmp(mode, "nearest-exact") == 0;
   if (is_exact || strcmp(mode, "nearest") == 0) return nearest(self, size, is_exact, scale, is_backward, out);
   const shmt_status status = interpolate(self, size, mode, scale, is_backward, plans, out);

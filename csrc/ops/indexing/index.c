@@ -322,7 +322,7 @@ static shmt_status number_of(shmt_tensor* values, shmt_dtype dtype, shmt_tensor*
   return shmt__tensor_from_scalar(number, dtype, false, out);
 }
 
-static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {
+static shmt_status put_at_indices(shmt_tensor* self, shmt_tensors indices, shmt_tensor* values, bool accumulate) {
   SHMT_AUTO(shmt_tensor) target = NULL;
   SHMT_AUTO(shmt_tensor) source = NULL;
   plan p;
@@ -339,7 +339,7 @@ static shmt_status put(shmt_tensor* self, shmt_tensors indices, shmt_tensor* val
     if (shmt__tensor_is_meta(self)) return SHMT_OK;
     SHMT_TRY(shmt__tensor_alias(self, SHMT_INTS(1), SHMT_INTS(1), self->offset, &line));
     SHMT_TRY(shmt__tensor_alias(indices.data[0], SHMT_INTS(1), SHMT_INTS(1), indices.data[0]->offset, &mask));
-    return put(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
+    return put_at_indices(line, (shmt_tensors){(shmt_tensor* const[]){mask}, 1}, values, accumulate);
   }
   /* On Meta the number of elements that a mask selects is unknown, so the values' shape cannot be checked. */
   if (shmt__tensor_is_meta(self) && find_meta_mask(indices)) return check_values_dtype(self, values);
@@ -382,5 +382,5 @@ shmt_status shmt__index_put(shmt_tensor* self, shmt_tensors indices, shmt_tensor
   }
   if (given && shmt__expanded_dims(given)) SHMT_TRY(shmt__warn_expanded("index_put_"));
   SHMT_TRY(shmt__begin_update(self, out));
-  return put(*out, indices, values, accumulate);
+  return put_at_indices(*out, indices, values, accumulate);
 }

@@ -135,7 +135,7 @@ static void results_fini(results* r) {
 }
 
 /* Overwrites a and b. b has max(m, n) rows. */
-static shmt_status run(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* r) {
+static shmt_status run_lstsq(lstsq_job* job, shmt_tensor* a, shmt_tensor* b, results* r) {
   void* memory = NULL;
   void* permutations = NULL;
   shmt_status status;
@@ -234,7 +234,7 @@ static shmt_status solve(shmt_tensor* self, shmt_tensor* b, double rcond, int wh
       shmt__tensor_zeros(has_rank ? (shmt_ints){sizes, n_batch} : SHMT_INTS(0), SHMT_INT64, self->device, &r->rank));
   SHMT_TRY(shmt__tensor_zeros(has_values ? (shmt_ints){sizes, n_batch + 1} : SHMT_INTS(0),
                               shmt__real_dtype(self->dtype), self->device, &r->values));
-  if (!shmt__tensor_is_meta(a) && a->numel > 0 && work->numel > 0) SHMT_TRY(run(&job, a, work, r));
+  if (!shmt__tensor_is_meta(a) && a->numel > 0 && work->numel > 0) SHMT_TRY(run_lstsq(&job, a, work, r));
   const bool wants_residuals = m > n && which != SHMT_LAPACK_gelsy &&
                                (which == SHMT_LAPACK_gels || shmt__tensor_is_meta(a) || all_full(r->rank, n));
   if (wants_residuals)

@@ -18,7 +18,7 @@
 #include <math.h>
 
 /* How many elements of a batch are calculated together. The powers of a whole batch would be many times the result. */
-enum { TOGETHER = 1 << 15 };
+enum { ELEMENTS_AT_ONCE = 1 << 15 };
 
 /* How often each matrix is halved before the approximant, as a float tensor (..., 1, 1), and the least and the most of
  * these counts. */
@@ -226,7 +226,7 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
   SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   const int64_t n = self->sizes[self->n_dims - 1], count = self->numel / (n * n);
-  const int64_t some = n * n < TOGETHER ? TOGETHER / (n * n) : 1;
+  const int64_t some = n * n < ELEMENTS_AT_ONCE ? ELEMENTS_AT_ONCE / (n * n) : 1;
   if (count <= some || shmt__tensor_is_meta(self)) return exponential_of(self, work, out);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(count, n, n), &matrices));

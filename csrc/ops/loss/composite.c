@@ -18,7 +18,7 @@ shmt_status shmt__reduce_loss(shmt_tensor* self, int64_t reduction, shmt_tensor*
 }
 
 /* self * factor, written into self's memory when the caller owns it alone. */
-static shmt_status multiply(shmt_tensor* self, shmt_tensor* factor, shmt_tensor** out) {
+static shmt_status multiply_by_factor(shmt_tensor* self, shmt_tensor* factor, shmt_tensor** out) {
   if (!shmt__can_reuse(self, factor)) return shmt_op_mul_Tensor(self, factor, out);
   SHMT_TRY(shmt_op_mul__Tensor(self, factor));
   *out = shmt__tensor_ref(self);
@@ -33,11 +33,11 @@ shmt_status shmt__loss_grad(shmt_tensor* grad, shmt_tensor* slope, int64_t reduc
     SHMT_TRY(shmt_op_div_Scalar(grad, shmt__scalar_int(slope->numel), &scaled));
   else
     scaled = shmt__tensor_ref(grad);
-  return multiply(slope, scaled, out);
+  return multiply_by_factor(slope, scaled, out);
 }
 
 shmt_status shmt__mul_optional_weight(shmt_tensor* self, shmt_tensor* weight, shmt_tensor** out) {
-  if (weight) return multiply(self, weight, out);
+  if (weight) return multiply_by_factor(self, weight, out);
   *out = shmt__tensor_ref(self);
   return SHMT_OK;
 }

@@ -182,9 +182,9 @@ static bool is_meta(const shmt_tensor* log_probs, const shmt_tensor* targets) {
 
 /* Checks the arguments, and makes contiguous copies in the compute dtypes. For Meta tensors only the shapes are
  * checked. */
-static shmt_status prepare(shmt_tensor* log_probs, shmt_tensor* targets, shmt_ints input_lengths,
-                           shmt_ints target_lengths, int64_t blank, shmt_tensor** wide, shmt_tensor** labels,
-                           batch* b) {
+static shmt_status prepare_ctc(shmt_tensor* log_probs, shmt_tensor* targets, shmt_ints input_lengths,
+                               shmt_ints target_lengths, int64_t blank, shmt_tensor** wide, shmt_tensor** labels,
+                               batch* b) {
   SHMT_AUTO(shmt_tensor) whole = NULL;
 
   SHMT_REQUIRE(log_probs->n_dims == 3 && log_probs->numel > 0, SHMT_E_RUNTIME,
@@ -228,7 +228,7 @@ static shmt_status forward(shmt_tensor* log_probs, shmt_tensor* targets, shmt_in
   SHMT_AUTO(shmt_tensor) sums = NULL;
   SHMT_AUTO(shmt_tensor) alpha = NULL;
 
-  SHMT_TRY(prepare(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
+  SHMT_TRY(prepare_ctc(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
   if (is_meta(log_probs, targets)) {
     SHMT_TRY(shmt__tensor_empty(SHMT_INTS(b->n), log_probs->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, losses));
     return shmt__tensor_empty(SHMT_INTS(b->n, b->times, b->states), SHMT_FLOAT64, SHMT_META, SHMT_CONTIGUOUS_FORMAT,
@@ -268,7 +268,7 @@ static shmt_status backward(shmt_tensor* grad_output, shmt_tensor* log_probs, sh
   SHMT_AUTO(shmt_tensor) alpha = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(prepare(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
+  SHMT_TRY(prepare_ctc(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
   SHMT_REQUIRE(log_alpha->numel == b->n * b->times * b->states && log_alpha->dtype == SHMT_FLOAT64 &&
                    losses->numel == b->n && grad_output->numel == b->n,
                SHMT_E_RUNTIME, "ctc_loss_backward(): the forward variables have shape %s", SHMT_SHAPE_TEXT(log_alpha));

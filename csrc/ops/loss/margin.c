@@ -41,7 +41,7 @@ static shmt_status dense(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
   return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
-static void run_rows(void* ctx, int64_t begin, int64_t end) {
+static void run_margin_rows(void* ctx, int64_t begin, int64_t end) {
   const job* j = ctx;
   char* data[5];
   int n = 0;
@@ -55,7 +55,7 @@ static void run_rows(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* with_marks: the loop needs a byte of scratch memory for every score. */
-static shmt_status run(job* j, const operands* o, bool with_marks, shmt_tensor* to) {
+static shmt_status run_margin_loss(job* j, const operands* o, bool with_marks, shmt_tensor* to) {
   const int64_t rows = o->scores->sizes[0], classes = o->scores->sizes[1];
   const uint64_t nbytes = with_marks ? (uint64_t)(rows * classes) : 0;
   void* marks = NULL;
@@ -74,7 +74,7 @@ static shmt_status run(job* j, const operands* o, bool with_marks, shmt_tensor* 
     j->last = marks;
     j->last_step = classes;
   }
-  shmt__parallel_for(rows, MIN_PIECE_OPS / (classes + 1) + 1, run_rows, j);
+  shmt__parallel_for(rows, MIN_PIECE_OPS / (classes + 1) + 1, run_margin_rows, j);
   if (with_marks) shmt__dealloc(marks, nbytes);
   return SHMT_OK;
 }
@@ -108,7 +108,7 @@ static shmt_status calculate(const char* name, uint32_t row, job* j, shmt_tensor
     if (status == SHMT_OK) status = dense(target, SHMT_INT64, &o.target);
     if (status == SHMT_OK) status = dense(grad, self->dtype, &o.grad);
     if (status == SHMT_OK) status = dense(weight, self->dtype, &o.weight);
-    if (status == SHMT_OK) status = run(j, &o, with_marks, result);
+    if (status == SHMT_OK) status = run_margin_loss(j, &o, with_marks, result);
     operands_fini(&o);
     SHMT_TRY(status);
   }

@@ -69,14 +69,15 @@ static shmt_status check_planes(shmt_ints sizes, const shmt_tensor* target) {
   return SHMT_OK;
 }
 
-static void find_extent(shmt_ints sizes, operands* o) {
+static void find_class_extent(shmt_ints sizes, operands* o) {
   o->inner = 1;
   o->n_classes = sizes.len == 1 ? sizes.data[0] : sizes.data[1];
   o->n_samples = sizes.len == 1 ? 1 : sizes.data[0];
   for (int64_t d = 2; d < sizes.len; d++) o->inner *= sizes.data[d];
 }
 
-static shmt_status prepare(shmt_tensor* x, shmt_dtype dtype, shmt_tensor* target, shmt_tensor* weight, operands* o) {
+static shmt_status prepare_nll(shmt_tensor* x, shmt_dtype dtype, shmt_tensor* target, shmt_tensor* weight,
+                               operands* o) {
   SHMT_AUTO(shmt_tensor) cast_target = NULL;
   SHMT_AUTO(shmt_tensor) cast_weight = NULL;
 
@@ -124,14 +125,14 @@ static shmt_status nll_forward(shmt_tensor* self, shmt_tensor* target, shmt_tens
   const int64_t item = shmt__tensor_item_bytes(self);
 
   SHMT_REQUIRE_LOOP(SHMT_LOOP_nll_forward, self->dtype, "nll_loss_out_frame");
-  find_extent(shmt__tensor_sizes(self), o);
+  find_class_extent(shmt__tensor_sizes(self), o);
   SHMT_TRY(check_common(self->dtype, target, weight, o->n_classes));
   shape.n_classes = o->n_classes;
   const shmt_ints losses_sizes = reduction == NONE && self->n_dims > 1 ? shmt__tensor_sizes(target) : SHMT_INTS_EMPTY;
   SHMT_TRY(shmt__tensor_empty(losses_sizes, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &losses));
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS_EMPTY, self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &total));
   if (!shmt__tensor_is_meta(self)) {
-    SHMT_TRY(prepare(self, self->dtype, target, weight, o));
+    SHMT_TRY(prepare_nll(self, self->dtype, target, weight, o));
     run_samples(o, shmt__loops[SHMT_LOOP_nll_forward][self->dtype], &shape, item,
          reduction == NONE ? shmt__tensor_data(losses) : NULL, item, shmt__tensor_data(o->x), false);
     SHMT_REQUIRE(!bad.found, SHMT_E_INDEX, "Target %" PRId64 " is out of bounds.", bad.value);
@@ -179,7 +180,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
   SHMT_REQUIRE(grad->numel == (reduction == NONE ? target->numel : 1), SHMT_E_RUNTIME,
                "nll_loss_backward(): a gradient of size %s does not fit a target of size %s", SHMT_SHAPE_TEXT(grad),
                SHMT_SHAPE_TEXT(target));
-  find_extent(sizes, o);
+  find_class_extent(sizes, o);
   shape.n_classes = o->n_classes;
   SHMT_TRY(shmt__tensor_empty(sizes, grad->dtype, grad->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(grad)) {
@@ -189,7 +190,7 @@ static shmt_status nll_backward(shmt_tensor* grad, shmt_ints sizes, shmt_tensor*
       shape.scale = 1 / shmt__scalar_to_double(total);
     }
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    SHMT_TRY(prepare(NULL, grad->dtype, target, weight, o));
+    SHMT_TRY(prepare_nll(NULL, grad->dtype, target, weight, o));
     SHMT_TRY(shmt__tensor_contiguous(grad, SHMT_CONTIGUOUS_FORMAT, &dense));
     if (result->numel > 0)
       run_samples(o, shmt__loops[SHMT_LOOP_nll_backward][grad->dtype], &shape, item, shmt__tensor_data(dense),

@@ -29,7 +29,7 @@ void shmt_set_library_dir(const char* path) {
   if (path) (void)snprintf(library_dir, sizeof library_dir, "%s", path);
 }
 
-static void* find(void* handle, const char* prefix, const char* name) {
+static void* find_symbol(void* handle, const char* prefix, const char* name) {
   char symbol[128];
 
   (void)snprintf(symbol, sizeof symbol, "%s%s", prefix, name);
@@ -48,7 +48,7 @@ static bool bind_table(void* handle, const char* prefix, shmt__blas_table* t) {
   };
 
   for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
-    void* symbol = find(handle, prefix, wanted[i].name);
+    void* symbol = find_symbol(handle, prefix, wanted[i].name);
     if (!symbol) return false;
     memcpy(wanted[i].slot, &symbol, sizeof symbol);
   }
@@ -66,7 +66,7 @@ static bool try_library(const char* path) {
     void* symbol;
 
     if (!bind_table(handle, prefixes[i], &t)) continue;
-    symbol = find(handle, prefixes[i], "openblas_set_num_threads");
+    symbol = find_symbol(handle, prefixes[i], "openblas_set_num_threads");
     if (symbol) {
       memcpy(&set_num_threads, &symbol, sizeof symbol);
       set_num_threads(1);
@@ -120,7 +120,7 @@ const shmt__blas_table* shmt__blas(void) {
 }
 
 void* shmt__blas_symbol(const char* name) {
-  return shmt__blas()->loaded ? find(library_handle, library_prefix, name) : NULL;
+  return shmt__blas()->loaded ? find_symbol(library_handle, library_prefix, name) : NULL;
 }
 
 const char* shmt_blas_library(void) {

@@ -244,7 +244,7 @@ static shmt_status three_parts(shmt_tensor* t, const int64_t* a, int na, const i
 }
 
 /* The sum over `summed` of left * right; all dims stay, summed ones with size 1. */
-static shmt_status multiply(shmt_tensor* left, shmt_tensor* right, uint64_t summed, shmt_tensor** out) {
+static shmt_status multiply_operands(shmt_tensor* left, shmt_tensor* right, uint64_t summed, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) l = shmt__tensor_ref(left);
   SHMT_AUTO(shmt_tensor) r = shmt__tensor_ref(right);
   SHMT_AUTO(shmt_tensor) l3 = NULL;
@@ -359,7 +359,7 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
     SHMT_REQUIRE(ordered.data[i]->dtype == ordered.data[0]->dtype, SHMT_E_RUNTIME,
                  "expected m1 and m2 to have the same dtype, but got: %s != %s",
                  shmt__dtype_title(ordered.data[0]->dtype), shmt__dtype_title(ordered.data[i]->dtype));
-    SHMT_TRY(multiply(old, ordered.data[i], mask, &result));
+    SHMT_TRY(multiply_operands(old, ordered.data[i], mask, &result));
   }
   for (int p = e.n_total - 1; p >= e.n_out; p--) {
     SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(result);

@@ -122,7 +122,7 @@ static void call_library(const product* p, int ta, int tb, shmt__matrix a, int64
                                                        (int)lda, b.data, (int)ldb, &p->beta, c.data, ldc);
 }
 
-static shmt__matrix rows_of(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
+static shmt__matrix matrix_rows(shmt__matrix a, int64_t begin, int64_t end, int64_t item) {
   a.data += begin * a.row_stride * item;
   a.rows = end - begin;
   return a;
@@ -151,10 +151,10 @@ static int64_t columns_at_once(const product* p, int tb, shmt__matrix c, int64_t
 
 /* The same where c is small but k is long: the length of the pieces of k that make small products. */
 static int64_t terms_at_once(const product* p, int ta, int tb, shmt__matrix c, int64_t k) {
-  enum { FEW = 32, ELEMENTS = 1024, OPS = 1000 * 1000, LEAST = 256, STEP = 16 };
+  enum { FEW_ROWS = 32, ELEMENTS = 1024, OPS = 1000 * 1000, LEAST = 256, STEP = 16 };
   const int64_t elements = c.rows * c.columns;
 
-  if (shmt__cpu_level != SHMT_CPU_V4 || !p->has_panels || c.rows > FEW || elements > OPS / LEAST ||
+  if (shmt__cpu_level != SHMT_CPU_V4 || !p->has_panels || c.rows > FEW_ROWS || elements > OPS / LEAST ||
       k <= OPS / elements || (tb == SHMT_BLAS_TRANS && (ta == SHMT_BLAS_TRANS || elements > ELEMENTS)))
     return k;
   return OPS / elements / STEP * STEP;
@@ -173,7 +173,7 @@ static void run_library(const product* p, shmt__matrix a, shmt__matrix b, shmt__
     make_scalar(p->dtype, shmt__scalar_int(1), &rest.beta);
     for (int64_t i = 0; i < a.columns; i += terms) {
       const int64_t end = a.columns - i < terms ? a.columns : i + terms;
-      call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, rows_of(b, i, end, p->item), ldb, c);
+      call_library(i ? &rest : p, ta, tb, columns_of(a, i, end, p->item), lda, matrix_rows(b, i, end, p->item), ldb, c);
     }
     return;
   }
@@ -234,7 +234,7 @@ static void run_slice(void* ctx, int64_t begin, int64_t end) {
   if (p->split_columns)
     run_one(p, p->a, columns_of(p->b, begin, end, p->item), columns_of(p->c, begin, end, p->c_item));
   else
-    run_one(p, rows_of(p->a, begin, end, p->item), p->b, rows_of(p->c, begin, end, p->c_item));
+    run_one(p, matrix_rows(p->a, begin, end, p->item), p->b, matrix_rows(p->c, begin, end, p->c_item));
 }
 
 static void run_split(product* p) {
@@ -267,8 +267,8 @@ static shmt__matrix with_unit_strides(shmt__matrix a) {
   return a;
 }
 
-static void prepare(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b,
-                           shmt_scalar beta, shmt__matrix c) {
+static void prepare_product(product* p, shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matrix b,
+                            shmt_scalar beta, shmt__matrix c) {
   double z[2];
 
   a = with_unit_strides(a);
@@ -298,7 +298,7 @@ void shmt__gemm(shmt_dtype dtype, shmt_scalar alpha, shmt__matrix a, shmt__matri
   product p;
 
   if (c.rows == 0 || c.columns == 0) return;
-  prepare(&p, dtype, alpha, a, b, beta, c);
+  prepare_product(&p, dtype, alpha, a, b, beta, c);
   run_split(&p);
 }
 
@@ -352,7 +352,7 @@ void shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matr
   double ops;
 
   if (n == 0 || c.rows == 0 || c.columns == 0) return;
-  prepare(&p, dtype, alpha, a, b, beta, c);
+  prepare_product(&p, dtype, alpha, a, b, beta, c);
   p.a_step = p.swapped ? b_step : a_step;
   p.b_step = p.swapped ? a_step : b_step;
   p.c_step = c_step;

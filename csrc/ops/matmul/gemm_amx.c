@@ -165,7 +165,7 @@ AMX void shmt__amx_multiply(const shmt__amx_strip* a, const uint32_t* panel, int
 }
 
 /* Store rows of sums in c. Sums of tile registers are never subnormal, so the processor's own rounding is right. */
-static AVX512_BF16 void store_sums(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
+static AVX512_BF16 void store_product(const plan* p, const float* sums, int64_t row, int64_t rows, int64_t column) {
   const int64_t columns = shmt__min_i64(SIDE, p->c.columns - column);
   const bool is_plain = p->to.alpha == 1 && p->to.beta == 0 && !p->to.is_wide;
   const __mmask32 mask = shmt__vnni_mask(columns);
@@ -208,11 +208,11 @@ static void run_panel(const plan* p, shmt__matrix a, int64_t row, int64_t column
       packed += steps * STEP;
     }
     shmt__amx_multiply(&s, p->panel, steps, sums, adds);
-    if (is_last) store_sums(p, sums, row + i, rows, column);
+    if (is_last) store_product(p, sums, row + i, rows, column);
   }
 }
 
-static void run_blocks(const plan* p) {
+static void run_gemm_blocks(const plan* p) {
   const int64_t k = p->a.columns;
   shmt__amx_begin();
   for (int64_t i = 0; i < p->c.rows; i += p->rows) {
@@ -260,7 +260,7 @@ static void run_in(plan* p, char* room) {
   p->sums = (float*)(void*)room;
   p->panel = (uint32_t*)(void*)(room + sums_bytes(p));
   p->packed = (char*)p->panel + SIDE * p->depth * ITEM;
-  run_blocks(p);
+  run_gemm_blocks(p);
 }
 
 /* Where there is no memory: one strip and one panel at a time. */

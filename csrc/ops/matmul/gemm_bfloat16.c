@@ -78,7 +78,7 @@ INLINE void multiply_rows(const int rows, strip a, const uint32_t* b, const shmt
   }
 }
 
-static TARGET void multiply(int64_t rows, strip a, const uint32_t* b, const shmt__vnni_epilogue* c) {
+static TARGET void multiply_strip(int64_t rows, strip a, const uint32_t* b, const shmt__vnni_epilogue* c) {
   switch (rows) {
     case 1: multiply_rows(1, a, b, c); break;
     case 2: multiply_rows(2, a, b, c); break;
@@ -99,7 +99,7 @@ static void run_panel(shmt__matrix a, const uint32_t* packed, const uint32_t* pa
     strip s = {a.data + i * a.row_stride * ITEM, a.row_stride * ITEM, 2 * ITEM, a.columns / 2, a.columns % 2 != 0};
     /* Packed pairs are whole. */
     if (packed) s = (strip){(const char*)(packed + i * all), 2 * ITEM, HEIGHT * 2 * ITEM, all, false};
-    multiply(a.rows - i < HEIGHT ? a.rows - i : HEIGHT, s, panel, &c);
+    multiply_strip(a.rows - i < HEIGHT ? a.rows - i : HEIGHT, s, panel, &c);
   }
 }
 

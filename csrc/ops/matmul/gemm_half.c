@@ -25,26 +25,26 @@ _Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave 
 
 /* Copy `from` to float32 at `to`, dense along the shorter of its strides. */
 static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
-  enum { ITEM = 2, WIDE = sizeof(float) };
+  enum { ITEM = 2, WIDE_ITEM = sizeof(float) };
   const shmt__cast_loop_fn cast = shmt__cast_loop(SHMT_FLOAT32, dtype);
   const bool is_transposed = from.row_stride < from.column_stride && from.rows > 1;
   const shmt__matrix m = is_transposed ? shmt__matrix_transposed(from) : from;
 
   for (int64_t i = 0; i < m.rows; i++)
-    cast((char*)(to + i * m.columns), WIDE, m.data + i * m.row_stride * ITEM, m.column_stride * ITEM, m.columns);
+    cast((char*)(to + i * m.columns), WIDE_ITEM, m.data + i * m.row_stride * ITEM, m.column_stride * ITEM, m.columns);
   const shmt__matrix wide = {(char*)to, m.rows, m.columns, m.columns, 1};
   return is_transposed ? shmt__matrix_transposed(wide) : wide;
 }
 
 static void narrow(shmt_dtype dtype, const float* from, shmt__matrix to) {
-  enum { ITEM = 2, WIDE = sizeof(float) };
+  enum { ITEM = 2, WIDE_ITEM = sizeof(float) };
   const shmt__cast_loop_fn cast = shmt__cast_loop(dtype, SHMT_FLOAT32);
 
   for (int64_t i = 0; i < to.rows; i++)
-    cast(to.data + i * to.row_stride * ITEM, ITEM, (const char*)(from + i * to.columns), WIDE, to.columns);
+    cast(to.data + i * to.row_stride * ITEM, ITEM, (const char*)(from + i * to.columns), WIDE_ITEM, to.columns);
 }
 
-static void multiply(float alpha, shmt__matrix a, shmt__matrix b, float beta, float* c) {
+static void multiply_block(float alpha, shmt__matrix a, shmt__matrix b, float beta, float* c) {
   const shmt__blas_table* t = shmt__blas();
   const bool a_transposed = a.column_stride != 1, b_transposed = b.column_stride != 1;
   const int m = (int)a.rows, n = (int)b.columns, k = (int)a.columns;
@@ -67,8 +67,8 @@ static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
       const shmt__matrix to = shmt__matrix16_block(c, i, rows, j, columns);
       if (beta != 0) (void)widen(dtype, (shmt__matrix){to.data, to.rows, to.columns, to.row_stride, 1}, room);
       for (int64_t p = 0; p < a.columns; p += depth)
-        multiply(alpha, widen(dtype, shmt__matrix16_block(a, i, rows, p, depth), left),
-                 widen(dtype, shmt__matrix16_block(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
+        multiply_block(alpha, widen(dtype, shmt__matrix16_block(a, i, rows, p, depth), left),
+                       widen(dtype, shmt__matrix16_block(b, p, depth, j, columns), right), p == 0 ? beta : 1, room);
       narrow(dtype, room, to);
     }
   }
@@ -76,7 +76,7 @@ static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
 
 /* y = beta * y + alpha * a @ x: a is read once, some rows (or columns, where a is transposed) at a time. */
 static void gemv(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, float beta, shmt__matrix y) {
-  enum { ITEM = 2, WIDE = sizeof(float) };
+  enum { ITEM = 2, WIDE_ITEM = sizeof(float) };
   _Alignas(64) float block_of_a[VECTOR_ROWS * VECTOR_LENGTH], x_block[VECTOR_LENGTH], sums[VECTOR_LENGTH];
   const shmt__cast_loop_fn widen_loop = shmt__cast_loop(SHMT_FLOAT32, dtype);
   const shmt__blas_table* t = shmt__blas();
@@ -86,15 +86,15 @@ static void gemv(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix x, 
   for (int64_t i = 0; i < a.rows; i += rows) {
     const int64_t n = shmt__min_i64(rows, a.rows - i);
     char* to = y.data + i * y.row_stride * ITEM;
-    if (beta != 0) widen_loop((char*)sums, WIDE, to, y.row_stride * ITEM, n);
+    if (beta != 0) widen_loop((char*)sums, WIDE_ITEM, to, y.row_stride * ITEM, n);
     for (int64_t p = 0; p < a.columns; p += depth) {
       const shmt__matrix block = widen(dtype, shmt__matrix16_block(a, i, rows, p, depth), block_of_a);
-      widen_loop((char*)x_block, WIDE, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
+      widen_loop((char*)x_block, WIDE_ITEM, x.data + p * x.row_stride * ITEM, x.row_stride * ITEM, block.columns);
       t->sgemv(SHMT_BLAS_ROW_MAJOR, is_transposed ? SHMT_BLAS_TRANS : SHMT_BLAS_NO_TRANS,
                (int)(is_transposed ? block.columns : n), (int)(is_transposed ? n : block.columns), alpha, block.data,
                (int)(is_transposed ? n : block.columns), x_block, 1, p == 0 ? beta : 1, sums, 1);
     }
-    shmt__cast_loop(dtype, SHMT_FLOAT32)(to, y.row_stride * ITEM, (const char*)sums, WIDE, n);
+    shmt__cast_loop(dtype, SHMT_FLOAT32)(to, y.row_stride * ITEM, (const char*)sums, WIDE_ITEM, n);
   }
 }
 

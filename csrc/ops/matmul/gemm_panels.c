@@ -52,7 +52,7 @@ bool shmt__gemm_prefers_panels(shmt__matrix a, shmt__matrix b, int64_t item) {
 }
 
 /* Pack a panel: rows of SHMT_GEMM_PANEL_BYTES each, filled up with zeros. */
-static void pack(shmt__matrix b, int64_t item, char* to) {
+static void pack_right(shmt__matrix b, int64_t item, char* to) {
   if (b.columns * item < SHMT_GEMM_PANEL_BYTES) memset(to, 0, (size_t)(b.rows * SHMT_GEMM_PANEL_BYTES));
   if (b.column_stride == 1 || b.columns == 1)
     shmt__move_rows(to, SHMT_GEMM_PANEL_BYTES, b.data, b.row_stride * item, b.rows, b.columns * item);
@@ -64,8 +64,8 @@ static void pack(shmt__matrix b, int64_t item, char* to) {
 }
 
 /* c = beta * c + alpha * a @ panel. */
-static void multiply(const scaling* f, shmt__matrix a, const char* panel, int64_t panel_row, bool prefetches,
-                     shmt__matrix c) {
+static void multiply_panel(const scaling* f, shmt__matrix a, const char* panel, int64_t panel_row, bool prefetches,
+                           shmt__matrix c) {
   const shmt__gemm_panel_args shape = {.columns = c.columns,
                                        .depth = a.columns,
                                        .a_row = a.row_stride,
@@ -111,8 +111,8 @@ static void multiply_transposed(const scaling* f, shmt__matrix a, shmt__matrix b
     for (int64_t p = 0; p < k; p += depth) {
       const scaling part = scaling_of_block(f, p == 0);
       const int64_t some = shmt__min_i64(depth, k - p);
-      pack(block_of(shmt__matrix_transposed(a), p, some, 0, c.rows, item), item, room);
-      multiply(&part, block_of(rows, i, n, p, some, item), room, width, false, to);
+      pack_right(block_of(shmt__matrix_transposed(a), p, some, 0, c.rows, item), item, room);
+      multiply_panel(&part, block_of(rows, i, n, p, some, item), room, width, false, to);
     }
     shmt__move_transposed(out, c.row_stride * item, results, SHMT_GEMM_PANEL_BYTES, c.rows, n, item);
   }
@@ -130,13 +130,13 @@ static void multiply_packed(const scaling* f, shmt__matrix a, shmt__matrix b, sh
     const int64_t last = shmt__min_i64(first + at_once, c.columns);
     char* to = room;
     for (int64_t j = first; j < last; j += width, to += panel_bytes)
-      pack(block_of(b, 0, b.rows, j, shmt__min_i64(width, last - j), item), item, to);
+      pack_right(block_of(b, 0, b.rows, j, shmt__min_i64(width, last - j), item), item, to);
     for (int64_t i = 0; i < c.rows; i += rows) {
       const int64_t n = shmt__min_i64(rows, c.rows - i);
       const char* panel = room;
       for (int64_t j = first; j < last; j += width, panel += panel_bytes)
-        multiply(f, block_of(a, i, n, 0, a.columns, item), panel, width, false,
-                 block_of(c, i, n, j, shmt__min_i64(width, last - j), item));
+        multiply_panel(f, block_of(a, i, n, 0, a.columns, item), panel, width, false,
+                       block_of(c, i, n, j, shmt__min_i64(width, last - j), item));
     }
   }
 }
@@ -150,8 +150,8 @@ static void multiply_panels(const scaling* f, shmt__matrix a, shmt__matrix b, sh
     const int64_t some = shmt__min_i64(depth, k - p);
     const shmt__matrix left = block_of(a, 0, a.rows, p, some, item);
     if (unpacked > 0)
-      multiply(&part, left, block_of(b, p, some, 0, unpacked, item).data, b.row_stride, true,
-               block_of(c, 0, c.rows, 0, unpacked, item));
+      multiply_panel(&part, left, block_of(b, p, some, 0, unpacked, item).data, b.row_stride, true,
+                     block_of(c, 0, c.rows, 0, unpacked, item));
     if (unpacked < c.columns)
       multiply_packed(&part, left, block_of(b, p, some, unpacked, c.columns - unpacked, item),
                       block_of(c, 0, c.rows, unpacked, c.columns - unpacked, item));

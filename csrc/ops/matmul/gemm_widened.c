@@ -63,7 +63,7 @@ static TARGET void pack_panel(bool is_bfloat16, shmt__matrix m, float* to) {
 }
 
 /* All columns of a block, panel after panel. */
-static void pack(bool is_bfloat16, shmt__matrix m, float* to) {
+static void pack_widened(bool is_bfloat16, shmt__matrix m, float* to) {
   for (int64_t j = 0; j < m.columns; j += WIDTH, to += DEPTH * WIDTH)
     pack_panel(is_bfloat16, shmt__matrix16_block(m, 0, m.rows, j, WIDTH), to);
 }
@@ -91,7 +91,8 @@ INLINE void multiply_rows(const int rows, const float* a, const float* b, int64_
 }
 
 /* rows: at least so many are in a block; those beyond them are of zeros, and nobody's. */
-static TARGET void multiply(int64_t rows, const float* a, const float* b, int64_t depth, bool adds, float* sums) {
+static TARGET void multiply_packed(int64_t rows, const float* a, const float* b, int64_t depth, bool adds,
+                                   float* sums) {
   if (rows <= 2)
     multiply_rows(2, a, b, depth, adds, sums);
   else if (rows <= 4)
@@ -100,7 +101,7 @@ static TARGET void multiply(int64_t rows, const float* a, const float* b, int64_
     multiply_rows(HEIGHT, a, b, depth, adds, sums);
 }
 
-static TARGET void finish(bool is_bfloat16, float alpha, const float* sums, float beta, shmt__matrix c) {
+static TARGET void store_block(bool is_bfloat16, float alpha, const float* sums, float beta, shmt__matrix c) {
   const __m512 scale = _mm512_set1_ps(alpha), old_scale = _mm512_set1_ps(beta);
 
   for (int64_t i = 0; i < c.rows; i++, sums += SIDE) {
@@ -123,14 +124,14 @@ void shmt__gemm_widened(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__mat
       const shmt__matrix to = shmt__matrix16_block(c, i, SIDE, j, SIDE);
       for (int64_t d = 0; d < a.columns; d += DEPTH) {
         const int64_t depth = shmt__min_i64(DEPTH, a.columns - d);
-        pack(is_bfloat16, shmt__matrix_transposed(shmt__matrix16_block(a, i, SIDE, d, depth)), left);
-        pack(is_bfloat16, shmt__matrix16_block(b, d, depth, j, SIDE), right);
+        pack_widened(is_bfloat16, shmt__matrix_transposed(shmt__matrix16_block(a, i, SIDE, d, depth)), left);
+        pack_widened(is_bfloat16, shmt__matrix16_block(b, d, depth, j, SIDE), right);
         for (int64_t q = 0; q < to.columns; q += WIDTH)
           for (int64_t r = 0; r < to.rows; r += HEIGHT)
-            multiply(to.rows - r, left + r / WIDTH * DEPTH * WIDTH + r % WIDTH, right + q * DEPTH, depth, d > 0,
-                     sums + r * SIDE + q);
+            multiply_packed(to.rows - r, left + r / WIDTH * DEPTH * WIDTH + r % WIDTH, right + q * DEPTH, depth, d > 0,
+                            sums + r * SIDE + q);
       }
-      finish(is_bfloat16, alpha, sums, beta, to);
+      store_block(is_bfloat16, alpha, sums, beta, to);
     }
   }
 }

@@ -158,7 +158,7 @@ static shmt_status check_vector(const char* what, const shmt_tensor* t) {
 }
 
 /* The extent of (n, n_channels, plane). In channels-last memory every position counts as a sample. */
-static void find_extent(const shmt_tensor* input, shmt_memory_format format, channels* c) {
+static void find_channels(const shmt_tensor* input, shmt_memory_format format, channels* c) {
   c->n = input->sizes[0];
   c->n_channels = input->sizes[1];
   c->plane = 1;
@@ -169,12 +169,13 @@ static void find_extent(const shmt_tensor* input, shmt_memory_format format, cha
 /* How many channels a task has. With the algorithm of columns: one task for each thread, and no two write to one cache
  * line. With too few channels for that, there is one task, whose rows the column loop divides among the threads. */
 static int64_t grain_of(const channels* c) {
-  enum { WORK = 16384, TOGETHER = 32 };
+  enum { WORK = 16384, CHANNELS_AT_ONCE = 32 };
   const int64_t least = WORK / (c->n * c->plane + 1) + 1, threads = shmt__num_threads();
-  const int64_t share = ((c->n_channels + threads - 1) / threads + TOGETHER - 1) / TOGETHER * TOGETHER;
+  const int64_t share =
+      ((c->n_channels + threads - 1) / threads + CHANNELS_AT_ONCE - 1) / CHANNELS_AT_ONCE * CHANNELS_AT_ONCE;
 
   if (!shmt__batch_norm_has_columns(c)) return least;
-  if (c->n_channels < threads * TOGETHER) return c->n_channels;
+  if (c->n_channels < threads * CHANNELS_AT_ONCE) return c->n_channels;
   return share > least ? share : least;
 }
 
@@ -197,7 +198,7 @@ shmt_status shmt__native_batch_norm(shmt_tensor* input, shmt_tensor* weight, shm
   SHMT_REQUIRE_LOOP(SHMT_LOOP_run_affine, input->dtype, "batch_norm");
   SHMT_TRY(shmt__check_norm_dtypes(input, parameters, 4));
   const shmt_memory_format format = shmt__tensor_suggest_format(input);
-  find_extent(input, format, &c);
+  find_channels(input, format, &c);
   SHMT_TRY(check_channel("running_mean", running_mean, c.n_channels));
   SHMT_TRY(check_channel("running_var", running_var, c.n_channels));
   SHMT_TRY(check_channel("weight", weight, c.n_channels));
@@ -266,7 +267,7 @@ shmt_status shmt__native_batch_norm_backward(shmt_tensor* grad_out, shmt_tensor*
                SHMT_SHAPE_TEXT(grad_out), SHMT_SHAPE_TEXT(input));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_run_backward, input->dtype, "batch_norm_backward");
   const shmt_memory_format format = shmt__tensor_suggest_format(input);
-  find_extent(input, format, &c);
+  find_channels(input, format, &c);
   SHMT_TRY(check_channel("running_mean", running_mean, c.n_channels));
   SHMT_TRY(check_channel("running_var", running_var, c.n_channels));
   SHMT_TRY(check_channel("weight", weight, c.n_channels));

@@ -62,8 +62,8 @@ static bool have_pitch(const block* b, const shmt__part* p, int64_t* pitch) {
 
 /* Runs a column loop from x (and grad) and the columns' parameters to out, or to the sums `totals`. Input that is not
  * in dense rows is packed, a few rows at a time. */
-static void run(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
-                const double* const* params, int n_params) {
+static void run_column_loop(const block* b, int row, double* totals, const shmt__part* x, const shmt__part* grad,
+                            const double* const* params, int n_params) {
   const shmt__batch_norm_args* c = b->c;
   const shmt__part* const given[2] = {x, grad};
   const int64_t item = c->x.item, pitch = c->n_channels * c->plane * item;
@@ -102,7 +102,7 @@ static void run(const block* b, int row, double* totals, const shmt__part* x, co
 static void sum_columns(const block* b, int row, const shmt__part* x, const shmt__part* grad, const double* means,
                         double* sums) {
   memset(sums, 0, (size_t)b->n * sizeof *sums);
-  run(b, row, sums, x, grad, &means, 1);
+  run_column_loop(b, row, sums, x, grad, &means, 1);
 }
 
 /* The sum of the block's k-th channel. */
@@ -134,7 +134,7 @@ static void forward_block(const block* b) {
     set_channel(b, scales, k, shape.scale);
     set_channel(b, shifts, k, shape.shift);
   }
-  run(b, SHMT_LOOP_columns_affine, NULL, &c->x, NULL, (const double*[]){scales, shifts}, 2);
+  run_column_loop(b, SHMT_LOOP_columns_affine, NULL, &c->x, NULL, (const double*[]){scales, shifts}, 2);
 }
 
 static void backward_block(const block* b) {
@@ -153,10 +153,11 @@ static void backward_block(const block* b) {
   }
   if (!c->out) return;
   if (!c->training) { /* the statistics are constants, so the gradient does not depend on the input, which may be NaN */
-    run(b, SHMT_LOOP_columns_affine, NULL, &c->grad, NULL, (const double*[]){scales, shifts}, 2);
+    run_column_loop(b, SHMT_LOOP_columns_affine, NULL, &c->grad, NULL, (const double*[]){scales, shifts}, 2);
     return;
   }
-  run(b, SHMT_LOOP_columns_backward, NULL, &c->x, &c->grad, (const double*[]){scales, shifts, slopes, means}, 4);
+  run_column_loop(b, SHMT_LOOP_columns_backward, NULL, &c->x, &c->grad,
+                  (const double*[]){scales, shifts, slopes, means}, 4);
 }
 
 void shmt__batch_norm_columns(void* ctx, int64_t begin, int64_t end) {

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { MAX_TASKS = 8, TASK_ELEMENTS = 32768, WIDE = 64 };
+enum { MAX_TASKS = 8, TASK_ELEMENTS = 32768, WIDE_COLUMNS = 64 };
 
 /* `fold` given rows form one wide row; a task has `per` of the given rows. */
 typedef struct tasks {
@@ -27,11 +27,11 @@ static int64_t find_fold(const shmt__column_loop* c) {
   for (int k = c->is_sum ? 1 : 0; k <= c->n_matrices; k++)
     if (c->data[k] && c->strides[k] != row) return 1;
   const int64_t most = c->rows > 1 ? c->rows : 1;
-  return c->n >= WIDE ? 1 : WIDE / c->n < most ? WIDE / c->n : most;
+  return c->n >= WIDE_COLUMNS ? 1 : WIDE_COLUMNS / c->n < most ? WIDE_COLUMNS / c->n : most;
 }
 
 /* Runs the loop over `rows` wide rows, each of `fold` given rows, from the given row `begin` on. */
-static void run_rows(const tasks* p, char* totals, int64_t begin, int64_t fold, int64_t rows) {
+static void run_column_rows(const tasks* p, char* totals, int64_t begin, int64_t fold, int64_t rows) {
   const shmt__column_loop* c = p->c;
   int64_t strides[3];
   char* data[7];
@@ -54,8 +54,8 @@ static void run_tasks(void* ctx, int64_t first, int64_t last) {
     const int64_t rest = rows % p->fold;
     char* const totals = (char*)p->totals[i];
     if (p->c->is_sum) memset(totals, 0, (size_t)(p->c->n * p->fold) * sizeof(double));
-    run_rows(p, totals, begin, p->fold, rows / p->fold);
-    if (rest) run_rows(p, totals, begin + rows - rest, rest, 1);
+    run_column_rows(p, totals, begin, p->fold, rows / p->fold);
+    if (rest) run_column_rows(p, totals, begin + rows - rest, rest, 1);
   }
 }
 

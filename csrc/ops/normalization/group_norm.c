@@ -253,8 +253,8 @@ static void backward_gathered(void* ctx, int64_t begin, int64_t end) {
   shmt__dealloc(x, (uint64_t)(2 * block));
 }
 
-static shmt_status check(const shmt_tensor* input, const shmt_tensor* weight, const shmt_tensor* bias, int64_t n,
-                         int64_t channels, int64_t plane, int64_t group, groups* g) {
+static shmt_status check_group_norm(const shmt_tensor* input, const shmt_tensor* weight, const shmt_tensor* bias,
+                                    int64_t n, int64_t channels, int64_t plane, int64_t group, groups* g) {
   int64_t planes, numel;
 
   SHMT_REQUIRE(group > 0, SHMT_E_RUNTIME, "Expected num groups to be greater than 0, got %" PRId64, group);
@@ -307,7 +307,7 @@ shmt_status shmt__native_group_norm(shmt_tensor* input, shmt_tensor* weight, shm
   groups g = {.eps = eps};
   const shmt_tensor* const parameters[] = {weight, bias};
 
-  SHMT_TRY(check(input, weight, bias, n, channels, plane, group, &g));
+  SHMT_TRY(check_group_norm(input, weight, bias, n, channels, plane, group, &g));
   SHMT_TRY(shmt__check_norm_dtypes(input, parameters, 2));
   const shmt_dtype stat = weight ? weight->dtype : input->dtype;
   const shmt_memory_format format = shmt__tensor_suggest_format(input);
@@ -368,7 +368,7 @@ shmt_status shmt__native_group_norm_backward(shmt_tensor* grad_out, shmt_tensor*
   groups g = {0};
 
   SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "native_group_norm_backward(): expected 3 values of output_mask");
-  SHMT_TRY(check(input, weight, NULL, n, channels, plane, group, &g));
+  SHMT_TRY(check_group_norm(input, weight, NULL, n, channels, plane, group, &g));
   SHMT_REQUIRE(grad_out->numel == input->numel && mean->numel == n * group && rstd->numel == n * group, SHMT_E_RUNTIME,
                "native_group_norm_backward(): grad_out has shape %s, input %s, mean %s and rstd %s",
                SHMT_SHAPE_TEXT(grad_out), SHMT_SHAPE_TEXT(input), SHMT_SHAPE_TEXT(mean), SHMT_SHAPE_TEXT(rstd));

@@ -30,7 +30,7 @@ enum { ALPHA = -1 }; /* in place of a count of scalars: the ctx is the single sc
 
 /* Builds the iterator and runs the loop. ctx is n scalars, which are checked; with n == 0 it is whatever the loop
  * takes. */
-static inline shmt_status run(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
+static inline shmt_status run_pointwise(const shmt__pointwise* p, shmt_iter* it, const void* ctx, int n) {
   shmt__loop loop;
   shmt_status status;
 
@@ -54,7 +54,7 @@ static inline shmt_status run_on(const shmt__pointwise* p, shmt_tensor* const* i
   for (int i = 0; i < n; i++) shmt__iter_input(&it, inputs[i]);
   it.promote = p->promote;
   it.exact_out = p->exact_out;
-  return run(p, &it, ctx, n_scalars);
+  return run_pointwise(p, &it, ctx, n_scalars);
 }
 
 shmt_status shmt__pointwise_run(const shmt__pointwise* p, shmt_tensor* const* inputs, int n,
@@ -94,7 +94,7 @@ shmt_status shmt__pointwise_unary_2_overlapping(const shmt__pointwise* p, shmt_t
   shmt__iter_input(&it, self);
   it.promote = p->promote;
   it.check_overlap = *out != self;
-  return run(p, &it, (const shmt_scalar[]){a, b}, 2);
+  return run_pointwise(p, &it, (const shmt_scalar[]){a, b}, 2);
 }
 
 shmt_status shmt__pointwise_unary_3(const shmt__pointwise* p, shmt_tensor* self, shmt_scalar a,

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static shmt_status check(int n, const shmt_tensor* self, const shmt_tensor* indices, shmt_ints output_size) {
+static shmt_status check_unpool(int n, const shmt_tensor* self, const shmt_tensor* indices, shmt_ints output_size) {
   static const char* const counts[] = {"two elements (height, width)", "three elements (depth, height, width)"};
 
   SHMT_REQUIRE(output_size.len == n, SHMT_E_RUNTIME,
@@ -53,7 +53,7 @@ static bool is_in_order(int n, const shmt_tensor* self) {
 }
 
 /* Scatter into planes of zeros. Such a plane is dense, with one step between its elements: that of the last dim. */
-static shmt_status put(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints plane, shmt_tensor* to) {
+static shmt_status put_planes(int n, shmt_tensor* self, shmt_tensor* indices, shmt_ints plane, shmt_tensor* to) {
   const int outer = self->n_dims - n;
   shmt__bad_index bad = {0};
   shmt__index_args shape = {
@@ -83,7 +83,7 @@ static shmt_status unpool(int n, shmt_tensor* self, shmt_tensor* indices, shmt_i
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS];
 
-  SHMT_TRY(check(n, self, indices, output_size));
+  SHMT_TRY(check_unpool(n, self, indices, output_size));
   const int outer = self->n_dims - n;
   memcpy(sizes, self->sizes, (size_t)outer * sizeof *sizes);
   memcpy(sizes + outer, output_size.data, (size_t)n * sizeof *sizes);
@@ -91,7 +91,7 @@ static shmt_status unpool(int n, shmt_tensor* self, shmt_tensor* indices, shmt_i
                               n == 2 ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result) && result->numel > 0) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
-    SHMT_TRY(put(n, self, indices, output_size, result));
+    SHMT_TRY(put_planes(n, self, indices, output_size, result));
   }
   *out = SHMT_TAKE(result);
   return SHMT_OK;

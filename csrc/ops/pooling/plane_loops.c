@@ -12,22 +12,22 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, MANY = SHMT_POOL_OPERANDS };
+enum { GRAIN = 16384, N_OPERANDS = SHMT_POOL_OPERANDS };
 
 /* --- NCHW: planes ------------------------------------------------------------------------ */
 
 typedef struct nchw_job {
-  char* data[MANY];
-  int64_t step[MANY]; /* bytes from plane to plane */
+  char* data[N_OPERANDS];
+  int64_t step[N_OPERANDS]; /* bytes from plane to plane */
   shmt__loop loop;
   const shmt__pool_args* shape;
 } nchw_job;
 
 static void run_nchw_planes(void* ctx, int64_t begin, int64_t end) {
   const nchw_job* p = ctx;
-  char* data[MANY];
+  char* data[N_OPERANDS];
 
-  for (int k = 0; k < MANY; k++) data[k] = p->data[k] ? p->data[k] + begin * p->step[k] : NULL;
+  for (int k = 0; k < N_OPERANDS; k++) data[k] = p->data[k] ? p->data[k] + begin * p->step[k] : NULL;
   p->loop(data, NULL, end - begin, p->shape);
 }
 
@@ -53,9 +53,9 @@ static void run_strided_pieces(void* ctx, int64_t begin, int64_t end) {
   }
   for (int64_t i = begin; i < end; i++) {
     shmt__part part;
-    char* data[MANY];
+    char* data[N_OPERANDS];
     const int64_t first = shmt__part_chunk(&g->cut, &g->part, i, &part) / g->plane;
-    for (int k = 0; k < MANY; k++) data[k] = g->p->data[k] ? g->p->data[k] + first * g->p->step[k] : NULL;
+    for (int k = 0; k < N_OPERANDS; k++) data[k] = g->p->data[k] ? g->p->data[k] + first * g->p->step[k] : NULL;
     data[g->image] = shmt__packed(&part, room);
     g->p->loop(data, NULL, shmt__part_numel(&part) / g->plane, g->p->shape);
   }
@@ -75,14 +75,14 @@ static shmt_status run_strided(const nchw_job* p, int image, const shmt_tensor* 
   return SHMT_OK;
 }
 
-static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* const tensors[MANY],
-                            const bool is_image[MANY]) {
+static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* const tensors[N_OPERANDS],
+                            const bool is_image[N_OPERANDS]) {
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
   const int64_t n = tensors[0]->numel / (is_image[0] ? ins : outs);
   nchw_job p = {.shape = s};
   int strided = 0; /* the operand that is an image and not dense, if any */
 
-  for (int k = 0; k < MANY; k++) {
+  for (int k = 0; k < N_OPERANDS; k++) {
     if (!tensors[k]) continue;
     p.data[k] = shmt__tensor_data(tensors[k]);
     p.step[k] = tensors[k]->numel / n * shmt__tensor_item_bytes(tensors[k]);
@@ -103,8 +103,8 @@ static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* cons
 enum { MANY_CHANNELS = 8 };
 
 typedef struct nhwc_job {
-  char* data[MANY]; /* outputs, indices (or NULL) and the image, in the order of the loop */
-  int64_t row[MANY], image[MANY]; /* bytes between rows of outputs, and between images */
+  char* data[N_OPERANDS];                     /* outputs, indices (or NULL) and the image, in the order of the loop */
+  int64_t row[N_OPERANDS], image[N_OPERANDS]; /* bytes between rows of outputs, and between images */
   shmt__loop loop;
   const shmt__pool_args* shape;
   int64_t channels;
@@ -118,8 +118,8 @@ static void run_nhwc_rows(void* ctx, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; i++) {
     const int64_t at = i % (out[0] * out[1]), image = i / (out[0] * out[1]);
     const shmt__pool_row_args row = {p->shape, p->is_adaptive, p->channels, at / out[1], at % out[1]};
-    char* data[MANY];
-    for (int k = 0; k < MANY; k++)
+    char* data[N_OPERANDS];
+    for (int k = 0; k < N_OPERANDS; k++)
       data[k] = p->data[k] ? p->data[k] + image * p->image[k] + at * p->row[k] : NULL;
     p->loop(data, NULL, out[2], &row);
   }
@@ -158,12 +158,12 @@ shmt_memory_format shmt__pool_format(const shmt_tensor* self, shmt_dtype dtype, 
   return is_channels_last ? shmt__tensor_suggest_format(self) : SHMT_CONTIGUOUS_FORMAT;
 }
 
-static shmt_status run_nhwc(int row, const shmt__pool_args* s, shmt_tensor* const tensors[MANY],
-                            const bool is_image[MANY]) {
+static shmt_status run_nhwc(int row, const shmt__pool_args* s, shmt_tensor* const tensors[N_OPERANDS],
+                            const bool is_image[N_OPERANDS]) {
   nhwc_job p = {.shape = s, .is_adaptive = is_adaptive(row), .channels = tensors[0]->sizes[1]};
   const int64_t ins = s->in[0] * s->in[1] * s->in[2], outs = s->out[0] * s->out[1] * s->out[2];
 
-  for (int k = 0; k < MANY; k++) {
+  for (int k = 0; k < N_OPERANDS; k++) {
     if (!tensors[k]) continue;
     const int64_t bytes = p.channels * shmt__tensor_item_bytes(tensors[k]);
     p.data[k] = shmt__tensor_data(tensors[k]);
@@ -181,7 +181,7 @@ static shmt_status run_nhwc(int row, const shmt__pool_args* s, shmt_tensor* cons
 }
 
 shmt_status shmt__pool_run_loop(shmt_memory_format format, int row, const shmt__pool_args* s,
-                                shmt_tensor* const tensors[MANY], const bool is_image[MANY]) {
+                                shmt_tensor* const tensors[N_OPERANDS], const bool is_image[N_OPERANDS]) {
   return (format == SHMT_CONTIGUOUS_FORMAT ? run_nchw : run_nhwc)(row, s, tensors, is_image);
 }
 

@@ -20,8 +20,8 @@
 
 enum {
   BLOCK = 512,
-  SPAN = 128, /* weights that are summed together */
-  FEW = 16,   /* with fewer samples than 1 / FEW of the weights only blocks are summed beforehand */
+  SPAN = 128,       /* weights that are summed together */
+  FEW_SAMPLES = 16, /* with fewer samples than 1 / FEW_SAMPLES of the weights only blocks are summed beforehand */
 };
 
 /* Draws one number from the generator. */
@@ -414,7 +414,7 @@ shmt_status shmt__multinomial(shmt_tensor* self, int64_t num_samples, bool repla
     return SHMT_OK;
   }
   int64_t* const to = shmt__tensor_data(result);
-  if (replacement && num_samples > 1 && num_samples < n / FEW)
+  if (replacement && num_samples > 1 && num_samples < n / FEW_SAMPLES)
     SHMT_TRY(draw_rows_sparsely(self, rows, num_samples, generator, to));
   else
     SHMT_TRY(draw_rows(self, rows, num_samples, replacement && num_samples > 1, generator, to));

@@ -436,8 +436,8 @@ shmt_status shmt__rrelu_noise(shmt_tensor* self, double lower, double upper, shm
 /* --- new tensors ---------------------------------------------------------------------------- */
 
 /* Makes a new tensor, or resizes the preset one. */
-static shmt_status make(shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype, shmt_device device,
-                        shmt_tensor** out) {
+static shmt_status make_random(shmt_ints size, shmt_dtype dtype, shmt_dtype default_dtype, shmt_device device,
+                               shmt_tensor** out) {
   for (int64_t d = 0; d < size.len; d++)
     SHMT_REQUIRE(size.data[d] >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": %s",
                  size.data[d], shmt__ints_text(size, (char[256]){0}, 256));
@@ -450,7 +450,7 @@ shmt_status shmt__rand(shmt_ints size, shmt_generator* generator, shmt_dtype dty
                        shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make_random(size, dtype, shmt__default_dtype(), device, out));
   return fill_uniform(*out, 0, 1, generator);
 }
 
@@ -458,7 +458,7 @@ shmt_status shmt__randn(shmt_ints size, shmt_generator* generator, shmt_dtype dt
                         shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make_random(size, dtype, shmt__default_dtype(), device, out));
   return fill_normal(*out, 0, 1, generator);
 }
 
@@ -468,7 +468,7 @@ shmt_status shmt__normal_float_float(double mean, double std, shmt_ints size, sh
   (void)layout;
   (void)pin_memory;
   SHMT_TRY(check_std(std));
-  SHMT_TRY(make(size, dtype, shmt__default_dtype(), device, out));
+  SHMT_TRY(make_random(size, dtype, shmt__default_dtype(), device, out));
   return fill_normal(*out, mean, std, generator);
 }
 
@@ -476,7 +476,7 @@ shmt_status shmt__randint_low(int64_t low, int64_t high, shmt_ints size, shmt_ge
                               shmt_layout layout, shmt_device device, shmt_opt_bool pin_memory, shmt_tensor** out) {
   (void)layout;
   (void)pin_memory;
-  SHMT_TRY(make(size, dtype, SHMT_INT64, device, out));
+  SHMT_TRY(make_random(size, dtype, SHMT_INT64, device, out));
   return fill_from_to(*out, low, (shmt_opt_int){high, true}, generator);
 }
 
@@ -538,7 +538,7 @@ shmt_status shmt__randperm(int64_t n, shmt_generator* generator, shmt_dtype dtyp
   SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "Trying to create tensor with negative dimension %" PRId64 ": [%" PRId64 "]", n,
                n);
   SHMT_TRY(check_permuted(*out ? (*out)->dtype : dtype == SHMT_DTYPE_NONE ? SHMT_INT64 : dtype, n));
-  SHMT_TRY(make(SHMT_INTS(n), dtype, SHMT_INT64, device, out));
+  SHMT_TRY(make_random(SHMT_INTS(n), dtype, SHMT_INT64, device, out));
   if (shmt__tensor_is_meta(*out) || n == 0) return SHMT_OK;
   SHMT_TRY(shmt__tensor_contiguous(*out, SHMT_CONTIGUOUS_FORMAT, &order));
   count_up(order);

@@ -9,7 +9,7 @@
 #include <inttypes.h>
 
 /* A contiguous tensor with the dims of mask moved to the end. New reference. */
-static shmt_status rows_of(shmt_tensor* bits, uint64_t mask, shmt_tensor** out) {
+static shmt_status rows_to_hash(shmt_tensor* bits, uint64_t mask, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) permuted = NULL;
   int64_t order[SHMT_MAX_DIMS];
   int n = 0;
@@ -46,7 +46,7 @@ shmt_status shmt__hash_tensor(shmt_tensor* self, shmt_ints dim, bool keepdim, in
   if (!shmt__tensor_is_meta(work) && work->numel > 0) {
     const bool is_float = kind == SHMT_KIND_FLOATING;
     SHMT_TRY(shmt__tensor_cast(self, is_float ? SHMT_FLOAT64 : SHMT_INT64, &wide));
-    SHMT_TRY(rows_of(wide, mask, &rows));
+    SHMT_TRY(rows_to_hash(wide, mask, &rows));
     const int64_t n = rows->numel / work->numel;
     const uint64_t* from = shmt__tensor_data(rows);
     uint64_t* to = shmt__tensor_data(work);

@@ -215,7 +215,8 @@ static void sum_rows(void* ctx, int64_t begin, int64_t end) {
 
 /* --- both --------------------------------------------------------------------------------------- */
 
-static shmt_status run(shmt_tensor* from, const shmt__index_table* tables, int n, bool is_backward, shmt_tensor** out) {
+static shmt_status run_table_gather(shmt_tensor* from, const shmt__index_table* tables, int n, bool is_backward,
+                                    shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
   const shmt_memory_format format =
@@ -253,12 +254,12 @@ static shmt_status run(shmt_tensor* from, const shmt__index_table* tables, int n
 }
 
 shmt_status shmt__table_gather(shmt_tensor* self, const shmt__index_table* tables, int n, shmt_tensor** out) {
-  return run(self, tables, n, false, out);
+  return run_table_gather(self, tables, n, false, out);
 }
 
 shmt_status shmt__table_gather_backward(const char* name, shmt_tensor* grad, shmt__index_table* tables, int n,
                                         shmt_tensor** out) {
   SHMT_REQUIRE_LOOP(SHMT_LOOP_table_gather_sum, grad->dtype, name);
   for (int d = 0; d < n; d++) invert_table(&tables[d]);
-  return run(grad, tables, n, true, out);
+  return run_table_gather(grad, tables, n, true, out);
 }

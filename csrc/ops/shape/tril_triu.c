@@ -43,7 +43,7 @@ typedef struct tril_job {
 } tril_job;
 
 /* Zeroes n bytes, or keeps them. */
-static void keep(const tril_job* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
+static void keep_run(const tril_job* t, shmt__stage* s, int64_t at, int64_t n, bool is_zero) {
   if (t->streamed)
     shmt__stage_copy(s, t->to + at, is_zero ? NULL : t->from + at, n);
   else if (is_zero)
@@ -65,8 +65,8 @@ static void keep_rows(void* ctx, int64_t begin, int64_t end) {
     alike = edge < columns ? 1 : t->rows - row < end - r ? t->rows - row : end - r;
     edge = edge < 0 ? 0 : edge > columns ? columns : edge;
     const int64_t before = alike * edge * t->item;
-    keep(t, &s, r * t->width, before, t->upper);
-    keep(t, &s, r * t->width + before, alike * t->width - before, !t->upper);
+    keep_run(t, &s, r * t->width, before, t->upper);
+    keep_run(t, &s, r * t->width + before, alike * t->width - before, !t->upper);
   }
   if (t->streamed) shmt__stage_end(&s);
 }

@@ -26,7 +26,7 @@ static inline geometry* start_from(geometry* g, const shmt_tensor* t) {
   return g;
 }
 
-static inline shmt_status finish(shmt_tensor* self, const geometry* g, shmt_tensor** out) {
+static inline shmt_status finish_view(shmt_tensor* self, const geometry* g, shmt_tensor** out) {
   return shmt__tensor_alias(self, (shmt_ints){g->sizes, g->n_dims}, (shmt_ints){g->strides, g->n_dims}, g->offset, out);
 }
 
@@ -55,7 +55,7 @@ shmt_status shmt__impl_select(shmt_tensor* self, int64_t dim, int64_t index, shm
   start_from(&g, self);
   g.offset += (index < 0 ? index + size : index) * g.strides[dim];
   erase_dim(&g, dim);
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 static int64_t clamp(int64_t x, int64_t low, int64_t high) { return x < low ? low : x > high ? high : x; }
@@ -81,7 +81,7 @@ shmt_status shmt__impl_slice(shmt_tensor* self, int64_t dim, shmt_opt_int start_
   } else if (!shmt__mul_i64(g.strides[dim], step, &g.strides[dim])) {
     g.strides[dim] = self->strides[dim]; /* any stride will do for one element */
   }
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 shmt_status shmt__impl_diagonal(shmt_tensor* self, int64_t offset, int64_t dim1_arg, int64_t dim2_arg,
@@ -103,7 +103,7 @@ shmt_status shmt__impl_diagonal(shmt_tensor* self, int64_t offset, int64_t dim1_
   erase_dim(&g, dim1 > dim2 ? dim2 : dim1);
   g.sizes[g.n_dims] = length;
   g.strides[g.n_dims++] = stride;
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 shmt_status shmt__impl_unfold(shmt_tensor* self, int64_t dim, int64_t size, int64_t step, shmt_tensor** out) {
@@ -125,7 +125,7 @@ shmt_status shmt__impl_unfold(shmt_tensor* self, int64_t dim, int64_t size, int6
   SHMT_REQUIRE(g.n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "tensor has too many (>%d) dims: %d", SHMT_MAX_DIMS,
                SHMT_MAX_DIMS + 1);
   g.n_dims++;
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 /* --- order of dims ------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ shmt_status shmt__impl_transpose(shmt_tensor* self, int64_t dim0, int64_t dim1, 
     g.strides[dim0] = self->strides[dim1];
     g.strides[dim1] = self->strides[dim0];
   }
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 shmt_status shmt__impl_t(shmt_tensor* self, shmt_tensor** out) {
@@ -167,7 +167,7 @@ shmt_status shmt__impl_permute(shmt_tensor* self, shmt_ints dims, shmt_tensor** 
     g.sizes[i] = self->sizes[d];
     g.strides[i] = self->strides[d];
   }
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 /* --- number of dims -------------------------------------------------------------------- */
@@ -179,7 +179,7 @@ static shmt_status squeeze_mask(shmt_tensor* self, uint64_t mask, shmt_tensor** 
     g.sizes[g.n_dims] = self->sizes[d];
     g.strides[g.n_dims++] = self->strides[d];
   }
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 shmt_status shmt__impl_squeeze(shmt_tensor* self, shmt_tensor** out) { return squeeze_mask(self, UINT64_MAX, out); }
@@ -207,7 +207,7 @@ shmt_status shmt__impl_unsqueeze(shmt_tensor* self, int64_t dim, shmt_tensor** o
     g.sizes[i] = i == dim ? 1 : self->sizes[d];
     g.strides[i] = i == dim ? (dim < self->n_dims ? self->sizes[dim] * self->strides[dim] : 1) : self->strides[d];
   }
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 /* --- shapes ------------------------------------------------------------------------------ */
@@ -267,7 +267,7 @@ shmt_status shmt__impl_expand(shmt_tensor* self, shmt_ints size, bool implicit, 
   }
   int64_t numel;
   SHMT_TRY(shmt__checked_numel((shmt_ints){g.sizes, g.n_dims}, &numel));
-  return finish(self, &g, out);
+  return finish_view(self, &g, out);
 }
 
 /* self_offset is self's own offset; it is an argument so that the derivative knows it. */

@@ -215,7 +215,7 @@ shmt_status shmt__impl_as_strided_forward(shmt_tensor* grad, shmt_ints input_str
 
 /* --- slice_scatter and the like: a copy of self with a view replaced ---------------------------- */
 
-static shmt_status put(shmt_tensor* view, shmt_tensor* src) {
+static shmt_status put_back(shmt_tensor* view, shmt_tensor* src) {
   SHMT_REQUIRE(shmt__same_sizes(view, src), SHMT_E_RUNTIME,
                "expected src to have a size equal to the slice of self. src size = %s, slice size = %s",
                SHMT_SHAPE_TEXT(src), SHMT_SHAPE_TEXT(view));
@@ -241,15 +241,15 @@ static shmt_status copy_of(shmt_tensor* self, shmt_tensor** out) {
   return shmt__tensor_alias(copy, shmt__tensor_sizes(self), shmt__tensor_strides(self), self->offset, out);
 }
 
-#define SCATTER(name, parameters, ...)                                                         \
-  shmt_status shmt__impl_##name##_scatter parameters {                                         \
-    SHMT_AUTO(shmt_tensor) copy = NULL;                                                        \
-    SHMT_AUTO(shmt_tensor) view = NULL;                                                        \
-    SHMT_TRY(copy_of(self, &copy));                                                            \
-    SHMT_TRY(shmt__impl_##name(copy, __VA_ARGS__, &view));                                     \
-    SHMT_TRY(put(view, src));                                                                  \
-    *out = SHMT_TAKE(copy);                                                                    \
-    return SHMT_OK;                                                                            \
+#define SCATTER(name, parameters, ...)                     \
+  shmt_status shmt__impl_##name##_scatter parameters {     \
+    SHMT_AUTO(shmt_tensor) copy = NULL;                    \
+    SHMT_AUTO(shmt_tensor) view = NULL;                    \
+    SHMT_TRY(copy_of(self, &copy));                        \
+    SHMT_TRY(shmt__impl_##name(copy, __VA_ARGS__, &view)); \
+    SHMT_TRY(put_back(view, src));                         \
+    *out = SHMT_TAKE(copy);                                \
+    return SHMT_OK;                                        \
   }
 
 SCATTER(slice,
@@ -269,7 +269,7 @@ shmt_status shmt__impl_as_strided_scatter(shmt_tensor* self, shmt_tensor* src, s
   SHMT_TRY(copy_of(self, &copy));
   int64_t offset = storage_offset.has ? storage_offset.value : copy->offset;
   SHMT_TRY(shmt__impl_as_strided_at(copy, size, stride, offset, copy->offset, &view));
-  SHMT_TRY(put(view, src));
+  SHMT_TRY(put_back(view, src));
   *out = SHMT_TAKE(copy);
   return SHMT_OK;
 }

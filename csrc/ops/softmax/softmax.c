@@ -18,7 +18,7 @@ typedef struct row_job {
   shmt__loop loop;
 } row_job;
 
-static void run_rows(void* ctx, int64_t begin, int64_t end) {
+static void run_softmax_slices(void* ctx, int64_t begin, int64_t end) {
   const row_job* l = ctx;
   const int64_t step = l->shape.length * l->item;
   const int64_t strides[3] = {step, step, step};
@@ -60,7 +60,7 @@ static void run_softmax_rows(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, in
   l.loop = shmt__loops[l.inner == 1 ? rows : columns][to->dtype];
   const int64_t grain = GRAIN / (l.shape.length > 0 ? l.shape.length : 1) + 1;
   if (l.inner == 1)
-    shmt__parallel_for(l.outer, grain, run_rows, &l);
+    shmt__parallel_for(l.outer, grain, run_softmax_slices, &l);
   else
     shmt__parallel_for(l.outer * l.inner, grain, run_columns, &l);
 }

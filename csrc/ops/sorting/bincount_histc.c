@@ -10,10 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-static shmt_status vector(int64_t n, shmt_tensor** out) {
-  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
 /* Small numbers are counted in tables. The maximum of a block is bounded before the block is counted, so that it is
  * read from memory once. The bits that are set in any number are such a bound, and vectors find them faster than the
  * maximum. */
@@ -122,7 +118,7 @@ static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_ten
 
   n = threads == 1 || n < 1 ? 1 : n < 2 * threads ? n : 2 * threads;
   if (n > MOST_TABLES) n = MOST_TABLES;
-  SHMT_TRY(vector(n * TABLE, &tables));
+  SHMT_TRY(shmt__new_int64s(n * TABLE, &tables));
   t.tables = shmt__tensor_data(tables);
   t.share = (x->numel + n - 1) / n;
   shmt__parallel_for(n, 1, count_shares, &t);
@@ -132,7 +128,7 @@ static shmt_status count_small(const shmt_tensor* x, int64_t minlength, shmt_ten
   for (int64_t k = 0; k < n; k++)
     for (int64_t i = t.used[k]; i > length; i--)
       if (t.tables[k * TABLE + i - 1]) length = i;
-  SHMT_TRY(vector(length, out));
+  SHMT_TRY(shmt__new_int64s(length, out));
   SHMT_TRY(shmt__tensor_fill(*out, shmt__scalar_int(0)));
   int64_t* count = shmt__tensor_data(*out);
   for (int64_t k = 0; k < n; k++)
@@ -214,7 +210,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   }
   SHMT_TRY(count_length(dense, minlength, &length));
   if (!weights) {
-    SHMT_TRY(vector(length, &result));
+    SHMT_TRY(shmt__new_int64s(length, &result));
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     count_each(dense, shmt__tensor_data(result), length);
     *out = SHMT_TAKE(result);
@@ -268,7 +264,7 @@ static int64_t count_rows(int64_t numel, int64_t bins) {
   return rows < 1 ? 1 : rows < threads ? rows : threads;
 }
 
-static shmt_status find_extent(shmt_tensor* x, double* low, double* high) {
+static shmt_status find_value_range(shmt_tensor* x, double* low, double* high) {
   SHMT_AUTO(shmt_tensor) least = NULL;
   SHMT_AUTO(shmt_tensor) most = NULL;
   shmt_scalar value;
@@ -293,7 +289,7 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   if (shmt__tensor_is_meta(self))
     return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-  if (low == high && dense->numel > 0) SHMT_TRY(find_extent(dense, &low, &high));
+  if (low == high && dense->numel > 0) SHMT_TRY(find_value_range(dense, &low, &high));
   if (low == high) {
     low -= 1;
     high += 1;

@@ -134,7 +134,7 @@ static int bucket_from(const long_slice* l, int64_t at) {
 }
 
 /* Finishes the buckets that begin in a stretch of the slice. */
-static void finish(void* ctx, int64_t begin, int64_t end) {
+static void finish_buckets(void* ctx, int64_t begin, int64_t end) {
   long_slice* l = ctx;
   const int first = bucket_from(l, begin), last = end == l->n ? l->n_buckets : bucket_from(l, end);
   int64_t longest = 0;
@@ -154,7 +154,7 @@ static void finish(void* ctx, int64_t begin, int64_t end) {
   if (room) shmt__dealloc(room, nbytes);
 }
 
-static void run(long_slice* l) {
+static void run_long_slice(long_slice* l) {
   uint64_t high = 0;
 
   shmt__parallel_for(l->n_chunks, 1, encode, l);
@@ -180,7 +180,7 @@ static void run(long_slice* l) {
   shmt__parallel_for(l->n_chunks, 1, count, l);
   place_chunks(l);
   shmt__parallel_for(l->n_chunks, 1, deal, l);
-  shmt__parallel_for(l->n, l->n_buckets > 1 ? CHUNK / 4 : l->n, finish, l);
+  shmt__parallel_for(l->n, l->n_buckets > 1 ? CHUNK / 4 : l->n, finish_buckets, l);
   if (wide) shmt__dealloc(wide, wide_bytes);
 }
 
@@ -212,7 +212,7 @@ shmt_status shmt__sort_long_slice(shmt_dtype dtype, bool descending, int64_t n, 
                     .n_chunks = n_chunks,
                     .chunk = (n + n_chunks - 1) / n_chunks,
                     .counts = (uint32_t(*)[N_BUCKETS])(void*)(l + 1)};
-  run(l);
+  run_long_slice(l);
   const bool failed = atomic_load_explicit(&l->failed, memory_order_relaxed);
   shmt__dealloc(memory, nbytes);
   SHMT_REQUIRE(!failed, SHMT_E_NOMEM, "sort(): no memory for scratch space of a line of %lld elements", (long long)n);

@@ -6,6 +6,7 @@
 #include "iter/copy/move.h"
 #include "ops/check.h"
 #include "ops/indexing/index_iterator.h"
+#include "ops/outputs.h"
 #include "ops/sorting/sort.h"
 #include "ops/sorting/unique_counting.h"
 
@@ -16,10 +17,6 @@ static shmt_status flatten(shmt_tensor* self, shmt_tensor** out) {
 
   SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   return shmt__tensor_alias(dense, SHMT_INTS(dense->numel), SHMT_INTS(1), dense->offset, out);
-}
-
-static shmt_status vector(int64_t n, shmt_tensor** out) {
-  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
 }
 
 /* Runs are searched for in blocks. */
@@ -108,7 +105,7 @@ static shmt_status collect_runs(shmt_tensor* flat, const int64_t* where, shmt_in
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_runs), flat->dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
   SHMT_TRY(shmt__tensor_empty(wants_inverse ? inverse_sizes : SHMT_INTS(0), SHMT_INT64, SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &back));
-  SHMT_TRY(vector(wants_counts ? n_runs : 0, &lengths));
+  SHMT_TRY(shmt__new_int64s(wants_counts ? n_runs : 0, &lengths));
   runs r = {.flat = flat,
             .firsts = shmt__tensor_data(v),
             .starts = wants_counts ? shmt__tensor_data(lengths) : NULL,
@@ -148,7 +145,7 @@ static shmt_status unique_bools(shmt_tensor* flat, shmt_ints inverse_sizes, bool
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n_values), SHMT_BOOL, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &v));
   SHMT_TRY(shmt__tensor_empty(wants_inverse ? inverse_sizes : SHMT_INTS(0), SHMT_INT64, SHMT_CPU,
                               SHMT_CONTIGUOUS_FORMAT, &back));
-  SHMT_TRY(vector(wants_counts ? n_values : 0, &lengths));
+  SHMT_TRY(shmt__new_int64s(wants_counts ? n_values : 0, &lengths));
   uint8_t* to = shmt__tensor_data(v);
   int64_t *run_of = shmt__tensor_data(back), *count = shmt__tensor_data(lengths);
   for (int value = 0; value < 2; value++) {

@@ -8,6 +8,7 @@
 #include "iter/copy/copy.h"
 #include "iter/threads.h"
 #include "ops/dtype_names.h"
+#include "ops/outputs.h"
 #include "storage/allocator.h"
 
 #include <string.h>
@@ -89,10 +90,6 @@ static void find_inverse(void* ctx, int64_t begin, int64_t end) {
   }
 }
 
-static shmt_status vector(int64_t n, shmt_tensor** out) {
-  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
 /* Collects the numbers that occur, how often they do, and t->runs (in the memory of the sums, which are not needed any
  * more). */
 static shmt_status collect(table* t, bool wants_counts, shmt_tensor** values, shmt_tensor** counts) {
@@ -103,8 +100,8 @@ static shmt_status collect(table* t, bool wants_counts, shmt_tensor** values, sh
   for (int64_t c = 1; c < t->n_chunks; c++)
     for (int64_t i = 0; i < t->range; i++) t->counts[i] += t->counts[c * t->range + i];
   for (int64_t i = 0; i < t->range; i++) n_runs += t->counts[i] > 0;
-  SHMT_TRY(vector(n_runs, &wide));
-  SHMT_TRY(vector(wants_counts ? n_runs : 0, &lengths));
+  SHMT_TRY(shmt__new_int64s(n_runs, &wide));
+  SHMT_TRY(shmt__new_int64s(wants_counts ? n_runs : 0, &lengths));
   int64_t *value = shmt__tensor_data(wide), *length = shmt__tensor_data(lengths);
   for (int64_t i = 0; i < t->range; i++) {
     const int64_t times = t->counts[i];

@@ -44,7 +44,7 @@ static shmt_status collect(const int64_t* order, const bool* starts, int64_t n, 
 }
 
 /* Dense rows, one for each slice along dim. New reference. */
-static shmt_status rows_of(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
+static shmt_status slices_as_rows(shmt_tensor* self, int64_t dim, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dim_first = NULL;
 
   SHMT_TRY(shmt_op_movedim_int(self, dim, 0, &dim_first));
@@ -79,7 +79,7 @@ static shmt_status unique_slices(const char* name, bool in_order, shmt_tensor* s
   SHMT_REQUIRE(n_empty == 0, SHMT_E_RUNTIME,
                "There are 0 sized dimensions, and they aren't selected, so unique cannot be "
                "applied");
-  SHMT_TRY(rows_of(self, dim, &rows));
+  SHMT_TRY(slices_as_rows(self, dim, &rows));
   SHMT_TRY(vector(n, SHMT_INT64, &order));
   SHMT_TRY(vector(n, SHMT_INT64, &spare));
   SHMT_TRY(vector(n, SHMT_BOOL, &starts));

@@ -7,10 +7,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-shmt_status shmt__new_int64s(int64_t n, shmt_tensor** out) {
-  return shmt__tensor_empty(SHMT_INTS(n), SHMT_INT64, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
 static SHMT_COLD shmt_status fail_index(int64_t index, int64_t dim, int64_t size) {
   SHMT_REQUIRE(index >= 0, SHMT_E_RUNTIME, "found negative index %" PRId64 " for dim %" PRId64, index, dim);
   SHMT_FAIL(SHMT_E_RUNTIME,

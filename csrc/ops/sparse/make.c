@@ -19,7 +19,7 @@ static shmt_status own_header(shmt_tensor* t, shmt_tensor** out) {
   return shmt__tensor_alias(t, shmt__tensor_sizes(t), shmt__tensor_strides(t), t->offset, out);
 }
 
-static shmt_status make(shmt_sparse parts, shmt_ints sizes, shmt_tensor** out) {
+static shmt_status make_sparse(shmt_sparse parts, shmt_ints sizes, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) compressed = NULL;
   SHMT_AUTO(shmt_tensor) indices = NULL;
   SHMT_AUTO(shmt_tensor) values = NULL;
@@ -43,7 +43,7 @@ shmt_status shmt__make_coo(shmt_ints sizes, int sparse_dim, shmt_tensor* indices
                              .is_coalesced = is_coalesced,
                              .indices = indices,
                              .values = values};
-  return make(parts, sizes, out);
+  return make_sparse(parts, sizes, out);
 }
 
 shmt_status shmt__make_compressed(shmt_layout layout, shmt_ints sizes, shmt_tensor* compressed, shmt_tensor* indices,
@@ -59,7 +59,7 @@ shmt_status shmt__make_compressed(shmt_layout layout, shmt_ints sizes, shmt_tens
       "tensors in compressed format are matrices without batches and dense dimensions, but the size is of %" PRId64
       " dimensions",
       sizes.len);
-  return make(parts, sizes, out);
+  return make_sparse(parts, sizes, out);
 }
 
 static shmt_status empty_coo(shmt_ints sizes, int sparse_dim, shmt_dtype dtype, shmt_tensor** out) {
@@ -97,7 +97,7 @@ shmt_status shmt__sparse_empty(shmt_layout layout, shmt_ints sizes, int sparse_d
 shmt_status shmt__sparse_with_values(shmt_tensor* like, shmt_tensor* values, shmt_tensor** out) {
   shmt_sparse parts = *like->sparse;
   parts.values = values;
-  return make(parts, shmt__tensor_sizes(like), out);
+  return make_sparse(parts, shmt__tensor_sizes(like), out);
 }
 
 static shmt_status copy_of(shmt_tensor* t, shmt_tensor** out) {
@@ -116,7 +116,7 @@ shmt_status shmt__sparse_with_new_values(shmt_tensor* like, shmt_tensor* values,
   parts.compressed = compressed;
   parts.indices = indices;
   parts.values = values;
-  return make(parts, shmt__tensor_sizes(like), out);
+  return make_sparse(parts, shmt__tensor_sizes(like), out);
 }
 
 shmt_status shmt__sparse_finish(const char* name, shmt_tensor* result, shmt_tensor** out) {

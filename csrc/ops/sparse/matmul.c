@@ -20,7 +20,7 @@ shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* m
 static shmt_status adjoint(shmt_tensor* t, shmt_tensor** out) { return shmt_op__adjoint(t, out); }
 
 /* The product of two matrices of which one is sparse. */
-static shmt_status multiply(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
+static shmt_status multiply_coo(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) left = NULL;
   SHMT_AUTO(shmt_tensor) right = NULL;
   SHMT_AUTO(shmt_tensor) product = NULL;
@@ -37,7 +37,7 @@ static shmt_status multiply(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** 
 
 shmt_status shmt__mm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   (void)ks;
-  return multiply(self, mat2, out);
+  return multiply_coo(self, mat2, out);
 }
 
 shmt_status shmt__mv_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* vec, shmt_tensor** out) {
@@ -49,7 +49,7 @@ shmt_status shmt__mv_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* vec,
                (int)vec->n_dims);
   SHMT_REQUIRE(vec->sizes[0] == self->sizes[1], SHMT_E_RUNTIME, "mv: expected self.size(-1) == vec.size(-1)");
   SHMT_TRY(shmt_op_unsqueeze(vec, 1, &column));
-  SHMT_TRY(multiply(self, column, &product));
+  SHMT_TRY(multiply_coo(self, column, &product));
   return shmt_op_squeeze_dim(product, 1, out);
 }
 
@@ -77,7 +77,7 @@ static shmt_status add_product(shmt_tensor* self, shmt_tensor* mat1, shmt_tensor
   SHMT_AUTO(shmt_tensor) product = NULL;
   SHMT_AUTO(shmt_tensor) term = NULL;
   SHMT_AUTO(shmt_tensor) own = NULL;
-  SHMT_TRY(multiply(mat1, mat2, &product));
+  SHMT_TRY(multiply_coo(mat1, mat2, &product));
   SHMT_TRY(scaled(product, alpha, &term));
   if (is_zero(beta) && !self->sparse && !term->sparse) {
     SHMT_AUTO(shmt_tensor) spread = NULL;
@@ -102,7 +102,7 @@ shmt_status shmt__addmm_sparse(shmt_keyset ks, shmt_tensor* self, shmt_tensor* m
 
 shmt_status shmt__mm_sparse_out(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) product = NULL;
-  SHMT_TRY(multiply(self, mat2, &product));
+  SHMT_TRY(multiply_coo(self, mat2, &product));
   if (*out && !(*out)->sparse && !product->sparse)
     SHMT_TRY(shmt__tensor_resize(*out, shmt__tensor_sizes(product), SHMT_MEMORY_FORMAT_NONE));
   return shmt__sparse_finish("mm", product, out);

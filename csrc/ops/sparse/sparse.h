@@ -9,6 +9,7 @@
 #define SHMT_OPS_SPARSE_SPARSE_H
 
 #include "dispatch/operator.h"
+#include "ops/outputs.h"
 #include "tensor/sparse.h"
 
 static inline bool shmt__is_coo(const shmt_tensor* t) { return t->sparse && t->sparse->layout == SHMT_SPARSE_COO; }
@@ -59,8 +60,6 @@ shmt_status shmt__unflatten_positions(const int64_t* positions, int64_t n, shmt_
 shmt_status shmt__sparse_values_dense(const shmt_tensor* t, shmt_tensor** out);
 /* t in coordinate format and coalesced; t itself when it is. New reference. */
 shmt_status shmt__as_coalesced(shmt_tensor* t, shmt_tensor** out);
-/* Makes n int64, uninitialised. */
-shmt_status shmt__new_int64s(int64_t n, shmt_tensor** out);
 static inline int64_t* shmt__int64s(const shmt_tensor* t) { return t ? (int64_t*)shmt__tensor_data(t) : (int64_t*)0; }
 
 /* Adds alpha times the entries of t to dense, which is contiguous and of t's sizes and dtype. */

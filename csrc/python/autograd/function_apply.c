@@ -235,7 +235,7 @@ static int check_dirty_returned(const application* a, PyObject* outputs) {
 }
 
 /* outputs as forward returned them -> outputs with their history. Consumes outputs. */
-static PyObject* finish(application* a, PyObject* outputs) {
+static PyObject* finish_application(application* a, PyObject* outputs) {
   const bool single = !PyTuple_Check(outputs);
   const uint32_t n = single ? 1 : (uint32_t)PyTuple_GET_SIZE(outputs);
   PyObject* all = PyTuple_New(n);
@@ -307,7 +307,7 @@ static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssiz
   a.ctx = (shmt__py_context*)ctx;
   if (ctx && inspect_inputs(&a) == 0) {
     PyObject* outputs = call_forward(&a);
-    if (outputs) result = finish(&a, outputs);
+    if (outputs) result = finish_application(&a, outputs);
   }
   for (uint32_t i = 0; a.edges && i < a.n_edges; i++) shmt__node_release(a.edges[i].node);
   free(a.edges);

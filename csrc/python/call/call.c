@@ -57,7 +57,7 @@ static int64_t work_of(const shmt__py_prepared_signature* sig, const shmt__py_fr
   return n > SHMT_PY_GIL_THRESHOLD ? SHMT_PY_GIL_THRESHOLD + 1 : 0;
 }
 
-static PyObject* run(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
+static PyObject* run_operator(const shmt__py_prepared_signature* sig, shmt__py_frame* fr) {
   shmt_value results[SHMT_SCHEMA_MAX_RETURNS];
   int n = sig->schema->n_returns;
   for (int r = 0; r < n; r++) results[r].tag = SHMT_VALUE_NONE;
@@ -86,7 +86,7 @@ static SHMT_COLD PyObject* run_shared(const shmt__py_prepared_signature* sig, sh
   if (shmt__py_prepare_sharing() < 0) return NULL;
   const shmt__storage_source* before = shmt__tls_storage_source;
   shmt__tls_storage_source = &shmt__place_shared;
-  PyObject* o = run(sig, fr);
+  PyObject* o = run_operator(sig, fr);
   shmt__tls_storage_source = before;
   if (o == NULL || !shmt__py_is_tensor(o) || shmt__storage_is_shared(shmt__py_tensor(o)->storage))
     return o;
@@ -159,7 +159,7 @@ PyObject* shmt__py_call(const shmt__py_function* f, PyObject* self, PyObject* co
       bool mixed = fr.devices & (fr.devices - 1) && !p->mixes_devices;
       PyObject* o = SHMT_UNLIKELY(mixed)       ? refuse_devices()
                     : SHMT_UNLIKELY(fr.shared) ? run_shared(sig, &fr)
-                                               : run(sig, &fr);
+                                               : run_operator(sig, &fr);
       shmt__py_frame_fini(&fr);
       return shmt__py_with_grad(o, fr.requires_grad);
     }

@@ -12,7 +12,7 @@ typedef struct shmt__py_kept_message {
 } kept_message;
 
 /* Put a message before those that are kept. Takes over what it has. Without memory it is lost, as with its reader. */
-static void keep(shmt__py_ring* o, PyObject* object, shmt__received_message* received) {
+static void keep_message(shmt__py_ring* o, PyObject* object, shmt__received_message* received) {
   kept_message* k = PyMem_Calloc(1, sizeof *k);
   if (k == NULL) {
     Py_XDECREF(object);
@@ -62,7 +62,7 @@ static bool is_interrupt(void) { return PyErr_Occurred() && !PyErr_ExceptionMatc
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d) {
   PyObject* object = shmt__py_received_object(d);
   if (SHMT_UNLIKELY(object == NULL && is_interrupt()))
-    keep(o, NULL, d);
+    keep_message(o, NULL, d);
   else
     shmt__received_message_fini(d);
   return object;
@@ -87,7 +87,7 @@ bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* recei
     }
   }
   bool is_complete = !PyErr_Occurred();
-  for (uint32_t j = n; j-- > i;) keep(o, NULL, &received[j]);
+  for (uint32_t j = n; j-- > i;) keep_message(o, NULL, &received[j]);
   return is_complete;
 }
 
@@ -101,6 +101,6 @@ PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects) {
   if (!PyList_CheckExact(objects))
     return PyErr_Format(PyExc_TypeError, "give_back(): expected a list, got %s", Py_TYPE(objects)->tp_name);
   after_fork(o);
-  for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;) keep(o, Py_NewRef(PyList_GET_ITEM(objects, i)), NULL);
+  for (Py_ssize_t i = PyList_GET_SIZE(objects); i-- > 0;) keep_message(o, Py_NewRef(PyList_GET_ITEM(objects, i)), NULL);
   Py_RETURN_NONE;
 }

@@ -123,7 +123,7 @@ static bool make_room(lock_object* o) {
 }
 
 /* Take a permit and note it, or wait at most timeout_ms. */
-static shmt_status take(lock_object* o, int timeout_ms) {
+static shmt_status take_named_lock(lock_object* o, int timeout_ms) {
   permit p = {.opened = o->opened};
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__named_lock_acquire(o->service, &p.opened, timeout_ms, &p.slot);
@@ -142,7 +142,7 @@ static PyObject* acquire(lock_object* o, uint64_t deadline_ms) {
   for (;;) {
     shmt_status status = refresh(o);
     int wait_ms = slice_of(deadline_ms, SLICE_MS);
-    if (status == SHMT_OK) status = take(o, wait_ms);
+    if (status == SHMT_OK) status = take_named_lock(o, wait_ms);
     if (status == SHMT_OK) Py_RETURN_TRUE;
     if (status == SHMT_E_RUNTIME && n_stale++ < TRIES) continue; /* rejoined meanwhile */
     if (status != SHMT_E_TIMEOUT) return shmt__py_raise(status);

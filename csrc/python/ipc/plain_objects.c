@@ -22,13 +22,13 @@ enum {
   TENSOR,
   AGAIN,
 };
-enum { MAX_DEPTH = 12, FEW = 16, MOST = 1 << 16 };
+enum { MAX_DEPTH = 12, FEW_OBJECTS = 16, MOST_OBJECTS = 1 << 16 };
 
 /* --- which objects occurred --- */
 
 /* Addresses and, in the order of their coming, their numbers. An open table once they are many. */
 typedef struct memo {
-  PyObject* few[FEW];
+  PyObject* few[FEW_OBJECTS];
   PyObject** at;    /* table of addresses; NULL while there are few */
   uint32_t* number; /* of the address in the same place */
   uint32_t n, capacity;
@@ -58,7 +58,7 @@ static int64_t memo_find(const memo* m, const PyObject* o) {
 }
 
 static bool memo_grow(memo* m) {
-  memo grown = {.n = m->n, .capacity = m->capacity ? m->capacity * 2 : 4 * FEW};
+  memo grown = {.n = m->n, .capacity = m->capacity ? m->capacity * 2 : 4 * FEW_OBJECTS};
   grown.at = PyMem_Calloc(grown.capacity, sizeof *grown.at);
   grown.number = PyMem_Calloc(grown.capacity, sizeof *grown.number);
   if (grown.at == NULL || grown.number == NULL) {
@@ -82,7 +82,7 @@ static bool memo_grow(memo* m) {
 
 /* False: out of memory. */
 static bool memo_add(memo* m, PyObject* o) {
-  if (m->at == NULL && m->n < FEW) {
+  if (m->at == NULL && m->n < FEW_OBJECTS) {
     m->few[m->n++] = o;
     return true;
   }
@@ -206,7 +206,7 @@ static shmt__py_quick write_tensor(writer* w, PyObject* o) {
 static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth) {
   int64_t before = memo_find(&w->memo, o);
   if (before >= 0) return write_count(w, AGAIN, (uint32_t)before);
-  if (w->memo.n >= MOST) return SHMT_PY_QUICK_NOT_PLAIN;
+  if (w->memo.n >= MOST_OBJECTS) return SHMT_PY_QUICK_NOT_PLAIN;
   if (!memo_add(&w->memo, o)) {
     PyErr_NoMemory();
     return SHMT_PY_QUICK_FAILED;
@@ -255,7 +255,7 @@ typedef struct reader {
   const char *at, *end;
   PyObject** known; /* owned references */
   uint32_t n_known, known_capacity;
-  PyObject* few[FEW];
+  PyObject* few[FEW_OBJECTS];
 } reader;
 
 static PyObject* fail_damaged(const reader* r) {
@@ -263,7 +263,7 @@ static PyObject* fail_damaged(const reader* r) {
                                    r->end - r->at));
 }
 
-static bool take(reader* r, void* out, size_t nbytes) {
+static bool take_bytes(reader* r, void* out, size_t nbytes) {
   if ((size_t)(r->end - r->at) < nbytes) return false;
   memcpy(out, r->at, nbytes);
   r->at += nbytes;
@@ -336,21 +336,21 @@ static PyObject* read_number(reader* r, char tag) {
   int8_t small;
   int64_t value;
   double real;
-  if (tag == BYTE && take(r, &small, sizeof small)) return PyLong_FromLong(small);
-  if (tag == INT && take(r, &value, sizeof value)) return PyLong_FromLongLong(value);
-  if (tag == FLOAT && take(r, &real, sizeof real)) return PyFloat_FromDouble(real);
+  if (tag == BYTE && take_bytes(r, &small, sizeof small)) return PyLong_FromLong(small);
+  if (tag == INT && take_bytes(r, &value, sizeof value)) return PyLong_FromLongLong(value);
+  if (tag == FLOAT && take_bytes(r, &real, sizeof real)) return PyFloat_FromDouble(real);
   return fail_damaged(r);
 }
 
 static PyObject* read_object(reader* r, int depth) {
   char tag = 0;
   uint32_t n = 0;
-  if (depth > MAX_DEPTH || !take(r, &tag, 1)) return fail_damaged(r);
+  if (depth > MAX_DEPTH || !take_bytes(r, &tag, 1)) return fail_damaged(r);
   if (tag == NONE) Py_RETURN_NONE;
   if (tag == TRUE) Py_RETURN_TRUE;
   if (tag == FALSE) Py_RETURN_FALSE;
   if (tag < TEXT) return read_number(r, tag);
-  if (!take(r, &n, sizeof n)) return fail_damaged(r);
+  if (!take_bytes(r, &n, sizeof n)) return fail_damaged(r);
   if (tag == TENSOR) return read_tensor(r, n);
   if (tag == AGAIN && n < r->n_known) return Py_NewRef(r->known[n]);
   /* A byte at least for each item: a false count makes nothing large. */
@@ -365,7 +365,7 @@ static PyObject* read_object(reader* r, int depth) {
 }
 
 PyObject* shmt__py_quick_read(const char* data, size_t nbytes) {
-  reader r = {.at = data, .end = data + nbytes, .known_capacity = FEW};
+  reader r = {.at = data, .end = data + nbytes, .known_capacity = FEW_OBJECTS};
   r.known = r.few;
   PyObject* o = read_object(&r, 0);
   for (uint32_t i = 0; i < r.n_known; i++) Py_DECREF(r.known[i]);

@@ -123,7 +123,7 @@ static shmt__ring_result run_with(PyObject* sleep, wait_call* w, uint64_t deadli
 }
 
 /* Run to the end or the deadline. INTERRUPTED: an exception is set. */
-static shmt__ring_result run(wait_call* w, uint64_t deadline_ns) {
+static shmt__ring_result run_wait_call(wait_call* w, uint64_t deadline_ns) {
   shmt__ring_result result = w->call(w, 0);
   if (!has_to_wait(w, result) || deadline_ns == 0) return result;
   PyObject* sleep = sleep_of_gevent();
@@ -218,7 +218,7 @@ static PyObject* put_packed(shmt__py_ring* o, shmt__py_packed_message* p, bool m
     w.is_patient = true; /* most often there is room soon, and waiting costs less than to keep the message */
   else if (may_wait)
     w.flags = SHMT_RING_KEEP;
-  shmt__ring_result result = run(&w, deadline_ns);
+  shmt__ring_result result = run_wait_call(&w, deadline_ns);
   if (SHMT_UNLIKELY(result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP)) return shmt__py_ring_let_wait(o, p);
   PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : shmt__py_ring_raise(result, shmt__py_full());
   Py_DECREF(p);
@@ -299,7 +299,7 @@ static PyObject* ring_take(PyObject* self, PyObject* timeout) {
   if (SHMT_UNLIKELY(o->kept != NULL) && shmt__py_ring_has_kept(o)) return shmt__py_ring_take_kept(o);
   shmt__received_message d;
   wait_call w = {.ring = o->ring, .call = call_get, .received = &d, .n_max = 1};
-  shmt__ring_result result = run(&w, deadline_ns);
+  shmt__ring_result result = run_wait_call(&w, deadline_ns);
   if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_ring_open_message(o, &d);
   return shmt__py_ring_raise(result, shmt__py_empty());
 }
@@ -317,7 +317,7 @@ static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, Py
                  .call = call_get,
                  .received = received,
                  .n_max = n_max < MOST_AT_ONCE ? n_max : MOST_AT_ONCE};
-  shmt__ring_result result = run(&w, deadline_ns);
+  shmt__ring_result result = run_wait_call(&w, deadline_ns);
   if (result == SHMT_RING_FAILED && w.n_got > 0) {
     (void)shmt__py_ring_raise(result, NULL);
     PyErr_WriteUnraisable((PyObject*)o);
@@ -348,7 +348,7 @@ static PyObject* ring_poll(PyObject* self, PyObject* timeout) {
   if (!deadline_of(timeout, &deadline_ns)) return NULL;
   if (shmt__py_ring_has_kept((shmt__py_ring*)self)) Py_RETURN_TRUE;
   wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_poll};
-  shmt__ring_result result = run(&w, deadline_ns);
+  shmt__ring_result result = run_wait_call(&w, deadline_ns);
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) Py_RETURN_TRUE; /* get will not wait */
   if (result == SHMT_RING_EMPTY) Py_RETURN_FALSE;
   return shmt__py_ring_raise(result, shmt__py_empty());
@@ -380,7 +380,7 @@ static PyObject* ring_join(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
   if (!deadline_of(timeout, &deadline_ns)) return NULL;
   wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_join};
-  shmt__ring_result result = run(&w, deadline_ns);
+  shmt__ring_result result = run_wait_call(&w, deadline_ns);
   if (result == SHMT_RING_INTERRUPTED) return NULL;
   return PyBool_FromLong(result == SHMT_RING_DONE);
 }

@@ -21,7 +21,7 @@ static PyObject* slow_reduce; /* what reduces tensors that need Python, owned; N
 
 /* The tensor's index in the message that is being packed; without one, its handle as bytes, with a lease on its
  * block. */
-static PyObject* pack(shmt_tensor* t) {
+static PyObject* pack_tensor(shmt_tensor* t) {
   SHMT_AUTO(shmt_storage) s = NULL;
   shmt__packed_tensor p;
   size_t nbytes = 0;
@@ -40,7 +40,7 @@ static PyObject* py_pack(PyObject* module, PyObject* o) {
     return PyErr_Format(PyExc_TypeError, "_pack_shared_tensor(): expected a Tensor, got %s",
                         Py_TYPE(o)->tp_name);
   if (shmt__py_refuse_sparse(shmt__py_tensor(o)) < 0) return NULL;
-  return pack(shmt__py_tensor(o));
+  return pack_tensor(shmt__py_tensor(o));
 }
 
 bool shmt__py_tensor_is_plain(PyObject* o) {
@@ -58,7 +58,7 @@ PyObject* shmt__py_reduce_tensor(PyObject* o) {
                         "_reduce_shared_tensor(): shmtensor.multiprocessing is not imported");
   shmt_tensor* t = shmt__py_tensor(o);
   if (!shmt__py_tensor_is_plain(o)) return PyObject_CallOneArg(slow_reduce, o);
-  PyObject* packed = pack(t);
+  PyObject* packed = pack_tensor(t);
   if (packed == NULL) return NULL;
   PyObject* args = PyTuple_Pack(1, packed);
   Py_DECREF(packed);

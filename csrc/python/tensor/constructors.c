@@ -81,7 +81,7 @@ static int parse_options(const char* name, int n_positional, PyObject* const* ar
 }
 
 /* Move t to the device and grad mode asked for, and wrap it. Consumes t. */
-static PyObject* finish(shmt_tensor* t, const options* o) {
+static PyObject* finish_tensor(shmt_tensor* t, const options* o) {
   if (o->device == SHMT_META) {
     shmt_tensor* meta = NULL;
     shmt_status s = shmt__tensor_empty(shmt__tensor_sizes(t), t->dtype, SHMT_META,
@@ -110,7 +110,7 @@ static PyObject* py_tensor(PyObject* module, PyObject* const* args, Py_ssize_t n
     if (o.device == SHMT_DEVICE_NONE && !o.shared) o.device = shmt__py_tensor(o.data)->device;
   }
   if (shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0) return NULL;
-  return finish(t, &o);
+  return finish_tensor(t, &o);
 }
 
 /* A tensor as the options say; itself where that changes nothing. */
@@ -119,7 +119,7 @@ static PyObject* convert_tensor(PyObject* tensor, const options* o) {
   if (o->shared && (from->sparse != NULL || !shmt__storage_is_shared(from->storage))) {
     shmt_tensor* t = NULL;
     if (shmt__py_tensor_from_data_in(tensor, o->dtype, true, &t) < 0) return NULL;
-    return finish(t, o);
+    return finish_tensor(t, o);
   }
   if ((o->dtype == SHMT_DTYPE_NONE || o->dtype == from->dtype) &&
       (o->device == SHMT_DEVICE_NONE || o->device == from->device))
@@ -151,7 +151,7 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
     }
     if (PyErr_Occurred() || shmt__py_tensor_from_data_in(o.data, o.dtype, o.shared, &t) < 0)
       return NULL;
-    return finish(t, &o);
+    return finish_tensor(t, &o);
   }
   int r = shmt__py_from_numpy(array, false, &t);
   Py_DECREF(array);
@@ -163,7 +163,7 @@ static PyObject* py_as_tensor(PyObject* module, PyObject* const* args, Py_ssize_
     if (r < 0) return NULL;
     t = cast;
   }
-  return finish(t, &o);
+  return finish_tensor(t, &o);
 }
 
 static PyObject* py_from_numpy(PyObject* module, PyObject* args, PyObject* kwargs) {

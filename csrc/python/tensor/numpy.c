@@ -153,7 +153,7 @@ static int check_bytes(const Py_buffer* view, uint64_t nbytes) {
 
 /* The addresses from the first to behind the last byte of a view; both 0 when it has no elements. False: they
  * overflow. */
-static bool find_extent(const Py_buffer* view, uint64_t out[2]) {
+static bool find_buffer_extent(const Py_buffer* view, uint64_t out[2]) {
   int64_t low = 0, high = view->itemsize;
   for (int i = 0; i < view->ndim; i++) {
     int64_t reach;
@@ -174,7 +174,7 @@ static int extent_of(PyObject* o, uint64_t out[2]) {
   Py_buffer view;
   if (PyObject_GetBuffer(o, &view, PyBUF_FULL_RO) < 0) return -1;
   int r = check_view(&view);
-  if (r == 0 && !find_extent(&view, out)) {
+  if (r == 0 && !find_buffer_extent(&view, out)) {
     PyErr_SetString(PyExc_ValueError, "the given buffer spans more than 2^63 bytes");
     r = -1;
   }

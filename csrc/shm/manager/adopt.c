@@ -66,13 +66,13 @@ static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
 static shmt_status read_records(shmt__arena_manager* k, const void* at, uint32_t begin, uint32_t end,
                                 size_t record_bytes,
                                 shmt_status (*f)(shmt__arena_manager* k, uint32_t i, const void* record)) {
-  enum { MANY = 1024 };
+  enum { RECORDS_AT_ONCE = 1024 };
   uint64_t from = (uint64_t)((const char*)at - (char*)k->map.control);
   shmt_status status = SHMT_OK;
-  char* records = malloc(record_bytes * MANY);
+  char* records = malloc(record_bytes * RECORDS_AT_ONCE);
   SHMT_REQUIRE(records != NULL, SHMT_E_NOMEM, "the manager has no memory for its lists");
-  for (uint32_t i = begin; i < end && status == SHMT_OK; i += MANY) {
-    uint32_t n = end - i < MANY ? end - i : MANY;
+  for (uint32_t i = begin; i < end && status == SHMT_OK; i += RECORDS_AT_ONCE) {
+    uint32_t n = end - i < RECORDS_AT_ONCE ? end - i : RECORDS_AT_ONCE;
     if (!shmt__os_read_at(k->control_fd, records, record_bytes * n, from + record_bytes * i)) n = 0;
     for (uint32_t j = 0; j < n && status == SHMT_OK; j++)
       status = f(k, i + j, records + record_bytes * j);

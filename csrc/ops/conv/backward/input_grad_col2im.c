@@ -14,7 +14,7 @@
 enum { WIDTH = 1024 }; /* outputs of a box */
 
 /* n elements = the bias, or 0. */
-static void fill(const shmt__conv_boxes* j, const shmt__image_view* to, const shmt__conv_box* b) {
+static void fill_box(const shmt__conv_boxes* j, const shmt__image_view* to, const shmt__conv_box* b) {
   static const char ZERO[16];
   const shmt__image_view from = {(char*)(uintptr_t)(j->bias ? j->bias + b->begin[1] * j->item : ZERO), j->c->dtype,
                                  {0, j->bias ? j->item : 0}};
@@ -27,7 +27,7 @@ static void col2im(const shmt__conv_boxes* j, const shmt__conv_box_memory* r, co
                    const shmt__conv_box* outputs_box, const shmt__image_view* to) {
   shmt__conv_shape shape = shmt__conv_box_shape(&j->c->shape, b, outputs_box);
 
-  fill(j, to, b);
+  fill_box(j, to, b);
   (void)shmt__image_view_has_dense_rows(to, j->c->dtype, shape.step);
   for (int64_t i = 0; i < b->n[0]; i++) {
     char* data[2] = {r->columns + i * shmt__conv_box_positions(outputs_box) * j->item, to->data + i * to->stride[0]};
@@ -55,7 +55,7 @@ static void input_grad(const shmt__conv_boxes* j, const shmt__conv_box_memory* r
     columns = shmt__conv_box_matrix(r->columns, rows, width, width);
   else
     columns = shmt__image_view_as_matrix(&to, b.n, j->c->dtype, NULL);
-  if (j->is_gemm && j->bias) fill(j, &to, &b);
+  if (j->is_gemm && j->bias) fill_box(j, &to, &b);
   shmt__conv_box_multiply(j, shmt__matrix_transposed(weight), outputs, j->is_gemm && j->bias, columns);
   if (!j->is_gemm) col2im(j, r, &b, outputs_box, &to);
   if (j->is_staged) shmt__image_view_copy(&result, &to, b.n);

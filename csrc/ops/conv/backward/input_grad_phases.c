@@ -72,7 +72,7 @@ bool shmt__conv_has_input_grad_phases(const shmt__conv* c, const shmt__image_vie
 }
 
 /* Positions that no output reads: the bias, or 0. */
-static void fill(const shmt__conv* c, const void* bias, const shmt__image_view* to, const int64_t* n) {
+static void fill_outputs(const shmt__conv* c, const void* bias, const shmt__image_view* to, const int64_t* n) {
   static const char ZERO[8];
   const shmt__image_view from = {bias ? (char*)(uintptr_t)bias : (char*)(uintptr_t)ZERO, c->dtype,
                                  {0, bias ? shmt__dtype_size[c->dtype] : 0}};
@@ -119,7 +119,7 @@ static shmt_status run_phase(const shmt__conv* c, const shmt__image_view* output
     is_empty = is_empty || a.n == 0 || a.in <= 0;
   }
   if (is_empty) {
-    fill(c, bias, &to, (int64_t[]){c->n_images, c->channels, axes[0].out, axes[1].out, axes[2].out});
+    fill_outputs(c, bias, &to, (int64_t[]){c->n_images, c->channels, axes[0].out, axes[1].out, axes[2].out});
     return SHMT_OK;
   }
   transposed.image_step = outputs->stride[0];

@@ -177,7 +177,7 @@ static void store_grouped(const job* j) {
 }
 
 /* Store the sums of some filters and channels in the weight. */
-static void store_sums(const job* j) {
+static void store_weight_grad(const job* j) {
   const int64_t io_item = shmt__dtype_size[j->c->io_dtype];
   const int64_t pieces = j->is_nhwc && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
 
@@ -220,7 +220,7 @@ static void weight_grad(job* j) {
                            WORTH_SHARING / (SHMT_WEIGHT_GRAD_ELEMENTS * j->block * j->positions) + 1, run_elements, j);
     }
   }
-  (j->is_grouped ? store_grouped : store_sums)(j);
+  (j->is_grouped ? store_grouped : store_weight_grad)(j);
 }
 
 /* --- all ---------------------------------------------------------------------------- */

@@ -54,8 +54,8 @@ static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Store the sums of n filters from the first on in the weight; transposed: in `sums`, filters are neighbours. */
-static void store_sums(const shmt__conv* c, float* sums, bool transposed, int64_t first, int64_t n, bool is_nhwc,
-                       char* weight) {
+static void store_weight_grad(const shmt__conv* c, float* sums, bool transposed, int64_t first, int64_t n, bool is_nhwc,
+                              char* weight) {
   const int64_t* kernel = c->shape.kernel;
   const int64_t size[5] = {n, c->channels / c->groups, kernel[0], kernel[1], kernel[2]};
   const int64_t row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane,
@@ -108,7 +108,7 @@ shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__ima
       else
         shmt__gemm_bfloat16_float32(a, b, j.first > 0, to);
     }
-    store_sums(c, sums, k < n, f, n, is_nhwc, weight);
+    store_weight_grad(c, sums, k < n, f, n, is_nhwc, weight);
   }
   shmt__dealloc(memory, nbytes);
   return SHMT_OK;

@@ -57,7 +57,7 @@ static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) 
   }
 }
 
-static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+static void run_depthwise_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const int64_t made = j->c->io_dtype == j->c->dtype ? 0 : j->size[1] * j->size[2] * j->item;
   const uint64_t nbytes = j->view + j->scratch + j->weights + (uint64_t)made;
@@ -93,7 +93,7 @@ shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const 
   j.scratch = round_to_cache_line(shmt__conv_depthwise_scratch(&largest) * j.item);
   j.weights = c->io_dtype == c->dtype ? 0 : round_to_cache_line(j.k * j.item);
   const int64_t work = j.size[1] * j.size[2] * j.k * j.n_together * (c->filters / c->groups);
-  shmt__parallel_for(c->n_images * j.blocks * j.n_tiles, GRAIN / (work + 1) + 1, run_blocks, &j);
+  shmt__parallel_for(c->n_images * j.blocks * j.n_tiles, GRAIN / (work + 1) + 1, run_depthwise_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for a padded plane of %llu bytes", (unsigned long long)j.scratch);
   return SHMT_OK;

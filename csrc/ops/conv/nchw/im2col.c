@@ -159,7 +159,7 @@ static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shm
 static uint64_t room_bytes(const job* j) { return j->columns + j->view + j->block + j->weights; }
 
 /* Tiles of blocks of images, counted in that order. */
-static void run_blocks(void* ctx, int64_t begin, int64_t end) {
+static void run_im2col_blocks(void* ctx, int64_t begin, int64_t end) {
   job* j = ctx;
   const uint64_t nbytes = room_bytes(j);
   void* room = NULL;
@@ -190,9 +190,9 @@ shmt_status shmt__conv_im2col(const shmt__conv* c, const void* images, const voi
   const int64_t threads = shmt__num_threads();
   /* A few tiles of one image are not shared out evenly. */
   if (n < threads || (n_blocks < threads && n < 4 * threads))
-    run_blocks(&j, 0, n);
+    run_im2col_blocks(&j, 0, n);
   else
-    shmt__parallel_for(n, 1, run_blocks, &j);
+    shmt__parallel_for(n, 1, run_im2col_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for %llu bytes of columns and what is beside them",
                (unsigned long long)room_bytes(&j));

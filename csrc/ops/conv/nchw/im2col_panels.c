@@ -20,7 +20,7 @@
 
 enum {
   LANES = 16,                 /* panels begin at a multiple of so many outputs */
-  FEW = 32,                   /* outputs of a panel where filters are long */
+  FEW_OUTPUTS = 32,           /* outputs of a panel where filters are long */
   MOST_BYTES = 640 << 10,     /* of a panel */
   MOST_BYTES_FEW = 832 << 10, /* the same, of few outputs */
   MANY_FILTERS = 64,          /* for so many a panel is worth its copies */
@@ -54,7 +54,7 @@ static int64_t find_block(const shmt__conv* c, const shmt__conv_direct_args* s) 
   const int64_t column = s->k * shmt__dtype_size[c->dtype];
 
   if (column * SHMT_DIRECT_BLOCK <= MOST_BYTES) return SHMT_DIRECT_BLOCK;
-  return column * FEW <= MOST_BYTES_FEW ? FEW : 0;
+  return column * FEW_OUTPUTS <= MOST_BYTES_FEW ? FEW_OUTPUTS : 0;
 }
 
 bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, int64_t made) {
@@ -182,7 +182,7 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
 /* Set the panel and the filters at a time where weights are widened; vectors: of outputs, that one thread makes. */
 static void set_filters_at_once(job* j, int64_t vectors) {
   const int64_t fit = WIDE_BYTES / (j->s->k * j->item) / SHMT_DIRECT_FILTERS * SHMT_DIRECT_FILTERS;
-  const int64_t most = (j->block == FEW ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
+  const int64_t most = (j->block == FEW_OUTPUTS ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
   const int64_t panels = (vectors - 1) / most + 1;
 
   if (fit < j->filters) j->filters = fit > 0 ? fit : SHMT_DIRECT_FILTERS;

@@ -35,9 +35,9 @@ enum {
   ROW = SIDE * ITEM,
   STEP = SIDE * ROW, /* bytes of a strip or panel along a step */
   SUMS = SIDE * SIDE,
-  DEPTH = 16,       /* steps of a strip and a panel that fit the first-level cache */
-  TOGETHER = 4,     /* strips that are copied before they are multiplied, so that stores are not read back at once */
-  MOST_STEPS = 256, /* steps of a filter whose strips and panels fit the second-level cache */
+  DEPTH = 16,         /* steps of a strip and a panel that fit the first-level cache */
+  STRIPS_AT_ONCE = 4, /* strips that are copied before they are multiplied, so that stores are not read back at once */
+  MOST_STEPS = 256,   /* steps of a filter whose strips and panels fit the second-level cache */
   PANEL_BYTES = 1 << 20,   /* of packed panels */
   FEW_CHANNELS = 8,        /* whose copies take longer than their products */
   WORTH_SHARING = 1 << 18, /* multiplications that are worth a thread */
@@ -118,8 +118,8 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* Store the sums of a strip with a panel in the outputs of n filters. The processor's own rounding takes subnormal
  * numbers for 0, as AMX does. */
-static AVX512 void store_sums(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
-                                       int64_t n) {
+static AVX512 void store_outputs(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
+                                 int64_t n) {
   const __mmask32 mask = shmt__vnni_mask(n);
   const __mmask16 low = (__mmask16)mask, high = (__mmask16)(mask >> LANES);
   const int64_t pitch = j->c->filters * ITEM;
@@ -150,8 +150,8 @@ static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t
       }
       const int64_t at = j->first + p * SIDE;
       for (int64_t i = 0; i < n_strips && d + n == j->steps; i++)
-        store_sums(j, to + i * SUMS, first + i * SIDE, strips[i].rows, j->group * j->filters + at,
-                   shmt__min_i64(SIDE, j->filters - at));
+        store_outputs(j, to + i * SUMS, first + i * SIDE, strips[i].rows, j->group * j->filters + at,
+                      shmt__min_i64(SIDE, j->filters - at));
     }
   }
 }
@@ -163,7 +163,7 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
   const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), strip_bytes = j->steps * STEP;
   const uint64_t nbytes = (uint64_t)(sums + j->together * strip_bytes);
   void* room = NULL;
-  shmt__amx_strip strips[TOGETHER];
+  shmt__amx_strip strips[STRIPS_AT_ONCE];
 
   if (shmt__alloc(nbytes, &room) != SHMT_OK) {
     atomic_store_explicit(&j->failed, true, memory_order_relaxed);
@@ -201,7 +201,7 @@ shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const s
   j.depth = shmt__ceil_div(j.steps, shmt__ceil_div(j.steps, DEPTH));
   shmt__amx_im2col_init(&j.im2col, c);
   j.n_outputs = c->n_images * s->out[0] * s->out[1] * s->out[2];
-  j.together = j.depth < j.steps ? TOGETHER / 2 : TOGETHER;
+  j.together = j.depth < j.steps ? STRIPS_AT_ONCE / 2 : STRIPS_AT_ONCE;
   const int64_t all = shmt__ceil_div(j.filters, SIDE), fit = shmt__max_i64(PANEL_BYTES / (j.steps * STEP), 1);
   const int64_t some = shmt__ceil_div(all, shmt__ceil_div(all, fit)),
                 units = shmt__ceil_div(j.n_outputs, j.together * SIDE);

@@ -78,8 +78,8 @@ static void merge_even_positions(job* j) {
 
 /* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for
  * the rows before they are widened. */
-static void pack(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel, int64_t channels,
-                 char* made, char* room) {
+static void pack_filters(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel,
+                         int64_t channels, char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
   const int64_t item = shmt__dtype_size[io_dtype], positions = (end - begin) * j->wide, first = begin * j->wide;
   const int64_t row = shmt__round_up(n, SHMT_NHWC_LANES) * item, k = j->kernel * j->channels * item;
@@ -133,8 +133,8 @@ static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char
 
   memset(room, 0, (size_t)row);
   if (c->bias) memcpy(room, (const char*)c->bias + at * j->item, (size_t)(filters * j->item));
-  pack(j, at, filters, r, end, i, shmt__min_i64(j->channels_at_once, j->channels - i), weights,
-       weights + rows_of_weights(j) * row);
+  pack_filters(j, at, filters, r, end, i, shmt__min_i64(j->channels_at_once, j->channels - i), weights,
+               weights + rows_of_weights(j) * row);
 }
 
 /* n outputs from the first on, with the weights that were packed. */
