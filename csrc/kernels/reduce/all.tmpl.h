@@ -5,5 +5,15 @@
 #if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
 REDUCE_AS_SIGNED(all)
 #else
-FOLD(all, uint8_t, 1, x != 0, a & b, uint8_t, 1, s& a, s& t, bool, s)
+#define FOLD_NAME    all
+#define FOLD_MAP     x != 0
+#define FOLD_LANE    uint8_t
+#define FOLD_FIRST   1
+#define FOLD_COMBINE a & b
+#define FOLD_STATE   uint8_t
+#define FOLD_JOIN    s & a
+#define FOLD_MERGE   s & t
+#define FOLD_RESULT  bool
+#define FOLD_FINISH  s
+#include "kernels/reduce/fold.tmpl.h"
 #endif

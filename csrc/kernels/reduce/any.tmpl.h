@@ -5,5 +5,14 @@
 #if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
 REDUCE_AS_SIGNED(any)
 #else
-FOLD(any, uint8_t, 0, x != 0, a | b, uint8_t, 0, s | a, s | t, bool, s)
+#define FOLD_NAME    any
+#define FOLD_MAP     x != 0
+#define FOLD_LANE    uint8_t
+#define FOLD_COMBINE a | b
+#define FOLD_STATE   uint8_t
+#define FOLD_JOIN    s | a
+#define FOLD_MERGE   s | t
+#define FOLD_RESULT  bool
+#define FOLD_FINISH  s
+#include "kernels/reduce/fold.tmpl.h"
 #endif

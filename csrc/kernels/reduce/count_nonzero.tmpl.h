@@ -7,5 +7,11 @@
 REDUCE_AS_SIGNED(count_nonzero)
 #endif
 #else
-FOLD(count_nonzero, uint32_t, 0, x != 0, a + b, int64_t, 0, s + a, s + t, int64_t, s)
+#define FOLD_NAME    count_nonzero
+#define FOLD_MAP     x != 0
+#define FOLD_LANE    uint32_t
+#define FOLD_STATE   int64_t
+#define FOLD_RESULT  int64_t
+#define FOLD_FINISH  s
+#include "kernels/reduce/fold.tmpl.h"
 #endif

@@ -15,8 +15,24 @@
 #define IS_NAN(x) 0
 #endif
 #if SHMT_IS_BOOL
-FOLD(amax, uint8_t, 0, x, a | b, uint8_t, 0, s | a, s | t, T, s)
-FOLD(amin, uint8_t, 1, x, a & b, uint8_t, 1, s & a, s & t, T, s)
+#define FOLD_NAME    amax
+#define FOLD_LANE    uint8_t
+#define FOLD_COMBINE a | b
+#define FOLD_STATE   uint8_t
+#define FOLD_JOIN    s | a
+#define FOLD_MERGE   s | t
+#define FOLD_FINISH  s
+#include "kernels/reduce/fold.tmpl.h"
+
+#define FOLD_NAME    amin
+#define FOLD_LANE    uint8_t
+#define FOLD_FIRST   1
+#define FOLD_COMBINE a & b
+#define FOLD_STATE   uint8_t
+#define FOLD_JOIN    s & a
+#define FOLD_MERGE   s & t
+#define FOLD_FINISH  s
+#include "kernels/reduce/fold.tmpl.h"
 #else
 static inline C FN(higher)(C a, C b) {
   const C m = a > b ? a : b; /* in two statements, which gcc vectorises */
@@ -42,10 +58,25 @@ static inline C FN(lower)(C a, C b) {
   }
 FURTHEST(highest, >)
 FURTHEST(lowest, <)
-FOLD_FOUR(amax, FN(highest)(a, w, x, y, z), C, LOWEST, x, FN(higher)(a, b), C, LOWEST, FN(higher)(s, a),
-          FN(higher)(s, t), T, SHMT_STORE(s))
-FOLD_FOUR(amin, FN(lowest)(a, w, x, y, z), C, HIGHEST, x, FN(lower)(a, b), C, HIGHEST, FN(lower)(s, a),
-          FN(lower)(s, t), T, SHMT_STORE(s))
+#define FOLD_NAME    amax
+#define FOLD_FIRST   LOWEST
+#define FOLD_COMBINE FN(higher)(a, b)
+#define FOLD_FOUR    FN(highest)(a, w, x, y, z)
+#define FOLD_STATE   C
+#define FOLD_JOIN    FN(higher)(s, a)
+#define FOLD_MERGE   FN(higher)(s, t)
+#define FOLD_FINISH  SHMT_STORE(s)
+#include "kernels/reduce/fold.tmpl.h"
+
+#define FOLD_NAME    amin
+#define FOLD_FIRST   HIGHEST
+#define FOLD_COMBINE FN(lower)(a, b)
+#define FOLD_FOUR    FN(lowest)(a, w, x, y, z)
+#define FOLD_STATE   C
+#define FOLD_JOIN    FN(lower)(s, a)
+#define FOLD_MERGE   FN(lower)(s, t)
+#define FOLD_FINISH  SHMT_STORE(s)
+#include "kernels/reduce/fold.tmpl.h"
 #undef FURTHEST
 #undef OR_NAN
 #endif

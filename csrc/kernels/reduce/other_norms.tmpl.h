@@ -3,16 +3,36 @@
 
 #define POWER(x, p) _Generic((R)0, float: powf, default: pow)(x, (R)(p))
 
-FOLD(norm_0, R, 0, MAGNITUDE(x) != 0 ? 1 : 0, a + b, double, 0, s + a, s + t, STORED, PUT(s))
+#define FOLD_NAME    norm_0
+#define FOLD_MAP     MAGNITUDE(x) != 0 ? 1 : 0
+#define FOLD_LANE    R
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(s)
+#include "kernels/reduce/fold.tmpl.h"
+
 static inline R FN(norm_lower)(R a, R b) {
   const R m = a < b ? a : b;
   return a != a ? a : m;
 }
-FOLD(norm_neg_inf, R, (R)INFINITY, MAGNITUDE(x), FN(norm_lower)(a, b), R, (R)INFINITY,
-     FN(norm_lower)(s, a), FN(norm_lower)(s, t), STORED, PUT(s))
+#define FOLD_NAME    norm_neg_inf
+#define FOLD_MAP     MAGNITUDE(x)
+#define FOLD_LANE    R
+#define FOLD_FIRST   (R)INFINITY
+#define FOLD_COMBINE FN(norm_lower)(a, b)
+#define FOLD_STATE   R
+#define FOLD_JOIN    FN(norm_lower)(s, a)
+#define FOLD_MERGE   FN(norm_lower)(s, t)
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(s)
+#include "kernels/reduce/fold.tmpl.h"
+
 /* ctx: the exponent, a double. */
-FOLD(norm_p, R, 0, POWER(MAGNITUDE(x), *(const double*)ctx), a + b, double, 0, s + a, s + t, STORED,
-     PUT(pow(s, 1 / *(const double*)run->ctx)))
+#define FOLD_NAME    norm_p
+#define FOLD_MAP     POWER(MAGNITUDE(x), *(const double*)ctx)
+#define FOLD_LANE    R
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(pow(s, 1 / *(const double*)run->ctx))
+#include "kernels/reduce/fold.tmpl.h"
 
 #undef R
 #undef MAGNITUDE

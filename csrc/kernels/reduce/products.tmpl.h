@@ -3,9 +3,31 @@
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_COMPLEX
-FOLD(prod, C, 1, x, SHMT_CMUL(a, b), double _Complex, 1, SHMT_CMUL(s, (double _Complex)a), SHMT_CMUL(s, t), T, (T)s)
+#define FOLD_NAME    prod
+#define FOLD_FIRST   1
+#define FOLD_COMBINE SHMT_CMUL(a, b)
+#define FOLD_STATE   double _Complex
+#define FOLD_JOIN    SHMT_CMUL(s, (double _Complex)a)
+#define FOLD_MERGE   SHMT_CMUL(s, t)
+#define FOLD_FINISH  (T)s
+#include "kernels/reduce/fold.tmpl.h"
 #elif SHMT_IS_FLOATING
-FOLD(prod, C, 1, x, a * b, double, 1, s*(double)a, s* t, T, SHMT_STORE((C)s))
+#define FOLD_NAME    prod
+#define FOLD_FIRST   1
+#define FOLD_COMBINE a * b
+#define FOLD_JOIN    s * (double)a
+#define FOLD_MERGE   s * t
+#include "kernels/reduce/fold.tmpl.h"
 #else
-FOLD(prod, uint64_t, 1, (uint64_t)x, a * b, uint64_t, 1, s* a, s* t, int64_t, (int64_t)s) /* wraps */
+#define FOLD_NAME    prod /* wraps */
+#define FOLD_MAP     (uint64_t)x
+#define FOLD_LANE    uint64_t
+#define FOLD_FIRST   1
+#define FOLD_COMBINE a * b
+#define FOLD_STATE   uint64_t
+#define FOLD_JOIN    s * a
+#define FOLD_MERGE   s * t
+#define FOLD_RESULT  int64_t
+#define FOLD_FINISH  (int64_t)s
+#include "kernels/reduce/fold.tmpl.h"
 #endif

@@ -10,7 +10,10 @@
 #endif
 /* When the result is rounded to a shorter type, multiplying by the reciprocal is exact enough. */
 #define MEAN (sizeof(C) < sizeof(WIDE) ? s * (1.0 / (double)run->count) : s / (double)run->count)
-FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? MEAN : s)))
+#define FOLD_NAME    sum
+#define FOLD_STATE   WIDE
+#define FOLD_FINISH  SHMT_STORE((C)(run->ctx ? MEAN : s))
+#include "kernels/reduce/fold.tmpl.h"
 #undef MEAN
 #undef WIDE
 #else
@@ -23,11 +26,19 @@ FOLD(sum, C, 0, x, a + b, WIDE, 0, s + a, s + t, T, SHMT_STORE((C)(run->ctx ? ME
       int16_t: (int32_t)(x),  \
       uint16_t: (int32_t)(x), \
       default: (uint64_t)(int64_t)(x))
-FOLD(sum, __typeof__(NARROW(0)), 0, NARROW(x), a + b, uint64_t, 0, s + (uint64_t)(int64_t)a, s + t,
-     int64_t, (int64_t)s)
+#define FOLD_NAME    sum
+#define FOLD_MAP     NARROW(x)
+#define FOLD_LANE    __typeof__(NARROW(0))
+#define FOLD_STATE   uint64_t
+#define FOLD_JOIN    s + (uint64_t)(int64_t)a
+#define FOLD_RESULT  int64_t
+#define FOLD_FINISH  (int64_t)s
+#include "kernels/reduce/fold.tmpl.h"
 #undef NARROW
 #endif
 
 #if SHMT_IS_FLOATING
-FOLD(nansum, C, 0, x != x ? 0 : x, a + b, double, 0, s + a, s + t, T, SHMT_STORE((C)s))
+#define FOLD_NAME    nansum
+#define FOLD_MAP     x != x ? 0 : x
+#include "kernels/reduce/fold.tmpl.h"
 #endif

@@ -61,7 +61,9 @@ static inline double FN(var_squares)(const char* in, int64_t n, C center) {
   }
   return sum;
 }
-FOLD(var_total, C, 0, x, a + b, double, 0, s + a, s + t, T, SHMT_STORE((C)s))
+#define FOLD_NAME    var_total
+#include "kernels/reduce/fold.tmpl.h"
+
 static void FN(var_wide)(const shmt__reduce_run* run, shmt__var_state* state) {
   C sum[SHMT_REDUCE_TILE], squares[SHMT_REDUCE_TILE];
   const int64_t n = run->n_keep;

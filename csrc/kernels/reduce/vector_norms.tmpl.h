@@ -1,14 +1,34 @@
 /* kernels/reduce/vector_norms.tmpl.h -- vector norms of order 1, 2 and infinity. */
 #include "kernels/reduce/magnitudes.tmpl.h"
 
-FOLD(norm_1, R, 0, MAGNITUDE(x), a + b, double, 0, s + a, s + t, STORED, PUT(s))
-FOLD(norm_2, R, 0, SQUARE(x), a + b, double, 0, s + a, s + t, STORED, PUT(sqrt(s)))
+#define FOLD_NAME    norm_1
+#define FOLD_MAP     MAGNITUDE(x)
+#define FOLD_LANE    R
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(s)
+#include "kernels/reduce/fold.tmpl.h"
+
+#define FOLD_NAME    norm_2
+#define FOLD_MAP     SQUARE(x)
+#define FOLD_LANE    R
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(sqrt(s))
+#include "kernels/reduce/fold.tmpl.h"
+
 static inline R FN(norm_higher)(R a, R b) {
   const R m = a > b ? a : b;
   return a != a ? a : m;
 }
-FOLD(norm_inf, R, 0, MAGNITUDE(x), FN(norm_higher)(a, b), R, 0, FN(norm_higher)(s, a),
-     FN(norm_higher)(s, t), STORED, PUT(s))
+#define FOLD_NAME    norm_inf
+#define FOLD_MAP     MAGNITUDE(x)
+#define FOLD_LANE    R
+#define FOLD_COMBINE FN(norm_higher)(a, b)
+#define FOLD_STATE   R
+#define FOLD_JOIN    FN(norm_higher)(s, a)
+#define FOLD_MERGE   FN(norm_higher)(s, t)
+#define FOLD_RESULT  STORED
+#define FOLD_FINISH  PUT(s)
+#include "kernels/reduce/fold.tmpl.h"
 
 #undef R
 #undef MAGNITUDE
