@@ -85,7 +85,7 @@ SHMT_INLINE void FOLD_FN(fours)(FOLD_LANE* acc, const char* in, int64_t row, int
             *p2 = (const T*)(const void*)(in + 2 * row), *p3 = (const T*)(const void*)(in + 3 * row);
     SHMT_IVDEP for (int64_t j = 0; j < lanes; j++)
       acc[j] = FOLD_FN(four)(acc[j], FOLD_FN(lane)(p0[j], ctx), FOLD_FN(lane)(p1[j], ctx), FOLD_FN(lane)(p2[j], ctx),
-                               FOLD_FN(lane)(p3[j], ctx));
+                             FOLD_FN(lane)(p3[j], ctx));
   }
   FOLD_FN(rows)(acc, in, row, rows, sizeof(T), lanes, ctx);
 }

@@ -213,20 +213,6 @@ shmt_status shmt__max_pool_without_indices(const char* name, int n, shmt_tensor*
   return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, NULL);
 }
 
-#define MAX_POOL(N)                                                                                                \
-  shmt_status shmt__max_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,  \
-                                   shmt_ints dilation, bool ceil_mode, shmt_tensor** out, shmt_tensor** indices) { \
-    const params p = {"max_pool" #N "d", N, kernel_size, stride, padding, dilation, ceil_mode};                    \
-    shmt__pool_args s;                                                                                             \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                  \
-    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                      \
-    return max_pool(&p, SHMT_LOOP_max_pool, &s, sizes, self, out, indices);                                        \
-  }
-MAX_POOL(1)
-MAX_POOL(2)
-MAX_POOL(3)
-#undef MAX_POOL
-
 /* Are all indices inside a plane? `where` is dense, with an index for each element of the gradient. */
 static shmt_status check_where(const shmt_tensor* where, int64_t plane) {
   const int64_t* v = shmt__tensor_data(where);
@@ -377,38 +363,6 @@ static shmt_status check_volume(const shmt__pool_args* s) {
   return SHMT_OK;
 }
 
-#define AVG_POOL(N)                                                                                               \
-  shmt_status shmt__avg_pool##N##d(shmt_tensor* self, shmt_ints kernel_size, shmt_ints stride, shmt_ints padding, \
-                                   bool ceil_mode, bool count_include_pad, shmt_opt_int divisor_override,         \
-                                   shmt_tensor** out) {                                                           \
-    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};            \
-    shmt__pool_args s;                                                                                            \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                 \
-    SHMT_TRY(fill_args(&p, self, &s, sizes));                                                                     \
-    if (N == 3) SHMT_TRY(check_volume(&s));                                                                       \
-    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                               \
-    return average(p.name, N, SHMT_LOOP_avg_pool, &s, sizes, self, out);                                          \
-  }                                                                                                               \
-  shmt_status shmt__avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,                \
-                                            shmt_ints kernel_size, shmt_ints stride, shmt_ints padding,           \
-                                            bool ceil_mode,                                                       \
-                                            bool count_include_pad, shmt_opt_int divisor_override,                \
-                                            shmt_tensor** out) {                                                  \
-    const params p = {"avg_pool" #N "d", N, kernel_size, stride, padding, SHMT_INTS_EMPTY, ceil_mode};            \
-    SHMT_AUTO(shmt_tensor) like = NULL;                                                                           \
-    shmt__pool_args s;                                                                                            \
-    int64_t out_sizes[SHMT_MAX_DIMS];                                                                             \
-    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                     \
-    SHMT_TRY(fill_args(&p, like, &s, out_sizes));                                                                 \
-    SHMT_TRY(set_divisor(&s, count_include_pad, divisor_override));                                               \
-    return average_backward(p.name, N, SHMT_LOOP_avg_pool_backward, &s, like, grad,                               \
-                            (shmt_ints){out_sizes, sizes.len}, out);                                              \
-  }
-AVG_POOL(1)
-AVG_POOL(2)
-AVG_POOL(3)
-#undef AVG_POOL
-
 /* --- adaptive pooling ------------------------------------------------------------------------------ */
 
 /* Is it one average of each plane, for which mean() is faster? */
@@ -467,40 +421,13 @@ static shmt_status check_channels(const char* name, const shmt_tensor* self) {
   return SHMT_OK;
 }
 
-#define ADAPTIVE(N)                                                                                                  \
-  shmt_status shmt__adaptive_avg_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out) {           \
-    shmt__pool_args s;                                                                                               \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                    \
-    SHMT_TRY(                                                                                                        \
-        fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, shmt__tensor_sizes(self), output_size, &s, sizes)); \
-    if (is_global_average(self, &s)) return global_average(self, N, out);                                            \
-    if (N == 3) SHMT_TRY(check_channels("adaptive_avg_pool3d", self));                                               \
-    return average("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool, &s, sizes, self, out);                \
-  }                                                                                                                  \
-  shmt_status shmt__adaptive_avg_pool##N##d_backward(shmt_tensor* grad, shmt_ints sizes, shmt_ints strides,          \
-                                                     shmt_tensor** out) {                                            \
-    SHMT_AUTO(shmt_tensor) like = NULL;                                                                              \
-    shmt__pool_args s;                                                                                               \
-    int64_t out_sizes[SHMT_MAX_DIMS];                                                                                \
-    SHMT_REQUIRE(grad->n_dims > N, SHMT_E_RUNTIME, "adaptive_avg_pool" #N                                            \
-                 "d_backward(): a gradient of size %s has too few dimensions", SHMT_SHAPE_TEXT(grad));               \
-    const shmt_ints output = {grad->sizes + (grad->n_dims - N), N};                                                  \
-    SHMT_TRY(fill_adaptive_args("adaptive_avg_pool" #N "d", false, N, sizes, output, &s, out_sizes));                \
-    SHMT_TRY(input_like(sizes, strides, grad->dtype, &like));                                                        \
-    return average_backward("adaptive_avg_pool" #N "d", N, SHMT_LOOP_adaptive_avg_pool_backward, &s, like, grad,     \
-                            (shmt_ints){out_sizes, sizes.len}, out);                                                 \
-  }                                                                                                                  \
-  shmt_status shmt__adaptive_max_pool##N##d(shmt_tensor* self, shmt_ints output_size, shmt_tensor** out,             \
-                                            shmt_tensor** indices) {                                                 \
-    const params p = {"adaptive_max_pool" #N "d", N, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY, SHMT_INTS_EMPTY,              \
-                      SHMT_INTS_EMPTY, false};                                                                       \
-    shmt__pool_args s;                                                                                               \
-    int64_t sizes[SHMT_MAX_DIMS];                                                                                    \
-    SHMT_TRY(fill_adaptive_args(p.name, true, N, shmt__tensor_sizes(self), output_size, &s, sizes));                 \
-    SHMT_TRY(check_channels(p.name, self));                                                                          \
-    return max_pool(&p, SHMT_LOOP_adaptive_max_pool, &s, sizes, self, out, indices);                                 \
-  }
-ADAPTIVE(1)
-ADAPTIVE(2)
-ADAPTIVE(3)
-#undef ADAPTIVE
+/* --- by the number of dims ------------------------------------------------------------------------- */
+
+#define N 1
+#include "ops/pooling/pool_dims.tmpl.h"
+
+#define N 2
+#include "ops/pooling/pool_dims.tmpl.h"
+
+#define N 3
+#include "ops/pooling/pool_dims.tmpl.h"
