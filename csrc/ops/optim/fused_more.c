@@ -7,9 +7,34 @@
 #include "ops/optim/step.h"
 
 #include <math.h>
+#include <string.h>
 
 /* As bits of shmt__step.written: the parameter and all lists of state of a loop of n lists. */
 #define ALL_BUT_GRADIENT(n) ((1u << (n)) - 1u - 2u)
+
+/* What a step of an optimizer is made of, whatever its options. */
+typedef struct optimizer {
+  const char* name; /* for messages */
+  int row;          /* SHMT_LOOP_... */
+  shmt__step_coefficients_of coefficients;
+} optimizer;
+
+/* The step of an optimizer on n lists, of which all but the gradients are written. */
+static shmt__step step_of(const optimizer* o, const void* options, const shmt_tensors* lists, int n,
+                          shmt_tensors counters) {
+  shmt__step s = {.name = o->name,
+                  .row = o->row,
+                  .n_lists = n,
+                  .written = ALL_BUT_GRADIENT(n),
+                  .rounded = true,
+                  .unscale = 1,
+                  .counters = counters,
+                  .coefficients = o->coefficients,
+                  .options = options};
+
+  memcpy(s.lists, lists, (size_t)n * sizeof *lists);
+  return s;
+}
 
 /* --- NAdam ----------------------------------------------------------------------------------- */
 
@@ -38,23 +63,16 @@ static void nadam_coefficients(const shmt__step* s, int64_t i, double count, shm
   coefficients->second_size = -o->lr * ahead / (1.0 - product * ahead);
 }
 
+static const optimizer nadam = {"nadam", SHMT_LOOP_nadam_step, nadam_coefficients};
+
 shmt_status shmt__nadam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
                              shmt_tensors mu_products, shmt_tensors state_steps, double lr, double beta1, double beta2,
                              double weight_decay, double momentum_decay, double eps, bool decoupled, bool maximize,
                              bool* done) {
   const nadam_options options = {lr, beta1, beta2, weight_decay, momentum_decay, eps, decoupled, mu_products};
-  shmt__step s = {.name = "nadam",
-                  .row = SHMT_LOOP_nadam_step,
-                  .n_lists = 4,
-                  .written = ALL_BUT_GRADIENT(4),
-                  .rounded = true,
-                  .weight_decay = decoupled ? 0 : weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, exp_avgs, exp_avg_sqs},
-                  .counters = state_steps,
-                  .coefficients = nadam_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&nadam, &options, (shmt_tensors[]){self, grads, exp_avgs, exp_avg_sqs}, 4, state_steps);
+  s.weight_decay = decoupled ? 0 : weight_decay;
+  s.maximize = maximize;
 
   *done = shmt__step_suits(&s) && mu_products.len == self.len && shmt__have_one_element(mu_products);
   if (!*done) return SHMT_OK;
@@ -93,22 +111,15 @@ static void radam_coefficients(const shmt__step* s, int64_t i, double count, shm
   coefficients->high = sqrt((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length));
 }
 
+static const optimizer radam = {"radam", SHMT_LOOP_radam_step, radam_coefficients};
+
 shmt_status shmt__radam_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_avg_sqs,
                              shmt_tensors state_steps, double lr, double beta1, double beta2, double weight_decay,
                              double eps, bool decoupled, bool maximize, bool* done) {
   const radam_options options = {lr, beta1, beta2, weight_decay, eps, decoupled};
-  shmt__step s = {.name = "radam",
-                  .row = SHMT_LOOP_radam_step,
-                  .n_lists = 4,
-                  .written = ALL_BUT_GRADIENT(4),
-                  .rounded = true,
-                  .weight_decay = decoupled ? 0 : weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, exp_avgs, exp_avg_sqs},
-                  .counters = state_steps,
-                  .coefficients = radam_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&radam, &options, (shmt_tensors[]){self, grads, exp_avgs, exp_avg_sqs}, 4, state_steps);
+  s.weight_decay = decoupled ? 0 : weight_decay;
+  s.maximize = maximize;
 
   return shmt__step_counted(&s, done);
 }
@@ -129,22 +140,15 @@ static void adamax_coefficients(const shmt__step* s, int64_t i, double count, sh
   coefficients->eps = o->eps;
 }
 
+static const optimizer adamax = {"adamax", SHMT_LOOP_adamax_step, adamax_coefficients};
+
 shmt_status shmt__adamax_step(shmt_tensors self, shmt_tensors grads, shmt_tensors exp_avgs, shmt_tensors exp_infs,
                               shmt_tensors state_steps, double lr, double beta1, double beta2, double weight_decay,
                               double eps, bool maximize, bool* done) {
   const adamax_options options = {lr, beta1, beta2, eps};
-  shmt__step s = {.name = "adamax",
-                  .row = SHMT_LOOP_adamax_step,
-                  .n_lists = 4,
-                  .written = ALL_BUT_GRADIENT(4),
-                  .rounded = true,
-                  .weight_decay = weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, exp_avgs, exp_infs},
-                  .counters = state_steps,
-                  .coefficients = adamax_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&adamax, &options, (shmt_tensors[]){self, grads, exp_avgs, exp_infs}, 4, state_steps);
+  s.weight_decay = weight_decay;
+  s.maximize = maximize;
 
   return shmt__step_counted(&s, done);
 }
@@ -165,22 +169,15 @@ static void adadelta_coefficients(const shmt__step* s, int64_t i, double count, 
   coefficients->eps = o->eps;
 }
 
+static const optimizer adadelta = {"adadelta", SHMT_LOOP_adadelta_step, adadelta_coefficients};
+
 shmt_status shmt__adadelta_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs,
                                 shmt_tensors acc_deltas, shmt_tensors state_steps, double lr, double rho, double eps,
                                 double weight_decay, bool maximize, bool* done) {
   const adadelta_options options = {lr, rho, eps};
-  shmt__step s = {.name = "adadelta",
-                  .row = SHMT_LOOP_adadelta_step,
-                  .n_lists = 4,
-                  .written = ALL_BUT_GRADIENT(4),
-                  .rounded = true,
-                  .weight_decay = weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, square_avgs, acc_deltas},
-                  .counters = state_steps,
-                  .coefficients = adadelta_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&adadelta, &options, (shmt_tensors[]){self, grads, square_avgs, acc_deltas}, 4, state_steps);
+  s.weight_decay = weight_decay;
+  s.maximize = maximize;
 
   return shmt__step_counted(&s, done);
 }
@@ -202,6 +199,8 @@ static void rmsprop_coefficients(const shmt__step* s, int64_t i, double count, s
   coefficients->eps = o->eps;
 }
 
+static const optimizer rmsprop = {"rmsprop", SHMT_LOOP_rmsprop_step, rmsprop_coefficients};
+
 shmt_status shmt__rmsprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors square_avgs, shmt_tensors grad_avgs,
                                shmt_tensors momentum_buffer_list, shmt_tensors state_steps, double lr, double alpha,
                                double eps, double weight_decay, double momentum, bool centered, bool maximize,
@@ -210,17 +209,10 @@ shmt_status shmt__rmsprop_step(shmt_tensors self, shmt_tensors grads, shmt_tenso
                                  {SHMT_LOOP_rmsprop_centered_step, SHMT_LOOP_rmsprop_centered_momentum_step}};
   const rmsprop_options options = {lr, alpha, eps, momentum};
   const bool has_momentum = momentum > 0;
-  shmt__step s = {.name = "rmsprop",
-                  .row = rows[centered][has_momentum],
-                  .n_lists = 3,
-                  .rounded = true,
-                  .weight_decay = weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, square_avgs},
-                  .counters = state_steps,
-                  .coefficients = rmsprop_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&rmsprop, &options, (shmt_tensors[]){self, grads, square_avgs}, 3, state_steps);
+  s.row = rows[centered][has_momentum];
+  s.weight_decay = weight_decay;
+  s.maximize = maximize;
 
   if (centered) s.lists[s.n_lists++] = grad_avgs;
   if (has_momentum) s.lists[s.n_lists++] = momentum_buffer_list;
@@ -244,21 +236,14 @@ static void rprop_coefficients(const shmt__step* s, int64_t i, double count, shm
   coefficients->scale = o->grow;
 }
 
+static const optimizer rprop = {"rprop", SHMT_LOOP_rprop_step, rprop_coefficients};
+
 shmt_status shmt__rprop_step(shmt_tensors self, shmt_tensors grads, shmt_tensors prevs, shmt_tensors step_sizes,
                              shmt_tensors state_steps, double step_size_min, double step_size_max, double etaminus,
                              double etaplus, bool maximize, bool* done) {
   const rprop_options options = {step_size_min, step_size_max, etaminus, etaplus};
-  shmt__step s = {.name = "rprop",
-                  .row = SHMT_LOOP_rprop_step,
-                  .n_lists = 4,
-                  .written = ALL_BUT_GRADIENT(4),
-                  .rounded = true,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, prevs, step_sizes},
-                  .counters = state_steps,
-                  .coefficients = rprop_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&rprop, &options, (shmt_tensors[]){self, grads, prevs, step_sizes}, 4, state_steps);
+  s.maximize = maximize;
 
   return shmt__step_counted(&s, done);
 }
@@ -286,22 +271,15 @@ static double as_tensor_has_it(double x) {
   return shmt__default_dtype() == SHMT_FLOAT64 ? x : (double)(float)x;
 }
 
+static const optimizer asgd = {"asgd", SHMT_LOOP_asgd_step, asgd_coefficients};
+
 shmt_status shmt__asgd_step(shmt_tensors self, shmt_tensors grads, shmt_tensors axs, shmt_tensors mus,
                             shmt_tensors etas, shmt_tensors state_steps, double lr, double lambd, double t0,
                             double alpha, double weight_decay, bool maximize, bool* done) {
   const asgd_options options = {lambd, mus, etas};
-  shmt__step s = {.name = "asgd",
-                  .row = SHMT_LOOP_asgd_step,
-                  .n_lists = 3,
-                  .written = ALL_BUT_GRADIENT(3),
-                  .rounded = true,
-                  .weight_decay = weight_decay,
-                  .maximize = maximize,
-                  .unscale = 1,
-                  .lists = {self, grads, axs},
-                  .counters = state_steps,
-                  .coefficients = asgd_coefficients,
-                  .options = &options};
+  shmt__step s = step_of(&asgd, &options, (shmt_tensors[]){self, grads, axs}, 3, state_steps);
+  s.weight_decay = weight_decay;
+  s.maximize = maximize;
 
   *done = shmt__step_suits(&s) && mus.len == self.len && etas.len == self.len && shmt__have_one_element(mus) &&
           shmt__have_one_element(etas);
