@@ -12,7 +12,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._tensor import Tensor
 
-__all__ = ["carrier_of", "held_memory", "memory_of", "shown"]
+__all__ = ["carrier_of", "held_memory", "holder_of", "memory_of", "shown"]
 
 #: On torch's storages over memory of ours: a tensor that holds it.
 _HOLDER = "_shmtensor_holder"
@@ -77,6 +77,12 @@ def shown(memory: Tensor, dtype: str | None = None) -> Any:
     return tensor if dtype is None else tensor.view(getattr(_torch(), dtype))
 
 
+def holder_of(storage: Any) -> Tensor | None:
+    """Return the tensor of ours whose memory a storage of torch shows; None: it shows none."""
+    holder: Tensor | None = getattr(storage, _HOLDER, None)
+    return holder
+
+
 def held_memory(tensor: Any, like: Tensor) -> Tensor | None:
     """Return the tensor of ours below a torch tensor, with its shape; None: its memory is not ours.
 
@@ -84,7 +90,7 @@ def held_memory(tensor: Any, like: Tensor) -> Tensor | None:
         tensor: The torch tensor.
         like: A tensor of ours over the same memory, from `memory_of`.
     """
-    holder = getattr(tensor.untyped_storage(), _HOLDER, None)
+    holder = holder_of(tensor.untyped_storage())
     if holder is None:
         return None
     storage = holder.untyped_storage()

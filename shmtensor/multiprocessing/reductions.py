@@ -41,6 +41,7 @@ __all__ = [
     "reduce_tensor",
     "reduce_typed_storage",
     "share_numpy",
+    "shared_bytes_below",
     "shared_cache",
     "shares_numpy",
     "storage_from_cache",
@@ -222,7 +223,7 @@ def shares_numpy() -> bool:
     return reduce_array in _reducers.values()
 
 
-def _shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
+def shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
     """Return the bytes of the shared storage below *array*, and the offset of the array."""
     import numpy as np
 
@@ -245,7 +246,7 @@ def reduce_array(array: np.ndarray[Any, Any]) -> Any:
     """
     if array.dtype.hasobject or array.nbytes == 0:
         return array.__reduce__()
-    below = _shared_bytes_below(array)
+    below = shared_bytes_below(array)
     if below is not None:
         memory, begin = below
         strides = array.strides

@@ -6,6 +6,7 @@ are written as they are. Everything else is a list whose first item says what it
     ["l", ...] list   ["u", ...] tuple   ["d", [key, value], ...] dict   ["o", ...] OrderedDict
     ["f", text] infinity or NaN   ["b", base64] bytes
     ["t", storage, dtype, offset, sizes, strides, requires_grad] tensor   ["p", ...] parameter
+    ["x", library, dtype, tensor] of a dtype that only NumPy or torch has
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from shmtensor import nn
 from shmtensor._boundary.storage import StorageRef
 from shmtensor._tensor import Tensor
 from shmtensor.errors import HandleError
+from shmtensor.service._libraries import DTYPES, Foreign, Importer, numpy_dtype
 from shmtensor.storage import UntypedStorage
 
 __all__ = ["Document", "encode", "read", "to_text"]
@@ -40,6 +42,7 @@ class _Writer:
     def __init__(self, owns: Callable[[int], bool], make: Callable[[int], StorageRef]) -> None:
         self._owns = owns
         self._make = make
+        self._importer = Importer()
         self._tensors: list[Tensor] = []
 
     def structure(self, value: Any, depth: int = 0) -> Any:
@@ -63,8 +66,13 @@ class _Writer:
         if isinstance(value, (list, tuple)):
             kind = "l" if isinstance(value, list) else "u"
             return [kind, *(self.structure(v, depth + 1) for v in value)]
+        imported = self._importer.tensor(value)
+        if isinstance(imported, Foreign):
+            return ["x", imported.library, imported.dtype, self._tensor(imported.carrier)]
+        if imported is not None:
+            return self._tensor(imported)
         raise TypeError(
-            f"publish(): expected tensors in dicts, lists and tuples, or a module; got "
+            f"publish(): expected tensors or arrays in dicts, lists and tuples, or a module; got "
             f"{type(value).__name__}"
         )
 
@@ -135,7 +143,7 @@ def encode(
     """Put a value's bytes into a service.
 
     Args:
-        value: Tensors, plain values, and dicts, lists and tuples of them.
+        value: Tensors, arrays, plain values, and dicts, lists and tuples of them.
         owns: Whether the storage at a C address is in the service; then it is not copied.
         make: Makes a storage of that many bytes in the service.
 
@@ -158,6 +166,9 @@ def _fill(structure: Any, rows: list[list[Any]]) -> Any:
     kind, *items = structure
     if kind in ("t", "p"):
         return [kind, *rows[items[0]]]
+    if kind == "x":
+        library, dtype, carrier = items
+        return [kind, library, dtype, _fill(carrier, rows)]
     if kind in ("d", "o"):
         return [kind, *([key, _fill(item, rows)] for key, item in items)]
     return [kind, *(_fill(item, rows) for item in items)]
@@ -169,11 +180,6 @@ def _fill(structure: Any, rows: list[list[Any]]) -> Any:
 #: it is used, against this one schema. Whatever the bytes are, `read` returns a document that
 #: `encode` and `to_text` could have written, or raises `HandleError`, at once.
 _KINDS = ("value", "module", "file")
-_DTYPES = {
-    str(dtype).rpartition(".")[2]: dtype
-    for dtype in vars(shmtensor).values()
-    if isinstance(dtype, shmtensor.dtype)
-}
 _NOT_FINITE = {repr(number): number for number in (math.inf, -math.inf, math.nan)}
 
 
@@ -274,8 +280,8 @@ class _Reader:
         _need(len(items) == 6, f"a tensor of {len(items)} fields")
         number, name, offset, sizes, strides, requires_grad = items
         _need(_is_count(number, len(self._storages) - 1), f"a tensor over storage {_short(number)}")
-        _need(type(name) is str and name in _DTYPES, f"a tensor of dtype {_short(name)}")
-        dtype, storage = _DTYPES[name], self._storages[number]
+        _need(type(name) is str and name in DTYPES, f"a tensor of dtype {_short(name)}")
+        dtype, storage = DTYPES[name], self._storages[number]
         _need(_is_shape(sizes) and _is_shape(strides), f"a tensor of sizes {_short(sizes)}")
         _need(len(sizes) == len(strides), "a tensor with strides of another length")
         _need(_is_count(offset, _MAX_INT // 16), f"a tensor at {_short(offset)}")
@@ -289,6 +295,20 @@ class _Reader:
         tensor.set_(storage, offset, sizes, strides)
         return tensor.requires_grad_(True) if requires_grad else tensor  # type: ignore[no-any-return]
 
+    def _foreign(self, items: list[Any], depth: int) -> Foreign:
+        _need(len(items) == 3, f"a value of another dtype with {len(items)} fields")
+        library, dtype, node = items
+        _need(library in ("numpy", "torch"), f"a value of the library {_short(library)}")
+        _need(type(dtype) is str and len(dtype) <= _MAX_PATH, f"the dtype {_short(dtype)}")
+        _need(type(node) is list and node[:1] == ["t"], "a value of another dtype is no tensor")
+        carrier = self._tensor(node[1:], depth)
+        if library == "numpy":
+            width = numpy_dtype(dtype).itemsize
+            good = carrier.dtype is shmtensor.uint8 and carrier.dim() > 0
+            good = good and (carrier.shape[-1], carrier.stride(-1)) == (width, 1)
+            _need(good, f"a value of {width} bytes an element, as another tensor")
+        return Foreign(library, dtype, carrier)
+
     _MAKERS: ClassVar[dict[str, Callable[[Any, list[Any], int], Any]]] = {
         "l": _list,
         "u": _tuple,
@@ -298,6 +318,7 @@ class _Reader:
         "f": _float,
         "t": _tensor,
         "p": _parameter,
+        "x": _foreign,
     }
 
 

@@ -18,15 +18,38 @@ from typing import Any
 from shmtensor import nn
 from shmtensor._boundary import storage as _c
 from shmtensor._tensor import Tensor
+from shmtensor.service._libraries import Library, is_torch_module, parameter_class
 from shmtensor.storage import UntypedStorage, from_files
 from shmtensor.utils import safetensors
 
-__all__ = ["assign", "file_identity", "open_file", "pack_skeleton", "rebuild", "state_of"]
+__all__ = [
+    "assign",
+    "file_identity",
+    "is_state",
+    "library_of",
+    "open_file",
+    "pack_skeleton",
+    "rebuild",
+    "state_of",
+]
 
 
-def state_of(module: nn.Module) -> OrderedDict[str, Tensor]:
+def library_of(module: object) -> Library:
+    """Return the library of a module.
+
+    Raises:
+        TypeError: It is no module.
+    """
+    if isinstance(module, nn.Module):
+        return "shmtensor"
+    if is_torch_module(module):
+        return "torch"
+    raise TypeError(f"attach_module(): expected a module, got {type(module).__name__}")
+
+
+def state_of(module: Any) -> OrderedDict[str, Any]:
     """Return the parameters and buffers by name. A tensor with two names is returned twice."""
-    state: OrderedDict[str, Tensor] = OrderedDict()
+    state: OrderedDict[str, Any] = OrderedDict()
     for name, parameter in module.named_parameters(remove_duplicate=False):
         state[name] = parameter
     for name, buffer in module.named_buffers(remove_duplicate=False):
@@ -34,8 +57,13 @@ def state_of(module: nn.Module) -> OrderedDict[str, Tensor]:
     return state
 
 
+def is_state(value: object) -> bool:
+    """Whether a published value has the form of a module's state: tensors by name."""
+    return isinstance(value, dict) and all(hasattr(t, "data_ptr") for t in value.values())
+
+
 class _Pickler(pickle.Pickler):
-    def __init__(self, file: io.BytesIO, state: Mapping[str, Tensor]) -> None:
+    def __init__(self, file: io.BytesIO, state: Mapping[str, object]) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self._names = {id(tensor): name for name, tensor in state.items()}
 
@@ -44,7 +72,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, state: Mapping[str, Tensor]) -> None:
+    def __init__(self, file: io.BytesIO, state: Mapping[str, object]) -> None:
         super().__init__(file)
         self._state = state
 
@@ -52,7 +80,7 @@ class _Unpickler(pickle.Unpickler):
         return self._state[pid]
 
 
-def pack_skeleton(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
+def pack_skeleton(module: object, state: Mapping[str, object]) -> str | None:
     """Return a pickle of the module without its tensors, as text; None: it cannot be pickled."""
     file = io.BytesIO()
     try:
@@ -62,11 +90,12 @@ def pack_skeleton(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def rebuild(skeleton: str, state: Mapping[str, Tensor]) -> nn.Module:
-    """Unpickle what `pack_skeleton` returned, with these tensors.
+def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any:
+    """Unpickle what `pack_skeleton` returned, with these tensors of *library*.
 
     Raises:
-        RuntimeError: The module's class cannot be found in this program.
+        RuntimeError: The module's class cannot be found in this program, or it is a module of
+            another library.
     """
     try:
         module = _Unpickler(io.BytesIO(base64.b64decode(skeleton)), state).load()
@@ -75,13 +104,17 @@ def rebuild(skeleton: str, state: Mapping[str, Tensor]) -> nn.Module:
             f"attach_module(): this program does not have the module's class ({error}); make the "
             "module and pass it"
         ) from error
-    if not isinstance(module, nn.Module):
-        raise RuntimeError(f"attach_module(): expected a module, got {type(module).__name__}")
+    is_fitting = is_torch_module(module) if library == "torch" else isinstance(module, nn.Module)
+    if not is_fitting:
+        raise RuntimeError(
+            f"attach_module(): expected a module of {library}, got {type(module).__qualname__} of "
+            f"{type(module).__module__}; as_= says which library it is of"
+        )
     return module
 
 
-def assign(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Replace the module's parameters and buffers by the tensors, without copying.
+def assign(module: Any, state: Mapping[str, Any], library: Library) -> None:
+    """Replace the parameters and buffers of a module of *library* by the tensors, without copying.
 
     Raises:
         RuntimeError: Names or shapes differ; then nothing is changed.
@@ -99,13 +132,14 @@ def assign(module: nn.Module, state: Mapping[str, Tensor]) -> None:
             f"attach_module(): the module does not fit: missing {missing}, unexpected {surplus}, "
             f"shapes {wrong}"
         )
-    new: dict[int, nn.Parameter] = {}
+    new: dict[int, Any] = {}
+    parameter = parameter_class(library)
     for name, present in own.items():
         path, _, last = name.rpartition(".")
         owner = module.get_submodule(path)
         if last in owner._parameters:
             if id(present) not in new:
-                new[id(present)] = nn.Parameter(state[name].detach(), present.requires_grad)
+                new[id(present)] = parameter(state[name].detach(), present.requires_grad)
             owner._parameters[last] = new[id(present)]
         else:
             owner._buffers[last] = state[name].detach()

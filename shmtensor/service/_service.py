@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from shmtensor import nn
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
 from shmtensor._boundary.storage import StorageRef
-from shmtensor._tensor import Tensor
 from shmtensor.errors import HandleError
-from shmtensor.service import _encoding, _modules
+from shmtensor.service import _encoding, _libraries, _modules
+from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.storage import UntypedStorage
 
@@ -32,6 +34,15 @@ def _deadline(timeout: float | None) -> float | None:
     return None if timeout is None else time.monotonic() + max(timeout, 0.0)
 
 
+def _sizes_of(size: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
+    """Return the sizes that were given as numbers, or as one sequence of them."""
+    given = size[0] if len(size) == 1 and isinstance(size[0], Sequence) else size
+    sizes = tuple(operator.index(n) for n in given)  # type: ignore[arg-type]
+    if any(n < 0 for n in sizes):
+        raise ValueError(f"empty(): sizes cannot be negative, got {sizes}")
+    return sizes
+
+
 def _slice_ms(deadline: float | None) -> int:
     """Milliseconds to wait next; 0: the deadline has passed."""
     if deadline is None:
@@ -40,11 +51,21 @@ def _slice_ms(deadline: float | None) -> int:
     return 0 if left <= 0 else min(SLICE_MS, int(left * 1000) + 1)
 
 
-class Versioned(NamedTuple):
-    """A value and its version."""
+if TYPE_CHECKING:
 
-    value: Any
-    version: int
+    class Versioned(NamedTuple, Generic[_T]):
+        """A value and its version."""
+
+        value: _T
+        version: int
+
+else:  # Python 3.10 has no generic named tuples
+
+    class Versioned(NamedTuple):
+        """A value and its version."""
+
+        value: Any
+        version: int
 
 
 class Service:
@@ -112,7 +133,7 @@ class Service:
     # --- publishing ---------------------------------------------------------------------------
 
     def publish(
-        self, name: str, value: Any, *, persist: bool = False, timeout: float | None = None
+        self, name: str, value: object, *, persist: bool = False, timeout: float | None = 0.0
     ) -> int:
         """Publish *value* under *name*, as a new version.
 
@@ -123,10 +144,11 @@ class Service:
 
         Args:
             name: 1 to 127 bytes.
-            value: A tensor, a module, or dicts, lists and tuples of tensors, numbers, strings,
-                bytes and None. Tensors that share a storage also share one in the readers.
+            value: A tensor or a module, of this package or of torch; a NumPy array; or dicts,
+                lists and tuples of tensors, arrays, numbers, strings, bytes and None. Tensors that
+                share a storage also share one in the readers.
             persist: Let the name outlive this process.
-            timeout: Seconds to wait for room when a memory limit is reached; None does not wait.
+            timeout: Seconds to wait for room when a memory limit is reached; None waits for ever.
 
         Returns:
             The version, which is higher than every earlier one of this name.
@@ -137,7 +159,7 @@ class Service:
             MemoryError: There is not enough room; the text states the bytes and who has most.
             ManagerError: The service cannot be reached.
         """
-        if isinstance(value, nn.Module):
+        if isinstance(value, nn.Module) or _libraries.is_torch_module(value):
             return self.publish_module(name, value, persist=persist, timeout=timeout)
         return self._publish(name, "value", value, {}, persist, timeout)
 
@@ -145,13 +167,13 @@ class Service:
         self,
         name: str,
         kind: str,
-        value: Any,
+        value: object,
         more: Mapping[str, Any],
         persist: bool,
         timeout: float | None,
     ) -> int:
         self._check_name(name)
-        deadline = time.monotonic() if timeout is None else _deadline(timeout)
+        deadline = _deadline(timeout)
 
         def make(nbytes: int) -> StorageRef:
             return self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
@@ -189,60 +211,74 @@ class Service:
         self._check_name(name)
         self._handle.unpublish(name)
 
-    def empty(self, *size: int, dtype: Any = None, timeout: float | None = None) -> Any:
-        """Make a tensor in the service's memory. `publish` does not copy it.
+    def empty(
+        self,
+        *size: int | Sequence[int],
+        dtype: object = None,
+        timeout: float | None = 0.0,
+        as_: Library = "shmtensor",
+    ) -> Any:
+        """Make a tensor or an array in the service's memory. `publish` does not copy it.
 
         Args:
-            *size: The sizes.
-            dtype: The dtype; None: the default dtype.
+            *size: The sizes: numbers, or one sequence of them.
+            dtype: A dtype of this package, of NumPy or of torch; for NumPy's arrays, what
+                ``numpy.dtype`` takes, but not objects. None: the library's default dtype.
             timeout: As in `publish`.
+            as_: What to return: a tensor of this package (``"shmtensor"``), an array
+                (``"numpy"``), or a tensor of torch (``"torch"``).
 
         Returns:
-            An uninitialised, contiguous tensor.
+            It is uninitialised and contiguous.
 
         Raises:
+            TypeError: The library has no such dtype.
             MemoryError: There is not enough room.
+            ModuleNotFoundError: torch was asked for and is not installed.
         """
-        import shmtensor  # here, because the package imports this module
-
-        tensor: Any = shmtensor.empty(0, dtype=dtype)
-        nbytes = tensor.element_size()
-        for n in size:
-            nbytes *= n
-        deadline = time.monotonic() if timeout is None else _deadline(timeout)
+        _libraries.check_library(as_)
+        ours, theirs = _libraries.dtype_of(dtype, as_)
+        sizes = _sizes_of(size)
+        nbytes = math.prod(sizes) * _libraries.itemsize_of(ours, theirs)
+        deadline = _deadline(timeout)
         ref = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
-        return tensor.set_(UntypedStorage._own(ref), 0, size)
+        return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_)
 
     # --- attaching ----------------------------------------------------------------------------
 
-    def attach(self, name: str, mode: str = "rw") -> Any:
+    def attach(self, name: str, mode: str = "ro", *, as_: Library = "shmtensor") -> Any:
         """Return the current value of *name* without copying it.
 
         The memory lives as long as the returned tensors, whatever happens to the name.
 
         Args:
             name: As given to `publish`.
-            mode: ``"rw"``: writes are visible to everybody who has this version. ``"ro"``:
-                operators that write raise RuntimeError, and the kernel stops other stores.
-                ``"cow"``: writes stay in this process; pages that it has not written show later
-                writes of others.
+            mode: ``"ro"``: operators that write raise RuntimeError, and the kernel stops other
+                stores; torch knows no such tensors, so there a write ends the process. ``"rw"``:
+                writes are visible to everybody who has this version. ``"cow"``: writes stay in this
+                process; pages that it has not written show later writes of others.
+            as_: What tensors and arrays are given as, whoever published them: tensors of this
+                package (``"shmtensor"``), arrays (``"numpy"``), or tensors of torch (``"torch"``).
 
         Returns:
             The value; for a module, its parameters and buffers by name.
 
         Raises:
             KeyError: Nothing is published under this name.
+            TypeError: The value has a dtype that the library *as_* does not have.
             HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
+            ModuleNotFoundError: torch was asked for and is not installed.
         """
-        return self.latest(name, mode).value
+        return self.latest(name, mode, as_=as_).value
 
-    def latest(self, name: str, mode: str = "ro") -> Versioned:
+    def latest(self, name: str, mode: str = "ro", *, as_: Library = "shmtensor") -> Versioned[Any]:
         """Return the newest value with its version; otherwise like `attach`."""
-        document, entry = self._open(name, mode)
+        document, entry = self._open(name, mode, as_)
         return Versioned(document.value, entry.version)
 
-    def _open(self, name: str, mode: str) -> tuple[_encoding.Document, Entry]:
+    def _open(self, name: str, mode: str, as_: Library) -> tuple[_encoding.Document, Entry]:
+        _libraries.check_library(as_)
         if mode not in MODES:
             raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
         self._check_name(name)
@@ -256,7 +292,11 @@ class Service:
             if mode == "rw":
                 raise ValueError(f"{name!r} is a file; attach it with mode 'ro' or 'cow'")
             document = document._replace(value=_modules.open_file(document.file, mode == "cow"))
-        return document, snapshot.entry
+        try:
+            value = _libraries.given(document.value, as_)
+        except (TypeError, HandleError) as error:
+            raise type(error)(f"{name!r}: {error}") from None
+        return document._replace(value=value), snapshot.entry
 
     def version(self, name: str) -> int:
         """Return the number of the newest version, without a system call.
@@ -276,15 +316,22 @@ class Service:
         return self._handle.look(name)
 
     def wait_newer(
-        self, name: str, version: int, timeout: float | None = None, mode: str = "ro"
-    ) -> Versioned:
+        self,
+        name: str,
+        version: int,
+        timeout: float | None = None,
+        mode: str = "ro",
+        *,
+        as_: Library = "shmtensor",
+    ) -> Versioned[Any]:
         """Wait until *name* stands for a version above *version*, also one not yet published.
 
         Args:
             name: As published.
             version: The one that is known; 0 waits for any.
-            timeout: Seconds to wait; None waits forever.
+            timeout: Seconds to wait; None waits for ever.
             mode: As in `attach`.
+            as_: As in `attach`.
 
         Returns:
             The newest value and its version.
@@ -299,16 +346,18 @@ class Service:
         while True:
             wait_ms = _slice_ms(deadline)
             if self._handle.wait_newer(name, version, wait_ms):
-                found = self._latest_above(name, version, mode)
+                found = self._latest_above(name, version, mode, as_)
                 if found is not None:
                     return found
                 time.sleep(_RETRY_S)
             if wait_ms == 0:
                 raise TimeoutError(f"no version of {name!r} above {version} after {timeout} s")
 
-    def _latest_above(self, name: str, version: int, mode: str) -> Versioned | None:
+    def _latest_above(
+        self, name: str, version: int, mode: str, as_: Library
+    ) -> Versioned[Any] | None:
         try:
-            found = self.latest(name, mode)
+            found = self.latest(name, mode, as_=as_)
         except KeyError:
             return None  # it was unpublished meanwhile
         return found if found.version > version else None
@@ -326,10 +375,10 @@ class Service:
     def publish_module(
         self,
         name: str,
-        module: nn.Module | str | os.PathLike[str],
+        module: object,
         *,
         persist: bool = False,
-        timeout: float | None = None,
+        timeout: float | None = 0.0,
     ) -> int:
         """Publish a module's parameters and buffers, or those in a safetensors file.
 
@@ -338,7 +387,7 @@ class Service:
 
         Args:
             name: As in `publish`.
-            module: A module, or the path of a file.
+            module: A module of this package or of torch, or the path of a file.
             persist: As in `publish`.
             timeout: As in `publish`.
 
@@ -349,42 +398,63 @@ class Service:
             SafetensorsError: The file is not a valid safetensors file.
             MemoryError: There is not enough room.
         """
-        if not isinstance(module, nn.Module):
+        if isinstance(module, (str, os.PathLike)):
             more = {"file": _modules.file_identity(module)}
             return self._publish(name, "file", None, more, persist, timeout)
+        if not isinstance(module, nn.Module) and not _libraries.is_torch_module(module):
+            raise TypeError(
+                f"publish_module(): expected a module or a path, got {type(module).__name__}"
+            )
         state = _modules.state_of(module)
         skeleton = {"skeleton": _modules.pack_skeleton(module, state)}
         return self._publish(name, "module", state, skeleton, persist, timeout)
 
+    @overload
     def attach_module(
-        self, name: str, module: nn.Module | None = None, mode: str = "ro"
-    ) -> nn.Module:
+        self, name: str, module: None = None, mode: str = "ro", *, as_: Library = "shmtensor"
+    ) -> Versioned[Any]: ...
+    @overload
+    def attach_module(self, name: str, module: _T, mode: str = "ro") -> Versioned[_T]: ...
+    def attach_module(
+        self, name: str, module: object = None, mode: str = "ro", *, as_: Library = "shmtensor"
+    ) -> Versioned[Any]:
         """Return a module over the published parameters and buffers, without copying them.
 
         Args:
             name: As given to `publish_module`.
-            module: The module whose parameters and buffers are replaced. None makes a module from a
-                pickle. That is allowed only in a service of this user, and not when it is open to a
-                group.
+            module: The module, of this package or of torch, whose parameters and buffers are
+                replaced. None makes a module from a pickle. That is allowed only in a service of
+                this user, and not when it is open to a group.
             mode: As in `attach`.
+            as_: Without a module: of which library the published one is, ``"shmtensor"`` or
+                ``"torch"``.
+
+        Returns:
+            The module, and the version whose memory it has.
 
         Raises:
             KeyError: Nothing is published under this name.
+            TypeError: *module* is no module.
+            ValueError: A module of NumPy was asked for.
             RuntimeError: The module does not fit, or *module* must be given.
         """
-        document, _ = self._open(name, mode)
+        if module is not None:
+            as_ = _modules.library_of(module)
+        if as_ == "numpy":
+            raise ValueError("attach_module(): NumPy has no modules; attach() gives the arrays")
+        document, entry = self._open(name, mode, as_)
         state = document.value
-        if not isinstance(state, dict) or not all(isinstance(t, Tensor) for t in state.values()):
+        if document.kind == "value" and not _modules.is_state(state):
             raise RuntimeError(f"attach_module(): {name!r} is not a module")
         if module is not None:
-            _modules.assign(module, state)
-            return module
+            _modules.assign(module, state, as_)
+            return Versioned(module, entry.version)
         if document.skeleton is None:
             raise RuntimeError(
                 f"attach_module(): {name!r} has tensors only; make the module and pass it"
             )
         self._check_trust(name)
-        return _modules.rebuild(document.skeleton, state)
+        return Versioned(_modules.rebuild(document.skeleton, state, as_), entry.version)
 
     def _check_trust(self, name: str) -> None:
         """Refuse pickles unless only processes of this user can be members.

@@ -84,7 +84,7 @@ import shmtensor as T
 from shmtensor.service import Service
 service = Service(sys.argv[1])
 service.publish("mine", T.arange(5.0))
-kept = service.attach("lasting")
+kept = service.attach("lasting", "rw")
 print("ready", flush=True)
 sys.stdin.readline()
 assert service.attach("mine").tolist() == [0, 1, 2, 3, 4]  # without a manager
@@ -217,7 +217,7 @@ def test_values_of_an_ended_service_stay_usable(run: type[programs.Program]) -> 
             "from shmtensor.errors import ManagerError\n"
             "import shmtensor as T\n"
             "service = Service(sys.argv[1])\n"
-            "service.publish('x', T.ones(1000)); kept = service.attach('x')\n"
+            "service.publish('x', T.ones(1000)); kept = service.attach('x', 'rw')\n"
             "print('ready', flush=True); sys.stdin.readline()\n"
             "kept += 1; assert (kept == 2).all()\n"
             "try: service.publish('x', 1)\n"
@@ -271,7 +271,7 @@ def test_process_is_member_of_several_services_and_its_session(
             "def work(q, x): x += 1; q.put(x * 2)\n"
             "a, b = Service(sys.argv[1]), Service(sys.argv[2])\n"
             "a.publish('t', T.ones(3)); b.publish('t', a.attach('t') * 2)\n"
-            "x, y = a.attach('t'), b.attach('t')\n"
+            "x, y = a.attach('t', 'rw'), b.attach('t')\n"
             "mp = mp.get_context('fork'); q = mp.Queue()\n"
             "p = mp.Process(target=work, args=(q, x)); p.start(); z = q.get(); p.join()\n"
             "assert p.exitcode == 0\n"

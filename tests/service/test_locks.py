@@ -60,7 +60,7 @@ _COUNTER = """
 import sys
 from shmtensor.service import Service
 service = Service(sys.argv[1])
-lock, count = service.Lock("count"), service.attach("count")
+lock, count = service.Lock("count"), service.attach("count", "rw")
 for _ in range(300):
     with lock:
         value = count.item()
@@ -160,7 +160,7 @@ import sys
 from shmtensor.service import Service
 service = Service(sys.argv[1])
 barrier = service.Barrier("barrier", 3)
-phases = service.attach("phases")
+phases = service.attach("phases", "rw")
 me = int(sys.argv[2])
 last = 0
 for i in range(100):

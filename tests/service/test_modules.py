@@ -31,7 +31,7 @@ def test_module_is_attached_by_another_program(
     service.publish("model", model)
     user = run(
         "import sys; import shmtensor as T; from shmtensor.service import Service\n"
-        "model = Service(sys.argv[1]).attach_module('model')\n"
+        "model = Service(sys.argv[1]).attach_module('model').value\n"
         "assert not model.training\n"
         "print(model(T.ones(1, 3)).tolist())\n"
         "try: model[0].weight.data.add_(1)\n"
@@ -43,8 +43,8 @@ def test_module_is_attached_by_another_program(
 
 def test_module_takes_the_published_tensors(service: Service) -> None:
     service.publish_module("model", _model())
-    mine = service.attach_module("model", _model(), mode="rw")
-    other = service.attach_module("model", mode="rw")
+    mine, _ = service.attach_module("model", _model(), mode="rw")
+    other, _ = service.attach_module("model", mode="rw")
     with T.no_grad():
         mine[0].weight.fill_(7)
     assert (other[0].weight == 7).all()
@@ -53,12 +53,34 @@ def test_module_takes_the_published_tensors(service: Service) -> None:
     assert set(service.attach("model")) == {*mine.state_dict(), "steps"}
 
 
+def test_the_version_that_was_attached_is_known(service: Service) -> None:
+    first = service.publish("model", _model())
+    model = _model()
+    seen = service.wait_newer("model", 0).version
+    second = service.publish("model", _model())
+    attached = service.attach_module("model", model)  # a later one than wait_newer saw
+    assert (seen, attached.version) == (first, second)
+    assert attached.value is model
+    with pytest.raises(TimeoutError):
+        service.wait_newer("model", attached.version, timeout=0)
+
+
+def test_what_is_no_module_is_refused(service: Service) -> None:
+    service.publish("model", _model())
+    with pytest.raises(TypeError, match="expected a module, got dict"):
+        service.attach_module("model", {})
+    with pytest.raises(TypeError, match="expected a module or a path, got dict"):
+        service.publish_module("model", {})
+    with pytest.raises(ValueError, match="NumPy has no modules"):
+        service.attach_module("model", as_="numpy")
+
+
 def test_tied_parameters_stay_tied(service: Service) -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[1].weight = model[0].weight
     service.publish_module("tied", model)
-    for attached in (service.attach_module("tied", mode="rw"),):
-        assert attached[0].weight.data_ptr() == attached[1].weight.data_ptr()
+    attached, _ = service.attach_module("tied", mode="rw")
+    assert attached[0].weight.data_ptr() == attached[1].weight.data_ptr()
     target = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     target[1].weight = target[0].weight
     service.attach_module("tied", target)
@@ -88,7 +110,7 @@ def test_module_that_cannot_be_pickled_needs_one_to_attach(service: Service) -> 
     service.publish_module("local", Local())
     with pytest.raises(RuntimeError, match="make the module and pass it"):
         service.attach_module("local")
-    assert (service.attach_module("local", Local()).weight == 1).all()
+    assert (service.attach_module("local", Local()).value.weight == 1).all()
 
 
 def test_class_that_the_reader_has_not(service: Service, run: type[programs.Program]) -> None:
@@ -121,7 +143,7 @@ def test_file_is_mapped_not_copied(service: Service, file: Path) -> None:
     assert T.equal(state["0.weight"], _model()[0].weight)
     with pytest.raises(RuntimeError, match="read-only"):
         state["0.weight"].zero_()
-    model = service.attach_module("file", nn.Sequential(*_model().children()))
+    model, _ = service.attach_module("file", nn.Sequential(*_model().children()))
     assert T.equal(model[2].bias, _model()[2].bias)
 
 

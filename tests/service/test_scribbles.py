@@ -134,7 +134,7 @@ def test_pickles_of_another_users_service_are_not_read(run: type[programs.Progra
         "service = Service(sys.argv[1], owner=65534)\n"
         "try: service.attach_module('model')\n"
         "except RuntimeError as error: print(error)\n"
-        "print(service.attach_module('model', nn.Linear(2, 2)).weight.shape[0])\n"
+        "print(service.attach_module('model', nn.Linear(2, 2)).value.weight.shape[0])\n"
         "print(Service(sys.argv[1], start=True).list())",  # the same name, another owner
         name,
     )

@@ -248,6 +248,8 @@ def make_room():
     first = None
 threading.Timer(0.2, make_room).start()
 print(service.publish("second", T.zeros(3 << 20, dtype=T.uint8), timeout=60), flush=True)
+threading.Timer(0.2, service.unpublish, ["second"]).start()
+print(service.publish("third", T.zeros(3 << 20, dtype=T.uint8), timeout=None), flush=True)
 """
 
 
@@ -259,6 +261,7 @@ def test_total_bound_names_who_has_most_and_waits_for_room(run: type[programs.Pr
             f"5242880 are in use; process {program.process.pid} has most, 3145728"
         )
         assert program.line() == "1"
+        assert program.line() == "1"  # None waits for ever
         program.finish()
 
 

@@ -79,7 +79,7 @@ def test_tensors_without_elements_and_dimensions(service: Service) -> None:
 def test_views_of_one_storage_stay_aliases(service: Service) -> None:
     base = T.zeros(10)
     service.publish("views", [base[:5], base[2:8]])
-    left, right = service.attach("views")
+    left, right = service.attach("views", "rw")
     left[3] = 9
     assert right[1].item() == 9
     assert base[3].item() == 0  # the publisher's own was copied
@@ -102,8 +102,17 @@ def test_tensor_of_the_service_is_published_as_it_is(service: Service) -> None:
     service.publish("live", live)
     live[0] = 5
     assert service.attach("live")[0].item() == 5
-    service.attach("live")[1] = 6
+    service.attach("live", "rw")[1] = 6
     assert live[1].item() == 6
+
+
+def test_attached_values_are_read_only_unless_asked_otherwise(service: Service) -> None:
+    service.publish("values", T.zeros(2))
+    for value in (service.attach("values"), service.latest("values").value):
+        with pytest.raises(RuntimeError, match="read-only"):
+            value[0] = 1
+    service.attach("values", "rw")[0] = 1
+    assert service.attach("values").tolist() == [1, 0]
 
 
 def test_versions_grow_also_after_unpublish(service: Service) -> None:
