@@ -16,6 +16,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
 from shmtensor._tensor import Tensor
+from shmtensor.errors import ShmTensorWarning
 from shmtensor.storage import UntypedStorage
 
 __all__ = [
@@ -151,6 +152,7 @@ def warn_of_hooks(tensor: Tensor) -> None:
         warnings.warn(
             f"{len(tensor._backward_hooks)} backward hooks of a tensor of size "
             f"{tuple(tensor.shape)} are not serialized",
+            ShmTensorWarning,
             stacklevel=4,
         )
 

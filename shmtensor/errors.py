@@ -1,8 +1,8 @@
-"""Exceptions of this package.
+"""Exceptions and warnings of this package.
 
 Every class derives from `ShmTensorError` and from the built-in exception that torch raises in the
 same place, so that either can be caught. Failures that need no class of their own raise the
-built-in.
+built-in. ``docs/errors.md`` has the whole tree, with the classes that other modules define.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ __all__ = [
     "HandleError",
     "LinAlgError",
     "ManagerError",
+    "NotPublishedError",
     "OutOfMemoryError",
     "ShmTensorError",
+    "ShmTensorWarning",
+    "WaitTimeoutError",
 ]
 
 
 class ShmTensorError(Exception):
-    """Base of the exceptions that only this package raises."""
+    """Base of the exceptions that this package defines."""
 
 
 class HandleError(ShmTensorError, RuntimeError):
@@ -27,6 +30,16 @@ class HandleError(ShmTensorError, RuntimeError):
 
 class ManagerError(ShmTensorError, RuntimeError):
     """The session's manager cannot be started or reached, or has refused a request."""
+
+
+class NotPublishedError(ShmTensorError, KeyError):
+    """Nothing is published under this name in the service."""
+
+    __str__ = Exception.__str__  # KeyError shows its text in quotation marks
+
+
+class WaitTimeoutError(ShmTensorError, TimeoutError):
+    """What was waited for did not happen within the timeout."""
 
 
 class LinAlgError(ShmTensorError, RuntimeError):
@@ -39,3 +52,7 @@ class AcceleratorError(ShmTensorError, RuntimeError):
 
 class OutOfMemoryError(ShmTensorError, RuntimeError, MemoryError):
     """There is no memory for a tensor: torch's error for that, and Python's own."""
+
+
+class ShmTensorWarning(UserWarning):
+    """Base of the warnings that only this package gives; those of torch's have torch's classes."""

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Literal
 
 from shmtensor._boundary import sharing as _sharing
+from shmtensor.errors import ShmTensorWarning
 
 __all__ = ["Arena", "arena"]
 
@@ -75,6 +76,7 @@ class Arena:
         if _sharing.get_strategy() == "file_descriptor":
             warnings.warn(
                 "shm.arena(): memory of the strategy 'file_descriptor' is not placed",
+                ShmTensorWarning,
                 stacklevel=2,
             )
         self._before.append(_sharing.use_placement(self._number))
@@ -148,5 +150,5 @@ def arena(
         text = "shm.arena(): " + "; ".join(made.missing)
         if strict:
             raise RuntimeError(text)
-        warnings.warn(text + "; placed without", stacklevel=2)
+        warnings.warn(text + "; placed without", ShmTensorWarning, stacklevel=2)
     return made

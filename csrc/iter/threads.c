@@ -171,6 +171,7 @@ static void spin_while(atomic_uint_least32_t* word, uint_least32_t value, uint64
 }
 
 static void* helper_main(void* arg) {
+  shmt__os_thread_name("shmtensor-loops");
   uint_least32_t seen = (uint_least32_t)(uintptr_t)arg;
   uint64_t late_ns = SPIN_NS;
 

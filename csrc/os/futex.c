@@ -49,3 +49,5 @@ int shmt__os_thread_start(void* (*f)(void* arg), void* arg) {
   (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
   return -err;
 }
+
+void shmt__os_thread_name(const char* name) { (void)pthread_setname_np(pthread_self(), name); }

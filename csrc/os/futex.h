@@ -34,5 +34,7 @@ static inline void shmt__os_pause(void) {
 
 /* Run f(arg) in a new, detached thread that blocks all signals. Returns 0 or -errno. */
 int shmt__os_thread_start(void* (*f)(void* arg), void* arg);
+/* Name the calling thread, for debuggers and top: at most 15 bytes. */
+void shmt__os_thread_name(const char* name);
 
 #endif

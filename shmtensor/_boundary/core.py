@@ -19,8 +19,6 @@ def error_from(status: int) -> Exception:
     """Make the exception for a failed *status* from this thread's error record."""
     message = text(lib.shmt_error_message())
     _, built_in, own = STATUSES.get(status, ("", RuntimeError, ""))
-    if built_in is MemoryError:
-        return MemoryError(message)
     if built_in is OSError:
         number = lib.shmt_error_errno()
         return OSError(number, message) if number else OSError(message)

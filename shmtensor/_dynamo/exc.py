@@ -6,6 +6,8 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = [
     "BackendCompilerFailed",
     "FailOnRecompileLimitHit",
@@ -19,7 +21,7 @@ __all__ = [
 ]
 
 
-class TorchDynamoException(RuntimeError):
+class TorchDynamoException(ShmTensorError, RuntimeError):
     """An error of the tracer."""
 
 
@@ -51,5 +53,5 @@ class RecompileError(TorchDynamoException):
     """Code would be compiled again where that is forbidden."""
 
 
-class FailOnRecompileLimitHit(Exception):
+class FailOnRecompileLimitHit(ShmTensorError):
     """Code was compiled too often."""

@@ -11,11 +11,12 @@ from shmtensor import _C
 from shmtensor.autograd import forward_ad
 from shmtensor.autograd._run import grad
 from shmtensor.autograd.grad_mode import enable_grad
+from shmtensor.errors import ShmTensorError
 
 __all__ = ["GradcheckError", "get_numerical_jacobian", "gradcheck", "gradgradcheck"]
 
 
-class GradcheckError(RuntimeError):
+class GradcheckError(ShmTensorError, RuntimeError):
     """A derivative does not agree with finite differences."""
 
 

@@ -28,6 +28,7 @@ from shmtensor.autograd.profiler_util import (
     FunctionEvent,
     MemRecordsAcc,
 )
+from shmtensor.errors import ShmTensorWarning
 
 __all__ = [
     "EnforceUnique",
@@ -226,6 +227,7 @@ class profile:
         if self.lost_events:
             warnings.warn(
                 f"the profile ran out of room: {self.lost_events} events are missing, from the end",
+                ShmTensorWarning,
                 stacklevel=2,
             )
         before = time.monotonic_ns()

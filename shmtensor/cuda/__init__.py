@@ -68,6 +68,7 @@ from shmtensor.cuda.streams import (
 )
 from shmtensor.errors import AcceleratorError as AcceleratorError
 from shmtensor.errors import OutOfMemoryError as OutOfMemoryError
+from shmtensor.errors import ShmTensorError
 
 _REFUSED = """
     can_device_access_peer check_error clock_rate cudart current_blas_handle current_device
@@ -109,11 +110,11 @@ default_generators: tuple[_C.Generator, ...] = ()
 _initialized = False
 
 
-class DeferredCudaCallError(Exception):
+class DeferredCudaCallError(ShmTensorError):
     """A call that waited for the first use of CUDA has failed. Nothing raises it here."""
 
 
-class CudaError(RuntimeError):
+class CudaError(ShmTensorError, RuntimeError):
     """A call of CUDA's own library has failed. Nothing raises it here.
 
     Args:

@@ -129,7 +129,12 @@ class Server(http.server.ThreadingHTTPServer):
         if is_full:
             self.shutdown_request(request)
             return
-        thread = threading.Thread(target=self._answer, args=(request, client_address), daemon=True)
+        thread = threading.Thread(
+            target=self._answer,
+            args=(request, client_address),
+            name="shmtensor-dashboard",
+            daemon=True,
+        )
         self._answering.add(thread)
         try:
             thread.start()

@@ -6,6 +6,8 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = [
     "DistBackendError",
     "DistError",
@@ -15,7 +17,7 @@ __all__ = [
 ]
 
 
-class DistError(RuntimeError):
+class DistError(ShmTensorError, RuntimeError):
     """Work of a group has failed."""
 
 

@@ -280,7 +280,7 @@ class _Server:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_reader, selectors.EVENT_READ)
         self._pid = os.getpid()
-        self._thread = threading.Thread(target=self._serve, name="shmtensor store", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="shmtensor-store", daemon=True)
         self._thread.start()
 
     def leave(self) -> None:

@@ -149,7 +149,7 @@ class Lane:
             self._queue.append((call, work))
             if not self._has_thread:
                 self._has_thread = True
-                threading.Thread(target=self._serve, name="shmtensor group", daemon=True).start()
+                threading.Thread(target=self._serve, name="shmtensor-group", daemon=True).start()
             self._condition.notify_all()
         return work
 

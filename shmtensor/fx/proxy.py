@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor._not_offered import unavailable_class
+from shmtensor.errors import ShmTensorError
 from shmtensor.fx._what import WHAT
 
 __all__ = ["Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "TraceError"]
 __all__ += ["TracerBase"]
 
 
-class TraceError(ValueError):
+class TraceError(ShmTensorError, ValueError):
     """A program does something that a trace cannot hold. Nothing raises it here."""
 
 

@@ -18,12 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = ["GlobalStore", "NodeLostError"]
 
 Values = NDArray[Any]
 
 
-class NodeLostError(RuntimeError):
+class NodeLostError(ShmTensorError, RuntimeError):
     """A node gave no sign of life, or the link to it broke.
 
     Attributes:

@@ -40,6 +40,7 @@ from shmtensor._jit_internal import (
     unused as unused,
 )
 from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor.errors import ShmTensorError
 from shmtensor.futures import Future as Future
 from shmtensor.jit import _state as _state
 from shmtensor.nn import Module
@@ -85,7 +86,7 @@ annotations: Any = import_module("shmtensor.jit.annotations")  # type: ignore[no
 __getattr__, __dir__ = unavailable_names(__name__, _REFUSED, _WHAT)
 
 
-class Error(RuntimeError):
+class Error(ShmTensorError, RuntimeError):
     """A script has raised. Nothing raises it here."""
 
 

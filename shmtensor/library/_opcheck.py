@@ -9,12 +9,13 @@ from shmtensor import _C
 from shmtensor._ops import OpOverload, OpOverloadPacket
 from shmtensor.autograd.function import _flatten, _unflatten
 from shmtensor.autograd.gradcheck import gradcheck
+from shmtensor.errors import ShmTensorError
 from shmtensor.library._custom_ops import CustomOpDef
 
 __all__ = ["OpCheckError", "opcheck"]
 
 
-class OpCheckError(Exception):
+class OpCheckError(ShmTensorError):
     """An operator does not do what its registrations say."""
 
 

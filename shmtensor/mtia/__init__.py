@@ -38,6 +38,7 @@ from shmtensor._absent_devices.random import (
     set_rng_state_all,
     states_of,
 )
+from shmtensor.errors import ShmTensorError
 
 # What the error calls what was asked for.
 _REFUSED = {
@@ -102,7 +103,7 @@ Event = absent_class("Event", "torch.mtia", lambda _: _refusal("createEvent"))
 Stream = absent_class("Stream", "torch.mtia", lambda _: _refusal("createStream"))
 
 
-class DeferredMtiaCallError(Exception):
+class DeferredMtiaCallError(ShmTensorError):
     """A call that waited for the first use of MTIA has failed. Nothing raises it here."""
 
 

@@ -164,7 +164,9 @@ def end_with_parent(number: int = signal.SIGKILL) -> None:
         if standard is None:
             return
         watched = standard.sentinel
-    threading.Thread(target=_wait_and_end, args=(watched, number), daemon=True).start()
+    threading.Thread(
+        target=_wait_and_end, args=(watched, number), name="shmtensor-lifeline", daemon=True
+    ).start()
 
 
 def _has_ended(fd: int, timeout: float | None) -> bool:

@@ -30,6 +30,7 @@ from typing import Any
 
 from shmtensor._boundary.descriptors import Flag
 from shmtensor._fork_locks import free_in_child
+from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._arguments import give_up
 from shmtensor.multiprocessing._channel import Channel
@@ -56,7 +57,7 @@ _SLICE_S = 1.0
 _FEEDER_GRACE_S = 1.0
 
 
-class BrokenPoolError(RuntimeError):
+class BrokenPoolError(ShmTensorError, RuntimeError):
     """A pool cannot run tasks: it was terminated, or its workers do not start."""
 
 
@@ -394,8 +395,12 @@ class WorkerGroup:
 
     def start(self) -> None:
         """Start both threads."""
-        self._feeder = threading.Thread(target=self._feed, daemon=True)
-        self._supervisor = threading.Thread(target=self._supervise, daemon=True)
+        self._feeder = threading.Thread(
+            target=self._feed, name="shmtensor-pool-feeder", daemon=True
+        )
+        self._supervisor = threading.Thread(
+            target=self._supervise, name="shmtensor-pool-supervisor", daemon=True
+        )
         self._feeder.start()
         self._supervisor.start()
         self._taskqueue.send_now = self._send_now

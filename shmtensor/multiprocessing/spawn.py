@@ -22,9 +22,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import util
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shmtensor._waits import LONGEST_S
+from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing._children import Child, end_all, kill_all, terminate_all, wait_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
 from shmtensor.multiprocessing._label import label_this
@@ -54,7 +56,7 @@ _DONE = "\0"
 log = logging.getLogger(__name__)
 
 
-class ProcessException(Exception):
+class ProcessException(ShmTensorError):
     """A process failed.
 
     Args:
@@ -111,7 +113,7 @@ class ProcessExitedException(ProcessException):
         return type(self), values
 
 
-def _run(fn: Callable[..., object], index: int, args: tuple[Any, ...], report: Report) -> None:
+def _run(fn: Callable[..., object], index: int, args: tuple[object, ...], report: Report) -> None:
     """Call *fn* in the child."""
     # Let the child end when its parent is killed, also when it is not a daemon. When SIGINT is
     # ignored (in a job that a shell runs in the background), use SIGTERM.
@@ -161,7 +163,7 @@ class ProcessContext:
         torch.multiprocessing.ProcessContext.
     """
 
-    def __init__(self, processes: Sequence[Any], error_files: Sequence[Any]) -> None:
+    def __init__(self, processes: Sequence[BaseProcess], error_files: Sequence[object]) -> None:
         self.error_files = error_files
         self.processes = processes
         self._children = [Child(process) for process in processes]
@@ -263,14 +265,14 @@ class ProcessContext:
 class SpawnContext(ProcessContext):
     """The former name of `ProcessContext`. It warns."""
 
-    def __init__(self, processes: Sequence[Any], error_files: Sequence[Any]) -> None:
+    def __init__(self, processes: Sequence[BaseProcess], error_files: Sequence[object]) -> None:
         warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
         super().__init__(processes, error_files)
 
 
 def start_processes(
     fn: Callable[..., object],
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
@@ -306,7 +308,7 @@ def start_processes(
     in_parallel = start_method == "forkserver" and os.environ.get(ENV_VAR_PARALLEL_START) == "1"
     try:
         if in_parallel and nprocs:
-            with ThreadPoolExecutor(max_workers=nprocs) as executor:
+            with ThreadPoolExecutor(nprocs, "shmtensor-spawn") as executor:
                 for future in [executor.submit(child.start) for child in children]:
                     future.result()
         else:
@@ -325,7 +327,7 @@ def start_processes(
 
 def spawn(
     fn: Callable[..., object],
-    args: tuple[Any, ...] = (),
+    args: tuple[object, ...] = (),
     nprocs: int = 1,
     join: bool = True,
     daemon: bool = False,
@@ -368,7 +370,7 @@ class _CallableOverlay(Overlay):
     def __call__(
         self,
         fn: Callable[..., object],
-        args: tuple[Any, ...] = (),
+        args: tuple[object, ...] = (),
         nprocs: int = 1,
         join: bool = True,
         daemon: bool = False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = ["OnnxExporterError", "OnnxExporterWarning", "SymbolicValueError"]
 __all__ += ["UnsupportedOperatorError"]
 
@@ -10,7 +12,7 @@ class OnnxExporterWarning(UserWarning):
     """A model is exported otherwise than it looks."""
 
 
-class OnnxExporterError(RuntimeError):
+class OnnxExporterError(ShmTensorError, RuntimeError):
     """A model cannot be exported."""
 
 

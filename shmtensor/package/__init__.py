@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor._not_offered import unavailable_class
+from shmtensor.errors import ShmTensorError
 
 _WHAT = "archives with code are not written and not run here; save() keeps a state_dict"
 
@@ -21,11 +22,11 @@ __all__ = [
 ]
 
 
-class PackagingError(Exception):
+class PackagingError(ShmTensorError):
     """Something cannot be packed. Nothing raises it here."""
 
 
-class EmptyMatchError(Exception):
+class EmptyMatchError(ShmTensorError):
     """A pattern has matched no module. Nothing raises it here."""
 
 

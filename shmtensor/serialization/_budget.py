@@ -13,13 +13,15 @@ import pickle
 import zipfile
 from typing import Any
 
+from shmtensor.errors import ShmTensorError
+
 __all__ = ["Budget", "Forbidden", "brief", "inflate", "pay_for"]
 
 _FREE_BYTES = 64 << 20
 _BYTES_PER_BYTE = 64
 
 
-class Forbidden(pickle.UnpicklingError):
+class Forbidden(ShmTensorError, pickle.UnpicklingError):
     """The error of the readers here for something that is not allowed."""
 
 

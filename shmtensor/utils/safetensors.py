@@ -24,6 +24,7 @@ import numpy as np
 
 import shmtensor
 from shmtensor._tensor import Tensor
+from shmtensor.errors import ShmTensorError
 from shmtensor.storage import from_files
 
 __all__ = [
@@ -60,7 +61,7 @@ _BY_FILE_NAME = {row[0]: row for row in _DTYPES}
 _BY_DTYPE_NAME = {row[1]: row for row in _DTYPES}
 
 
-class SafetensorsError(ValueError):
+class SafetensorsError(ShmTensorError, ValueError):
     """A file or buffer is no valid safetensors data, or a tensor has no place in the format."""
 
 

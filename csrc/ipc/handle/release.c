@@ -46,6 +46,7 @@ static bool close_unused(shmt__session* s) {
 }
 
 static void* close_unused_later(void* unused) {
+  shmt__os_thread_name("shmtensor-close");
   unsigned pause_ms = FIRST_PAUSE_MS;
   bool goes_on = true;
   while (goes_on) {

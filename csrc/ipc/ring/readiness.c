@@ -50,6 +50,7 @@ static bool update(struct shmt__ring_readiness* w) {
 }
 
 static void* watch(void* arg) {
+  shmt__os_thread_name("shmtensor-ready");
   struct shmt__ring_readiness* w = arg;
   shmt__ring_header* h = w->ring.header;
   for (;;) {

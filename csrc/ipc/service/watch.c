@@ -34,6 +34,7 @@ static int reconnect(const watch* w) {
 }
 
 static void* watch_until_closed(void* arg) {
+  shmt__os_thread_name("shmtensor-watch");
   watch* w = arg;
   /* Where only the service's own user can start a manager, that may take a while. */
   for (int left = PATIENCE; left > 0;) {

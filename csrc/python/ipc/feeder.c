@@ -96,6 +96,7 @@ typedef struct feeder {
 } feeder;
 
 static void run_feeder(void* arg) {
+  shmt__os_thread_name("shmtensor-feed");
   feeder* f = arg;
   shmt__py_ring* o = f->ring;
   PyGILState_STATE gil = shmt__py_gil_ensure();

@@ -19,6 +19,7 @@ from shmtensor import _C
 from shmtensor.distributed._collectives import all_reduce
 from shmtensor.distributed._group import get_rank, get_world_size
 from shmtensor.distributed._work import Work
+from shmtensor.errors import ShmTensorWarning
 
 __all__ = ["Join", "JoinHook", "Joinable"]
 
@@ -134,6 +135,7 @@ class Join:
                 warnings.warn(
                     f"Rank {get_rank(self._group)} has shadowed {shadowed} iterations of others; "
                     "it had that many fewer batches",
+                    ShmTensorWarning,
                     stacklevel=2,
                 )
         for hook in self._hooks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor._not_offered import unavailable_names
+from shmtensor.errors import ShmTensorError
 from shmtensor.fx._what import WHAT
 
 __all__ = [
@@ -41,7 +42,7 @@ __all__ = [
 __getattr__, __dir__ = unavailable_names(__name__, ("DimDynamic", "ShapeEnv"), WHAT)
 
 
-class GuardOnDataDependentSymNode(RuntimeError):
+class GuardOnDataDependentSymNode(ShmTensorError, RuntimeError):
     """A condition depends on values that a trace does not know. Nothing raises it here."""
 
 

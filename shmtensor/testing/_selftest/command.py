@@ -65,6 +65,7 @@ def _run(section: str, mark: str, changes: Mapping[str, str]) -> Iterator[Check]
         _end(process)
 
     timer = threading.Timer(_TIMEOUT_S, stop)
+    timer.name = "shmtensor-selftest"
     timer.start()
     assert process.stdout is not None
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor._tensor import Tensor
+from shmtensor.errors import ShmTensorError
 
 __all__ = [
     "AmbientState",
@@ -22,7 +23,7 @@ __all__ = [
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(ShmTensorError, RuntimeError):
     """The function did not do the same when it ran again.
 
     Source:
