@@ -74,6 +74,11 @@ def _load_later() -> object:
 if not _typing.TYPE_CHECKING:  # type checkers know the names that there are
 
     def __getattr__(name: str) -> object:
+        if name in ("numpy_empty", "torch_empty"):  # children that only move arrays need no more
+            from shmtensor.multiprocessing import adoption
+
+            globals().update(numpy_empty=adoption.numpy_empty, torch_empty=adoption.torch_empty)
+            return globals()[name]
         if not name.startswith("__"):
             if _load_later():
                 if name in globals():

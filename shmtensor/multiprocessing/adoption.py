@@ -11,10 +11,12 @@ Dtypes that only torch has, such as float8, arrive as they were.
 from __future__ import annotations
 
 import importlib
+import operator
+import sys
 from collections import ChainMap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from shmtensor import _C
 from shmtensor._tensor import Tensor
@@ -24,15 +26,18 @@ from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "NUMPY",
     "TORCH",
     "adopted",
     "dumps_with",
+    "loaded",
     "numpy_empty",
     "rebuild_torch",
     "reduce_torch",
+    "shared_below_torch",
     "torch_empty",
 ]
 
@@ -59,6 +64,14 @@ def adopted(adopt: str | Iterable[str] | None) -> int:
     if bits & TORCH:
         prepare_torch()
     return bits
+
+
+def loaded(module: str, name: str) -> Any:
+    """Return a class of a library, which no value has that this process did not load it for.
+
+    Where the library is not loaded, that is the class of None.
+    """
+    return getattr(sys.modules.get(module), name, type(None))
 
 
 def prepare_torch() -> None:
@@ -112,12 +125,28 @@ def reduce_torch(tensor: Any) -> Any:
     if _goes_by_torch(tensor):
         return importlib.import_module("torch.multiprocessing.reductions").reduce_tensor(tensor)
     warn_if_has_hooks(tensor)
-    plain = tensor.detach().resolve_conj().resolve_neg()
-    ours, dtype = memory_of(plain)
-    memory = held_memory(plain, ours)
+    memory, ours, dtype = _below(tensor)
     if memory is None:
         memory = _C.empty_like(ours, shared=True).copy_(ours)
     return rebuild_torch, (memory, tensor.requires_grad, dtype)
+
+
+def _below(tensor: Any) -> tuple[Tensor | None, Tensor, str | None]:
+    """Return its shared memory or None, any memory of its bytes, and what `memory_of` gives."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    ours, dtype = memory_of(plain)
+    return held_memory(plain, ours), ours, dtype
+
+
+def shared_below_torch(tensor: Any) -> tuple[Tensor, str | None] | None:
+    """Return the shared memory below a torch tensor, and the name of its dtype as `memory_of`.
+
+    None: it is not in shared memory of this package, or cannot be sent by handle.
+    """
+    if _goes_by_torch(tensor):
+        return None
+    memory, _, dtype = _below(tensor)
+    return None if memory is None else (memory, dtype)
 
 
 def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None) -> Any:
@@ -126,7 +155,7 @@ def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def torch_empty(*size: Any, dtype: Any = None) -> Any:
+def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
     """Return a torch tensor in shared memory, with values of no meaning.
 
     Queues and pools made with ``adopt="torch"`` send it, and views of it, as handles.
@@ -140,12 +169,14 @@ def torch_empty(*size: Any, dtype: Any = None) -> Any:
         MemoryError: There is not enough shared memory.
     """
     torch = _torch()
-    dtype = torch.get_default_dtype() if dtype is None else dtype
-    ours, name = memory_of(torch.empty(1, dtype=dtype))
+    wanted = torch.get_default_dtype() if dtype is None else dtype
+    ours, name = memory_of(torch.empty(1, dtype=wanted))
     return shown(_C.empty(*size, dtype=ours.dtype, shared=True), name)
 
 
-def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
+def numpy_empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = float
+) -> np.ndarray[Any, Any]:
     """Return an array in shared memory, with values of no meaning.
 
     Queues and pools made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of
@@ -164,7 +195,7 @@ def numpy_empty(shape: Any, dtype: Any = float) -> np.ndarray[Any, Any]:
     wanted = np.dtype(dtype)
     if wanted.hasobject:
         raise TypeError(f"numpy_empty(): objects cannot be in shared memory, got {wanted}")
-    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    sizes = tuple(map(operator.index, shape if isinstance(shape, Sequence) else (shape,)))
     n_bytes = wanted.itemsize
     for size in sizes:
         n_bytes *= size

@@ -19,11 +19,13 @@ from shmtensor import _C
 from shmtensor._boundary import sharing as _sharing
 from shmtensor._boundary import storage as _boundary
 from shmtensor._tensor import Tensor
+from shmtensor.multiprocessing.reductions import shared_bytes_below
 
 __all__ = ["cow", "lend"]
 
 _READING = 1
 _PRIVATE = 2
+_NAMES = {_READING: "lend", _PRIVATE: "cow"}
 
 
 class _Sent:
@@ -39,17 +41,14 @@ class _Sent:
         tensor = self._tensor
         if tensor.layout is _C.strided and _C._goes_as_copy(tensor.untyped_storage()._cdata):
             raise BufferError(
-                f"{self._name()}(): the tensor of {tensor.numel()} elements shows memory that "
-                "others see, as that of a NumPy array, and a message would get a copy of it. Call "
-                "share_memory_() first, or send a clone()"
+                f"{_NAMES[self._mode]}(): the tensor of {tensor.numel()} elements shows memory "
+                "that others see, as that of a NumPy array, and a message would get a copy of it. "
+                "Call share_memory_() first, or send a clone()"
             )
         return _receive, (self._tensor, self._mode)
 
     def __repr__(self) -> str:
-        return f"{self._name()}({self._tensor!r})"
-
-    def _name(self) -> str:
-        return "lend" if self._mode == _READING else "cow"
+        return f"{_NAMES[self._mode]}({self._tensor!r})"
 
 
 def _receive(tensor: Tensor, mode: int) -> Any:
@@ -64,50 +63,129 @@ def _receive(tensor: Tensor, mode: int) -> Any:
     return received.requires_grad_() if tensor.requires_grad else received
 
 
-def _wrap(name: str, tensor: Any, mode: int) -> Any:
-    if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name}(): expected a Tensor, got {type(tensor).__name__}")
-    return _Sent(tensor, mode)
+def _receive_array(memory: Tensor, mode: int, geometry: tuple[Any, ...]) -> Any:
+    """Return an array that has just arrived, in the given mode."""
+    import numpy as np
+
+    shape, dtype, begin, strides = geometry
+    return np.ndarray(shape, dtype, _receive(memory, mode).numpy(), begin, strides)
 
 
-def lend(tensor: Tensor) -> Any:
-    """Wrap a tensor for a message whose receivers may read it but not write it.
+class _SentArray:
+    """An array of NumPy to be sent, with the mode in which its receiver gets it."""
 
-    In a receiver, in-place operators raise a RuntimeError, NumPy arrays of the tensor are
-    read-only, and the kernel stops any other store. The receiver sees what the sender writes. A
-    lent tensor cannot be sent on, and cannot be shared by descriptor or name; send a clone.
+    __slots__ = ("_array", "_mode")
+
+    def __init__(self, array: Any, mode: int) -> None:
+        self._array = array
+        self._mode = mode
+
+    def __reduce__(self) -> Any:
+        array = self._array
+        below = None if array.dtype.hasobject else shared_bytes_below(array)
+        if below is None:
+            raise BufferError(f"{_NAMES[self._mode]}(): {_elsewhere('array', 'numpy_empty')}")
+        memory, begin = below
+        geometry = (array.shape, array.dtype, begin, array.strides)
+        return _receive_array, (memory, self._mode, geometry)
+
+    def __repr__(self) -> str:
+        return f"{_NAMES[self._mode]}({self._array!r})"
+
+
+def _receive_torch(memory: Tensor, mode: int, requires_grad: bool, dtype: str | None) -> Any:
+    """Return a torch tensor that has just arrived, in the given mode."""
+    from shmtensor.multiprocessing.adoption import rebuild_torch
+
+    return rebuild_torch(_receive(memory, mode), requires_grad, dtype)
+
+
+class _SentTorch:
+    """A tensor of torch to be sent, with the mode in which its receiver gets it."""
+
+    __slots__ = ("_mode", "_tensor")
+
+    def __init__(self, tensor: Any, mode: int) -> None:
+        self._tensor = tensor
+        self._mode = mode
+
+    def __reduce__(self) -> Any:
+        from shmtensor.multiprocessing.adoption import shared_below_torch
+
+        below = shared_below_torch(self._tensor)
+        if below is None:
+            raise BufferError(f"{_NAMES[self._mode]}(): {_elsewhere('tensor', 'torch_empty')}")
+        memory, dtype = below
+        return _receive_torch, (memory, self._mode, self._tensor.requires_grad, dtype)
+
+    def __repr__(self) -> str:
+        return f"{_NAMES[self._mode]}({self._tensor!r})"
+
+
+def _elsewhere(what: str, maker: str) -> str:
+    return (
+        f"the {what} is not in shared memory, and a message would get a copy of it. Make it with "
+        f"shmtensor.{maker}"
+    )
+
+
+def _wrap(value: object, mode: int) -> Any:
+    if isinstance(value, Tensor):
+        return _Sent(value, mode)
+    from shmtensor.multiprocessing.adoption import loaded  # programs with tensors of ours need not
+
+    if value is not None and isinstance(value, loaded("numpy", "ndarray")):
+        return _SentArray(value, mode)
+    if value is not None and isinstance(value, loaded("torch", "Tensor")):
+        return _SentTorch(value, mode)
+    raise TypeError(f"{_NAMES[mode]}(): expected a tensor or an array, got {type(value).__name__}")
+
+
+def lend(tensor: object) -> object:
+    """Wrap a tensor or an array for a message whose receivers may read it but not write it.
+
+    In a receiver, in-place operators raise a RuntimeError, NumPy arrays are read-only, and the
+    kernel stops any other store; torch has no such tensors, so there a store ends the process. The
+    receiver sees what the sender writes. A lent tensor cannot be sent on, and cannot be shared by
+    descriptor or name; send a clone.
 
     This protects against mistakes, not against a hostile receiver: a process of the same user can
     reopen its memory for writing through ``/proc``.
 
     Args:
-        tensor: The tensor; its storage moves into shared memory when it is sent.
+        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
+            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+            `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
         An object to put into the message in place of the tensor.
 
     Raises:
-        TypeError: *tensor* is no Tensor.
-        BufferError: When it is sent: it shows memory that others see, as that of a NumPy array.
+        TypeError: *tensor* is none of these.
+        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
+            or it shows memory that others see, as that of a NumPy array.
     """
-    return _wrap("lend", tensor, _READING)
+    return _wrap(tensor, _READING)
 
 
-def cow(tensor: Tensor) -> Any:
-    """Wrap a tensor for a message whose receivers get it copy-on-write.
+def cow(tensor: object) -> object:
+    """Wrap a tensor or an array for a message whose receivers get it copy-on-write.
 
     A receiver's writes stay in its process, and each page that it writes costs memory. Pages that
     it has not written show later writes of the sender, so the sender should not write while that
     matters. Two tensors over one storage do not share memory at the receiver.
 
     Args:
-        tensor: The tensor; its storage moves into shared memory when it is sent.
+        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
+            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+            `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
         An object to put into the message in place of the tensor.
 
     Raises:
-        TypeError: *tensor* is no Tensor.
-        BufferError: When it is sent: it shows memory that others see, as that of a NumPy array.
+        TypeError: *tensor* is none of these.
+        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
+            or it shows memory that others see, as that of a NumPy array.
     """
-    return _wrap("cow", tensor, _PRIVATE)
+    return _wrap(tensor, _PRIVATE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import sys
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -17,6 +16,7 @@ from shmtensor import _C, nn
 from shmtensor._tensor import Tensor
 from shmtensor._torch_memory import carrier_of, holder_of, shown
 from shmtensor.errors import HandleError
+from shmtensor.multiprocessing.adoption import loaded
 from shmtensor.multiprocessing.reductions import shared_bytes_below
 from shmtensor.storage import UntypedStorage
 
@@ -82,14 +82,9 @@ def _torch() -> Any:
     return importlib.import_module("torch")
 
 
-def _loaded(name: str, attribute: str) -> Any:
-    """Return a class of a library that this process has loaded; `NoneType`: it has not."""
-    return getattr(sys.modules.get(name), attribute, type(None))
-
-
 def is_torch_module(value: object) -> bool:
     """Whether *value* is a module of torch."""
-    return value is not None and isinstance(value, _loaded("torch.nn", "Module"))
+    return value is not None and isinstance(value, loaded("torch.nn", "Module"))
 
 
 # --- publishing ---------------------------------------------------------------------------------
@@ -115,9 +110,9 @@ class Importer:
         """
         if value is None:
             return None
-        if isinstance(value, _loaded("numpy", "ndarray")):
+        if isinstance(value, loaded("numpy", "ndarray")):
             return self._of_array(value)
-        if isinstance(value, _loaded("torch", "Tensor")):
+        if isinstance(value, loaded("torch", "Tensor")):
             return self._of_torch(value)
         return None
 
@@ -338,10 +333,10 @@ def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:
 
 def _dtype_name(dtype: Any) -> str:
     """Return the name of a dtype of ours, of torch or of NumPy; empty: it is none of these."""
-    if isinstance(dtype, (_C.dtype, _loaded("torch", "dtype"))) and dtype is not None:
+    if isinstance(dtype, (_C.dtype, loaded("torch", "dtype"))) and dtype is not None:
         return str(dtype).rpartition(".")[2]
-    of_numpy = _loaded("numpy", "dtype")
-    if isinstance(dtype, type) and issubclass(dtype, _loaded("numpy", "generic")):
+    of_numpy = loaded("numpy", "dtype")
+    if isinstance(dtype, type) and issubclass(dtype, loaded("numpy", "generic")):
         dtype = of_numpy(dtype)
     is_of_numpy = isinstance(dtype, of_numpy) and dtype is not None
     return str(dtype.name) if is_of_numpy and dtype.name in DTYPES and dtype.isnative else ""

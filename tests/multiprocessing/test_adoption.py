@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import subprocess
+import sys
 import weakref
 from typing import Any
 
@@ -89,6 +91,21 @@ def test_a_pool_that_adopts_nothing_copies() -> None:
     assert array.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="adopt should name some of"):
         mp.Pool(1, adopt="jax")
+
+
+def test_making_an_array_loads_no_more_than_it_needs() -> None:
+    program = (
+        "import sys, numpy, shmtensor\n"
+        "before = set(sys.modules)\n"
+        "shmtensor.numpy_empty(3)\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    loaded = ["shmtensor._torch_memory", "shmtensor.multiprocessing.adoption"]
+    assert done.stdout == f"{loaded}\n"
 
 
 def test_a_queue_that_adopts_nothing_copies() -> None:
@@ -235,3 +252,53 @@ def test_float8_in_shared_memory_is_not_copied(torch: Any) -> None:
     assert received.to(torch.float32)[0] == 1
     leaf = torch.ones(2).to(torch.float8_e5m2).requires_grad_()
     assert sent_and_received(leaf, "torch").requires_grad
+
+
+# --- lent, and copy-on-write --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adopt", [None, "numpy"])
+def test_a_lent_array_is_read_only_and_shows_what_is_written(adopt: Any) -> None:
+    array = st.numpy_empty((3, 4), np.float32)
+    array[:] = 1
+    received = sent_and_received({"a": mp.lend(array[1:, ::2])}, adopt)["a"]
+    assert type(received) is np.ndarray
+    assert (received.dtype, received.shape) == (np.float32, (2, 2))
+    array[1, 2] = 5
+    assert received.tolist() == [[1, 5], [1, 1]]
+    with pytest.raises(ValueError, match="read-only"):
+        received[0, 0] = 2
+
+
+def test_a_cow_array_keeps_its_receivers_changes_to_itself() -> None:
+    array = st.numpy_empty(3, [("a", np.int32), ("b", np.float64)])
+    array["a"] = 1
+    received = sent_and_received(mp.cow(array), None)
+    received["a"][0] = 7
+    assert received["a"].tolist() == [7, 1, 1]
+    assert array["a"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("send", [mp.lend, mp.cow])
+def test_only_arrays_in_shared_memory_are_lent(send: Any) -> None:
+    assert repr(send(np.zeros(2))) == f"{send.__name__}(array([0., 0.]))"
+    for array in (np.zeros(2), np.array([object()])):
+        with pytest.raises(BufferError, match=rf"{send.__name__}\(\): .* shmtensor.numpy_empty"):
+            sent_and_received(send(array), None)
+    for value in (None, [1], "text"):
+        with pytest.raises(TypeError, match="expected a tensor or an array"):
+            send(value)
+
+
+def test_torch_tensors_are_lent(torch: Any) -> None:
+    tensor = st.torch_empty(2, 3).zero_()
+    lent, own = sent_and_received([mp.lend(tensor[1:]), mp.cow(tensor)], None)
+    assert [type(lent), type(own)] == [torch.Tensor, torch.Tensor]
+    own[0, 0] = 5
+    tensor[1, 2] = 7
+    assert lent.tolist() == [[0, 0, 7]]
+    assert tensor[0, 0] == 0
+    eighth = st.torch_empty(2, dtype=torch.float8_e5m2).fill_(1)
+    assert sent_and_received(mp.lend(eighth), None).dtype is torch.float8_e5m2
+    with pytest.raises(BufferError, match=r"lend\(\): .* shmtensor.torch_empty"):
+        sent_and_received(mp.lend(torch.ones(2)), None)

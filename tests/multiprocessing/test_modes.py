@@ -111,6 +111,6 @@ def test_modes_keep_what_a_tensor_is(wrap: Callable[[Any], object], tensor: T.Te
 
 @pytest.mark.parametrize("wrap", [mp.lend, mp.cow])
 def test_only_tensors_have_modes(wrap: Callable[[Any], object]) -> None:
-    with pytest.raises(TypeError, match=r"expected a Tensor, got list"):
+    with pytest.raises(TypeError, match=r"expected a tensor or an array, got list"):
         wrap([1])
     assert repr(wrap(T.ones(1))) == f"{wrap.__name__}(tensor([1.]))"
