@@ -62,16 +62,13 @@ def draw_panels(panels: Sequence[Panel], picture: Path, title: str) -> list[Path
     if not is_installed("matplotlib"):
         print(f"matplotlib is not installed; {picture.name} is not drawn")
         return []
-    import matplotlib
+    from matplotlib.figure import Figure  # a figure of its own: no display, and nothing to close
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.4), squeeze=False)
+    figure = Figure(figsize=(4.5 * len(panels), 3.4))
+    axes = figure.subplots(1, len(panels), squeeze=False)
     for panel, axis in zip(panels, axes[0], strict=True):
         _draw(panel, axis)
     figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(picture, dpi=100)
-    plt.close(figure)
     return [picture]

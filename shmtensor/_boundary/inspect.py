@@ -17,12 +17,16 @@ _NAME_BYTES = 128
 
 
 def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the fields of a C structure: numbers as int, arrays of characters as str."""
-    fields = {}
+    """Return the fields of a C structure: numbers as int, truths as bool, characters as str."""
+    fields: dict[str, Any] = {}
     for name, field in ffi.typeof(struct).fields:
         if name not in skip:
             value = getattr(struct, name)
-            fields[name] = text(value) if field.type.kind == "array" else int(value)
+            if field.type.kind == "array":
+                fields[name] = text(value)
+            else:
+                is_truth = name.startswith("is_") or name == "persists"
+                fields[name] = bool(value) if is_truth else int(value)
     return fields
 
 
@@ -102,14 +106,14 @@ class Inspector:
         out = ffi.new("shmt_queue_view *")
         return _fields(out[0]) if lib.shmt_inspector_queue(self._pointer, block, out) else None
 
-    def name(self, name: str) -> tuple[dict[str, int], tuple[int, ...]] | None:
+    def name(self, name: str) -> tuple[dict[str, Any], tuple[int, ...]] | None:
         """Return the fields of a published name, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")
         if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
             return None
         return _fields(out[0]), self._blocks_of_name(out)
 
-    def names(self) -> Iterator[tuple[str, dict[str, int], tuple[int, ...]]]:
+    def names(self) -> Iterator[tuple[str, dict[str, Any], tuple[int, ...]]]:
         """Iterate over the published names: each with what `name` returns."""
         out, name = ffi.new("shmt_name_view *"), ffi.new("char[]", _NAME_BYTES + 1)
         following = 0
@@ -128,7 +132,7 @@ class Inspector:
                 return tuple(int(numbers[i]) for i in range(n))
             capacity = n
 
-    def blocks(self) -> Iterator[tuple[dict[str, int], tuple[int, ...], str]]:
+    def blocks(self) -> Iterator[tuple[dict[str, Any], tuple[int, ...], str]]:
         """Iterate over the blocks in use: fields, client numbers of holders, where it was made."""
         rows = ffi.new("shmt_block_view[]", _BATCH)
         following = ffi.new("uint32_t *", 0)

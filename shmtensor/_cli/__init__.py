@@ -40,7 +40,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="shmtensor", description="Serve, inspect and clean up shared tensors."
     )
     parser.add_argument("--version", action="version", version=f"shmtensor {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
+
+    def show_help(_: argparse.Namespace) -> int:
+        parser.print_help()
+        return 0
+
+    parser.set_defaults(_run=show_help)
     for name in _names():
         module = importlib.import_module(f"{__name__}.{name}")
         command = cast(Command, module)
@@ -63,7 +69,7 @@ def _discard_output() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line *argv* (default: the process's).
+    """Run the command line *argv* (default: the process's); an empty one shows the help.
 
     Returns:
         The exit status. 0: done. 1: failed; the reason is on standard error. 2: wrong usage. 1

@@ -169,7 +169,7 @@ class Observer:
                     "version": p.version,
                     "nbytes": p.nbytes,
                     "pid": p.pid,
-                    "persists": bool(p.persists),
+                    "persists": p.persists,
                     "n_blocks": len(set(p.blocks)),
                 }
                 for name, p in sorted(names.items())[:MAX_ROWS]

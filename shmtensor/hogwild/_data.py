@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import shmtensor
 from shmtensor.utils.data import SharedTensorDataset, TensorDataset, default_collate
 
-__all__ = ["Shards"]
+__all__ = ["MapDataset", "Shards"]
 
 Source = Callable[[Any], Iterable[Any]]
+
+
+class MapDataset(Protocol):
+    """A map-style dataset, as `utils.data` has them: samples by number."""
+
+    def __getitem__(self, index: Any, /) -> object:
+        """Return the sample of this number."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
 
 
 class Shards:

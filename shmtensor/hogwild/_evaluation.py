@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, SupportsFloat
 
 import shmtensor
+from shmtensor import nn
 from shmtensor._waits import LONGEST_S
 from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
@@ -17,15 +18,15 @@ __all__ = ["Evaluator"]
 Metrics = dict[str, float]
 
 
-def _metrics_of(found: Any) -> Metrics:
-    if isinstance(found, dict):
+def _metrics_of(found: SupportsFloat | Mapping[str, SupportsFloat]) -> Metrics:
+    if isinstance(found, Mapping):
         return {str(name): float(value) for name, value in found.items()}
     return {"score": float(found)}
 
 
 def _evaluate(
-    make_model: Callable[[], Any],
-    evaluate: Callable[[Any], Any],
+    make_model: Callable[[], nn.Module],
+    evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
     state: dict[str, Any],
     requests: Any,
     answers: Any,
@@ -56,9 +57,9 @@ class Evaluator:
     def __init__(
         self,
         context: Any,
-        make_model: Callable[[], Any],
-        evaluate: Callable[[Any], Any],
-        model: Any,
+        make_model: Callable[[], nn.Module],
+        evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
+        model: nn.Module,
     ) -> None:
         self.state: dict[str, Any] = {
             name: shmtensor.empty_like(tensor, shared=True)

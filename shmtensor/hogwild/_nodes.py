@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import sys
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shmtensor import multiprocessing
+from shmtensor import Tensor, multiprocessing
 from shmtensor._mpi import ignore_signal_of_mpiexec
 from shmtensor._waits import LONGEST_S
 from shmtensor.hogwild._board import Board
@@ -21,6 +21,8 @@ from shmtensor.multiprocessing._children import Child, is_stopped, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 
 __all__ = ["Exchanges", "Nodes"]
+
+log = logging.getLogger("shmtensor.hogwild")
 
 METHODS = ("accumulate", "average")
 POLICIES = ("continue", "stop")
@@ -204,7 +206,7 @@ class Nodes:
 
     # --- a run ----------------------------------------------------------------------------------
 
-    def begin(self, tensors: list[Any], board: Board) -> None:
+    def begin(self, tensors: list[Tensor], board: Board) -> None:
         """Have all nodes begin with the same values.
 
         Raises:
@@ -254,11 +256,8 @@ class Nodes:
             self._is_told.add(node)
             if self.on_lost == "stop":
                 raise NodeLostError(node, self.lost[node])
-            print(
-                f"hogwild: node {node} is lost: {self.lost[node]}; node {self.node} goes on\n",
-                end="",  # in one piece: other nodes print on the same screen
-                file=sys.stderr,
-                flush=True,
+            log.warning(
+                "hogwild: node %d is lost: %s; node %d goes on", node, self.lost[node], self.node
             )
 
     def _take(self, event: Any) -> None:

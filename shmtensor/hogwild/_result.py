@@ -6,8 +6,8 @@ import csv
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from shmtensor import nn
 from shmtensor.hogwild._nodes import Exchanges
 
 __all__ = ["Point", "Result", "WorkerSummary"]
@@ -72,7 +72,7 @@ class Result:
         exchanges: What this node exchanged with others; None where there were no nodes.
     """
 
-    model: Any
+    model: nn.Module
     points: list[Point]
     workers: list[WorkerSummary]
     seconds: float
@@ -131,15 +131,11 @@ def _measurements(points: list[Point], name: str) -> list[Point]:
 
 def draw(curves: dict[str, list[Point]], path: Path, title: str = "") -> None:
     """Draw several curves over each other, each with its label; see `Result.write_plot`."""
-    import matplotlib  # optional, and slow to import
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure  # optional, and slow to import
 
     names = sorted({n for points in curves.values() for p in points for n in p.metrics})
-    figure, axes = plt.subplots(
-        1, 1 + len(names), figsize=(4.5 * (1 + len(names)), 3.2), squeeze=False
-    )
+    figure = Figure(figsize=(4.5 * (1 + len(names)), 3.2))
+    axes = figure.subplots(1, 1 + len(names), squeeze=False)
     for label, points in curves.items():
         axes[0][0].plot([p.seconds for p in points], [p.loss for p in points], label=label or None)
         for axis, name in zip(axes[0][1:], names, strict=True):
@@ -160,4 +156,3 @@ def draw(curves: dict[str, list[Point]], path: Path, title: str = "") -> None:
         figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
-    plt.close(figure)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import logging
 import math
 import operator
 import os
-import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, TypeVar
 
 import shmtensor
-from shmtensor import multiprocessing, optim
+from shmtensor import Tensor, multiprocessing, nn, optim
+from shmtensor.errors import ShmTensorWarning
 from shmtensor.hogwild import _checkpoint
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._checkpoint import Checkpoint
-from shmtensor.hogwild._data import Shards
+from shmtensor.hogwild._data import MapDataset, Shards
 from shmtensor.hogwild._evaluation import Evaluator
 from shmtensor.hogwild._global_store import NodeLostError
 from shmtensor.hogwild._nodes import Nodes
@@ -30,6 +31,8 @@ from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 
 __all__ = ["run"]
+
+log = logging.getLogger("shmtensor.hogwild")
 
 POLICIES = ("continue", "restart", "stop")
 #: The parent looks at the workers so often, and more rarely in a long run.
@@ -44,23 +47,27 @@ _SNAPSHOT_S = 2.0
 _NO_LIMIT = 2**62
 
 
-def _sgd(parameters: Iterator[Any]) -> Any:
+_Model = TypeVar("_Model", bound=nn.Module)
+_Batch = TypeVar("_Batch")
+
+
+def _sgd(parameters: Iterator[nn.Parameter]) -> optim.Optimizer:
     return optim.SGD(parameters, lr=0.05, momentum=0.9)
 
 
 def run(
-    make_model: Callable[[], Any],
-    train_step: Callable[[Worker, Any], Any],
-    data: Any,
+    make_model: Callable[[], _Model],
+    train_step: Callable[[Worker, _Batch], SupportsFloat],
+    data: Tensor | tuple[Tensor, ...] | MapDataset | Callable[[Worker], Iterable[_Batch]],
     workers: int = 2,
     *,
-    make_optimizer: Callable[[Iterator[Any]], Any] = _sgd,
+    make_optimizer: Callable[[Iterator[nn.Parameter]], optim.Optimizer] = _sgd,
     shared_optimizer: bool = False,
     batch_size: int = 32,
     epochs: float | None = None,
     steps: int | None = None,
     seconds: float | None = None,
-    evaluate: Callable[[Any], Any] | None = None,
+    evaluate: Callable[[_Model], SupportsFloat | Mapping[str, SupportsFloat]] | None = None,
     evaluate_every: float = 0.0,
     folder: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
@@ -198,6 +205,7 @@ def _check(
     if workers > n_cores:
         warnings.warn(
             f"hogwild.run(): {workers} workers for {n_cores} processors will wait for each other",
+            ShmTensorWarning,
             stacklevel=3,
         )
 
@@ -225,7 +233,7 @@ class _Run:
     def __init__(
         self,
         context: Any,
-        model: Any,
+        model: nn.Module,
         shards: Shards,
         n_steps: int,
         on_failure: str,
@@ -260,8 +268,8 @@ class _Run:
 
     def prepare(
         self,
-        train_step: Callable[[Worker, Any], Any],
-        make_optimizer: Callable[[Iterator[Any]], Any],
+        train_step: Callable[[Worker, Any], SupportsFloat],
+        make_optimizer: Callable[[Iterator[nn.Parameter]], optim.Optimizer],
         is_shared: bool,
         seconds: float | None,
         n_threads: int,
@@ -477,6 +485,7 @@ class _Run:
             warnings.warn(
                 f"hogwild.run(): a worker has been inside an update for {_SNAPSHOT_S:g} s; the "
                 "snapshot may have a part of it",
+                ShmTensorWarning,
                 stacklevel=2,
             )
 
@@ -555,9 +564,8 @@ class _Run:
             raise RuntimeError(f"hogwild.run(): all workers died: {ends}")
         for worker in workers:
             if worker.state == "lost":
-                print(
-                    f"hogwild: worker {worker.rank} {worker.end} after {worker.steps} steps",
-                    file=sys.stderr,
+                log.warning(
+                    "hogwild: worker %d %s after %d steps", worker.rank, worker.end, worker.steps
                 )
         seconds = self.seconds()
         if self.evaluator is not None:
@@ -579,7 +587,7 @@ class _Run:
             self.evaluator.end()
 
 
-def _exchanged(model: Any) -> list[Any]:
+def _exchanged(model: nn.Module) -> list[Tensor]:
     """What nodes exchange of a model: its integers, as counts of batches, stay with each."""
     return [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
 

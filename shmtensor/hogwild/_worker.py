@@ -10,9 +10,10 @@ import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 import shmtensor
+from shmtensor import nn, optim
 from shmtensor._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
@@ -30,9 +31,9 @@ _NEW_LOSS = 0.05
 class Job:
     """What all workers are told."""
 
-    train_step: Callable[[Worker, Any], Any]
-    model: Any
-    optimizers: list[Any]  # one for each worker, or the same one
+    train_step: Callable[[Worker, Any], SupportsFloat]
+    model: nn.Module
+    optimizers: list[optim.Optimizer]  # one for each worker, or the same one
     shards: Shards
     board: Board
     n_steps: int
@@ -111,9 +112,10 @@ class Worker:
                 return step(*args, **kwargs)
 
         # A method, as schedulers of learning rates expect.
-        self.optimizer.step = types.MethodType(step_in_update, self.optimizer)
+        bound = types.MethodType(step_in_update, self.optimizer)
+        self.optimizer.step = bound  # type: ignore[method-assign]
 
-    def _train(self, train_step: Callable[[Worker, Any], Any], batch: Any) -> float:
+    def _train(self, train_step: Callable[[Worker, Any], SupportsFloat], batch: object) -> float:
         """Do a step; returns its loss."""
         self._break_off_updates()
         self._is_in_step = True

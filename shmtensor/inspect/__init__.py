@@ -5,7 +5,9 @@ Nothing here joins a session, stops a process, or keeps memory alive.
     for session in inspect.open_sessions():
         with session:
             picture = session.look()
-            print(picture.number, picture.used_bytes, [c.pid for c in picture.clients])
+            print(session.name, picture.used_bytes, [c.pid for c in picture.clients])
+
+`current` opens the session of this process, for ``find_stranded`` and its like.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from shmtensor.inspect.sessions import (
     Queue,
     Session,
     Unreadable,
+    current,
     find_sessions,
     live_addresses,
     open_sessions,
@@ -40,6 +43,7 @@ __all__ = [
     "Unreadable",
     "as_prometheus",
     "check_machine",
+    "current",
     "find_idle_holders",
     "find_sessions",
     "find_stranded",

@@ -13,13 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from shmtensor._boundary.inspect import Inspector
+from shmtensor._boundary.sharing import session_name
 from shmtensor.errors import ManagerError
 from shmtensor.inspect.processes import command_of, printable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "Block",
@@ -29,6 +33,7 @@ __all__ = [
     "Queue",
     "Session",
     "Unreadable",
+    "current",
     "find_sessions",
     "live_addresses",
     "open_sessions",
@@ -49,7 +54,7 @@ class Client:
         client: Its client number in the session.
         pid: Process id.
         start: When it started, in clock ticks after boot.
-        is_forking: 1: the number is reserved for a child that is being forked.
+        is_forking: Whether the number is reserved for a child that is being forked.
         n_slabs: Number of slabs that it owns; `slab_bytes`: their bytes.
         n_held: Number of blocks that it uses; `held_bytes`: their bytes.
         n_sole: Of these, blocks that no other process uses; `sole_bytes`: their bytes.
@@ -61,7 +66,7 @@ class Client:
     client: int
     pid: int
     start: int
-    is_forking: int
+    is_forking: bool
     n_slabs: int
     slab_bytes: int
     n_held: int
@@ -85,11 +90,11 @@ class Block:
     Attributes:
         block: Its number.
         owner: Client number of the process that made it; 0: that has ended.
-        is_file: 1: it is a memory file of its own.
+        is_file: Whether it is a memory file of its own.
         nbytes: Bytes of the storage.
         n_leases: Unopened messages in pipes and sockets that keep it.
         n_queued: Messages in queues that keep it.
-        is_queue: 1: it contains a queue.
+        is_queue: Whether it contains a queue.
         sent_ms: Milliseconds since the last lease was taken; 0: there is no lease.
         holders: Client numbers of the processes that use it.
         site: The end of "path:line" where it was made, if its program runs with
@@ -99,14 +104,14 @@ class Block:
     block: int
     slab: int
     owner: int
-    is_file: int
+    is_file: bool
     generation: int
     nbytes: int
     capacity_bytes: int
     n_leases: int
     n_holders: int
     n_queued: int
-    is_queue: int
+    is_queue: bool
     sent_ms: int
     holders: tuple[int, ...]
     site: str
@@ -152,7 +157,7 @@ class Published:
         nbytes: Bytes of all its storages.
         block: The block that describes it.
         publisher: Client number of the process that published it; `pid`: its process id.
-        persists: 1: the name outlives its publisher.
+        persists: Whether the name outlives its publisher.
         blocks: The blocks of its storages.
     """
 
@@ -162,7 +167,7 @@ class Published:
     block: int
     publisher: int
     pid: int
-    persists: int
+    persists: bool
     blocks: tuple[int, ...]
 
 
@@ -216,7 +221,7 @@ class Picture:
         return next((c for c in self.clients if c.client == number), None)
 
 
-def set_bits(words: np.ndarray[Any, Any]) -> list[int]:
+def set_bits(words: NDArray[np.uint64]) -> list[int]:
     """Return the numbers of the bits that are set in 64-bit words."""
     return [
         64 * int(w) + bit
@@ -253,6 +258,10 @@ class Session:
         """The session's number as 16 hexadecimal digits, as in the manager's address."""
         return f"{self.number:016x}"
 
+    def __repr__(self) -> str:
+        service = f", service {self.service!r}" if self.service else ""
+        return f"<Session {self.name}{service}>"
+
     def __enter__(self) -> Session:
         return self
 
@@ -280,7 +289,7 @@ class Session:
         for fields, holders, site in self._inspector.blocks():
             yield Block(**fields, holders=holders, site=site)
 
-    def block_batches(self) -> Iterator[np.ndarray[Any, Any]]:
+    def block_batches(self) -> Iterator[NDArray[np.void]]:
         """Iterate over the blocks in use in arrays, for sessions of very many.
 
         A record has the fields of `Block`, with the bits of client numbers, ``holds``, for
@@ -334,6 +343,21 @@ class Session:
             ManagerError: There is no manager to do it.
         """
         return self._inspector.gc(int(min(max(age_s, 0.0) * 1000, 2**32 - 1)))
+
+
+def current() -> Session:
+    """Open the session in which this process shares its tensors, for inspection.
+
+    Raises:
+        ManagerError: The process, and those it belongs to, have shared nothing yet.
+    """
+    address = session_name().removeprefix("@")
+    try:
+        return Session(address)
+    except ManagerError as error:
+        with contextlib.suppress(ManagerError):  # its manager was perhaps killed
+            return Session(number=int(address.rpartition("-")[2], 16))
+        raise ManagerError(f"this process has shared no tensor yet: {error}") from None
 
 
 def live_addresses() -> list[str]:

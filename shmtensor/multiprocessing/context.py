@@ -52,7 +52,7 @@ class BaseContext(_standard.BaseContext):
         self,
         processes: int | None = None,
         initializer: Callable[..., object] | None = None,
-        initargs: Iterable[Any] = (),
+        initargs: Iterable[object] = (),
         maxtasksperchild: int | None = None,
         *,
         adopt: str | Iterable[str] | None = None,
@@ -144,7 +144,11 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
         """
         _standard._default_context.set_start_method(method, force)  # type: ignore[arg-type]
 
-    def get_start_method(self, allow_none: bool = False) -> Any:
+    @overload
+    def get_start_method(self, allow_none: Literal[False] = False) -> str: ...
+    @overload
+    def get_start_method(self, allow_none: bool) -> str | None: ...
+    def get_start_method(self, allow_none: bool = False) -> str | None:
         """Return the name of the start method; None if *allow_none* and none was chosen.
 
         Without *allow_none*, the default is chosen by this call.

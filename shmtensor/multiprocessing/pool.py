@@ -72,9 +72,9 @@ class Pool(_standard.Pool):
         self,
         processes: int | None = None,
         initializer: Callable[..., object] | None = None,
-        initargs: Iterable[Any] = (),
+        initargs: Iterable[object] = (),
         maxtasksperchild: int | None = None,
-        context: Any = None,
+        context: _context.BaseContext | None = None,
         *,
         adopt: str | Iterable[str] | None = None,
     ) -> None:

@@ -21,7 +21,7 @@ class ConnectionWrapper:
     def __init__(self, conn: Any) -> None:
         self.conn = conn
 
-    def send(self, obj: Any) -> None:
+    def send(self, obj: object) -> None:
         """Send an object."""
         self.conn.send_bytes(ForkingPickler.dumps(obj))
 

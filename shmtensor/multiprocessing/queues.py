@@ -34,13 +34,18 @@ from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
 from multiprocessing.util import Finalize, debug, register_after_fork
 from queue import Empty, Full
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._fork_locks import free_in_child
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from shmtensor.multiprocessing.context import BaseContext
 
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
 
@@ -153,7 +158,7 @@ class _Writer(_End):
         self._check()
         return int(self._ring.fileno(False))
 
-    def send(self, obj: Any) -> None:
+    def send(self, obj: object) -> None:
         """Put an object.
 
         Raises:
@@ -162,7 +167,16 @@ class _Writer(_End):
         self._ring.put(obj, None, False)
 
 
-def _is_of_fork(ctx: Any) -> bool:
+def _described(queue: Any, bound: str, is_closed: bool) -> str:
+    """Return what ``repr`` shows of a queue, also of one whose making has failed."""
+    ring = getattr(queue, "_ring", None)
+    n = 0 if ring is None else ring.size()
+    state = "not open" if ring is None else f"{n} message{'' if n == 1 else 's'}{bound}"
+    closed = ", closed" if is_closed else ""
+    return f"<{type(queue).__name__} at {id(queue):#x}, {state}{closed}>"
+
+
+def _is_of_fork(ctx: BaseContext) -> bool:
     return bool(ctx.get_start_method() == "fork")
 
 
@@ -200,7 +214,7 @@ class SimpleQueue:
 
     _is_of_fork = False  # in processes that got it as an argument
 
-    def __init__(self, *, ctx: Any, adopt: str | Iterable[str] | None = None) -> None:
+    def __init__(self, *, ctx: BaseContext, adopt: str | Iterable[str] | None = None) -> None:
         bits = adopted(adopt)
         self._is_of_fork = _is_of_fork(ctx)
         self._open(_C._new_ring(0), bits)
@@ -220,7 +234,7 @@ class SimpleQueue:
         handle, adopts = state
         self._open(_C._open_ring(handle), adopts)
 
-    def put(self, obj: Any) -> None:
+    def put(self, obj: object) -> None:
         """Put an object; wait while there is no room.
 
         Raises:
@@ -247,6 +261,16 @@ class SimpleQueue:
         """Stop using the queue in this process."""
         self._reader.close()
         self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        reader = getattr(self, "_reader", None)
+        return _described(self, "", reader is not None and reader.closed)
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while there is a message."""
@@ -288,7 +312,7 @@ class Queue:
     _is_of_fork = False  # in processes that got it as an argument
 
     def __init__(
-        self, maxsize: int = 0, *, ctx: Any, adopt: str | Iterable[str] | None = None
+        self, maxsize: int = 0, *, ctx: BaseContext, adopt: str | Iterable[str] | None = None
     ) -> None:
         bits = adopted(adopt)
         self._maxsize = maxsize if maxsize > 0 else SEM_VALUE_MAX
@@ -321,7 +345,7 @@ class Queue:
 
     # --- putting ---
 
-    def put(self, obj: Any, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, obj: object, block: bool = True, timeout: float | None = None) -> None:
         """Put an object; it is pickled before this returns.
 
         Args:
@@ -347,12 +371,12 @@ class Queue:
                 raise
             self._on_queue_feeder_error(error, obj)
 
-    def put_nowait(self, obj: Any) -> None:
+    def put_nowait(self, obj: object) -> None:
         """Put an object, or raise `Full` at once."""
         self.put(obj, False)
 
     def put_many(
-        self, objects: Iterable[Any], block: bool = True, timeout: float | None = None
+        self, objects: Iterable[object], block: bool = True, timeout: float | None = None
     ) -> None:
         """Put objects in order. The timeout applies to all of them together.
 
@@ -381,7 +405,7 @@ class Queue:
             wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             self._ring.put_packed(message, wait)
 
-    async def aput(self, obj: Any) -> None:
+    async def aput(self, obj: object) -> None:
         """Put an object; other asyncio tasks run while the queue is full.
 
         It is pickled once, before other tasks run. Errors are those of `put`.
@@ -486,6 +510,17 @@ class Queue:
         """Stop using the queue in this process. Messages that wait for room are still put."""
         self._closed = True
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        maxsize = getattr(self, "_maxsize", SEM_VALUE_MAX)
+        bound = "" if maxsize == SEM_VALUE_MAX else f" of at most {maxsize}"
+        return _described(self, bound, getattr(self, "_closed", False))
+
     def join_thread(self) -> None:
         """Wait until everything this process put is in the queue.
 
@@ -503,7 +538,7 @@ class Queue:
         self._ring.cancel_join()
 
     @staticmethod
-    def _on_queue_feeder_error(e: Exception, obj: Any) -> None:
+    def _on_queue_feeder_error(e: Exception, obj: object) -> None:
         """Print the error of an object that could not be put; subclasses may do more."""
         traceback.print_exception(e)
 

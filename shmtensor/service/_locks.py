@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
+from shmtensor.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
     from shmtensor.service._service import Service
@@ -34,8 +35,12 @@ class _NamedLock(_C._NamedLock):  # type: ignore[misc]
         lock._service, lock._name, lock._n = service, name, n
         return lock
 
+    def _state(self) -> str:
+        """Say what is known without asking the service."""
+        raise NotImplementedError
+
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self._name!r} of {self._service!r}>"
+        return f"<{type(self).__name__} {self._name!r} of {self._service!r}, {self._state()}>"
 
     def __reduce__(self) -> Any:
         raise TypeError(f"a {type(self).__name__} is opened by its name, it cannot be pickled")
@@ -65,6 +70,10 @@ class Semaphore(_NamedLock):
         def __enter__(self) -> bool: ...
         def __exit__(self, *_: object) -> None: ...
 
+    def _state(self) -> str:
+        permits = "1 permit" if self._n == 1 else f"{self._n} permits"
+        return f"{permits}, {self._n_held} taken here"
+
     @property
     def value(self) -> int:
         """How many permits are free at this moment."""
@@ -86,6 +95,9 @@ class Lock(Semaphore):
     def __new__(cls, service: Service, name: str) -> Lock:
         """Open it; see the class."""
         return cls._open(service, name, _SEMAPHORE, 1)  # type: ignore[no-any-return]
+
+    def _state(self) -> str:
+        return "taken here" if self._n_held else "not taken here"
 
     def locked(self) -> bool:
         """Whether a process holds the lock."""
@@ -112,6 +124,9 @@ class Barrier(_NamedLock):
         """Open it; see the class."""
         return cls._open(service, name, _BARRIER, parties)  # type: ignore[no-any-return]
 
+    def _state(self) -> str:
+        return f"{self._n} parties"
+
     @property
     def parties(self) -> int:
         """Number of parties."""
@@ -132,11 +147,12 @@ class Barrier(_NamedLock):
             True in the party that arrived last, False in the others.
 
         Raises:
-            TimeoutError: The others did not arrive in time. This arrival is withdrawn.
+            WaitTimeoutError: The others did not arrive in time. This arrival is withdrawn. It is a
+                TimeoutError.
         """
         was_last: bool | None = self._wait(timeout)
         if was_last is None:
-            raise TimeoutError(
+            raise WaitTimeoutError(
                 f"barrier {self._name!r}: {self.n_waiting} of {self._n} parties after {timeout} s"
             )
         return was_last

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 from shmtensor import nn
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
 from shmtensor._boundary.storage import StorageRef
-from shmtensor.errors import HandleError
+from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
@@ -86,7 +86,7 @@ class Service:
         ValueError: *start* was given with *socket* or another *owner*.
 
     The first method that needs the service joins it. It raises `ManagerError` when the service does
-    not run.
+    not run. A ``with`` block closes the object at its end.
     """
 
     def __init__(
@@ -102,6 +102,7 @@ class Service:
         self._owner = owner
         self._starts = start
         self._made: Handle | None = None
+        self._is_closed = False
         if start and not self._is_own():
             raise ValueError("Service(): start=True goes without socket, for one's own service")
         if name is not None:
@@ -116,6 +117,8 @@ class Service:
 
     @property
     def _handle(self) -> Handle:
+        if self._is_closed:
+            raise ValueError(f"{self!r} is used after close()")
         return self._make_handle() if self._made is None else self._made
 
     def _make_handle(self) -> Handle:
@@ -124,8 +127,26 @@ class Service:
         self._made = made = Handle(name, self._path, self._owner, may_start)
         return made
 
+    def close(self) -> None:
+        """Use the service no more through this object: its methods raise ValueError from now on.
+
+        What this process has published stays until it is unpublished or the process ends, and what
+        it has attached stays usable. So do locks that were opened before.
+        """
+        self._is_closed = True
+        self._made = None
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def __repr__(self) -> str:
-        return f"Service({self._name!r})"
+        path = "" if self._path is None else f", socket={self._path!r}"
+        owner = "" if self._owner is None else f", owner={self._owner}"
+        closed = ", closed" if self._is_closed else ""
+        return f"<Service {self._name!r}{path}{owner}{closed}>"
 
     def __reduce__(self) -> Any:
         raise TypeError("a Service is found by its name, it cannot be pickled")
@@ -205,7 +226,7 @@ class Service:
         """Remove the value of *name*. Processes that have the value keep it.
 
         Raises:
-            KeyError: Nothing is published under this name.
+            NotPublishedError: Nothing is published under this name; it is a KeyError.
             RuntimeError: Another user published it.
         """
         self._check_name(name)
@@ -264,7 +285,7 @@ class Service:
             The value; for a module, its parameters and buffers by name.
 
         Raises:
-            KeyError: Nothing is published under this name.
+            NotPublishedError: Nothing is published under this name; it is a KeyError.
             TypeError: The value has a dtype that the library *as_* does not have.
             HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
@@ -302,7 +323,7 @@ class Service:
         """Return the number of the newest version, without a system call.
 
         Raises:
-            KeyError: Nothing is published under this name.
+            NotPublishedError: Nothing is published under this name; it is a KeyError.
         """
         return self.info(name).version
 
@@ -310,7 +331,7 @@ class Service:
         """Return version, bytes, age and publisher of *name*.
 
         Raises:
-            KeyError: Nothing is published under this name.
+            NotPublishedError: Nothing is published under this name; it is a KeyError.
         """
         self._check_name(name)
         return self._handle.look(name)
@@ -337,7 +358,7 @@ class Service:
             The newest value and its version.
 
         Raises:
-            TimeoutError: None was published in time.
+            WaitTimeoutError: None was published in time; it is a TimeoutError.
             HandleError: The value is damaged.
             ManagerError: The service has ended, or was begun anew by another manager.
         """
@@ -351,14 +372,14 @@ class Service:
                     return found
                 time.sleep(_RETRY_S)
             if wait_ms == 0:
-                raise TimeoutError(f"no version of {name!r} above {version} after {timeout} s")
+                raise WaitTimeoutError(f"no version of {name!r} above {version} after {timeout} s")
 
     def _latest_above(
         self, name: str, version: int, mode: str, as_: Library
     ) -> Versioned[Any] | None:
         try:
             found = self.latest(name, mode, as_=as_)
-        except KeyError:
+        except NotPublishedError:
             return None  # it was unpublished meanwhile
         return found if found.version > version else None
 
@@ -433,7 +454,7 @@ class Service:
             The module, and the version whose memory it has.
 
         Raises:
-            KeyError: Nothing is published under this name.
+            NotPublishedError: Nothing is published under this name; it is a KeyError.
             TypeError: *module* is no module.
             ValueError: A module of NumPy was asked for.
             RuntimeError: The module does not fit, or *module* must be given.

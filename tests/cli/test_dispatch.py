@@ -21,3 +21,10 @@ def test_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> Non
         _cli.main(["no-such-command"])
     assert end.value.code == 2
     assert "no-such-command" in capsys.readouterr().err
+
+
+def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _cli.main([]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("usage: shmtensor")
+    assert shown.err == ""

@@ -91,13 +91,15 @@ def test_workers_share_each_epoch() -> None:
 # --- workers that die ----------------------------------------------------------------------------
 
 
-def test_the_others_finish_when_a_worker_is_killed(capfd: Any) -> None:
+def test_the_others_finish_when_a_worker_is_killed(caplog: Any) -> None:
     result = run(cases.killed_at_10, evaluate=cases.distance)
     (lost,) = result.lost_workers
     assert (lost.rank, lost.steps, lost.end) == (0, 10, "killed by SIGKILL")
     assert result.workers[1].steps == 100
     assert result.metrics["distance"] < 0.1
-    assert "worker 0 killed by SIGKILL after 10 steps" in capfd.readouterr().err
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("shmtensor.hogwild", "WARNING")
+    assert record.getMessage() == "hogwild: worker 0 killed by SIGKILL after 10 steps"
 
 
 def test_a_killed_worker_is_started_again() -> None:

@@ -490,3 +490,46 @@ def test_queues_that_are_gone_leave_no_memory(queue: Any) -> None:
     gc.collect()
     assert sharing.status()["n_held"] == before
     _wait_until_leases_are_at_most(leases_before)
+
+
+# --- what a queue shows of itself ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+def test_repr_says_how_full_a_queue_is(kind: str) -> None:
+    bounded, unbounded = getattr(mp, kind)(2), getattr(mp, kind)()
+    bounded.put(1)
+    assert repr(bounded) == f"<{kind} at {id(bounded):#x}, 1 message of at most 2>"
+    assert repr(unbounded) == f"<{kind} at {id(unbounded):#x}, 0 messages>"
+    bounded.close()
+    assert repr(bounded).endswith("1 message of at most 2, closed>")
+    with pytest.raises(ValueError, match=r"Queue <\w+ at .*, closed> is closed"):
+        bounded.put(2)
+
+
+def test_repr_of_a_simple_queue() -> None:
+    queue = mp.SimpleQueue()
+    queue.put(1)
+    queue.put(2)
+    assert repr(queue) == f"<SimpleQueue at {id(queue):#x}, 2 messages>"
+    queue.close()
+    assert repr(queue).endswith("2 messages, closed>")
+
+
+@pytest.mark.parametrize("cls", [Queue, JoinableQueue, SimpleQueue])
+def test_repr_of_a_queue_that_was_never_made(cls: Any) -> None:
+    queue = cls.__new__(cls)
+    assert repr(queue) == f"<{cls.__name__} at {id(queue):#x}, not open>"
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue", "SimpleQueue"])
+def test_a_with_block_closes_a_queue(kind: str) -> None:
+    with getattr(mp, kind)() as queue:
+        queue.put(1)
+        assert queue.get() == 1
+    with pytest.raises((ValueError, OSError), match="closed"):
+        queue.put(2)
+    with pytest.raises(KeyError), getattr(mp, kind)() as queue:
+        raise KeyError
+    with pytest.raises((ValueError, OSError), match="closed"):
+        queue.put(2)

@@ -222,3 +222,15 @@ def test_unused_names_are_free_again(service: Service, run: type[programs.Progra
     )
     for i in range(3):
         run(text, service._name, str(i)).finish()
+
+
+def test_repr_says_what_this_object_has_taken(service: Service) -> None:
+    lock, some = service.Lock("lock"), service.Semaphore("some", 3)
+    of = repr(service)
+    assert repr(lock) == f"<Lock 'lock' of {of}, not taken here>"
+    with lock:
+        assert repr(lock) == f"<Lock 'lock' of {of}, taken here>"
+    some.acquire()
+    assert repr(some) == f"<Semaphore 'some' of {of}, 3 permits, 1 taken here>"
+    some.release()
+    assert repr(service.Barrier("all", 2)) == f"<Barrier 'all' of {of}, 2 parties>"

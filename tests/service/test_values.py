@@ -236,3 +236,24 @@ def test_readers_never_see_half_a_version(service: Service, run: type[programs.P
         service.publish("storm", {"a": T.full((5000,), float(i)), "b": T.tensor(float(i))})
     for reader in readers:
         reader.finish()
+
+
+# --- the object -------------------------------------------------------------------------------
+
+
+def test_a_with_block_closes_a_service(service: Service) -> None:
+    with Service(service._name) as mine:
+        mine.publish("value", T.ones(2))
+        value = mine.attach("value")
+    assert repr(mine) == f"<Service {service._name!r}, closed>"
+    for call in (mine.list, lambda: mine.attach("value"), lambda: mine.Lock("lock")):
+        with pytest.raises(ValueError, match=r"is used after close\(\)"):
+            call()
+    assert value.tolist() == [1, 1]
+    assert service.attach("value").tolist() == [1, 1]
+    mine.close()
+
+
+def test_repr_says_which_service() -> None:
+    assert repr(Service("unused")) == "<Service 'unused'>"
+    assert repr(Service(socket="/tmp/s", owner=7)).endswith(", socket='/tmp/s', owner=7>")

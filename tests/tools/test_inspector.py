@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -101,3 +103,39 @@ def test_batches_are_the_blocks(inspector: Inspector) -> None:
 
 def test_session_that_is_no_service_has_no_names(inspector: Inspector) -> None:
     assert list(inspector.names()) == []
+
+
+_CURRENT = """
+import os, signal
+import shmtensor as st
+from shmtensor import errors, inspect
+try:
+    inspect.current()
+except errors.ManagerError as error:
+    print(error)
+kept = st.ones(1000, shared=True)
+with inspect.current() as session:
+    assert repr(session) == f"<Session {session.name}>"
+    (client,) = session.look().clients
+    assert (client.pid, client.is_forking) == (os.getpid(), False)
+    assert [block.is_file for block in session.blocks()] == [False]
+    assert inspect.find_stranded(session, 0) == []
+    os.kill(session.manager_pid(), signal.SIGKILL)
+    number = session.number
+with inspect.current() as session:  # through the files of this process
+    assert session.number == number
+"""
+
+
+def test_current_opens_the_session_of_this_process() -> None:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    done = subprocess.run(
+        [sys.executable, "-c", _CURRENT],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("this process has shared no tensor yet: ")

@@ -195,6 +195,11 @@ static PyObject* get_n_free(PyObject* self, void* unused) {
   return status == SHMT_OK ? PyLong_FromUnsignedLong(n) : shmt__py_raise(status);
 }
 
+static PyObject* get_n_held(PyObject* self, void* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(((lock_object*)self)->n_held);
+}
+
 /* --- barriers --- */
 
 typedef struct arrival {
@@ -268,6 +273,7 @@ static PyMethodDef lock_methods[] = {
 };
 static PyGetSetDef lock_getset[] = {
     {"_n_free", get_n_free, NULL, "Permits that are free, or parties that are missing.", NULL},
+    {"_n_held", get_n_held, NULL, "Permits that were taken by this object; never waits.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot lock_slots[] = {
