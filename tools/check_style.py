@@ -1,18 +1,13 @@
-"""Rules no other tool knows: length and width, first lines, assert, switches over dtypes.
-
-A file of more than 600 lines needs a line ``path: reason`` in ``tools/long_files.txt``.
-"""
+"""Rules no other tool knows, for C: width, first lines, assert, switches over dtypes."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from tree import CSRC, ROOT, c_files, main, python_files, rel
+from tree import CSRC, c_files, main, rel
 
-MAX_LINES = 600
-MAX_COLUMNS = 120  # of C, as in .clang-format
-PYTHON_FOLDERS = ("shmtensor", "tests", "examples", "benchmarks", "tools", "csrc/codegen")
+MAX_COLUMNS = 120  # as in .clang-format
 
 
 def _dtype_names() -> list[str]:
@@ -20,23 +15,10 @@ def _dtype_names() -> list[str]:
     return [name.upper() for name in re.findall(r"^- \{name: (\w+)", text, re.M)]
 
 
-def _excused() -> dict[str, str]:
-    path = ROOT / "tools" / "long_files.txt"
-    lines = path.read_text().split("\n") if path.exists() else []
-    return dict(line.split(": ", 1) for line in lines if ": " in line and line[0] != "#")
-
-
 def _without_comments(text: str) -> str:
     """C text with comments and strings blanked, line for line."""
     pattern = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
     return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
-
-
-def _length(path: Path, text: str, excused: dict[str, str]) -> list[str]:
-    n_lines = text.count("\n")
-    if n_lines > MAX_LINES and rel(path) not in excused:
-        return [f"{rel(path)}:{n_lines}: more than {MAX_LINES} lines and no reason given"]
-    return []
 
 
 def _width(path: Path, text: str) -> list[str]:
@@ -51,12 +33,11 @@ def _width(path: Path, text: str) -> list[str]:
 def check() -> list[str]:
     """All findings."""
     found = []
-    excused = _excused()
     dtype_case = re.compile(rf"\bcase\s+SHMT_({'|'.join(_dtype_names())})\b")
     for path in c_files(".c", ".h"):
         text = path.read_text()
         name = path.relative_to(CSRC).as_posix()
-        found += _length(path, text, excused) + _width(path, text)
+        found += _width(path, text)
         if not text.startswith(f"/* {name} -- "):
             found.append(f"{rel(path)}:1: does not begin with '/* {name} -- '")
         for number, line in enumerate(_without_comments(text).split("\n"), 1):
@@ -66,11 +47,6 @@ def check() -> list[str]:
                 found.append(
                     f"{rel(path)}:{number}: a switch over dtypes belongs to generated code"
                 )
-    for path in python_files(*PYTHON_FOLDERS):
-        found += _length(path, path.read_text(), excused)
-    for name in excused:
-        if not (ROOT / name).exists():
-            found.append(f"tools/long_files.txt: {name} does not exist")
     return found
 
 

@@ -144,7 +144,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
         """
         _standard._default_context.set_start_method(method, force)  # type: ignore[arg-type]
 
-    @overload
+    @overload  # type: ignore[override]
     def get_start_method(self, allow_none: Literal[False] = False) -> str: ...
     @overload
     def get_start_method(self, allow_none: bool) -> str | None: ...

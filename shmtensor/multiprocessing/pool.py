@@ -107,7 +107,8 @@ class Pool(_standard.Pool):
 
     def _make_worker_group(self) -> WorkerGroup:
         """Start the workers and their threads, which hold no reference to this pool."""
-        make, ctx = self.Process, self._ctx  # type: ignore[attr-defined]
+        make: Any = self.Process  # type: ignore[attr-defined]
+        ctx: Any = self._ctx
         wraps: bool = self._wrap_exception  # type: ignore[attr-defined]
         worker_group = WorkerGroup(
             lambda **kwargs: make(ctx, **kwargs),

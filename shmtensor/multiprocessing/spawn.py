@@ -171,7 +171,7 @@ class ProcessContext:
 
     def pids(self) -> list[int]:
         """Return the process ids."""
-        return [int(process.pid) for process in self.processes]
+        return [child.pid for child in self._children]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait for the processes, or for the first one that fails.
@@ -197,7 +197,7 @@ class ProcessContext:
         limit = None if timeout is None else min(timeout, LONGEST_S)
         ready = multiprocessing.connection.wait(list(self.sentinels), timeout=limit)
         for sentinel in ready:
-            index = self.sentinels.pop(sentinel)  # type: ignore[call-overload]
+            index = self.sentinels.pop(sentinel)  # type: ignore[arg-type]
             process = self.processes[index]
             process.join()
             if not self._has_succeeded(index):

@@ -20,6 +20,8 @@
 #include "ipc/service/named_locks.h"
 #include "ipc/service/service_internal.h"
 #include "ipc/session/session.h"
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
 #include "os/memfd.h"
 #include "os/process.h"

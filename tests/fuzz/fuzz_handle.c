@@ -8,6 +8,8 @@
 #include "api/error.h"
 #include "api/shm.h"
 #include "ipc/session/session.h"
+#include "ipc/handle/export.h"
+#include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
 #include "tensor/packed.h"
 

@@ -71,7 +71,7 @@ static shmt_status row_indices(shmt_tensor* list, shmt_tensor** out) {
 }
 
 /* self: a matrix; from, to: lists of the same length. The lists for the job are new references. */
-static shmt_status prepare_bags(const char* name, const shmt_tensor* self, shmt_tensor* from, shmt_tensor* to,
+static shmt_status prepare_embedding_bag(const char* name, const shmt_tensor* self, shmt_tensor* from, shmt_tensor* to,
                                 shmt_tensor** first, shmt_tensor** second) {
   SHMT_REQUIRE(self->n_dims == 2 && from->n_dims == 1 && shmt__same_sizes(from, to), SHMT_E_RUNTIME,
                "%s: rows of shape %s taken from %s to %s", name, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(from),
@@ -144,7 +144,7 @@ shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_t
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   (void)sparse; /* says what the gradient is */
-  SHMT_TRY(prepare_bags("_embedding_bag_sum", self, from, to, &first, &second));
+  SHMT_TRY(prepare_embedding_bag("_embedding_bag_sum", self, from, to, &first, &second));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_add, self->dtype, "embedding_bag");
   SHMT_REQUIRE(!factors || shmt__same_sizes(factors, from), SHMT_E_RUNTIME,
                "_embedding_bag_sum: factors of shape %s for %s", factors ? SHMT_SHAPE_TEXT(factors) : "",
@@ -189,7 +189,7 @@ shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
 
-  SHMT_TRY(prepare_bags("_embedding_bag_dots", self, from, to, &first, &second));
+  SHMT_TRY(prepare_embedding_bag("_embedding_bag_dots", self, from, to, &first, &second));
   SHMT_REQUIRE(other->n_dims == 2 && other->sizes[1] == self->sizes[1] && other->dtype == self->dtype, SHMT_E_RUNTIME,
                "_embedding_bag_dots: rows of shapes %s and %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_dot, self->dtype, "embedding_bag");
@@ -250,7 +250,7 @@ shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_t
   SHMT_AUTO(shmt_tensor) best = NULL;
   SHMT_AUTO(shmt_tensor) winners = NULL;
 
-  SHMT_TRY(prepare_bags("_embedding_bag_max", self, from, to, &first, &second));
+  SHMT_TRY(prepare_embedding_bag("_embedding_bag_max", self, from, to, &first, &second));
   const shmt_device device = shmt__common_device(self, from, to);
   SHMT_REQUIRE_LOOP(SHMT_LOOP_gt, self->dtype, "embedding_bag");
   SHMT_TRY(shmt__tensor_empty(SHMT_INTS(n, self->sizes[1]), self->dtype, device, SHMT_CONTIGUOUS_FORMAT, &best));
