@@ -55,7 +55,7 @@ def build(directory: Path, *, faults: bool = False) -> None:
         path
         for folder in ("base", "os", "shm", "storage", "ipc")
         for path in sorted((CSRC / folder).rglob("*.c"))
-        if path.name not in ("main.c", "scalar.c", "promote.c")
+        if path.name not in ("main.c", "dtype.c", "scalar.c", "promote.c")
     ]
     compiler = os.environ.get("CC", "gcc").split()
     compiler += SANITIZERS.get(os.environ.get("SHMTENSOR_SANITIZER", ""), "").split()
