@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 # ruff: noqa: I001 - the order matters: later imports hide names of earlier ones.
+from shmtensor import _core as _core  # finds what lies in the inner folders
 from shmtensor._boundary import _install as _install  # completes the extension module
 from shmtensor._C import *
-from shmtensor._tensor import Tensor as Tensor
-from shmtensor._constants import *
-from shmtensor._functions import *  # type: ignore[assignment]
-from shmtensor._legacy import *
-from shmtensor._numeric import *
-from shmtensor._selection import *
-from shmtensor._ops import ops as ops
-from shmtensor._settings import *
-from shmtensor._printing import (
+from shmtensor._core._tensor import Tensor as Tensor
+from shmtensor._core._constants import *
+from shmtensor._core._functions import *  # type: ignore[assignment]
+from shmtensor._core._legacy import *
+from shmtensor._core._numeric import *
+from shmtensor._core._selection import *
+from shmtensor._core._ops import ops as ops
+from shmtensor._core._settings import *
+from shmtensor._core._printing import (
     get_printoptions as get_printoptions,
     set_printoptions as set_printoptions,
 )
@@ -24,12 +25,10 @@ from shmtensor.autograd import (
     set_grad_enabled as set_grad_enabled,
 )
 from shmtensor.functional import *
-from shmtensor._products import *  # type: ignore[no-redef,assignment]
+from shmtensor._core._products import *  # type: ignore[no-redef,assignment]
 from shmtensor.random import *
 from shmtensor.storage import *
 from shmtensor import (
-    _private_names as _private_names,
-    _utils as _utils,
     autograd as autograd,
     errors as errors,
     linalg as linalg,
@@ -39,6 +38,8 @@ from shmtensor import (
     special as special,
     utils as utils,
 )
+from shmtensor._core import _utils as _utils
+from shmtensor._torch import _private_names as _private_names
 from shmtensor.dtypes import *  # last: hides names of built-in types
 
 __version__ = "0.1.0"  # pyproject.toml reads it here
@@ -84,7 +85,7 @@ if not _typing.TYPE_CHECKING:  # type checkers know the names that there are
                 if name in globals():
                     return globals()[name]
             else:
-                from shmtensor._lazy import stand_in
+                from shmtensor._core._lazy import stand_in
 
                 # `_later` imports a submodule, which the import system looks for here first.
                 if (module := stand_in(f"shmtensor.{name}")) is not None:
@@ -93,5 +94,8 @@ if not _typing.TYPE_CHECKING:  # type checkers know the names that there are
 
 
 def __dir__() -> list[str]:
+    """What works here: names that are kept for programs of torch's are found, but not listed."""
+    from shmtensor import _later
+
     _load_later()
-    return sorted(globals())
+    return sorted(globals().keys() - _later.names_for_torch().keys())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
-import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from shmtensor import _C
@@ -61,8 +62,8 @@ uint16 = _C.uint16
 uint32 = _C.uint32
 uint64 = _C.uint64
 
-_py_int = int
-_py_float = float
+_py_int = builtins.int
+_py_float = builtins.float
 _Dtype = dtype
 
 
@@ -190,6 +191,10 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
+#: Called with each new default dtype: what stands above this module and depends on it.
+default_followers: list[Callable[[Any], None]] = []
+
+
 def set_default_dtype(d: Any) -> None:
     """Set the dtype that Python floats become, and with it what `Storage` makes.
 
@@ -203,13 +208,11 @@ def set_default_dtype(d: Any) -> None:
         torch.set_default_dtype.
     """
     _C._set_default_dtype(d)
-    from shmtensor.storage.typed import LEGACY_CLASSES  # above this module
-
-    package = sys.modules[__package__]
-    package.Storage = next(c for c in LEGACY_CLASSES.values() if c.dtype is d)  # type: ignore[attr-defined]
+    for follow in default_followers:
+        follow(d)
 
 
-_py_bool = bool
+_py_bool = builtins.bool
 # Last, since these hide the built-ins from here on.
 bool = _C.bool
 int = _C.int32

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
-from shmtensor._warnings import warn_once
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._warnings import warn_once
 
 __all__ = [
     "atleast_1d",

@@ -21,8 +21,8 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor, _default_answer
-from shmtensor._without_overrides import DisableTorchFunctionSubclass
+from shmtensor._core._tensor import Tensor, _default_answer
+from shmtensor._core._without_overrides import DisableTorchFunctionSubclass
 
 __all__ = [
     "DisableTorchFunctionSubclass",
@@ -357,8 +357,8 @@ def catch_everything(cls: type[Tensor]) -> None:
             setattr(cls, name, caught)
 
 
-from shmtensor._function_modes import *  # noqa: E402,F403 - it asks this module
-from shmtensor._function_modes import __all__ as _modes  # noqa: E402
+from shmtensor._core._function_modes import *  # noqa: E402,F403 - it asks this module
+from shmtensor._core._function_modes import __all__ as _modes  # noqa: E402
 
 __all__ += _modes
 

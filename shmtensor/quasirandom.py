@@ -6,7 +6,7 @@ from importlib import resources
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["SobolEngine"]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from shmtensor._C import Generator, default_generator
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "Generator",

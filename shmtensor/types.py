@@ -22,8 +22,8 @@ from shmtensor._C import (
 from shmtensor._C import (
     layout as _layout,  # noqa: F401
 )
-from shmtensor._symbols import SymBool, SymFloat, SymInt
-from shmtensor._tensor import Tensor
+from shmtensor._core._symbols import SymBool, SymFloat, SymInt
+from shmtensor._core._tensor import Tensor
 from shmtensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [

@@ -34,7 +34,7 @@ _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _LOCKS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"}
 #: Files whose locks are as they are, and the reason.
 _PYTHON_ALLOWED = {
-    "shmtensor/_fork_locks.py": "makes them",
+    "shmtensor/_core/_fork_locks.py": "makes them",
     "shmtensor/testing/_selftest/command.py": "an event of one call, in a program that never forks",
 }
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._levels import batched_parts, grad_level, innermost_value
-from shmtensor._tensor import Tensor
 
 __all__ = ["Differentiated", "differentiated"]
 

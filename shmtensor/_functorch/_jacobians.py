@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
+from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_argnums
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.eager_transforms import linear_map, pullback
 from shmtensor._functorch.utils import argnums_t
 from shmtensor._functorch.vmap import vmap_impl
-from shmtensor._tensor import Tensor
 from shmtensor.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = ["hessian", "jacfwd", "jacrev"]

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.vmap import restore_vmap
-from shmtensor._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 

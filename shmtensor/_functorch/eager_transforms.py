@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
+from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._argnums import checked_argnums, replace_args, slice_argnums
 from shmtensor._functorch._differentiate import Differentiated, differentiated
 from shmtensor._functorch._levels import batched_parts
 from shmtensor._functorch.utils import argnums_t
-from shmtensor._tensor import Tensor
 from shmtensor.utils._pytree import (
     TreeSpec,
     tree_flatten,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.utils.stateless import _functional_call
 

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import shmtensor
 from shmtensor import _C
+from shmtensor._core._tensor import Tensor
 from shmtensor._functorch._levels import batched_parts, vmap_level
-from shmtensor._tensor import Tensor
 from shmtensor.utils._pytree import (
     TreeSpec,
     _broadcast_to_and_flatten,

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._autocast import (
+from shmtensor._core._autocast import (
     DTYPES,
     autocast_decrement_nesting,
     autocast_increment_nesting,
@@ -28,7 +28,7 @@ from shmtensor._autocast import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

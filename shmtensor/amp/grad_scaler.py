@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd import no_grad
 
 __all__ = ["GradScaler", "OptState"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api import _elementwise as functions
 from shmtensor.array_api._dtypes import WIDE_UNSIGNED, Dtype, promote, with_scalar
 from shmtensor.array_api._products import matmul

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["Axes", "axis_index", "axis_indices", "only_axis", "reduced"]
 

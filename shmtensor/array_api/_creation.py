@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api._array import as_array
 from shmtensor.array_api._dtypes import Dtype, Scalar, promoted
 

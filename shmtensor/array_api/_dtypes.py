@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "astype",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api import _unsigned as wide
 from shmtensor.array_api._dtypes import Dtype, Operand, is_integral, pair
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api._axes import axis_index, axis_indices, only_axis
 from shmtensor.array_api._dtypes import promoted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api import _unsigned as wide
 from shmtensor.array_api._axes import axis_index
 from shmtensor.array_api._dtypes import Operand, pair

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import shmtensor as engine
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api._dtypes import WIDE_UNSIGNED, Dtype
 
 __all__ = ["as_ordered", "as_signed", "by_bits", "by_order", "from_ordered", "is_wide", "logical"]

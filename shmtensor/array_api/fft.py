@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import fft as _fft
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.array_api._array import as_array
 from shmtensor.array_api._dtypes import Dtype
 

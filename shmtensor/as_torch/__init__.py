@@ -20,11 +20,11 @@ import sys
 from pathlib import Path
 
 import shmtensor
-from shmtensor import version
+from shmtensor._core import version
+from shmtensor._torch.torch_version import TorchVersion
 from shmtensor.as_torch._finder import OURS, THEIRS, TorchFinder
 from shmtensor.as_torch._report import report_at_exit
 from shmtensor.library import Library
-from shmtensor.torch_version import TorchVersion
 
 __all__ = ["REPORT_VARIABLE", "SITE", "install"]
 

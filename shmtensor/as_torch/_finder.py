@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
+
+from shmtensor._core import Alias
 
 __all__ = ["OURS", "THEIRS", "TorchFinder"]
 
 OURS, THEIRS = "shmtensor", "torch"
-
-
-class _Alias(Loader):
-    """Gives a module that is there under another name."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Import the module that has the name here."""
-        module = importlib.import_module(self._name)
-        getattr(module, "__path__", None)  # a module that waits for its first use is loaded now
-        self._spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Take back what the import system has written into the module."""
-        module.__spec__ = self._spec
 
 
 class TorchFinder(MetaPathFinder):
@@ -59,4 +40,4 @@ class TorchFinder(MetaPathFinder):
             return None
         self.found.add(name)
         is_package = spec.submodule_search_locations is not None
-        return ModuleSpec(name, _Alias(ours), origin=spec.origin, is_package=is_package)
+        return ModuleSpec(name, Alias(ours), origin=spec.origin, is_package=is_package)

@@ -13,7 +13,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.library import Library
 from shmtensor.storage import from_files
 

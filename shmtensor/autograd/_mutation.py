@@ -7,8 +7,8 @@ import weakref
 from typing import Any
 
 from shmtensor import _C
-from shmtensor import _ops as _ops  # operator objects need its class
-from shmtensor._tensor import Tensor
+from shmtensor._core import _ops as _ops  # operator objects need its class
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.graph import saved_tensors_hooks
 
 __all__ = ["allow_mutation_on_saved_tensors"]

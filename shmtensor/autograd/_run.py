@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["backward", "grad"]
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from shmtensor import _C
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 
 __all__ = [
     "GradientEdge",

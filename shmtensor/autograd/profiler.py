@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, ClassVar
 
 from shmtensor import _C
-from shmtensor._fork_locks import module_lock
+from shmtensor._core._fork_locks import module_lock
 from shmtensor.autograd._chrome_trace import write_trace
 from shmtensor.autograd._profiler_records import ARGUMENTS, MEMORY, STACKS, Assembled, assemble
 from shmtensor.autograd.profiler_util import (

@@ -17,7 +17,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 import shmtensor.cpu.amp as amp  # noqa: F401 - a name of the package
-from shmtensor._absent_devices import Device
+from shmtensor._core._absent_devices import Device
 
 __all__ = [
     "Event",

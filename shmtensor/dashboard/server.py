@@ -30,7 +30,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from shmtensor import __version__
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.dashboard.state import Observer
 
 __all__ = ["Server"]

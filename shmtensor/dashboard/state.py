@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shmtensor import __version__
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.dashboard.arena import Blocks, map_of
 from shmtensor.dashboard.curves import read_curve
 from shmtensor.errors import ManagerError

@@ -11,10 +11,12 @@ Source:
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
-from shmtensor._absent_devices import refusals
-from shmtensor._not_offered import unavailable_class
+from shmtensor._core import _groups
+from shmtensor._core._absent_devices import refusals
+from shmtensor._core._not_offered import unavailable_class
 from shmtensor.distributed import _mpi_backend as _mpi_backend  # registers itself
 from shmtensor.distributed import _shm_backend as _shm_backend  # registers itself
 from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
@@ -197,3 +199,6 @@ def init_device_mesh(device_type: str, mesh_shape: tuple[int, ...], **options: A
         RuntimeError: Meshes are not offered.
     """
     raise RuntimeError(f"init_device_mesh(): {_WHAT}")
+
+
+_groups.offer(sys.modules[__name__])

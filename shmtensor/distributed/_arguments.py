@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._group import ProcessGroup, get_rank
 from shmtensor.distributed._names import ReduceOp
 

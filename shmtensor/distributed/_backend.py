@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from shmtensor.distributed._names import ReduceOp
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
     from shmtensor.distributed._stores import Store
     from shmtensor.distributed._work import Work
 

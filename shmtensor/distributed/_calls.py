@@ -15,7 +15,7 @@ from shmtensor import _C
 from shmtensor.distributed._names import ReduceOp
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
 
 __all__ = ["code_of", "describe", "difference", "say", "unequal"]
 

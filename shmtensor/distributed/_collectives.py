@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._arguments import (
     Buffers,
     check_dtypes,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._not_offered import unavailable_class, unavailable_names
-from shmtensor._tensor import Tensor
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed import _collectives as collectives
 from shmtensor.distributed._group import get_world_size
 from shmtensor.distributed._names import ReduceOp

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._groups import no_group
 from shmtensor.distributed._backend import Backend, Collectives, default_pg_timeout
 from shmtensor.distributed._stores import PrefixStore, Store
 from shmtensor.distributed._timeouts import check_timeout
@@ -388,10 +389,7 @@ def _is_no_member(group: Any) -> bool:
 
 def _default_group() -> ProcessGroup:
     if _world.default is None:
-        raise ValueError(
-            "Default process group has not been initialized, please make sure to call "
-            "init_process_group."
-        )
+        raise no_group()
     return _world.default
 
 

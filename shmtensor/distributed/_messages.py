@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._arguments import Buffers, check_tensor, member_of, root_of
 from shmtensor.distributed._group import ProcessGroup
 from shmtensor.distributed._work import Work

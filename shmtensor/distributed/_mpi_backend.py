@@ -29,8 +29,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from shmtensor import _C
-from shmtensor._fork_locks import free_in_child
-from shmtensor._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._mpi import ignore_signal_of_mpiexec, is_rank, reason_of
 from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._errors import DistBackendError, DistError
@@ -40,7 +40,7 @@ from shmtensor.distributed._tcp_store import TCPStore
 from shmtensor.distributed._timeouts import seconds_of
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
 
 __all__ = ["MpiCollectives"]
 

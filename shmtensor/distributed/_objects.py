@@ -11,7 +11,7 @@ import pickle
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed import _collectives as collectives
 from shmtensor.distributed import _messages as messages
 from shmtensor.distributed._arguments import member_of, root_of

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from shmtensor import _C
 from shmtensor._boundary import group as memory
 from shmtensor._boundary.group import FILLED, N_SLOTS, READ
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.distributed import _calls as calls
 from shmtensor.distributed._backend import Backend, Collectives
 from shmtensor.distributed._calls import describe
@@ -33,7 +33,7 @@ from shmtensor.distributed._stores import Store
 from shmtensor.distributed._timeouts import seconds_of
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
 
 __all__ = ["ShmCollectives"]
 

@@ -8,7 +8,7 @@ get bitwise equal sums.
 from __future__ import annotations
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd import no_grad
 from shmtensor.distributed._backend import Collectives
 from shmtensor.sparse._construct import sparse_coo_tensor

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
 
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.distributed._table import Op, Table, WaitForKeys, number_field, number_of, timed_out
 from shmtensor.distributed._timeouts import check_timeout, seconds_of
 

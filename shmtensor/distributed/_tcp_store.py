@@ -18,8 +18,8 @@ import weakref
 from contextlib import suppress
 from datetime import timedelta
 
-from shmtensor._fork_locks import free_in_child, module_lock
-from shmtensor._waits import LONGEST_S
+from shmtensor._core._fork_locks import free_in_child, module_lock
+from shmtensor._core._waits import LONGEST_S
 from shmtensor.distributed._errors import DistNetworkError, QueueEmptyError
 from shmtensor.distributed._stores import Store
 from shmtensor.distributed._table import (

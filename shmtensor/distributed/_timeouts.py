@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from shmtensor._waits import LONGEST_S
+from shmtensor._core._waits import LONGEST_S
 
 __all__ = ["check_timeout", "seconds_of"]
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.distributed._timeouts import seconds_of
 from shmtensor.futures import Future
 
 if TYPE_CHECKING:
-    from shmtensor._tensor import Tensor
+    from shmtensor._core._tensor import Tensor
 
 __all__ = ["Lane", "Work"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 
 _WHAT = "processes call each other by queues and collectives here"
 _REFUSED = "get_worker_info init_rpc remote rpc_async rpc_sync shutdown".split()

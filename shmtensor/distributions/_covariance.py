@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import shmtensor
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.utils import lazy_property
 
 __all__ = ["CovarianceParameters", "given_matrix"]

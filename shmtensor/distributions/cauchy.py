@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.distribution import Distribution
 from shmtensor.distributions.utils import broadcast_all

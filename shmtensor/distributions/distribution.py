@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import shmtensor
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.utils import lazy_property
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import shmtensor
 from shmtensor import autograd
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.distribution import Distribution
 from shmtensor.distributions.utils import _sum_rightmost
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor
 from shmtensor import _C, Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.exp_family import ExponentialFamily
 from shmtensor.distributions.utils import broadcast_all

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic
 
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.distribution import D, Distribution
 from shmtensor.distributions.utils import _sum_rightmost

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.transformed_distribution import TransformedDistribution
 from shmtensor.distributions.transforms import AffineTransform, PowerTransform

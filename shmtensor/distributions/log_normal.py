@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.normal import Normal
 from shmtensor.distributions.transformed_distribution import TransformedDistribution

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.overrides import is_tensor_like
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import shmtensor
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions._covariance import CovarianceParameters, given_matrix
 from shmtensor.distributions.chi2 import Chi2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["from_arrow"]
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from shmtensor import _C
+from shmtensor._core._tensor import Tensor
 from shmtensor._generated.dtypes import DTYPES
-from shmtensor._tensor import Tensor
 from shmtensor.storage import from_files
 
 __all__ = ["Header", "elements", "header_of", "load_npy", "place", "read_header", "save_npy"]

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Mapping
 from typing import IO
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.files import _npy
 from shmtensor.serialization._writing import aligned_entry
 from shmtensor.storage import from_files

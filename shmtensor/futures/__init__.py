@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from shmtensor import _C
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 
 __all__ = ["Future", "collect_all", "wait_all"]
 

@@ -8,7 +8,7 @@ from typing import Any, SupportsFloat
 
 import shmtensor
 from shmtensor import nn
-from shmtensor._waits import LONGEST_S
+from shmtensor._core._waits import LONGEST_S
 from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 from shmtensor.multiprocessing._lifeline import end_with_parent

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import shmtensor
-from shmtensor._mpi import reason_of
+from shmtensor._core._mpi import reason_of
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError, Values
 
 __all__ = ["MpiStore"]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shmtensor import Tensor, multiprocessing
-from shmtensor._mpi import ignore_signal_of_mpiexec
-from shmtensor._waits import LONGEST_S
+from shmtensor._core._mpi import ignore_signal_of_mpiexec
+from shmtensor._core._waits import LONGEST_S
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._global_store import GlobalStore, NodeLostError
 from shmtensor.hogwild._leader import Link, Task, lead

@@ -14,7 +14,7 @@ from typing import Any, SupportsFloat
 
 import shmtensor
 from shmtensor import nn, optim
-from shmtensor._numpy_seed import seed_numpy
+from shmtensor._core._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
 from shmtensor.multiprocessing._lifeline import end_with_parent

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._autocast import cast_floating
-from shmtensor._dispatch_keys import DispatchKey, DispatchKeySet, ExcludeDispatchKeyGuard
-from shmtensor._ops import OpOverload
+from shmtensor._core._autocast import cast_floating
+from shmtensor._core._dispatch_keys import DispatchKey, DispatchKeySet, ExcludeDispatchKeyGuard
+from shmtensor._core._ops import OpOverload
 from shmtensor.library._custom_ops import CustomOpDef, _find, _library_of
 from shmtensor.library._registrations import Library
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._ops import OpOverload
+from shmtensor._core._ops import OpOverload
 from shmtensor.autograd.function import Function, _flatten, _Slot, _unflatten
 
 __all__ = ["AutogradKernel"]

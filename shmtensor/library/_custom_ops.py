@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, overload
 
 from shmtensor import _C
-from shmtensor._ops import OpOverload, OpOverloadPacket
+from shmtensor._core._ops import OpOverload, OpOverloadPacket
 from shmtensor.library._autograd_kernel import AutogradKernel
 from shmtensor.library._infer_schema import infer_schema
 from shmtensor.library._registrations import Library

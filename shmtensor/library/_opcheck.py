@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._ops import OpOverload, OpOverloadPacket
+from shmtensor._core._ops import OpOverload, OpOverloadPacket
 from shmtensor.autograd.function import _flatten, _unflatten
 from shmtensor.autograd.gradcheck import gradcheck
 from shmtensor.errors import ShmTensorError

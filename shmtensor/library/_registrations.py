@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from shmtensor import _C
-from shmtensor._dispatch_keys import is_absent, own_name
-from shmtensor._ops import OpOverload
+from shmtensor._core._dispatch_keys import is_absent, own_name
+from shmtensor._core._ops import OpOverload
 
 __all__ = ["Library", "define", "fallthrough_kernel", "impl"]
 

@@ -6,8 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from shmtensor._ops import OpOverload
-from shmtensor._tensor import Tensor
+from shmtensor._core._ops import OpOverload
+from shmtensor._core._tensor import Tensor
 from shmtensor.library._custom_ops import CustomOpDef, _find, _library_of
 from shmtensor.library._registrations import Library
 

@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.dtypes import iinfo
 
 __all__ = [

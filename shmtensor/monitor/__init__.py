@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 
 __all__ = [
     "Aggregation",

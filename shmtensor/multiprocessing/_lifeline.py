@@ -24,7 +24,7 @@ from typing import Any
 
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._boundary.process import set_parent_death_signal
-from shmtensor._fork_locks import module_lock
+from shmtensor._core._fork_locks import module_lock
 
 __all__ = ["adopt_lifeline", "end_with_parent", "lifeline_for_child"]
 

@@ -29,7 +29,7 @@ from multiprocessing import util
 from typing import Any
 
 from shmtensor._boundary.descriptors import Flag
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._arguments import give_up

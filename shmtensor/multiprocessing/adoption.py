@@ -19,8 +19,8 @@ from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
-from shmtensor._torch_memory import held_memory, memory_of, shown
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._torch_memory import held_memory, memory_of, shown
 from shmtensor.multiprocessing.reductions import reduce_array
 from shmtensor.utils.hooks import warn_if_has_hooks
 

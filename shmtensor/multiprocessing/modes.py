@@ -18,7 +18,7 @@ from typing import Any
 from shmtensor import _C
 from shmtensor._boundary import sharing as _sharing
 from shmtensor._boundary import storage as _boundary
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.multiprocessing.reductions import shared_bytes_below
 
 __all__ = ["cow", "lend"]

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
-from shmtensor._fork_locks import free_in_child
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from shmtensor import _C
 from shmtensor import storage as _storage
-from shmtensor._pickling import rebuild_sparse, sparse_parts
-from shmtensor._tensor import Tensor
+from shmtensor._core._pickling import rebuild_sparse, sparse_parts
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from multiprocessing import util
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from shmtensor._waits import LONGEST_S
+from shmtensor._core._waits import LONGEST_S
 from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing._children import Child, end_all, kill_all, terminate_all, wait_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name

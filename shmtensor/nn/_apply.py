@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.parameter import Parameter, is_lazy
 
 __all__ = ["applied", "check_can_be_shared"]

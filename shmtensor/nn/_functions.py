@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._arguments import checked
-from shmtensor._functions import require_tensors
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._functions import require_tensors
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn._recurrence import STEPS, State, run_direction
 from shmtensor.nn.functional.embeddings import bags_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["set_to_zero"]
 

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 
@@ -130,7 +130,7 @@ class HookMixin:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Accept what `shmtensor.compile` accepts; the module runs as it is."""
-        from shmtensor.compiler import compile
+        from shmtensor._torch.compiler import compile
 
         compile(self, *args, **kwargs)  # type: ignore[call-overload]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.parameter import Parameter, is_lazy
 from shmtensor.utils.hooks import RemovableHandle, add_hook
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["parse_to"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias, TypeVar
 
-from shmtensor._tensor import Tensor as Tensor
+from shmtensor._core._tensor import Tensor as Tensor
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "conv1d_input",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "calculate_gain",

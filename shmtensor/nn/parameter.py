@@ -8,7 +8,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 __all__ = [

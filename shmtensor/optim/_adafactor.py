@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._tools import (
     _check_lr,
     _check_not_negative,

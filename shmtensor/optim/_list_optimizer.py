@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._tools import _new_scalar, _use_grad_for_differentiable
 from shmtensor.optim.optimizer import Optimizer
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._tools import _check_lr, _check_not_negative, _get_value
 from shmtensor.optim.optimizer import Optimizer, ParamsT
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 # A service has 129 locks for all processes; an optimizer that comes later shares the lock of an
 # earlier one of this process.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim.optimizer import Optimizer
 
 __all__ = ["swap_in_optimizer_params_and_state"]

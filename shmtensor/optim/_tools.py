@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 _L: TypeAlias = list[Tensor]
 _Lists4: TypeAlias = tuple[_L, _L, _L, _L]

@@ -6,7 +6,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._sparse_step import Rows
 from shmtensor.optim._tools import (
     _add_scaled,

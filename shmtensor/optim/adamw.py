@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim.adam import Adam, adam
 from shmtensor.optim.optimizer import ParamsT
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._line_search import strong_wolfe
 from shmtensor.optim._tools import _check_lr, _to_scalar
 from shmtensor.optim.optimizer import Optimizer, ParamsT

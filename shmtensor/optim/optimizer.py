@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, cast
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn._gradients import set_to_zero
 from shmtensor.optim._tools import (
     _default_to_fused_or_foreach as _default_to_fused_or_foreach,

@@ -6,7 +6,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._list_optimizer import ListOptimizer
 from shmtensor.optim._tools import (
     _as_real,

@@ -6,7 +6,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.optim._tools import (
     _add_scaled,
     _check_fused_option,

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, Literal
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import Module
 from shmtensor.nn.modules.batchnorm import _BatchNorm
 from shmtensor.optim.lr_scheduler.base import LRScheduler, _one_for_each_group

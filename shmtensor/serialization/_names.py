@@ -13,15 +13,16 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
-from shmtensor import _C, _legacy
-from shmtensor._pickling import (
+from shmtensor import _C
+from shmtensor._core import _legacy
+from shmtensor._core._pickling import (
     rebuild_sparse,
     rebuild_subclass,
     rebuild_tensor,
     sparse_parts,
     warn_of_hooks,
 )
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.serialization._budget import brief
 from shmtensor.storage import TypedStorage, UntypedStorage
 from shmtensor.storage.typed import LEGACY_CLASSES

@@ -12,7 +12,7 @@ import zipfile
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.serialization._budget import Budget, inflate
 
 __all__ = ["PyTorchFileReader"]

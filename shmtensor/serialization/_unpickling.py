@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.serialization._budget import Budget, Forbidden, brief
 from shmtensor.serialization._names import CONTAINERS, REBUILDS, readable, user_globals
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import shmtensor
 from shmtensor import nn
 from shmtensor._boundary.storage import StorageRef
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.errors import HandleError
 from shmtensor.service._libraries import DTYPES, Foreign, Importer, numpy_dtype
 from shmtensor.storage import UntypedStorage

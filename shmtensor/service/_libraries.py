@@ -13,8 +13,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from shmtensor import _C, nn
-from shmtensor._tensor import Tensor
-from shmtensor._torch_memory import carrier_of, holder_of, shown
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._torch_memory import carrier_of, holder_of, shown
 from shmtensor.errors import HandleError
 from shmtensor.multiprocessing.adoption import loaded
 from shmtensor.multiprocessing.reductions import shared_bytes_below

@@ -17,7 +17,7 @@ from typing import Any
 
 from shmtensor import nn
 from shmtensor._boundary import storage as _c
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.service._libraries import Library, is_torch_module, parameter_class
 from shmtensor.storage import UntypedStorage, from_files
 from shmtensor.utils import safetensors

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor import _legacy
-from shmtensor._tensor import Tensor
+from shmtensor._core import _legacy
+from shmtensor._core._tensor import Tensor
 from shmtensor.sparse._functions import (
     addmm,
     log_softmax,

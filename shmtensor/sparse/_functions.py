@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.sparse._construct import sparse_coo_tensor
 
 __all__ = [
@@ -67,8 +67,7 @@ def smm(input: Tensor, mat: Tensor) -> Tensor:
     Source:
         torch.smm.
     """
-    product: Tensor = _C.mm(input, mat)
-    return product if product.is_sparse else product.to_sparse()
+    return input.smm(mat)
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:

@@ -9,6 +9,10 @@ objects are identical if and only if they are the same memory. The old-style cla
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
+from shmtensor.dtypes import default_followers
 from shmtensor.storage.typed import LEGACY_CLASSES, TypedStorage
 from shmtensor.storage.untyped import UntypedStorage
 
@@ -43,7 +47,16 @@ HalfStorage = LEGACY_CLASSES["HalfStorage"]
 IntStorage = LEGACY_CLASSES["IntStorage"]
 LongStorage = LEGACY_CLASSES["LongStorage"]
 ShortStorage = LEGACY_CLASSES["ShortStorage"]
-Storage = FloatStorage  # `set_default_dtype` changes it in the package
+Storage = FloatStorage
+
+
+def _change_storage(dtype: Any) -> None:
+    """Let the package's `Storage` be that of the default dtype."""
+    package: Any = sys.modules[__package__.partition(".")[0]]
+    package.Storage = next(c for c in LEGACY_CLASSES.values() if c.dtype is dtype)
+
+
+default_followers.append(_change_storage)
 
 
 def is_storage(obj: object) -> bool:

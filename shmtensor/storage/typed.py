@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from shmtensor import _C
 from shmtensor._boundary import storage as _c
-from shmtensor._warnings import warn_once
+from shmtensor._core._warnings import warn_once
 from shmtensor.storage._conversions import Conversions
 from shmtensor.storage.untyped import UntypedStorage
 

@@ -299,7 +299,7 @@ class UntypedStorage(Conversions, Shared):
         return cast(UntypedStorage, copies[self._cdata])
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        from shmtensor._pickling import reduce_storage  # it imports this module
+        from shmtensor._core._pickling import reduce_storage  # it imports this module
 
         return reduce_storage(self, protocol)
 

@@ -8,7 +8,7 @@ import warnings
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.dtypes import finfo, iinfo
 
 __all__ = ["make_tensor"]

@@ -6,7 +6,7 @@ import cmath
 import math
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["mismatch_of_numbers", "mismatch_of_tensors"]
 

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any
 
 from shmtensor import _C
-from shmtensor import _ops as _ops  # operator objects need its class
-from shmtensor._tensor import Tensor
+from shmtensor._core import _ops as _ops  # operator objects need its class
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 

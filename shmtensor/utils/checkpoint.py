@@ -16,7 +16,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C, autograd
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.utils._checkpoint.frames import (
     DETERMINISM_CHECKS,

@@ -10,7 +10,7 @@ import os
 import shutil
 from typing import Any
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 
 _WHAT = (
     "there are no C++ headers here; operators are defined with shmtensor.library, kernels in C "

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
-from shmtensor._ops import OpOverload, OpOverloadPacket
-from shmtensor._tensor import Tensor
+from shmtensor._core._ops import OpOverload, OpOverloadPacket
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils._python_dispatch import TorchDispatchMode
 from shmtensor.utils.module_tracker import ModuleTracker
 

@@ -23,7 +23,7 @@ from typing import IO, Any
 import numpy as np
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.errors import ShmTensorError
 from shmtensor.storage import from_files
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from copy import deepcopy
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 _Entries = dict[Any, Any]  # the name is an argument's below
 

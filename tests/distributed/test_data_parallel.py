@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -200,3 +202,35 @@ def _sampler(rank: int, size: int) -> list[int]:
 
 def test_a_sampler_asks_the_group() -> None:
     assert run(2, _sampler) == [[0, 2, 4, 6, 8, 10], [1, 3, 5, 7, 9, 0]]
+
+
+# nn stands below distributed, which gives itself to it when it is loaded.
+_WITHOUT_GROUP = """
+import sys
+from shmtensor import nn
+from shmtensor.nn.parallel import DistributedDataParallel
+from shmtensor.utils.data.distributed import DistributedSampler
+
+
+def refused():
+    for make in (lambda: DistributedDataParallel(nn.Linear(1, 1)), lambda: DistributedSampler([1])):
+        try:
+            make()
+        except ValueError as error:
+            assert str(error).startswith("Default process group has not been initialized"), error
+        else:
+            raise AssertionError("made without a group")
+
+
+assert "shmtensor.distributed" not in sys.modules
+refused()
+import shmtensor.distributed
+refused()
+"""
+
+
+def test_without_a_group_it_is_refused_whether_distributed_is_loaded_or_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_GROUP], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr

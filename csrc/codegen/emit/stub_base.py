@@ -15,7 +15,7 @@ from typing import Any, ClassVar, SupportsIndex, TypeAlias, TypeVar, final, over
 import numpy
 from typing_extensions import CapsuleType, Self, disjoint_base
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.storage import TypedStorage, UntypedStorage
 from shmtensor.utils.hooks import RemovableHandle
 

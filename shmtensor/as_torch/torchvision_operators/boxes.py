@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["nms"]
 

@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["deform_conv2d", "deform_conv2d_backward"]
 

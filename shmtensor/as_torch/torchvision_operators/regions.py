@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "ps_roi_align",

@@ -8,7 +8,7 @@ Source:
 
 from __future__ import annotations
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 
 _WHAT = "every rank has whole tensors here; save and load write and read their files"
 _REFUSED = "async_save load load_state_dict save save_state_dict".split()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._not_offered import unavailable_class
+from shmtensor._core._not_offered import unavailable_class
 
 _WHAT = "every rank has whole tensors here; utils.safetensors writes and reads such files"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 from shmtensor.nn import Module
 
 _WHAT = "process groups do not shard tensors here"

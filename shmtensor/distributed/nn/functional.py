@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd import Function
 from shmtensor.distributed import _collectives as collectives
 from shmtensor.distributed import _functional_collectives as values

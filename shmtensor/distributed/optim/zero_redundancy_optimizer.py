@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributed._collectives import broadcast
 from shmtensor.distributed._group import _default_group, _known
 from shmtensor.distributed._objects import all_gather_object, gather_object

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 from shmtensor.distributed.tensor import parallel as parallel
 from shmtensor.distributed.tensor.placement_types import (
     Partial as Partial,

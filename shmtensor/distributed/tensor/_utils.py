@@ -6,7 +6,7 @@ Source:
 
 from __future__ import annotations
 
-from shmtensor._not_offered import unavailable_names
+from shmtensor._core._not_offered import unavailable_names
 
 _REFUSED = ["compute_local_shape_and_global_offset"]
 

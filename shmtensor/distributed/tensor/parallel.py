@@ -6,7 +6,7 @@ Source:
 
 from __future__ import annotations
 
-from shmtensor._not_offered import unavailable_class, unavailable_names
+from shmtensor._core._not_offered import unavailable_class, unavailable_names
 
 _WHAT = "process groups do not shard tensors here"
 _REFUSED = ["loss_parallel", "parallelize_module"]

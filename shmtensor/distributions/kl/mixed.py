@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.bernoulli import Bernoulli
 from shmtensor.distributions.beta import Beta
 from shmtensor.distributions.binomial import Binomial

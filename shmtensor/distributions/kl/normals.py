@@ -8,7 +8,7 @@ the diagonal D. So the trace is the squared length of the blocks, measured by Q^
 from __future__ import annotations
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.kl.registry import register_kl
 from shmtensor.distributions.lowrank_multivariate_normal import (
     LowRankMultivariateNormal,

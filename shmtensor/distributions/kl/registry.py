@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.distribution import Distribution
 
 _Pair = tuple[type, type]

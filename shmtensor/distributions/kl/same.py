@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions.bernoulli import Bernoulli
 from shmtensor.distributions.beta import Beta
 from shmtensor.distributions.binomial import Binomial

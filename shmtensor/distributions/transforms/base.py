@@ -10,7 +10,7 @@ from typing import Any
 
 import shmtensor
 from shmtensor import Size
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.utils import _sum_rightmost, lazy_property
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.transforms.base import Transform
 from shmtensor.distributions.utils import _sum_rightmost

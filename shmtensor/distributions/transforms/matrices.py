@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.distributions import constraints
 from shmtensor.distributions.transforms.base import Transform, _check_dims
 from shmtensor.distributions.transforms.elementwise import _Plain

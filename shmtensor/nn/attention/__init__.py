@@ -15,7 +15,7 @@ import enum
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from shmtensor._attention_choice import allowed
+from shmtensor._core._attention_choice import allowed
 from shmtensor.nn.attention import bias as bias
 
 __all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]

@@ -16,7 +16,7 @@ import warnings
 from typing import Any, NamedTuple, TypedDict
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.attention._block_mask import (
     _DEFAULT_SPARSE_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE,
 )

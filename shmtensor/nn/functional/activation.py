@@ -8,8 +8,8 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._arguments import checked
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._tensor import Tensor
 
 _nn = _C._nn
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._attention_choice import check_any_is_allowed
-from shmtensor._tensor import Tensor
+from shmtensor._core._attention_choice import check_any_is_allowed
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn._causal_bias import CausalBias
 from shmtensor.nn._padding import pad
 from shmtensor.nn.functional.conv import linear

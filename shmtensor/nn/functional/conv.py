@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._arguments import checked
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "bilinear",

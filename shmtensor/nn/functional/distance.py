@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shmtensor
-from shmtensor._arguments import checked
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 

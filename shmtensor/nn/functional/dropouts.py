@@ -6,8 +6,8 @@ import math
 import warnings
 
 import shmtensor
-from shmtensor._arguments import checked
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "alpha_dropout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]
 

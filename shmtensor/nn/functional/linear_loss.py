@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.nn.functional.loss import cross_entropy
 

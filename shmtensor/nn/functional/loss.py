@@ -10,9 +10,9 @@ import warnings
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._autocast import in_float32
-from shmtensor._tensor import Tensor
-from shmtensor._warnings import level_outside
+from shmtensor._core._autocast import in_float32
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._warnings import level_outside
 
 _nn = _C._nn
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._autocast import in_float32
-from shmtensor._functions import require_tensors
-from shmtensor._tensor import Tensor
+from shmtensor._core._autocast import in_float32
+from shmtensor._core._functions import require_tensors
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.activation import logsigmoid
 from shmtensor.nn.functional.distance import pairwise_distance
 from shmtensor.nn.functional.loss import _reduced, _reduction

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn._padding import pad
 
 __all__ = [

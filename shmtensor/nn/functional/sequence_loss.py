@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._autocast import in_float32
-from shmtensor._tensor import Tensor
+from shmtensor._core._autocast import in_float32
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.loss import _reduction
 
 __all__ = ["ctc_loss"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import shmtensor
-from shmtensor._arguments import checked
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import checked
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["channel_shuffle", "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle"]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._arguments import is_int
-from shmtensor._tensor import Tensor
+from shmtensor._core._arguments import is_int
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn.modules.attention import MultiheadAttention as MultiheadAttention

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn.modules.lazy import LazyModuleMixin

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.modules.batchnorm import _LazyNorm, _Norm
 

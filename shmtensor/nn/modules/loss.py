@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.functional.linear_loss import LinearCrossEntropyOptions
 from shmtensor.nn.functional.loss import _REDUCTIONS, _reduction

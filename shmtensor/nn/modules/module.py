@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
 from shmtensor.nn._apply import applied, check_can_be_shared
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import shmtensor
-from shmtensor._autocast import in_lower_precision
-from shmtensor._autocast import is_on as autocast_is_on
-from shmtensor._tensor import Tensor
+from shmtensor._core._autocast import in_lower_precision
+from shmtensor._core._autocast import is_on as autocast_is_on
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn import init
 from shmtensor.nn._recurrence import STEPS, State, run_direction

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._groups import distributed
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.parameter import Parameter
 from shmtensor.sparse._construct import sparse_coo_tensor
 
@@ -261,10 +262,8 @@ class Reducer:
         bucket._missing -= 1
 
     def _begin(self, bucket: GradBucket) -> None:
-        from shmtensor import distributed
-
         if self._hook is None:
-            bucket._work = distributed.all_reduce(bucket._flat, group=self._group, async_op=True)
+            bucket._work = distributed().all_reduce(bucket._flat, group=self._group, async_op=True)
         else:
             hook, state = self._hook
             bucket._work = hook(state, bucket)
@@ -301,11 +300,10 @@ class Reducer:
 
     def _unused_everywhere(self) -> set[int]:
         """Return the parameters that no rank has used; their gradients stay as they are."""
-        from shmtensor import distributed
-
+        groups = distributed()
         keys = list(self._place)
         mask: Tensor = _C.tensor([int(key in self._used) for key in keys], dtype=_C.int32)
-        distributed.all_reduce(mask, distributed.ReduceOp.MAX, group=self._group)
+        groups.all_reduce(mask, groups.ReduceOp.MAX, group=self._group)
         return {key for key, used in zip(keys, mask.tolist(), strict=True) if not used}
 
     def remove(self) -> None:

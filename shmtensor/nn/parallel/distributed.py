@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._groups import algorithms, distributed
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.modules.sparse import Embedding, EmbeddingBag
 from shmtensor.nn.parallel._reducer import Reducer, used_parameters
@@ -76,12 +77,11 @@ class DistributedDataParallel(Module):
         **options: Any,
     ) -> None:
         super().__init__()
-        from shmtensor.distributed._group import _default_group, _known
-
         for name, value in options.items():
             if value not in (None, False):
                 raise NotImplementedError(f"DistributedDataParallel: {name} is not offered")
-        group = _default_group() if process_group is None else _known(process_group)
+        groups = distributed()._group
+        group = groups._known(process_group) if process_group else groups._default_group()
         if device_ids:
             raise ValueError(f"DistributedDataParallel: there are no devices {device_ids}")
         named = [(n, p) for n, p in module.named_parameters() if p.requires_grad]
@@ -127,9 +127,7 @@ class DistributedDataParallel(Module):
             self.reducer.expect(None)
         source = 0
         if self._join_config is not None and self._join_config.enable:
-            from shmtensor.distributed.algorithms._data_parallel_join import enter_iteration
-
-            source = enter_iteration(self)
+            source = algorithms()._data_parallel_join.enter_iteration(self)
         if self._takes_buffers():
             self._take_buffers(source)
         output = self.module(*inputs, **kwargs)
@@ -195,14 +193,13 @@ class DistributedDataParallel(Module):
         Source:
             torch.nn.parallel.DistributedDataParallel.join.
         """
-        from shmtensor.distributed.algorithms import Join
-
-        return Join(
+        joined: Join = algorithms().Join(
             [cast("Joinable", self)],
             enable,
             throw_on_early_termination,
             divide_by_initial_world_size=divide_by_initial_world_size,
         )
+        return joined
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
         """Return what shadows this model in a `Join`.
@@ -210,9 +207,9 @@ class DistributedDataParallel(Module):
         Args:
             **kwargs: Of `Join`; ``divide_by_initial_world_size`` as in `join`.
         """
-        from shmtensor.distributed.algorithms._data_parallel_join import DataParallelJoinHook
-
-        return DataParallelJoinHook(self, kwargs.get("divide_by_initial_world_size", True))
+        divides = kwargs.get("divide_by_initial_world_size", True)
+        hook: JoinHook = algorithms()._data_parallel_join.DataParallelJoinHook(self, divides)
+        return hook
 
     @property
     def join_device(self) -> Any:
@@ -239,11 +236,9 @@ class DistributedDataParallel(Module):
 
 def _check_modules_agree(module: Module, group: Any) -> None:
     """Raise RuntimeError unless the ranks' parameters have equal shapes and dtypes."""
-    from shmtensor import distributed
-
     own = [(n, tuple(p.shape), str(p.dtype)) for n, p in module.named_parameters()]
     everybodys: list[Any] = [None] * group.size()
-    distributed.all_gather_object(everybodys, own, group=group)
+    distributed().all_gather_object(everybodys, own, group=group)
     if len(everybodys[0]) != len(own):
         raise RuntimeError(
             f"DDP expects same model across all ranks, but Rank {group.rank()} has {len(own)} "
@@ -258,7 +253,5 @@ def _check_modules_agree(module: Module, group: Any) -> None:
 
 
 def _take_state_of(source: int, tensors: list[Tensor], group: Any) -> None:
-    from shmtensor import distributed
-
     for tensor in tensors:
-        distributed.broadcast(tensor.detach(), group=group, group_src=source)
+        distributed().broadcast(tensor.detach(), group=group, group_src=source)

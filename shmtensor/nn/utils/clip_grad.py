@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "clip_grad_norm",

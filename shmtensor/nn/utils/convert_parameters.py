@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

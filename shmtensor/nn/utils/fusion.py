@@ -6,7 +6,7 @@ import copy
 from typing import Any, TypeVar
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 

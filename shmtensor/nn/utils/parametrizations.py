@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn import functional as F
 from shmtensor.nn.modules import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from shmtensor.nn.modules.module import Module

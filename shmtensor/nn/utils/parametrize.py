@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules import ModuleDict, ModuleList
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._products import norm
-from shmtensor._tensor import Tensor
+from shmtensor._core._products import norm
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter
 

@@ -9,7 +9,7 @@ import warnings
 from typing import Any, TypeVar
 
 import shmtensor
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.parameter import Parameter, UninitializedParameter
 from shmtensor.utils.hooks import RemovableHandle

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from shmtensor import _C
-from shmtensor import _ops as _ops  # operator objects need its class
-from shmtensor._tensor import Tensor
+from shmtensor._core import _ops as _ops  # operator objects need its class
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils import _pytree as pytree
 
 __all__ = ["OperatorLog", "story"]

@@ -15,8 +15,8 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._fork_locks import free_in_child
-from shmtensor._tensor import Tensor
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._tensor import Tensor
 from shmtensor.autograd.function import Function
 from shmtensor.autograd.graph import saved_tensors_hooks
 from shmtensor.utils._checkpoint.debug import OperatorLog, story

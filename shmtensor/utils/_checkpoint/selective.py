@@ -14,8 +14,8 @@ from typing import Any
 
 import shmtensor
 from shmtensor import _C
-from shmtensor._ops import OpOverload
-from shmtensor._tensor import Tensor
+from shmtensor._core._ops import OpOverload
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils import _pytree as pytree
 
 __all__ = [

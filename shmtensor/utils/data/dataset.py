@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from shmtensor import _C
 from shmtensor._C import Generator, default_generator
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils.data._utils.interop import is_torch_stream
 
 __all__ = [

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from shmtensor import _C
+from shmtensor._core._groups import distributed
 from shmtensor.utils.data.sampler import Sampler
 
 __all__ = ["DistributedSampler"]
@@ -44,12 +45,9 @@ class DistributedSampler(Sampler[Any]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            from shmtensor import distributed
-
-            if num_replicas is None:
-                num_replicas = distributed.get_world_size()
-            if rank is None:
-                rank = distributed.get_rank()
+            groups = distributed()
+            num_replicas = groups.get_world_size() if num_replicas is None else num_replicas
+            rank = groups.get_rank() if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"

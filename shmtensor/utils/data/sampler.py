@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 
 __all__ = [
     "BatchSampler",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C, memory
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils.data._utils.collate import default_convert
 from shmtensor.utils.data._utils.interop import from_torch, is_array, is_torch_tensor
 from shmtensor.utils.data.dataset import TensorDataset

@@ -1,7 +1,7 @@
 """Stands for functorch, which comes with torch: the names are those of `shmtensor.func`."""
 
 import shmtensor.as_torch  # noqa: F401
-from shmtensor._not_offered import unavailable_class
+from shmtensor._core._not_offered import unavailable_class
 from shmtensor.func import (
     functionalize,
     grad,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shmtensor._utils import ExceptionWrapper
+from shmtensor._core._utils import ExceptionWrapper
 
 __all__ = ["MP_STATUS_CHECK_INTERVAL", "ExceptionWrapper"]
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
-from shmtensor._torch_memory import memory_of, shown
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._torch_memory import memory_of, shown
 from shmtensor.utils.data._utils.interop import (
     from_torch,
     has_torch_dtype,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
+from shmtensor._core._tensor import Tensor
 from shmtensor.utils.data._utils.collate import (
     collate_tensor_fn,
     default_collate,

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
-from shmtensor._torch_memory import carrier_of
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._torch_memory import carrier_of
 from shmtensor.utils.data._utils.tree import map_leaves
 
 __all__ = [

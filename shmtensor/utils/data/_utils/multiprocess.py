@@ -10,7 +10,7 @@ from queue import Empty
 from typing import Any
 
 from shmtensor import multiprocessing
-from shmtensor._utils import ExceptionWrapper
+from shmtensor._core._utils import ExceptionWrapper
 from shmtensor.utils.data._utils.fetch import not_an_end
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
 from shmtensor.utils.data._utils.transport import packed_index

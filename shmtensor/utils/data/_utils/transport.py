@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._tensor import Tensor
-from shmtensor._torch_memory import held_memory, memory_of, shown
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._torch_memory import held_memory, memory_of, shown
 from shmtensor.utils.data._utils.interop import loaded_torch
 from shmtensor.utils.data._utils.tree import map_leaves
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._boundary.process import set_thread_name
-from shmtensor._numpy_seed import seed_numpy
-from shmtensor._utils import ExceptionWrapper
+from shmtensor._core._numpy_seed import seed_numpy
+from shmtensor._core._utils import ExceptionWrapper
 from shmtensor.multiprocessing._lifeline import end_with_parent
 from shmtensor.multiprocessing._report import Report
 from shmtensor.utils.data._utils.fetch import _DatasetKind

@@ -1,0 +1,229 @@
+"""Tensors to bytes in memory and back: pickling and deep copies.
+
+A tensor is its storage plus geometry, so tensors that share memory share it again when they are
+pickled together. With protocol 5 and a ``buffer_callback`` the bytes travel out of band and are not
+copied; a tensor loaded from such buffers shows their memory.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import pickle
+import warnings
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._boundary import storage as _c
+from shmtensor._core._tensor import Tensor
+from shmtensor.errors import ShmTensorWarning
+from shmtensor.storage import UntypedStorage
+
+__all__ = [
+    "deepcopy_tensor",
+    "rebuild_meta_storage",
+    "rebuild_sparse",
+    "rebuild_storage",
+    "rebuild_subclass",
+    "rebuild_tensor",
+    "reduce_storage",
+    "reduce_tensor",
+    "sparse_parts",
+    "warn_of_hooks",
+    "with_conj_neg_bits",
+]
+
+
+def rebuild_storage(data: Any) -> UntypedStorage:
+    """Unpickle a storage: bytes are copied, writable buffers from out of band are shown."""
+    raw = memoryview(data)
+    if isinstance(data, bytes | bytearray) or raw.readonly or raw.nbytes == 0:
+        return UntypedStorage(raw)
+    shown = UntypedStorage._of_tensor(_C.frombuffer(raw.cast("B"), dtype=_C.uint8))
+    # The widest element wants its address to be a multiple of its size.
+    return shown if shown.data_ptr() % 16 == 0 else shown.clone()
+
+
+def rebuild_meta_storage(size: int) -> UntypedStorage:
+    return UntypedStorage(size, device="meta")
+
+
+def reduce_storage(storage: UntypedStorage, protocol: int) -> Any:
+    """Do ``UntypedStorage.__reduce_ex__``.
+
+    Args:
+        storage: The storage.
+        protocol: Pickle protocol; from 5 on the bytes may travel out of band.
+    """
+    if storage.device.type == "meta":
+        return rebuild_meta_storage, (len(storage),)
+    view = storage._view()
+    return rebuild_storage, (pickle.PickleBuffer(view) if protocol >= 5 else bytes(view),)
+
+
+def with_conj_neg_bits(tensor: Tensor, conj: bool, neg: bool) -> Tensor:
+    """Return *tensor* as the conjugate, the negative or both of what its memory holds."""
+    if conj:
+        tensor = _C._conj(tensor)
+    if neg:
+        tensor = _C._neg_view(tensor)
+    return tensor.detach() if conj or neg else tensor
+
+
+def rebuild_tensor(
+    storage: UntypedStorage,
+    dtype: Any,
+    storage_offset: int,
+    size: tuple[int, ...],
+    stride: tuple[int, ...],
+    requires_grad: bool = False,
+    backward_hooks: Any = None,
+    conj: bool = False,
+    neg: bool = False,
+) -> Tensor:
+    """Unpickle a tensor: show *storage* with the given geometry."""
+    tensor: Tensor = _c.tensor_over(storage._ref, size, stride, storage_offset, dtype._code)
+    tensor = with_conj_neg_bits(tensor, conj, neg)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def rebuild_subclass(kind: type[Tensor], tensor: Tensor, state: dict[str, Any]) -> Tensor:
+    """Unpickle a tensor of another class, or one with attributes."""
+    if type(tensor) is not kind:
+        requires_grad = tensor.requires_grad
+        tensor = tensor.detach().as_subclass(kind)
+        tensor.requires_grad_(requires_grad)
+    tensor.__dict__.update(state)
+    return tensor
+
+
+def sparse_parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that a sparse one is made of; they share its memory."""
+    plain = tensor.detach()
+    if tensor.layout is _C.sparse_coo:
+        return plain._indices(), plain._values()
+    if tensor.layout is _C.sparse_csr:
+        return plain.crow_indices(), plain.col_indices(), plain.values()
+    return plain.ccol_indices(), plain.row_indices(), plain.values()
+
+
+def rebuild_sparse(
+    layout: Any,
+    parts: tuple[Tensor, ...],
+    size: tuple[int, ...],
+    is_coalesced: bool,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Return the sparse tensor of these parts, which it shares.
+
+    Their shapes are checked; indices are looked at by the operators that use them.
+
+    Raises:
+        RuntimeError: The parts do not fit together.
+    """
+    tensor: Tensor
+    if layout is _C.sparse_coo:
+        indices, values = parts
+        tensor = _C._nn._sparse_coo_tensor_checked(indices, values, size, False, is_coalesced)
+    else:
+        compressed, plain, values = parts
+        tensor = _C._sparse_compressed_tensor_unsafe(compressed, plain, values, size, layout)
+    if requires_grad:
+        tensor.requires_grad_(True)
+    return tensor
+
+
+def _reduce_sparse(tensor: Tensor) -> tuple[Any, ...]:
+    """The arguments of `rebuild_sparse` for a tensor."""
+    return (
+        tensor.layout,
+        sparse_parts(tensor),
+        tuple(tensor.size()),
+        tensor.layout is _C.sparse_coo and tensor.is_coalesced(),
+        tensor.requires_grad,
+    )
+
+
+def warn_of_hooks(tensor: Tensor) -> None:
+    """Warn if *tensor* has hooks, which stay behind when it is pickled."""
+    if tensor._backward_hooks:
+        warnings.warn(
+            f"{len(tensor._backward_hooks)} backward hooks of a tensor of size "
+            f"{tuple(tensor.shape)} are not serialized",
+            ShmTensorWarning,
+            stacklevel=4,
+        )
+
+
+def reduce_tensor(tensor: Tensor, protocol: int) -> Any:
+    """Do ``Tensor.__reduce_ex__``.
+
+    Args:
+        tensor: Any tensor; of a non-leaf the value is kept and the history is not.
+        protocol: Pickle protocol.
+    """
+    warn_of_hooks(tensor)
+    state = dict(getattr(tensor, "__dict__", {}))
+    if tensor.layout is not _C.strided:
+        if type(tensor) is Tensor and not state:
+            return rebuild_sparse, _reduce_sparse(tensor)
+        plain = tensor.detach().as_subclass(Tensor).requires_grad_(tensor.requires_grad)
+        return rebuild_subclass, (type(tensor), plain, state)
+    arguments = (
+        tensor.untyped_storage(),
+        tensor.dtype,
+        tensor.storage_offset(),
+        tuple(tensor.size()),
+        tensor.stride(),
+        tensor.requires_grad,
+        collections.OrderedDict(),
+        *((tensor.is_conj(), tensor.is_neg()) if tensor.is_conj() or tensor.is_neg() else ()),
+    )
+    if type(tensor) is Tensor and not state:
+        return rebuild_tensor, arguments
+    return rebuild_subclass, (type(tensor), rebuild_tensor(*arguments), state)
+
+
+def deepcopy_tensor(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Do ``Tensor.__deepcopy__``: copy the storage once, so that aliases stay aliases.
+
+    Raises:
+        RuntimeError: The tensor has a history.
+
+    Source:
+        torch.Tensor.__deepcopy__.
+    """
+    if tensor.grad_fn is not None:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            f"protocol at the moment; this one of size {tuple(tensor.shape)} is the result of "
+            f"{tensor.grad_fn.name()}"
+        )
+    if id(tensor) in memo:
+        known: Tensor = memo[id(tensor)]
+        return known
+    if tensor.layout is not _C.strided:
+        result = tensor.detach().clone()
+    else:
+        result = rebuild_tensor(
+            tensor.untyped_storage().__deepcopy__(memo),
+            tensor.dtype,
+            tensor.storage_offset(),
+            tuple(tensor.size()),
+            tensor.stride(),
+            conj=tensor.is_conj(),
+            neg=tensor.is_neg(),
+        )
+    if type(tensor) is not Tensor:
+        result = result.as_subclass(type(tensor))
+    if tensor.requires_grad:
+        result.requires_grad_(True)
+    memo[id(tensor)] = result
+    if tensor.grad is not None:
+        result.grad = copy.deepcopy(tensor.grad, memo)
+    state = getattr(tensor, "__dict__", None)
+    if state:
+        result.__dict__.update(copy.deepcopy(state, memo))
+    return result

@@ -1,0 +1,9 @@
+"""Quantisation, which is not here.
+
+Source:
+    torch.ao.
+"""
+
+from __future__ import annotations
+
+from . import quantization as quantization

@@ -1,0 +1,9 @@
+"""Questions about sizes that tracing leaves open.
+
+Source:
+    torch.fx.experimental.
+"""
+
+from __future__ import annotations
+
+from . import symbolic_shapes as symbolic_shapes

@@ -1,0 +1,14 @@
+"""Seeds and states of the generators of XPU devices, of which there are none."""
+
+from __future__ import annotations
+
+from shmtensor._core._absent_devices import random as _shared
+from shmtensor._core._absent_devices.random import *  # noqa: F403
+from shmtensor._core._absent_devices.random import states_of
+
+from ._refusal import refusal
+
+__all__ = ["get_rng_state", "initial_seed", "set_rng_state"]
+__all__ += _shared.__all__
+
+initial_seed, get_rng_state, set_rng_state = states_of("xpu", refusal)

@@ -1,9 +1,0 @@
-"""Quantisation, which is not here.
-
-Source:
-    torch.ao.
-"""
-
-from __future__ import annotations
-
-from shmtensor.ao import quantization as quantization

@@ -1,9 +1,0 @@
-"""Questions about sizes that tracing leaves open.
-
-Source:
-    torch.fx.experimental.
-"""
-
-from __future__ import annotations
-
-from shmtensor.fx.experimental import symbolic_shapes as symbolic_shapes
