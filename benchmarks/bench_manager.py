@@ -105,7 +105,10 @@ def main() -> None:
         f"start to first answer     {statistics.median(starts):8.2f} ms  goal 10    "
         f"least {min(starts):.2f}"
     )
-    server = subprocess.Popen([sys.executable, "-m", "shmtensor", "serve", "--name", _SERVICE])
+    server = subprocess.Popen(
+        [sys.executable, "-m", "shmtensor", "serve", "--name", _SERVICE],
+        stdout=subprocess.DEVNULL,
+    )
     try:
         service = Service(_SERVICE)
         while True:
@@ -139,7 +142,7 @@ def main() -> None:
 
         calls["lock and unlock"] = take
         for name, call in calls.items():
-            print(f"{name:25} {_call_us(call, arguments.seconds):8.1f} us")
+            print(f"{name:25} {_call_us(call, arguments.seconds):8.1f} µs")
         service.unpublish("kept")
     finally:
         server.kill()

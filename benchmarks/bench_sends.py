@@ -218,6 +218,7 @@ def main() -> int:
             print_table(rows)
             print(flush=True)
             results += rows
+    print("means of the ratios:")
     for label in (*METHODS, *STRATEGIES, *CHANNELS, *(value.name for value in VALUES)):
         part = [r for r in results if label in r.name.split(", ")]
         print(f"{label:20} {geometric_mean(part):.3f}")

@@ -1,8 +1,8 @@
-"""The figures of README.md, from the recorded results of the last run.
+"""The figures of README.md and the plots, from the recorded results of the last run.
 
-``python benchmarks/figures.py`` writes the table between the markers in README.md and the plot of
-peers; ``--check`` only says whether the table is the one that the results give, for ``make lint``.
-`summary.py` records the results.
+``python benchmarks/figures.py`` writes the table between the markers in README.md and a plot for
+each program; ``--check`` only compares the table with the results, for ``make lint``. `summary.py`
+records the results.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tables import Table, microseconds, parts_of
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.json"
 README = HERE.parent / "README.md"
-PLOT = HERE.parent / "docs" / "images" / "peers.png"
+IMAGES = HERE.parent / "docs" / "images"
+PEERS = "bench_peers.py"
 BEGIN, END = "<!-- figures: benchmarks/figures.py -->", "<!-- end of figures -->"
 
 
@@ -80,9 +83,71 @@ def with_table(page: str, lines: str) -> str:
     return f"{before}{BEGIN}\n{lines}\n{END}{after}"
 
 
+def image_name(command: str) -> str:
+    """Return the file name of a program's plot."""
+    words = "".join(c if c.isalnum() else "_" for c in command.replace(".py", ""))
+    return "_".join(filter(None, words.split("_"))) + ".png"
+
+
+def plot_tables(output: str, path: Path) -> bool:
+    """Draw the tables of two sides that a program printed, a panel each, with the quartiles.
+
+    Returns:
+        Whether there were any, and matplotlib.
+    """
+    tables = [part for part in parts_of(output) if isinstance(part, Table) and part.rows]
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        print("not drawn: matplotlib is not installed")
+        return False
+    if not tables:
+        return False
+    n_columns = min(len(tables), 2)
+    panels = [tables[i : i + n_columns] for i in range(0, len(tables), n_columns)]
+    heights = [0.7 + 0.17 * max(len(table.rows) for table in row) for row in panels]
+    figure = Figure(figsize=(5.2 * n_columns, sum(heights)), layout="constrained")
+    grid = figure.subplots(
+        len(panels), n_columns, squeeze=False, gridspec_kw={"height_ratios": heights}
+    )
+    for axes in grid.flat[len(tables) :]:
+        axes.set_axis_off()
+    for axes, table in zip(grid.flat, tables, strict=False):
+        _draw(axes, table)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=80)
+    print(f"written: {path}")
+    return True
+
+
+def _draw(axes: Any, table: Table) -> None:
+    places = range(len(table.rows))
+    ours, theirs = ([row[side] / 1e3 for row in table.rows] for side in ("ours_ns", "theirs_ns"))
+    axes.hlines(places, ours, theirs, color="#d5dbe0", linewidth=1)
+    for side, times, colour in (("theirs", theirs, "#6b7780"), ("ours", ours, "#1f6fb4")):
+        quartiles = [row[f"{side}_quartiles_ns"] for row in table.rows]
+        low, high = ([pair[i] / 1e3 for pair in quartiles] for i in (0, 1))
+        axes.hlines(places, low, high, color=colour, linewidth=2.5, alpha=0.4)
+        axes.plot(times, places, "o", color=colour, markersize=4, label=getattr(table, side))
+    axes.set_yticks(places, table.short_names())
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    # Whole decades, so that each axis has labels.
+    ends = (math.floor(math.log10(min(ours + theirs))), math.ceil(math.log10(max(ours + theirs))))
+    axes.set_xlim(10.0 ** ends[0], 10.0 ** ends[1])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace(",", " "))
+    axes.xaxis.set_minor_formatter(lambda *_: "")
+    axes.set_xlabel("µs", fontsize=8)
+    title = [table.caption.partition(" (")[0].rstrip(":"), *table.common()]
+    axes.set_title(", ".join(filter(None, title)), fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7, frameon=False)
+
+
 def plot(results: dict[str, Any], path: Path) -> bool:
     """Draw the times of bench_peers; returns whether there were any, and matplotlib."""
-    rows = results["programs"].get("bench_peers.py", {}).get("results", [])
+    rows = results["programs"].get(PEERS, {}).get("results", [])
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -102,7 +167,7 @@ def plot(results: dict[str, Any], path: Path) -> bool:
         names = ["shmtensor", *peers]
         times = [ours, *(row["theirs_ns"] / 1e3 for row in peers.values())]
         bars = axes.barh(names, times, color=["#1f6fb4", *["#9aa7b2"] * len(peers)])
-        axes.bar_label(bars, [f"{time:,.0f}" for time in times], padding=3, fontsize=8)
+        axes.bar_label(bars, [microseconds(time * 1e3) for time in times], padding=3, fontsize=8)
         axes.set_xscale("log")
         axes.set_xlim(min(times) / 3, max(times) * 6)
         axes.invert_yaxis()
@@ -132,7 +197,10 @@ def main() -> int:
         return int(new != page)
     README.write_text(new)
     print(f"written: {README}")
-    plot(results, PLOT)
+    plot(results, IMAGES / image_name(PEERS))
+    for command, found in results["programs"].items():
+        if command != PEERS:
+            plot_tables(found["output"], IMAGES / image_name(command))
     return 0
 
 

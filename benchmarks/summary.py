@@ -2,9 +2,10 @@
 
 Run ``make bench``, or ``python benchmarks/summary.py``, where torch is installed, on a machine that
 does nothing else; it takes about a quarter of an hour. The page has one section a program: what it
-measures, its command, and the table it printed. The other file has the same tables as JSON, and
-``figures.py`` makes the figures of the first page and the plot from it. ``report.py`` writes the
-page of single operators, which takes hours. ``--only`` runs some programs again and keeps the rest.
+measures, its command, a plot and the tables. The other file has what each program printed, and the
+same tables as JSON; ``figures.py`` makes the figures of the first page and the plots from it.
+``report.py`` writes the page of single operators, which takes hours. ``--only`` runs some programs
+again and keeps the rest, ``--page`` only writes the page from the recorded results.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from figures import RESULTS
+from figures import RESULTS, image_name
 from measure import machine
-from tables import rows_of
+from tables import Table, markdown, parts_of, rows_of
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE / "README.md"
@@ -43,20 +44,20 @@ PROGRAMS = (
     ("bench_data.py",),
     ("bench_import.py",),
 )
-_INTRODUCTION = """# Measured
+_INTRODUCTION = """# Benchmarks
 
-`make bench` writes this page from one run of each program below, and `results.json` with the same
-tables.
-[operators.md](operators.md) has the operators one by one (`report.py`). Other programs print their
-tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py` (narrow, flat and deep
-shapes), `bench_peak.py` (memory that a call takes at most).
+How long does each thing take, beside torch or whatever else does it? Times are microseconds, with
+three digits. Ratios are shmtensor's time divided by the other side's: below 1, shmtensor is faster.
 
-Ratios are shmtensor's time divided by the other side's: below 1 is faster. Samples of both sides
-alternate in one run, and a figure is a median, or the ratio of two medians. The programs want torch
-beside the package: `pip install torch==2.13.0`. bench_peers measures what is installed of
+Samples of both sides alternate in one run. A time is a median, and in the plots a thick line runs
+from its lower to its upper quartile. `make bench` runs every program below once, and writes this
+page, the plots and `results.json`, which has all figures in nanoseconds. The programs want torch
+beside the package (`pip install torch==2.13.0`); bench_peers measures what is installed of
 `ray SharedArray faster-fifo lmdb pyzmq`.
 
-![Round trips of an array through shmtensor and other packages](../docs/images/peers.png)
+More benchmarks: [operators.md](operators.md) has the operators one by one (`report.py`). Other
+programs print their tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py`
+(narrow, flat and deep shapes), `bench_peak.py` (the most memory that a call takes).
 """
 
 
@@ -68,9 +69,12 @@ def _purpose(program: str) -> str:
 
 def _section(command: tuple[str, ...], seconds: float, output: str) -> str:
     title = " ".join(command)
+    has_tables = any(isinstance(part, Table) for part in parts_of(output))
+    image = f"![{title}: times of both sides](../docs/images/{image_name(title)})\n\n"
     return (
         f"\n## {title}\n\n{_purpose(command[0])}\n\n"
-        f"`python benchmarks/{title}`, {seconds:.0f} s:\n\n```\n{output.rstrip()}\n```\n"
+        f"`python benchmarks/{title}` takes {seconds:.0f} s.\n\n"
+        f"{image if has_tables else ''}{markdown(output)}\n"
     )
 
 
@@ -94,7 +98,7 @@ def _run(command: tuple[str, ...]) -> dict[str, Any]:
 def page(results: dict[str, Any]) -> str:
     """Return the page of recorded results."""
     facts = "".join(f"- {name}: {value}\n" for name, value in results["machine"].items())
-    text = f"{_INTRODUCTION}\n{facts}"
+    text = f"{_INTRODUCTION}\nMeasured on:\n\n{facts}"
     for command in PROGRAMS:
         found = results["programs"].get(" ".join(command))
         if found is not None:
@@ -106,7 +110,12 @@ def main() -> None:
     """Run the programs, then write the page and the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="programs such as bench_call.py; default: all")
-    only = parser.parse_args().only
+    parser.add_argument("--page", action="store_true", help="run nothing; write the page")
+    options = parser.parse_args()
+    only = options.only
+    if options.page:
+        PAGE.write_text(page(json.loads(RESULTS.read_text())))
+        return
     programs: dict[str, Any] = {}
     if only:
         programs = json.loads(RESULTS.read_text())["programs"]
