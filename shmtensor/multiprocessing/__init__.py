@@ -6,8 +6,8 @@ the rest are the same objects. A tensor that is sent moves into shared memory on
 and receivers see the same bytes. That also holds for the standard queues, pipes, executors and
 managers, because the import teaches their common pickler about tensors.
 
-An unopened handle keeps its memory, whatever happens to the sender. When a receiver ends, in
-whatever manner, the memory that it used is released.
+An unopened handle keeps its memory, whatever happens to the sender. When a receiver ends, however
+it ends, the memory that it used is released.
 """
 
 from __future__ import annotations

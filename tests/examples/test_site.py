@@ -26,6 +26,7 @@ def _check() -> ModuleType:
 def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
     site = tmp_path / "site"
     result = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)],
@@ -40,6 +41,10 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert _check().problems(site) == []
     for page in ("index", "tutorial", "reference/index", "adr/0070-documentation-site"):
         assert (site / f"{page}.html").is_file()
+    # Docstrings are on the pages of the API.
+    for name in ("service.Service.publish", "multiprocessing.queues.Queue.put_many", "hogwild.run"):
+        page = (site / f"api/{name.split('.')[0]}.html").read_text()
+        assert f'id="shmtensor.{name}"' in page
     # Sources that pages name, and documents outside docs/, are pages too.
     assert (site / "tree/csrc/spec/ops/pointwise/binary.yaml.html").is_file()
     assert (site / "tree/examples/index.html").is_file()
