@@ -1,6 +1,6 @@
-"""Checks what sharing needs: kernel features, limits, permissions.
+"""Checks this machine for what sharing needs: kernel features, limits, permissions.
 
-Each line says what was found. Where something is missing or could be better, a second line says
+Each line shows what it found. If something is missing or could be better, a second line explains
 what that means and how to fix it. The command changes nothing and touches no session.
 
 exit status
@@ -17,7 +17,7 @@ from dataclasses import asdict
 from shmtensor._cli._common import add_json_argument, check_lines, print_json
 from shmtensor.inspect import check_machine
 
-SUMMARY = "check kernel features, limits and permissions"
+SUMMARY = "check this machine, and show how to fix what is missing"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -95,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     is_asked = not (arguments.session or arguments.all or arguments.dry_run)
     can_ask = sys.stdin.isatty() and sys.stdout.isatty() and not arguments.json
     if is_asked and not can_ask:
-        print("shmtensor: gc: say which one with --session, or --all", file=sys.stderr)
+        print("shmtensor: gc: name a session with --session, or give --all", file=sys.stderr)
         return 2
     rows, failed = [], False
     with chosen_sessions(arguments) as sessions:

@@ -1,11 +1,11 @@
-"""Runs a program with shmtensor in the place of torch.
+"""Runs a torch program with shmtensor in torch's place.
 
   shmtensor run --as-torch train.py --epochs 3
   shmtensor run --as-torch -m package.module
 
 `import torch` gives shmtensor in the program, in its worker processes, and in the Python programs
-that it starts. torch need not be installed; where it is, it is not used. The program's exit status
-is that of this command.
+that it starts. You don't need torch; if it is installed, it is not used. This command exits with
+the program's status.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import os
 import sys
 from multiprocessing import util
 
-SUMMARY = "run a program of torch's with shmtensor"
+SUMMARY = "run a torch program with shmtensor"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "--as-torch", action="store_true", required=True, help="shmtensor stands in for torch"
+        "--as-torch", action="store_true", required=True, help="use shmtensor as torch"
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="at the end, list the names of torch that the program used, and those it missed",
+        help="at the end, list the torch names that the program used, and those it missed",
     )
     parser.add_argument("-m", action="store_true", dest="is_module", help="PROGRAM is a module")
     parser.add_argument("program", metavar="PROGRAM", help="a Python file, or a module with -m")

@@ -1,26 +1,26 @@
-"""Shows sessions, their processes and what these hold, and refreshes the picture.
+"""Shows sessions, their processes and what these hold, live.
 
 On a terminal, with the package `rich` installed, the screen is redrawn in place. Otherwise each
-picture is printed below the last one; with --json each picture is one line. When there is no
-session, the command says so and waits for one. It ends with q, Ctrl-C, or after --count pictures.
-It stops no process.
+snapshot is printed below the last one; with --json each snapshot is one line. If there is no
+session, the command waits for one. It ends with q, Ctrl-C, or after --count snapshots. It stops no
+process.
 
 keys
   m, c, p                order by held memory, by processor time, by process id
-  space                  keep this picture; again: go on
+  space                  freeze the screen; again: continue
   arrows, PgUp, PgDn     scroll, as do j, k, b, f; Home and End, or g and G, go to the ends
   q                      leave
 
 columns
   USED, MEMORY, LEASES   as in `shmtensor ls`; LEASES counts unopened messages
-  FREED/S                blocks freed each second since the last picture
-  CPU                    processor time of a process since the last picture, in percent of one core
+  FREED/S                blocks freed each second since the last snapshot
+  CPU                    percent of one core that a process used since the last snapshot
   HOLDS, ALONE, SLABS    bytes of the storages it uses, of those only it uses, of the slabs it owns
   MESSAGES, WAITING      messages in a queue and its bound; messages that wait in processes for room
-  PUT/S                  messages put into the queue each second since the last picture
+  PUT/S                  messages put into the queue each second since the last snapshot
 
 exit status
-  0    --count pictures were shown
+  0    --count snapshots were shown
   1    failed: the named session does not exist
   2    wrong usage
   130  ended by Ctrl-C
@@ -70,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     parser.add_argument(
-        "-i", "--interval", type=seconds, default=1.0, metavar="S", help="seconds between pictures"
+        "-i", "--interval", type=seconds, default=1.0, metavar="S", help="seconds between snapshots"
     )
     parser.add_argument(
         "-n",
@@ -78,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="end after N pictures (default: never)",
+        help="end after N snapshots (default: never)",
     )
     parser.add_argument("--plain", action="store_true", help="do not use rich")
     parser.add_argument(
@@ -229,7 +229,7 @@ def _lines(titles: list[str], rows: list[dict[str, Any]], width: int, order: str
 def _heading(rows: list[dict[str, Any]]) -> str:
     """Return the sums over all sessions, for the first line of the screen."""
     if not rows:
-        return "no session; waits for one"
+        return "no session; waiting for one"
     items = [
         time.strftime("%H:%M:%S"),
         count(len(rows), "session"),
@@ -268,7 +268,7 @@ class _Output:
             print(("" if self._is_first else "\n") + "\n".join(lines), flush=True)
             self._said_none = False
         elif not self._said_none:
-            print("no session" if is_last else "no session; waits for one", flush=True)
+            print("no session" if is_last else "no session; waiting for one", flush=True)
             self._said_none = True
         self._is_first = False
 

@@ -257,7 +257,7 @@ class Nodes:
             if self.on_lost == "stop":
                 raise NodeLostError(node, self.lost[node])
             log.warning(
-                "hogwild: node %d is lost: %s; node %d goes on", node, self.lost[node], self.node
+                "hogwild: node %d is lost: %s; node %d continues", node, self.lost[node], self.node
             )
 
     def _take(self, event: Any) -> None:

@@ -190,9 +190,9 @@ def _check(
         if limit is not None and not limit > 0:
             raise ValueError(f"hogwild.run(): {name} must be above 0, got {limit}")
     if epochs is not None and steps is not None:
-        raise ValueError("hogwild.run(): epochs and steps cannot both be given")
+        raise ValueError("hogwild.run(): give epochs or steps, not both")
     if epochs is None and steps is None and seconds is None:
-        raise ValueError("hogwild.run(): one of epochs, steps and seconds must be given")
+        raise ValueError("hogwild.run(): give one of epochs, steps and seconds")
     for name, word, allowed in (
         ("on_failure", on_failure, POLICIES),
         ("view", view, VIEWS),
@@ -484,7 +484,7 @@ class _Run:
         if not self.board.without_updates(read, self._is_alive, _SNAPSHOT_S):
             warnings.warn(
                 f"hogwild.run(): a worker has been inside an update for {_SNAPSHOT_S:g} s; the "
-                "snapshot may have a part of it",
+                "snapshot may contain part of it",
                 ShmTensorWarning,
                 stacklevel=2,
             )

@@ -190,7 +190,7 @@ def _check_may_travel(queue: Any) -> None:
     if queue._is_of_fork:
         # The beginning is what programs look for.
         raise RuntimeError(
-            "A SemLock created in a fork context, or a queue as this one, is not shared with a "
+            "A SemLock created in a fork context, or a queue like this one, is not shared with a "
             f"process that is not forked. Make the {type(queue).__name__} with the context that "
             "starts the process"
         )

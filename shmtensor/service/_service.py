@@ -104,7 +104,10 @@ class Service:
         self._made: Handle | None = None
         self._is_closed = False
         if start and not self._is_own():
-            raise ValueError("Service(): start=True goes without socket, for one's own service")
+            raise ValueError(
+                "Service(): start=True starts your own service by its name; "
+                "leave out socket and owner"
+            )
         if name is not None:
             self._make_handle()  # which checks the arguments
 

@@ -93,7 +93,7 @@ def test_a_killed_node_is_reported_and_the_other_goes_on(started, tmp_path):
     programs, _ = pids(run)
     os.kill(programs[1], signal.SIGKILL)
     text = run.finish()
-    assert re.search(f"node 1 is lost: {HOW}.*; node 0 goes on", text), text
+    assert re.search(f"node 1 is lost: {HOW}.*; node 0 continues", text), text
     assert accuracies(text)[-1] >= 0.95, text
     assert "node 0 of 2: wrote" in text
     assert run.nothing_is_left()
@@ -106,9 +106,9 @@ def test_a_killed_leader_leaves_both_nodes_alone(started, tmp_path):
     text = run.finish()
     assert run.process.returncode == 0, text
     assert re.search(
-        r"node 1 is lost: the leader of node 0 ended with status -9.*; node 0 goes on", text
+        r"node 1 is lost: the leader of node 0 ended with status -9.*; node 0 continues", text
     )
-    assert re.search(f"node 0 is lost: {HOW}.*; node 1 goes on", text), text
+    assert re.search(f"node 0 is lost: {HOW}.*; node 1 continues", text), text
     assert len(accuracies(text)) == 2
     assert min(accuracies(text)) >= 0.95, text
     assert run.nothing_is_left()

@@ -198,7 +198,7 @@ def test_views_show_workers(view: str, capsys: Any) -> None:
         ({"batch_size": -1}, "batch_size must be at least 1, got -1"),
         ({"epochs": 0}, "epochs must be above 0, got 0"),
         ({"seconds": float("nan")}, "seconds must be above 0, got nan"),
-        ({"epochs": 1, "steps": 1}, "cannot both be given"),
+        ({"epochs": 1, "steps": 1}, "not both"),
         ({"on_failure": "ignore"}, "one of continue, restart, stop, got 'ignore'"),
         ({"view": "loud"}, "one of auto, table, plain, none, got 'loud'"),
         ({"data": st.zeros(1, 3)}, "2 workers cannot share 1 samples"),

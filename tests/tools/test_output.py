@@ -77,7 +77,7 @@ def test_top_says_once_that_there_is_no_session(
 ) -> None:
     monkeypatch.setattr(_common, "find_sessions", lambda wanted="": ([], []))
     done = shmtensor_command("top", "--plain", "--count", "3", "--interval", "0")
-    assert (done.status, done.out) == (0, "no session; waits for one\n")
+    assert (done.status, done.out) == (0, "no session; waiting for one\n")
     done = shmtensor_command("top", "--plain", "--count", "1")
     assert (done.status, done.out) == (0, "no session\n")
 
