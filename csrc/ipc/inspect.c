@@ -276,7 +276,8 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
     if (atomic_load_explicit(&slab->state, memory_order_acquire) != SHMT_SLAB_NONE)
       count_slab(o, &c, slab);
   }
-  for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
+  uint32_t clients_end = shmt__map_clients_end(&o->map);
+  for (uint32_t id = 1; id < clients_end; id++) {
     const shmt__client_entry* e = &o->map.clients[id];
     uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
     if (state == SHMT_CLIENT_NONE) continue;

@@ -5,6 +5,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 /* The locked bytes lie behind the end of the file, where locks cost nothing either. */
@@ -25,15 +26,30 @@ shmt_status shmt__client_populate_holds(const shmt__map* m, int fd) {
   uint32_t clients = shmt__map_clients_end(m), blocks = shmt__map_blocks_end(m);
   for (uint32_t plane = 0; (plane + 1) * SHMT_NEAR_CLIENTS < clients && blocks > 0; plane++) {
     const shmt__far_holds* first = &m->far_holds[(uint64_t)plane * m->fixed.n_blocks];
-    uint64_t at = (uint64_t)((const char*)first - (const char*)m->control);
-    SHMT_TRY(shmt__os_populate(fd, NULL, at, sizeof *first * blocks));
+    SHMT_TRY(shmt__map_populate(m, fd, first, sizeof *first * blocks));
   }
+  return SHMT_OK;
+}
+
+/* Note [Pages of the control file]. Numbers are tried from 1 on: below the end, all entries have pages. */
+static bool populate_entry(const shmt__map* m, int fd, uint32_t id) {
+  return id < shmt__map_clients_end(m) || shmt__map_populate(m, fd, &m->clients[id], sizeof *m->clients) == SHMT_OK;
+}
+
+shmt_status shmt__client_enter_locked(const shmt__map* m, int fd, uint32_t id) {
+  SHMT_REQUIRE(populate_entry(m, fd, id), SHMT_E_NOMEM, "no memory for process number %" PRIu32 " of the session", id);
+  uint32_t none = SHMT_CLIENT_NONE;
+  /* Not none: somebody has lowered clients_end, which members can write. acq_rel: as for a claim. */
+  (void)atomic_compare_exchange_strong_explicit(&m->clients[id].state, &none, SHMT_CLIENT_RESERVED,
+                                                memory_order_acq_rel, memory_order_acquire);
+  raise_end(m, id);
   return SHMT_OK;
 }
 
 shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int32_t pid) {
   shmt__client_entry* e = &m->clients[id];
   uint32_t none = SHMT_CLIENT_NONE;
+  if (!populate_entry(m, fd, id)) return SHMT_CLAIM_NO_ROOM;
   if (atomic_load_explicit(&e->state, memory_order_relaxed) != none) return SHMT_CLAIM_TAKEN;
   if (!shmt__os_lock_byte(fd, CLIENT_LOCK_AT + id)) return SHMT_CLAIM_TAKEN;
   /* acq_rel: we see that the holds of the number's last owner are gone. */

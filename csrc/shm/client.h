@@ -6,15 +6,17 @@
 #include "shm/control_file.h"
 
 /* Take a free number for a process by locking its byte on fd, a description of the control file that will become the
- * process's own. The number is RESERVED from now on. False: all numbers are taken. */
+ * process's own. The number is RESERVED from now on. False: all numbers are taken, or memory is out. */
 bool shmt__client_claim(const shmt__map* m, int fd, int32_t pid, uint32_t* out_id);
 typedef enum shmt__claim {
   SHMT_CLAIM_MADE,
   SHMT_CLAIM_TAKEN,   /* another process has the number */
-  SHMT_CLAIM_NO_ROOM, /* there is no memory for the holds of so high a number */
+  SHMT_CLAIM_NO_ROOM, /* there is no memory for its entry, or for the holds of so high a number */
 } shmt__claim;
 /* Take this number. */
 shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int32_t pid);
+/* A number is locked, and the table may not say so: then make its entry RESERVED. Errors: SHMT_E_NOMEM. */
+shmt_status shmt__client_enter_locked(const shmt__map* m, int fd, uint32_t id);
 /* The process behind a number has started. pid: as this process sees it; 0: it cannot see it. */
 void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid);
 /* Lock the session for one manager: the lock of number 0, which is no client's. The lock belongs to the returned

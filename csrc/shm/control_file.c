@@ -75,6 +75,10 @@ void shmt__map_close(shmt__map* m) {
   *m = (shmt__map){0};
 }
 
+shmt_status shmt__map_populate(const shmt__map* m, int fd, const void* at, uint64_t nbytes) {
+  return shmt__os_populate(fd, NULL, (uint64_t)((const char*)at - (const char*)m->control), nbytes);
+}
+
 uint32_t shmt__slabs_for(uint32_t n_blocks) {
   return n_blocks < SHMT_MOST_SLABS ? n_blocks : SHMT_MOST_SLABS;
 }

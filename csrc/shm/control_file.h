@@ -16,6 +16,14 @@
  * [Claims], and a client's own label. Many processes write a block's record. Each step on it is one atomic operation,
  * so that a process may be killed between any two steps.
  *
+ * Note [Pages of the control file]
+ * The file is sparse: a session that could have two million blocks takes a few pages while it is small. Whoever is the
+ * first to use a record gives it its page, and reports an error when memory is out. Only then does the record count as
+ * used. Nobody stores to or reads a record that was never used: the access would allocate the page, and raise SIGBUS
+ * when memory is out. Which were used is said by clients_end, slabs_end, blocks_end and lease_pages_end in the header;
+ * of the named locks the manager knows it. Two parts have all their pages from the beginning: the header, and the names
+ * of a service, where a search may look at any entry.
+ *
  * Note [Client locks]
  * A client number is taken as long as its byte of the control file is locked (shm/client.h). Each client has an open
  * file description of its own for the control file, and this description has the lock. The kernel drops the lock when
@@ -288,6 +296,8 @@ shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
  * there. Errors: SHMT_E_MANAGER (the file is of another session or world). */
 shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t world, uint32_t flags);
 void shmt__map_close(shmt__map* m);
+/* Give pages to records that will be used now: Note [Pages of the control file]. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+shmt_status shmt__map_populate(const shmt__map* m, int fd, const void* at, uint64_t nbytes);
 /* Is fd the sealed arena that belongs to the control file? */
 bool shmt__arena_matches(const shmt__map* m, int fd);
 

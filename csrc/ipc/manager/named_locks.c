@@ -4,6 +4,7 @@
 
 #include "ipc/manager/names.h"
 #include "os/futex.h"
+#include "os/memfd.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static void free_slots_of(shmt__lock_entry* own, shmt__named_lock* s, uint32_t c
 }
 
 void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client) {
-  for (uint32_t i = 0; i < n->n_named_locks; i++) {
+  for (uint32_t i = 0; i < n->locks_end; i++) {
     if (n->named_locks[i].kind != 0) free_slots_of(&n->named_locks[i], &k->map.named_locks[i], client);
   }
 }
@@ -58,17 +59,31 @@ static bool read_lock(shmt__lock_entry* own, const shmt__named_lock* s) {
          own->text[SHMT_NAMED_LOCK_NAME_BYTES - 1] == '\0';
 }
 
-void shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k) {
-  for (uint32_t i = 0; i < n->n_named_locks; i++) {
+/* Which have a name? They are read from the file: reading an unused page through the map would allocate it. */
+static uint32_t find_locks_end(const shmt__arena_manager* k, uint32_t n_locks) {
+  uint32_t end = 0;
+  for (uint32_t i = 0; i < n_locks; i++) {
+    shmt__named_lock lock;
+    uint64_t at = (uint64_t)((const char*)&k->map.named_locks[i] - (const char*)k->map.control);
+    if (!shmt__os_read_at(k->control_fd, &lock, sizeof lock, at) || lock.text[0] != '\0') end = i + 1;
+  }
+  return end;
+}
+
+shmt_status shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k) {
+  n->locks_end = find_locks_end(k, n->n_named_locks);
+  SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, k->map.named_locks, sizeof(shmt__named_lock) * n->locks_end));
+  for (uint32_t i = 0; i < n->locks_end; i++) {
     if (read_lock(&n->named_locks[i], &k->map.named_locks[i])) continue;
     n->named_locks[i] = (shmt__lock_entry){0};
     atomic_store_explicit(&k->map.named_locks[i].state, 0, memory_order_release);
   }
+  return SHMT_OK;
 }
 
 /* The slots and the bits of who has arrived belong to the members and stay as they are. */
 void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k) {
-  for (uint32_t i = 0; i < n->n_named_locks; i++) {
+  for (uint32_t i = 0; i < n->locks_end; i++) {
     const shmt__lock_entry* own = &n->named_locks[i];
     shmt__named_lock* s = &k->map.named_locks[i];
     uint32_t state = own->kind != 0;
@@ -123,7 +138,12 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
     SHMT_REQUIRE(unused != NULL, SHMT_E_RUNTIME,
                  "all %" PRIu32 " locks, semaphores and barriers of the service are in use",
                  n->n_named_locks);
-    begin_lock(unused, &k->map.named_locks[unused - n->named_locks], name, kind, n_slots);
+    uint32_t i = (uint32_t)(unused - n->named_locks);
+    if (i >= n->locks_end) {
+      SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, &k->map.named_locks[i], sizeof(shmt__named_lock)));
+      n->locks_end = i + 1;
+    }
+    begin_lock(unused, &k->map.named_locks[i], name, kind, n_slots);
     found = unused;
   }
   uint32_t index = (uint32_t)(found - n->named_locks);

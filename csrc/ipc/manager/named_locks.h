@@ -11,7 +11,7 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
 /* The client is dead: empty its slots, and forget it as a user. A lock without users is freed. */
 void shmt__named_locks_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t client);
 /* As for names. */
-void shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k);
+shmt_status shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k);
 void shmt__named_locks_repair(const shmt__names* n, const shmt__arena_manager* k);
 
 #endif

@@ -296,8 +296,7 @@ shmt_status shmt__names_adopt(shmt__names* n, shmt__arena_manager* k) {
   n->n_names = k->map.n_names;
   n->n_named_locks = k->map.n_named_locks;
   adopt_entries(n, k);
-  shmt__named_locks_adopt(n, k);
-  return SHMT_OK;
+  return shmt__named_locks_adopt(n, k);
 }
 
 void shmt__names_fini(shmt__names* n) {

@@ -37,6 +37,7 @@ typedef struct shmt__names {
   shmt__name_entry* entries; /* as many as the control file has; NULL: the session has no names */
   shmt__lock_entry* named_locks;
   uint32_t n_names, n_named_locks; /* in these */
+  uint32_t locks_end; /* named locks ever used; the ones behind have no pages */
   uint32_t n_used;
   uint64_t floor; /* the versions of new names start above it */
   uint32_t* uses; /* by block: how many values contain it */

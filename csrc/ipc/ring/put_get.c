@@ -21,7 +21,7 @@ enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS =
 static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
   const shmt__map* map = &r->session->map;
   uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
-  if (owner > 0 && owner < SHMT_MAX_CLIENTS &&
+  if (owner > 0 && owner < shmt__map_clients_end(map) &&
       atomic_load_explicit(&map->clients[owner].state, memory_order_acquire) != SHMT_CLIENT_NONE)
     return;
   atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);

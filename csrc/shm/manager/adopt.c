@@ -127,16 +127,17 @@ static shmt_status adopt_slabs(shmt__arena_manager* k) {
 
 /* Adopt all clients. The lock of a number decides, whatever the table says. The slabs of numbers that nobody has become
  * orphans. */
-static void adopt_clients(shmt__arena_manager* k) {
+static shmt_status adopt_clients(shmt__arena_manager* k) {
   for (uint32_t id = 1; id < SHMT_MAX_CLIENTS; id++) {
     if (shmt__arena_manager_adopt_client(k, id) || !shmt__client_is_locked(k->control_fd, id)) continue;
-    atomic_store_explicit(&k->map.clients[id].state, SHMT_CLIENT_RESERVED, memory_order_release);
+    SHMT_TRY(shmt__client_enter_locked(&k->map, k->control_fd, id));
     (void)shmt__arena_manager_adopt_client(k, id);
   }
   for (uint32_t i = 0; i < k->slabs_end; i++) {
     const shmt__slab_view* s = shmt__arena_manager_slab_at(k, i);
     if (s != NULL && k->clients[s->owner].state == SHMT_CLIENT_NONE) shmt__arena_manager_orphan_slab(k, i);
   }
+  return SHMT_OK;
 }
 
 /* The manager before us may have been killed after it had reset a flag and before it did what the flag asked for. */
@@ -179,7 +180,7 @@ static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, sh
   if (status == SHMT_OK) read_flags(out);
   if (status == SHMT_OK) status = shmt__arena_manager_init_tables(out);
   if (status == SHMT_OK) status = adopt_slabs(out);
-  if (status == SHMT_OK) adopt_clients(out);
+  if (status == SHMT_OK) status = adopt_clients(out);
   if (status == SHMT_OK) begin_all_again(out);
   if (status != SHMT_OK) shmt__arena_manager_fini(out);
   return status;

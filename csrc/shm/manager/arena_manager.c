@@ -53,10 +53,10 @@ static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manage
   SHMT_TRY(shmt__os_memfd_create(name, l.end, &k->control_fd));
   int err = o->flags & SHMT_SESSION_GROUP ? shmt__os_file_mark_group(k->control_fd, o->gid) : 0;
   SHMT_REQUIRE(err == 0, SHMT_E_OS, "cannot open the session to group %" PRIu32 ": error %d", o->gid, -err);
-  /* The header and the clients get pages now. Slabs and blocks get them when they are granted. */
-  SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.slabs));
+  /* Other parts get pages as they are used: Note [Pages of the control file]. */
+  SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.clients));
   if (o->flags & SHMT_SESSION_SERVICE)
-    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.sites - l.names));
+    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.named_locks - l.names));
 
   void* base = NULL;
   SHMT_TRY(shmt__os_map_shared(k->control_fd, l.end, &base));
@@ -102,7 +102,7 @@ shmt_status shmt__arena_manager_reserve_client(shmt__arena_manager* k, int fd, i
     claimed = id;
   }
   SHMT_REQUIRE(claim != SHMT_CLAIM_NO_ROOM, SHMT_E_NOMEM,
-               "no memory for what process number %" PRIu32 " of the session holds", claimed);
+               "no memory for process number %" PRIu32 " of the session", claimed);
   SHMT_REQUIRE(claim == SHMT_CLAIM_MADE, SHMT_E_RUNTIME,
                "all %d places for processes in this session are taken", SHMT_MAX_CLIENTS - 1);
   shmt__arena_manager_enter_client(
@@ -153,8 +153,7 @@ static shmt_status find_slab(shmt__arena_manager* k, uint32_t* out_slab) {
   SHMT_REQUIRE(shmt__arena_manager_reserve_slab(k, slab), SHMT_E_NOMEM,
                "the manager has no memory for its lists");
   if (slab == k->slabs_end) {
-    uint64_t at = (uint64_t)((char*)&k->map.slabs[slab] - (char*)k->map.control);
-    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, at, sizeof(shmt__slab)));
+    SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, &k->map.slabs[slab], sizeof(shmt__slab)));
   }
   *out_slab = slab;
   return SHMT_OK;
@@ -164,8 +163,7 @@ static shmt_status find_slab(shmt__arena_manager* k, uint32_t* out_slab) {
 static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s, uint32_t slab,
                                shmt__block_state state) {
   shmt__block* first = &k->map.blocks[s->first_block];
-  SHMT_TRY(shmt__os_populate(k->control_fd, NULL, (uint64_t)((char*)first - (char*)k->map.control),
-                             sizeof(shmt__block) * s->n_blocks));
+  SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, first, sizeof(shmt__block) * s->n_blocks));
   for (uint32_t i = 0; i < s->n_blocks; i++) {
     shmt__block* b = &first[i];
     uint64_t generation =

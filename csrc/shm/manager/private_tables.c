@@ -43,6 +43,7 @@ void shmt__arena_manager_enter_client(shmt__arena_manager* k, uint32_t id, shmt_
 
 bool shmt__arena_manager_adopt_client(shmt__arena_manager* k, uint32_t id) {
   const shmt__client_entry* e = &k->map.clients[id];
+  if (id >= shmt__map_clients_end(&k->map)) return false;
   /* acquire: pid and start come with the state. They are hints; the lock decides. */
   uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
   if (state == SHMT_CLIENT_NONE) return false;
