@@ -10,6 +10,7 @@ import argparse
 import importlib.util
 import math
 import os
+import shlex
 import sys
 import time
 import warnings
@@ -165,11 +166,27 @@ def _warn_of_cores(name: str, n_workers: int) -> None:
         print(f"{name}: {n_workers} workers share {cores} cores", file=sys.stderr)
 
 
+def _command_to_resume(folder: Path) -> str:
+    """The command of this run, with ``--resume`` in place of ``--out``."""
+    kept, skips = [], False
+    for argument in sys.argv[1:]:
+        is_folder = argument in ("--out", "--resume")
+        if not (skips or is_folder or argument.startswith(("--out=", "--resume="))):
+            kept.append(argument)
+        skips = is_folder
+    return shlex.join([sys.executable, sys.argv[0], *kept, "--resume", str(folder)])
+
+
 def run(name: str, options: argparse.Namespace, folder: Path, program: Callable[[], None]) -> int:
     """Call *program*; returns the exit status, after one line about what went wrong."""
-    warnings.showwarning = lambda message, *_: print(f"{name}: {message}", file=sys.stderr)
-    _warn_of_cores(name, options.workers)
-    warnings.filterwarnings("ignore", r"hogwild\.run.* will wait for each other")  # told just now
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print(f"{name}: {message}", file=sys.stderr)
+        _warn_of_cores(name, options.workers)
+        warnings.filterwarnings("ignore", r"hogwild\.run.* will wait for each other")  # just told
+        return _status(name, folder, program)
+
+
+def _status(name: str, folder: Path, program: Callable[[], None]) -> int:
     try:
         program()
     except (OSError, ValueError) as error:
@@ -180,6 +197,6 @@ def run(name: str, options: argparse.Namespace, folder: Path, program: Callable[
         return 1
     except KeyboardInterrupt:
         is_saved = any(folder.rglob("checkpoint.pt"))
-        print(f"\ninterrupted{f'; {sys.argv[0]} --resume {folder} goes on' if is_saved else ''}")
+        print(f"\ninterrupted{f'; to go on: {_command_to_resume(folder)}' if is_saved else ''}")
         return 130
     return 0

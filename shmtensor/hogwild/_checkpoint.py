@@ -9,7 +9,7 @@ from typing import Any
 
 import shmtensor
 
-__all__ = ["Checkpoint", "read", "write"]
+__all__ = ["Checkpoint", "copied", "read", "write"]
 
 _KIND = "shmtensor.hogwild 1"
 NAME = "checkpoint.pt"
@@ -41,6 +41,17 @@ class Checkpoint:
     seed: int
     batch_size: int
     samples: int | None = None
+
+
+def copied(state: Any) -> Any:
+    """Return a state with copies of its tensors."""
+    if isinstance(state, shmtensor.Tensor):
+        return state.detach().clone()
+    if isinstance(state, dict):
+        return {name: copied(value) for name, value in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(copied(value) for value in state)
+    return state
 
 
 def write(checkpoint: Checkpoint, folder: Path) -> Path:

@@ -40,7 +40,7 @@ class WorkerSummary:
         state: "waiting", "training", "finished" or "lost".
         steps: How many it has done.
         loss: The average of its latest losses.
-        steps_per_second: Since it began.
+        steps_per_second: Since it began, in this part of a run that went on.
         staleness: Steps of others between reading the parameters and changing them, on average.
         max_staleness: The most of them.
         restarts: How often it was started again.

@@ -130,6 +130,7 @@ def run(
     Raises:
         ValueError: An argument is out of its range; the checkpoint is of another run.
         TypeError: *data* is nothing to take batches from.
+        KeyboardInterrupt: Ctrl-C; what was learnt is saved in *folder* first, and the text says so.
         RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died; the
             nodes could not begin.
         NodeLostError: A node is lost, and *nodes* are to stop then.
@@ -167,9 +168,14 @@ def run(
         shown = make_view(view, title, run_.n_steps if run_.n_steps < _NO_LIMIT else None)
         try:
             run_.watch(shown)
+            result = run_.finish()
+            shown.show(result.workers, result.points[-1], now=True)
+        except (KeyboardInterrupt, NodeLostError) as error:
+            run_.break_off(error)
+            raise
         finally:
             shown.end()
-        return run_.finish()
+        return result
     finally:
         run_.end()
 
@@ -258,6 +264,7 @@ class _Run:
         self.children: list[Child] = []
         self.restarts = [0] * shards.n_workers
         self.seconds_before = 0.0  # of earlier parts of the run
+        self.steps_before = [0] * shards.n_workers
         self.is_resumed = False
         self._evaluated_at = self._evaluation_began = self._evaluation_s = 0.0
         self._asked: Point | None = None
@@ -321,7 +328,7 @@ class _Run:
                 optimizer.share_memory()
         except (RuntimeError, ValueError) as error:
             raise ValueError(f"{path} is of another model: {error}") from None
-        self.board.columns["steps"][:] = found.steps
+        self.board.columns["steps"][:] = self.steps_before = found.steps
         self.seconds_before = found.seconds
         self.points = [Point(*fields) for fields in found.points]
         if self.points:
@@ -347,26 +354,32 @@ class _Run:
 
     def watch(self, view: View) -> None:
         """Look after the workers until all have ended."""
-        try:
-            while self._look_after_workers():
-                if not self.board.has_begun:
-                    self._begin_when_ready()
-                if self.nodes is not None:
-                    self.nodes.look()
-                point = self._point()
-                self._look_after_evaluation(point)
-                if self.folder is not None and self._is_time_to_save():
-                    self.save()
-                view.show(self.summaries(), dataclasses.replace(point, metrics=self._metrics))
-                self._pause()
-        except (KeyboardInterrupt, NodeLostError):
-            self.board.stop()
-            if self.folder is not None:
+        while self._look_after_workers():
+            if not self.board.has_begun:
+                self._begin_when_ready()
+            if self.nodes is not None:
+                self.nodes.look()
+            point = self._point()
+            self._look_after_evaluation(point)
+            if self.folder is not None and self._is_time_to_save():
                 self.save()
-            raise
+            view.show(self.summaries(), dataclasses.replace(point, metrics=self._metrics))
+            self._pause()
         if self.nodes is not None:
             self._end_with_nodes(self.nodes)
-        view.show(self.summaries(), self._point())
+
+    def break_off(self, error: BaseException) -> None:
+        """Save what there is; an interruption says where, as the last line of its traceback."""
+        self.board.stop()
+        if self.folder is not None:
+            self.save()
+        if isinstance(error, KeyboardInterrupt):
+            steps = f"hogwild.run() was interrupted after {self.board.n_steps()} steps"
+            if self.folder is None:
+                error.args = (f"{steps}; without folder= nothing was saved",)
+            else:
+                path = self.folder / _checkpoint.NAME
+                error.args = (f"{steps}; saved in {path}, from which the same call goes on",)
 
     def _begin_when_ready(self) -> None:
         ready = self.board.columns["ready_s"]
@@ -500,8 +513,8 @@ class _Run:
         taken: dict[str, Any] = {}
 
         def read() -> None:
-            taken["model"] = _copied(self.model.state_dict())
-            taken["optimizers"] = [_copied(o.state_dict()) for o in self.optimizers]
+            taken["model"] = _checkpoint.copied(self.model.state_dict())
+            taken["optimizers"] = [_checkpoint.copied(o.state_dict()) for o in self.optimizers]
             taken["steps"] = self.board.columns["steps"].tolist()
 
         self._read(read)
@@ -535,6 +548,7 @@ class _Run:
             elif child.has_ended():
                 state, end = "lost", _how_it_ended(child)
             spent = (row["finished_s"] or now) - row["started_s"] if row["started_s"] else 0.0
+            steps_now = row["steps"] - self.steps_before[rank]
             count = max(1, row["staleness_count"])
             found.append(
                 WorkerSummary(
@@ -543,7 +557,7 @@ class _Run:
                     state=state,
                     steps=row["steps"],
                     loss=row["loss"],
-                    steps_per_second=row["steps"] / spent if spent > 0 else 0.0,
+                    steps_per_second=steps_now / spent if spent > 0 else 0.0,
                     staleness=row["staleness_sum"] / count,
                     max_staleness=row["staleness_max"],
                     restarts=self.restarts[rank],
@@ -590,14 +604,3 @@ class _Run:
 def _exchanged(model: nn.Module) -> list[Tensor]:
     """What nodes exchange of a model: its integers, as counts of batches, stay with each."""
     return [tensor for tensor in model.state_dict().values() if tensor.is_floating_point()]
-
-
-def _copied(state: Any) -> Any:
-    """Return a state with copies of its tensors."""
-    if isinstance(state, shmtensor.Tensor):
-        return state.detach().clone()
-    if isinstance(state, dict):
-        return {name: _copied(value) for name, value in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(_copied(value) for value in state)
-    return state

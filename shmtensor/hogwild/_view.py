@@ -20,15 +20,15 @@ _TABLE_EVERY_S = 0.1
 class View(Protocol):
     """Shows how far a run is."""
 
-    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
-        """Show the workers and the last point of the curve."""
+    def show(self, workers: Sequence[WorkerSummary], point: Point, *, now: bool = False) -> None:
+        """Show the workers and the last point of the curve, unless that was done just now."""
 
     def end(self) -> None:
         """Leave the screen as it is now."""
 
 
 class _NoView:
-    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+    def show(self, workers: Sequence[WorkerSummary], point: Point, *, now: bool = False) -> None:
         pass
 
     def end(self) -> None:
@@ -46,14 +46,14 @@ class _PlainView:
         self._shown_at = 0.0
         self._states: list[str] = []
 
-    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+    def show(self, workers: Sequence[WorkerSummary], point: Point, *, now: bool = False) -> None:
         if not self._states:
             print("worker pids:", *(worker.pid for worker in workers), flush=True)
         states = [worker.state for worker in workers]
-        now = time.monotonic()
-        if now - self._shown_at < _LINE_EVERY_S and states == self._states:
+        since_s = time.monotonic() - self._shown_at
+        if not now and since_s < _LINE_EVERY_S and states == self._states:
             return
-        self._shown_at, self._states = now, states
+        self._shown_at, self._states = time.monotonic(), states
         texts = [f"[{w.rank}] {w.state} {w.steps} loss {w.loss:.4g}" for w in workers]
         if point.metrics:
             texts.append(_metrics_text(point))
@@ -76,13 +76,13 @@ class _TableView:
         self._live: Any = Live(auto_refresh=False)
         self._live.start()
 
-    def show(self, workers: Sequence[WorkerSummary], point: Point) -> None:
+    def show(self, workers: Sequence[WorkerSummary], point: Point, *, now: bool = False) -> None:
         # To draw a table takes milliseconds, which the workers have use for.
         states = [worker.state for worker in workers]
-        now = time.monotonic()
-        if now - self._shown_at < _TABLE_EVERY_S and states == self._states:
+        since_s = time.monotonic() - self._shown_at
+        if not now and since_s < _TABLE_EVERY_S and states == self._states:
             return
-        self._shown_at, self._states = now, states
+        self._shown_at, self._states = time.monotonic(), states
         self._live.update(self._table(workers, point), refresh=True)
 
     def _table(self, workers: Sequence[WorkerSummary], point: Point) -> Any:

@@ -9,6 +9,7 @@ import csv
 import gzip
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, own_session
 
 from shmtensor.utils.safetensors import load_file, read_metadata
 
@@ -106,13 +107,26 @@ def test_killed_manager_disturbs_nobody(started, tmp_path):
     assert run.nothing_is_left()
 
 
-def test_interrupt_ends_the_workers(started, tmp_path):
+def test_interrupt_ends_the_workers_and_says_how_to_go_on(started, tmp_path):
     run = start(started, tmp_path / "run", "--epochs", FOREVER)
     training_pids(run)
     run.process.send_signal(signal.SIGINT)
-    assert "interrupted" in run.finish()
+    text = run.finish()
+    assert "Traceback" not in text
     assert run.process.returncode == 130
     assert run.nothing_is_left()
+    command = shlex.split(text.splitlines()[-1].removeprefix("interrupted; to go on: "))
+    again = subprocess.run(
+        [*command, "--seconds", "1"],
+        capture_output=True,
+        text=True,
+        env=own_session(),
+        cwd=tmp_path,
+        timeout=120,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    assert FOREVER in command
 
 
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 import warnings
@@ -68,7 +69,12 @@ def test_an_interrupted_program_saves_and_ends(scripts: Any, tmp_path: Path) -> 
     session, _parent, *workers = script.line().split()
     os.killpg(script.process.pid, signal.SIGINT)
     _, errors = script.process.communicate(timeout=100)
-    assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
+    assert errors.count("Traceback") == 1
+    last_line = errors.rstrip().rpartition("\n")[2]
+    assert re.match(
+        r"KeyboardInterrupt: hogwild\.run\(\) was interrupted after \d+ steps", last_line
+    )
+    assert f"saved in {tmp_path}/checkpoint.pt" in last_line
     _wait(lambda: not any(_runs(int(pid)) for pid in workers))
     _wait(lambda: not users_of(session))
     assert sum(st.load(tmp_path / "checkpoint.pt")["steps"]) > 0
@@ -100,6 +106,14 @@ def _again(folder: Path, **options: Any) -> hogwild.Result:
         **options,
     }
     return hogwild.run(**chosen)
+
+
+def test_speeds_after_a_resumption_are_those_of_this_part(tmp_path: Path) -> None:
+    first = _again(tmp_path, steps=400)
+    again = _again(tmp_path, steps=401, train_step=cases.slow)
+    assert [worker.steps for worker in again.workers] == [401, 401]
+    assert all(0 < worker.steps_per_second <= 1000 for worker in again.workers)  # 1 ms a step
+    assert again.steps > first.steps
 
 
 def test_a_finished_run_has_nothing_more_to_do(tmp_path: Path) -> None:

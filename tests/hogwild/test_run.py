@@ -184,8 +184,11 @@ def test_curve_goes_to_files(tmp_path: Path) -> None:
 def test_views_show_workers(view: str, capsys: Any) -> None:
     if view == "table":
         pytest.importorskip("rich")
-    run(view=view, evaluate=cases.distance)
-    assert "finished" in capsys.readouterr().out
+    result = run(view=view, evaluate=cases.distance)
+    shown = capsys.readouterr().out
+    assert "finished" in shown
+    last = shown.rpartition("distance ")[2].split()[0]
+    assert last == f"{result.metrics['distance']:.4g}"
 
 
 # --- bad arguments -------------------------------------------------------------------------------
