@@ -47,8 +47,10 @@ $(STAMP)/backend: pyproject.toml | $(BIN)/python $(STAMP)
 	@touch $@
 
 $(STAMP)/install: pyproject.toml setup.py build_ffi.py $(STAMP)/backend | $(STAMP)
-	@echo "installing and compiling the C core; the first time takes a few minutes"
-	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples]"
+	@echo "the first compilation takes a few minutes"
+	@$(BIN)/python build_ffi.py
+	@echo "installing what the examples need"
+	@$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples]"
 	@touch $@
 
 $(STAMP)/test-extra: pyproject.toml $(STAMP)/install | $(STAMP)
@@ -64,13 +66,19 @@ $(STAMP)/docs-extra: pyproject.toml $(STAMP)/install | $(STAMP)
 	@touch $@
 
 $(STAMP)/built: $(STAMP)/install $(SOURCES)
-	$(BIN)/python build_ffi.py
+	@$(BIN)/python build_ffi.py
 	@touch $@
 
 build: $(STAMP)/built
 
 demo: $(STAMP)/built
-	$(BIN)/python examples/hogwild.py --workers $(WORKERS)
+	@$(BIN)/python examples/hogwild.py --workers $(WORKERS)
+	@echo
+	@echo "What to try next:"
+	@echo "  $(BIN)/python examples/basics/queue_of_arrays.py   one of six small programs, to copy"
+	@echo "  $(BIN)/python examples/hogwild.py --model cnn      and in another terminal:"
+	@echo "  $(BIN)/shmtensor top                               what lies in shared memory, and who uses it"
+	@echo "  docs/tutorial.md, examples/README.md"
 
 test: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)

@@ -29,6 +29,7 @@ import hashlib
 import importlib
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -37,7 +38,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -453,6 +455,33 @@ def _ninja() -> str:
     return found
 
 
+# What ninja begins its own lines with.
+_STATUS = "compiling the C core: "
+# Without a terminal, progress is a line at most this often.
+_LINE_EVERY_S = 15.0
+
+
+def _show_progress(lines: Iterable[str], *, verbose: bool) -> None:
+    """Show how far ninja is, in one line on a terminal; what compilers say is shown as it is."""
+    is_terminal = sys.stdout.isatty()
+    shown_at = -math.inf
+    shown = ""
+    for line in lines:
+        if line.startswith(_STATUS) and not verbose:
+            text = " ".join(line.split()[:7]) + " files"
+            if is_terminal:
+                print(f"\r{text}", end="", flush=True)
+                shown = text
+            elif time.monotonic() - shown_at >= _LINE_EVERY_S:
+                print(text, flush=True)
+                shown_at = time.monotonic()
+        elif not line.startswith("ninja: no work to do"):
+            print(f"\r{' ' * len(shown)}\r{line}" if shown else line, end="", flush=True)
+            shown = ""
+    if shown:
+        print()
+
+
 def run_ninja(path: Path, *, keep_going: bool = False, verbose: bool = False) -> None:
     """Run ninja in the project's root.
 
@@ -465,10 +494,16 @@ def run_ninja(path: Path, *, keep_going: bool = False, verbose: bool = False) ->
         command += ["-j", jobs]
     if keep_going:
         command += ["-k", "0"]
-    command.append("-v" if verbose else "--quiet")
-    result = subprocess.run(command, cwd=ROOT, check=False)
-    if result.returncode != 0:
-        raise BuildError(f"ninja failed with status {result.returncode}")
+    if verbose:
+        command.append("-v")
+    environment = {**os.environ, "NINJA_STATUS": f"{_STATUS}%f of %t "}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        _show_progress(process.stdout, verbose=verbose)
+    if process.returncode != 0:
+        raise BuildError(f"ninja failed with status {process.returncode}")
 
 
 def check_symbols(extension: Path) -> None:

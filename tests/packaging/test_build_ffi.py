@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,9 +64,11 @@ def tree(tmp_path):
     return tmp_path
 
 
-def build(tree: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def build(
+    tree: Path, *arguments: str, verbose: bool = True, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "build_ffi.py", "-v", *arguments],
+        [sys.executable, "build_ffi.py", *(["-v"] if verbose else []), *arguments],
         cwd=tree,
         env={**os.environ, "SHMTENSOR_BUNDLE_BLAS": "0", **environment},
         capture_output=True,
@@ -102,6 +105,17 @@ def test_exactly_what_a_change_touches_is_rebuilt(tree):
     (tree / "csrc/spec/value.yaml").write_text("8\n")
     assert compiled(build(tree)) == {"two.c", "_C.c"}
     assert call(tree, "two") == 8
+
+
+def test_progress_is_a_line_now_and_then_and_compilers_are_heard(tree):
+    first = build(tree, verbose=False)
+    assert re.search(r"^compiling the C core: 1 of \d files$", first.stdout, re.M), first.stdout
+    assert first.stdout.count("compiling") == 1
+    assert build(tree, verbose=False).stdout == ""
+    (tree / "csrc/base/one.h").write_text("#error no such number\n")
+    failed = build(tree, verbose=False)
+    assert failed.returncode == 1
+    assert "#error no such number" in failed.stdout
 
 
 def test_changed_flags_rebuild_everything(tree):

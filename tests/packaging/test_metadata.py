@@ -150,11 +150,16 @@ def test_source_archive_has_every_file_and_nothing_else(tmp_path):
     assert packed - files == made
 
 
-def test_a_program_beside_a_checkout_called_shmtensor_imports_the_package(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["file", "-c", "-m"])
+def test_a_program_beside_a_checkout_called_shmtensor_imports_the_package(
+    how: str, tmp_path: Path
+) -> None:
     (tmp_path / "shmtensor").symlink_to(ROOT)
+    text = "import shmtensor\nprint(shmtensor.ones(2).tolist())\n"
     program = tmp_path / "program.py"
-    program.write_text("import shmtensor\nprint(shmtensor.ones(2).tolist())\n")
+    program.write_text(text)
+    arguments = {"file": [str(program)], "-c": ["-c", text], "-m": ["-m", "program"]}[how]
     run = subprocess.run(
-        [sys.executable, str(program)], capture_output=True, text=True, cwd=tmp_path, check=False
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert run.stdout == "[1.0, 1.0]\n", run.stderr
