@@ -1,0 +1,28 @@
+"""Publish a model's weights for other programs: run this, and attach.py in another terminal.
+
+    python publish.py
+
+Each publication is a new version of the name. Nobody waits: a reader keeps the version that it has
+for as long as it wants. Ctrl-C ends the program, and the name goes with it.
+"""
+
+import time
+
+import shmtensor
+from shmtensor import nn, optim, service
+
+if __name__ == "__main__":
+    model = nn.Linear(3, 1)
+    optimizer = optim.SGD(model.parameters(), lr=0.01)
+    try:
+        while True:
+            x = shmtensor.randn(64, 3)
+            loss = ((model(x) - x @ shmtensor.tensor([[2.0], [-3.0], [0.5]])) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            version = service.publish("weights", model.state_dict())
+            print(f"published version {version}, loss {loss.item():.2e}", flush=True)
+            time.sleep(0.2)
+    except KeyboardInterrupt:
+        service.unpublish("weights")
