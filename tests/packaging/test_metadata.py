@@ -54,6 +54,19 @@ def imported() -> set[str]:
     return names - set(sys.stdlib_module_names) - {"shmtensor"}
 
 
+def test_an_index_can_say_who_made_it_what_it_is_about_and_that_it_has_types(
+    project: dict[str, Any],
+) -> None:
+    described = project["project"]
+    holder = re.search(r"^Copyright \(c\) \d+ (.*)$", (ROOT / "LICENSE").read_text(), re.M)
+    assert holder is not None
+    assert described["authors"] == [{"name": holder[1]}]
+    assert "shared-memory" in described["keywords"]
+    assert ("Typing :: Typed" in described["classifiers"]) == (
+        ROOT / "shmtensor/py.typed"
+    ).is_file()
+
+
 def test_version_is_the_same_everywhere():
     assert RELEASE["package_version"]() == shmtensor.__version__
     assert shmtensor.version.__version__ == shmtensor.__version__
