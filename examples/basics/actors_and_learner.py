@@ -1,6 +1,6 @@
 """Actors play with the newest policy and send what happened; a learner improves the policy.
 
-    python actor_learner.py
+    python actors_and_learner.py
 
 The game: guess which of eight levers pays most. The policy lies in shared memory, so an actor
 always plays by the newest one, and nobody sends it. What happened goes through a queue.

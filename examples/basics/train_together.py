@@ -1,6 +1,6 @@
 """Train one model with several processes that write its parameters without locks (Hogwild).
 
-    python hogwild.py
+    python train_together.py
 
 `shmtensor.hogwild.run` does the same with evaluation, checkpoints and lost workers.
 """
