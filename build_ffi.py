@@ -50,7 +50,7 @@ CONFIGS = ("native", "dev", "asan", "tsan")
 
 _COMMON = (
     "-std=gnu11 -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden -fPIC"
-    " -pthread -Wall -Wextra"
+    " -pthread -Wall -Wextra -Werror=implicit-function-declaration"
 )
 # -O1 for the sanitizers: -O0 overflows stacks, -O2 hides what they look for.
 _FLAGS = {
