@@ -49,7 +49,7 @@ typedef struct shmt_session_view {
 
 typedef struct shmt_client_view {
   uint32_t client; /* its number */
-  int32_t pid;
+  int32_t pid;         /* 0: it cannot be seen from the caller's pid namespace */
   uint64_t start;      /* clock ticks after boot at which the process started */
   uint32_t is_forking; /* the number is reserved for a child that is being forked */
   uint32_t n_slabs;
@@ -100,6 +100,7 @@ typedef struct shmt_name_view {
   uint32_t publisher;       /* client */
   int32_t pid;              /* of the publisher */
   uint32_t persists;        /* beyond its publisher */
+  uint64_t published_ms;    /* time of day */
 } shmt_name_view;
 
 /* The value of a published name of the service. False: it has none, or the session has no names. */

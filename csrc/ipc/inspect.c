@@ -277,6 +277,7 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
       count_slab(o, &c, slab);
   }
   uint32_t clients_end = shmt__map_clients_end(&o->map);
+  uint64_t pid_namespace = shmt__os_pid_namespace();
   for (uint32_t id = 1; id < clients_end; id++) {
     const shmt__client_entry* e = &o->map.clients[id];
     uint32_t state = atomic_load_explicit(&e->state, memory_order_acquire);
@@ -285,7 +286,8 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
       shmt_client_view* v = &clients[n];
       *v = c.by_client[id];
       v->client = id;
-      v->pid = e->pid;
+      /* The number of a process of another namespace is that of a stranger here. */
+      v->pid = e->pid_namespace == pid_namespace ? e->pid : 0;
       v->start = e->start;
       v->is_forking = state == SHMT_CLIENT_RESERVED;
       memcpy(v->label, e->label, SHMT_LABEL_BYTES - 1);
@@ -376,7 +378,8 @@ static shmt_name_view view_of(const shmt__version* v) {
                           .block = v->block,
                           .publisher = v->publisher,
                           .pid = v->pid,
-                          .persists = (v->flags & SHMT_NAME_PERSISTS) != 0};
+                          .persists = (v->flags & SHMT_NAME_PERSISTS) != 0,
+                          .published_ms = v->published_ms};
 }
 
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out) {

@@ -132,9 +132,9 @@ def styled(text: str, style: str) -> str:
 
 
 def title(session: Session) -> str:
-    """Return "session 0123456789abcdef", for a service with its name."""
-    service = f" (service {printable(session.service)})" if session.service else ""
-    return f"session {session.name}{service}"
+    """Return "session 0123456789abcdef" with the name of its service, or what it runs."""
+    of = f"service {printable(session.service)}" if session.service else session.look().program
+    return f"session {session.name}" + (f" ({of})" if of else "")
 
 
 def identity(session: Session) -> dict[str, Any]:
@@ -188,13 +188,13 @@ def queue_values(session: Session, picture: Picture) -> list[dict[str, Any]]:
 
 def queue_lines(session: Session, picture: Picture) -> list[str]:
     """Return a table of the session's queues; no lines: it has none."""
-    pids = {c.client: c.pid for c in picture.clients}
+    who = {c.client: c.who for c in picture.clients}
     rows = []
     for q in session.queues():
         bound = f" of {q.max_messages}" if q.max_messages else ""
         waiting = f" + {q.n_pending}" if q.n_pending else ""
         held = f"{size_text(q.used_bytes)} of {size_text(q.capacity_bytes)}"
-        made = pids.get(q.owner, "gone")
+        made = who.get(q.owner, "gone")
         rows.append([q.block, f"{q.n_messages}{bound}{waiting}", q.n_put, held, made])
     heads = [">QUEUE", ">MESSAGES", ">PUT", ">BYTES", ">MADE BY"]
     return table(heads, rows, indent="  ") if rows else []

@@ -33,7 +33,6 @@ from shmtensor._cli._common import (
     title,
 )
 from shmtensor.inspect import Block, Client, Picture, Session
-from shmtensor.inspect.processes import command_of
 
 SUMMARY = "show who holds a block, or what a process holds"
 
@@ -60,14 +59,14 @@ def _holder(client: Client, block: Block) -> _Found:
         "pid": client.pid,
         "is_maker": client.client == block.owner,
         "label": client.label,
-        "command": command_of(client.pid),
+        "command": client.command,
         "what": client.what,
     }
 
 
 def _who(picture: Picture, numbers: tuple[int, ...]) -> list[str]:
-    pids = {c.client: c.pid for c in picture.clients}
-    return [str(pids.get(n, f"#{n}" if n else "name")) for n in numbers]
+    who = {0: "name", **{c.client: c.who for c in picture.clients}}
+    return [who.get(n, f"#{n}") for n in numbers]
 
 
 def _find_process(session: Session, pid: int) -> _Found | None:
@@ -84,7 +83,7 @@ def _find_process(session: Session, pid: int) -> _Found | None:
         {"n_blocks": n, "nbytes": nbytes, "made": made, "also_held_by": _who(picture, others)}
         for (nbytes, others, made), n in sorted(groups.items(), key=lambda g: -g[0][0] * g[1])
     ]
-    return {**asdict(client), "command": command_of(pid), "what": client.what, "blocks": rows}
+    return {**asdict(client), "command": client.command, "what": client.what, "blocks": rows}
 
 
 def _print_process(session: Session, found: _Found) -> None:
@@ -137,7 +136,7 @@ def _find_name(session: Session, name: str) -> _Found | None:
             "pid": c.pid,
             "held_bytes": held[c.client],
             "label": c.label,
-            "command": command_of(c.pid),
+            "command": c.command,
             "what": c.what,
         }
         for c in session.look().clients

@@ -14,11 +14,16 @@ columns of a session
   SERVICE    name of a service, or the path of its socket
 
 columns of a process
-  PID        process id
+  PID        process id; "#" and a number: it is in another pid namespace
   HOLDS      bytes and number of the storages that it uses
   ALONE      of these, the storages that no other process uses
   MADE       storages in use, by any process, that it made
   RUNS       a child's name in multiprocessing and its function; otherwise the command line
+
+columns of a published name of a service, with --names or --session
+  VERSION    of its value; it grows with each publication
+  BYTES      of its tensors
+  AGE        since it was published
 
 columns of a queue, with --queues
   QUEUE      number of its block; `shmtensor holders block:N` shows which processes have it open
@@ -49,8 +54,8 @@ from shmtensor._cli._common import (
     size_text,
     table,
 )
-from shmtensor.inspect import Picture, Session
-from shmtensor.inspect.processes import command_of, printable
+from shmtensor.inspect import Picture, Published, Session
+from shmtensor.inspect.processes import printable
 
 SUMMARY = "list sessions, their processes and blocks"
 
@@ -59,6 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show no processes")
+    parser.add_argument("-N", "--names", action="store_true", help="show published names too")
     parser.add_argument("-Q", "--queues", action="store_true", help="show queues too")
     parser.add_argument("-b", "--blocks", action="store_true", help="show blocks in use too")
     add_json_argument(parser)
@@ -80,7 +86,7 @@ def _session_row(session: Session, picture: Picture) -> list[object]:
 def _process_lines(picture: Picture) -> list[str]:
     rows = [
         [
-            "fork" if c.is_forking else c.pid,
+            "fork" if c.is_forking else c.who,
             f"{size_text(c.held_bytes)} in {c.n_held}",
             f"{size_text(c.sole_bytes)} in {c.n_sole}",
             f"{size_text(c.made_bytes)} in {c.n_made}",
@@ -91,16 +97,31 @@ def _process_lines(picture: Picture) -> list[str]:
     return table([">PID", ">HOLDS", ">ALONE", ">MADE", "RUNS"], rows, indent="  ")
 
 
+def _name_lines(names: dict[str, Published], picture: Picture) -> list[str]:
+    who = {c.client: c.who for c in picture.clients}
+    rows = [
+        [
+            printable(name),
+            p.version,
+            size_text(p.nbytes),
+            f"{p.age_s:.0f} s",
+            who.get(p.publisher, "gone") + (", persists" if p.persists else ""),
+        ]
+        for name, p in sorted(names.items())
+    ]
+    return table(["NAME", ">VERSION", ">BYTES", ">AGE", "PUBLISHED BY"], rows, indent="  ")
+
+
 def _block_lines(session: Session, picture: Picture) -> list[str]:
-    pids = {c.client: c.pid for c in picture.clients}
+    who = {0: "name", **{c.client: c.who for c in picture.clients}}
     rows = [
         [
             b.block,
             size_text(b.nbytes),
             "queue" if b.is_queue else "file" if b.is_file else "arena",
-            pids.get(b.owner, "-"),
+            who.get(b.owner, "-") if b.owner else "-",
             b.n_leases + b.n_queued,
-            " ".join(str(pids.get(h, f"#{h}" if h else "name")) for h in b.holders) or "-",
+            " ".join(who.get(h, f"#{h}") for h in b.holders) or "-",
             printable(b.site),
         ]
         for b in session.blocks()
@@ -117,9 +138,11 @@ def _values(session: Session, picture: Picture, arguments: argparse.Namespace) -
     row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
     del row["at_s"], row["world"], row["clients"]
     if not arguments.quiet:
-        row["clients"] = [{**asdict(c), "command": command_of(c.pid)} for c in picture.clients]
+        row["clients"] = [{**asdict(c), "command": c.command} for c in picture.clients]
     if arguments.queues:
         row["queues"] = queue_values(session, picture)
+    if arguments.names or arguments.session:
+        row["names"] = [{"name": n, **asdict(p)} for n, p in sorted(session.names().items())]
     if arguments.blocks:
         row["blocks"] = [asdict(block) for block in session.blocks()]
     return row
@@ -141,6 +164,9 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
             if not arguments.quiet and picture.clients:
                 print(*_process_lines(picture), sep="\n")
+            names = session.names() if arguments.names or arguments.session else {}
+            if names:
+                print(*_name_lines(names, picture), sep="\n")
             if arguments.queues:
                 print(*queue_lines(session, picture), sep="\n")
             if arguments.blocks and picture.n_used:

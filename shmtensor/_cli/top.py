@@ -54,7 +54,7 @@ from shmtensor._cli._common import (
 )
 from shmtensor._cli._live import LiveView
 from shmtensor.inspect import Picture, Queue, Session
-from shmtensor.inspect.processes import command_of, cpu_seconds
+from shmtensor.inspect.processes import cpu_seconds
 
 SUMMARY = "show sessions and what processes hold, live"
 
@@ -127,8 +127,9 @@ def _values(session: Session, pictures_before: _Pictures) -> dict[str, Any]:
     row["clients"] = [
         {
             **asdict(c),
-            "command": command_of(c.pid),
+            "command": c.command,
             "what": c.what,
+            "who": c.who,
             "cpu_percent": pictures_before.cpu_percent(c.pid, c.start, now_s),
         }
         for c in picture.clients
@@ -165,7 +166,8 @@ def _session_lines(name: str, row: dict[str, Any], width: int, order: str) -> li
         f"leases {row['n_leases']} ({count(row['n_stranded'], 'block')} stranded)",
         f"freed/s {row['freed_per_s']:.0f}",
     ]
-    lines = [styled(name, "bold"), *_wrapped(items, "  ", width or 80)]
+    heading = name if not width or len(name) <= width else name[: width - 1] + "…"
+    lines = [styled(heading, "bold"), *_wrapped(items, "  ", width or 80)]
     clients = _ordered(row["clients"], order)
     return lines + _process_lines(clients, width) + _queue_lines(row["queues"], width)
 
@@ -173,7 +175,7 @@ def _session_lines(name: str, row: dict[str, Any], width: int, order: str) -> li
 def _process_lines(clients: list[dict[str, Any]], width: int) -> list[str]:
     rows = [
         [
-            c["pid"],
+            c["who"],
             f"{c['cpu_percent']:.0f}%",
             size_text(c["held_bytes"]),
             c["n_held"],

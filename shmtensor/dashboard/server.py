@@ -1,9 +1,10 @@
-"""The HTTP server of the page: on 127.0.0.1 only, for whoever knows the token, and read-only.
+"""The HTTP server of the page: on 127.0.0.1 unless told otherwise, for whoever knows the token.
 
-Who may ask. The Host header must name this server by its loopback address: a page of another site
-whose name was pointed at 127.0.0.1 (DNS rebinding) does not. The token must be in the query or in
-an Authorization header. There is no cookie, because browsers send cookies to every port of a host,
-so another user's server on this machine could read it.
+Who may ask. On a loopback address, the Host header must name this server by it: a page of another
+site whose name was pointed at 127.0.0.1 (DNS rebinding) does not. The token must be in the query or
+in an Authorization header, but for /healthz, which tells nothing. There is no cookie, because
+browsers send cookies to every port of a host, so another user's server on this machine could read
+it.
 
 Who may stay. A connection carries one request. Its head must arrive within seconds and be small.
 When there are too many connections, those that have shown no token yet are closed, oldest first.
@@ -74,6 +75,8 @@ class Server(http.server.ThreadingHTTPServer):
         observer: Looks at the sessions.
         port: The port; 0: one that is free.
         token: What a request must show; None: a random text.
+        host: The address to listen at. Others than 127.0.0.1 are reached from other machines, and
+            nothing is encrypted.
 
     Raises:
         OSError: The port is taken, or may not be used.
@@ -82,8 +85,11 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, observer: Observer, port: int = 0, token: str | None = None) -> None:
+    def __init__(
+        self, observer: Observer, port: int = 0, token: str | None = None, host: str = _HOST
+    ) -> None:
         self.observer = observer
+        self._is_local = host == _HOST
         #: What a request must show.
         self.token = secrets.token_urlsafe(24) if token is None else token
         self.page = _page()
@@ -91,20 +97,22 @@ class Server(http.server.ThreadingHTTPServer):
         self._connections: dict[socket.socket, bool] = {}
         self._answering: set[threading.Thread] = set()
         self._connections_lock = free_in_child(threading.Lock())
-        super().__init__((_HOST, port), _Handler)
+        super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
         """Bind the socket, without asking a name server for the host's name."""
         socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = _HOST, int(self.server_address[1])
+        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     @property
     def url(self) -> str:
         """The address of the page, with the token."""
-        return f"http://{_HOST}:{self.server_port}/?token={self.token}"
+        return f"http://{self.server_name}:{self.server_port}/?token={self.token}"
 
     def is_own_host(self, host: str) -> bool:
-        """Whether the text of a Host header means this server."""
+        """Whether the text of a Host header means this server, as far as it can know its names."""
+        if not self._is_local:
+            return True
         names = [_HOST, "localhost"]
         allowed = [f"{name}:{self.server_port}" for name in names]
         return host.lower() in (allowed + names if self.server_port == 80 else allowed)
@@ -271,6 +279,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except ValueError:
             self.send_error(HTTPStatus.BAD_REQUEST, "The address cannot be read.")
             return
+        if address.path == "/healthz":
+            self._send(HTTPStatus.OK, b"ok\n", "text/plain")
+            return
         if not self._has_token(query):
             self.send_error(
                 HTTPStatus.FORBIDDEN,
@@ -281,7 +292,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             content, kind = self._content(address.path, query)
         except LookupError:
-            self.send_error(HTTPStatus.NOT_FOUND, "There are /, /state.json and /metrics.")
+            self.send_error(
+                HTTPStatus.NOT_FOUND, "There are /, /state.json, /metrics and /healthz."
+            )
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, ascii(str(error))[1:-1])
         else:

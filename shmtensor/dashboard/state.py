@@ -28,7 +28,7 @@ from shmtensor.inspect import (
     find_sessions,
     snapshot,
 )
-from shmtensor.inspect.processes import command_of, cpu_seconds, printable
+from shmtensor.inspect.processes import cpu_seconds, printable
 from shmtensor.inspect.sessions import select
 
 __all__ = ["Observer"]
@@ -154,13 +154,14 @@ class Observer:
         if before is not None and before.at_s >= look.at_s:
             before = None
         leases = blocks.leases_by_owner()
-        pids = {c.client: c.pid for c in picture.clients}
+        who = {c.client: c.who for c in picture.clients}
         return {
             "freed_per_s": _rate(before, look, max(look.n_reclaimed - before.n_reclaimed, 0))
             if before
             else None,
             "clients": [_client(c, leases, before, look) for c in clients[:MAX_ROWS]],
-            "pids": pids,
+            "pids": {c.client: c.pid for c in picture.clients},
+            "who": who,
             "queues": [_queue(q, before, look) for q in queues[:MAX_ROWS]],
             "n_queues": len(queues),
             "names": [
@@ -169,6 +170,8 @@ class Observer:
                     "version": p.version,
                     "nbytes": p.nbytes,
                     "pid": p.pid,
+                    "publisher": who.get(p.publisher, "gone"),
+                    "age_s": p.age_s,
                     "persists": p.persists,
                     "n_blocks": len(set(p.blocks)),
                 }
@@ -194,6 +197,7 @@ def _figures(session: Session, picture: Picture) -> dict[str, Any]:
         **row,
         "session": session.name,
         "service": printable(session.service),
+        "program": picture.program,
         "manager_pid": session.manager_pid(),
         "n_clients": len(picture.clients),
     }
@@ -214,7 +218,8 @@ def _client(
         **asdict(client),
         "label": printable(client.label),
         "what": client.what,
-        "command": command_of(client.pid),
+        "command": client.command,
+        "who": client.who,
         "n_leases": leases.get(client.client, 0),
         "cpu_percent": cpu,
     }
@@ -235,6 +240,7 @@ def _queue(queue: Queue, before: _Look | None, look: _Look) -> dict[str, Any]:
         **asdict(queue),
         "holders": holders[:MAX_ROWS],
         "n_holders": len(holders),
+        "is_full": queue.n_pending > 0 or queue.n_messages >= queue.max_messages > 0,
         "put_per_s": put,
         "got_per_s": got,
     }

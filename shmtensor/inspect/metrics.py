@@ -34,6 +34,11 @@ _CLIENT_METRICS = (
 )
 
 
+_NAME_METRICS = (
+    ("name_version", "counter", "Version of a published name.", "version"),
+    ("name_bytes", "gauge", "Bytes of the tensors of a published name.", "nbytes"),
+    ("name_age_seconds", "gauge", "Time since a name was published last.", "age_s"),
+)
 _QUEUE_METRICS = (
     ("queue_messages", "gauge", "Messages in a queue.", "n_messages"),
     ("queue_pending_messages", "gauge", "Messages that wait for room in a queue.", "n_pending"),
@@ -58,6 +63,10 @@ def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
             for fields, client in zip(row["clients"], picture.clients, strict=True)
         ]
         row["queues"] = [asdict(queue) for queue in session.queues()]
+        row["names"] = [
+            {"name": name, "version": p.version, "nbytes": p.nbytes, "age_s": p.age_s}
+            for name, p in sorted(session.names().items())
+        ]
         rows.append(row)
     return rows
 
@@ -67,26 +76,35 @@ def _label(text: str) -> str:
     return f'"{escaped}"'
 
 
+def _labels(row: dict[str, Any], **further: object) -> str:
+    """Return the labels of a session's metric: the session, its service, and *further* ones."""
+    labels = {"session": row["session"], "service": row["service"], **further}
+    return ",".join(f"{name}={_label(str(value))}" for name, value in labels.items())
+
+
 def as_prometheus(rows: list[dict[str, Any]]) -> str:
     """Return the rows of `snapshot` in Prometheus's text format, version 0.0.4."""
     lines = []
     for name, kind, text, field in _SESSION_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
-            lines.append(f"shmtensor_{name}{{session={_label(row['session'])}}} {row[field]}")
+            lines.append(f"shmtensor_{name}{{{_labels(row)}}} {row[field]}")
     for name, kind, text, field in _CLIENT_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
             for client in row["clients"]:
-                labels = (
-                    f"session={_label(row['session'])},pid={_label(str(client['pid']))},"
-                    f"command={_label(client['command'])}"
-                )
+                labels = _labels(row, pid=client["pid"], command=client["command"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {client[field]}")
     for name, kind, text, field in _QUEUE_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
             for queue in row["queues"]:
-                labels = f"session={_label(row['session'])},block={_label(str(queue['block']))}"
+                labels = _labels(row, block=queue["block"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {queue[field]}")
+    for name, kind, text, field in _NAME_METRICS:
+        lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
+        for row in rows:
+            for published in row["names"]:
+                labels = _labels(row, name=published["name"])
+                lines.append(f"shmtensor_{name}{{{labels}}} {published[field]}")
     return "\n".join(lines) + "\n"

@@ -52,7 +52,7 @@ class Client:
 
     Attributes:
         client: Its client number in the session.
-        pid: Process id.
+        pid: Process id; 0: it cannot be seen from this pid namespace.
         start: When it started, in clock ticks after boot.
         is_forking: Whether the number is reserved for a child that is being forked.
         n_slabs: Number of slabs that it owns; `slab_bytes`: their bytes.
@@ -78,9 +78,19 @@ class Client:
     label: str = ""
 
     @property
+    def who(self) -> str:
+        """Its process id; where that cannot be seen from here, "#" and its client number."""
+        return str(self.pid) if self.pid else f"#{self.client}"
+
+    @property
     def what(self) -> str:
         """Its label, or its command line; printable."""
-        return printable(self.label) or command_of(self.pid)
+        return printable(self.label) or self.command
+
+    @property
+    def command(self) -> str:
+        """Its command line; printable."""
+        return command_of(self.pid) if self.pid else "in another pid namespace"
 
 
 @dataclass(frozen=True)
@@ -156,8 +166,10 @@ class Published:
         version: Number of the version; it grows with each publication.
         nbytes: Bytes of all its storages.
         block: The block that describes it.
-        publisher: Client number of the process that published it; `pid`: its process id.
+        publisher: Client number of the process that published it; `pid`: its process id, as the
+            service's manager sees it.
         persists: Whether the name outlives its publisher.
+        published_ms: When it was published, in milliseconds of the time of day.
         blocks: The blocks of its storages.
     """
 
@@ -168,7 +180,13 @@ class Published:
     publisher: int
     pid: int
     persists: bool
+    published_ms: int
     blocks: tuple[int, ...]
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since it was published; 0 if the clock was set back."""
+        return max(0.0, time.time() - self.published_ms / 1000)
 
 
 @dataclass(frozen=True)
@@ -219,6 +237,12 @@ class Picture:
     def client(self, number: int) -> Client | None:
         """Return the client with this number, or None."""
         return next((c for c in self.clients if c.client == number), None)
+
+    @property
+    def program(self) -> str:
+        """What the oldest process of the session runs; empty: there is no process."""
+        oldest = min(self.clients, key=lambda c: (c.start, c.client), default=None)
+        return "" if oldest is None else oldest.command
 
 
 def set_bits(words: NDArray[np.uint64]) -> list[int]:
@@ -491,6 +515,8 @@ def select(sessions: list[Session], wanted: str) -> list[Session]:
 
     def has_process(session: Session) -> bool:
         pid = int(name)
+        if pid == 0:  # a process that cannot be seen has no id
+            return False
         return pid == session.manager_pid() or any(c.pid == pid for c in session.look().clients)
 
     rules: list[Callable[[Session], bool]] = [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -216,8 +218,52 @@ def test_port_in_use_is_one_line_and_status_2(site: Any) -> None:
     assert f"shmtensor dashboard: port {site.port} is in use" in err.splitlines()
 
 
+def test_health_is_told_without_a_token_and_is_all_that_is_told(site: Any) -> None:
+    answer = site.ask("/healthz", token=False)
+    assert (answer.status, answer.content) == (200, b"ok\n")
+    assert site.ask("/healthz", token=False, Host="evil.example").status == 421
+
+
+def test_token_comes_from_a_file_and_host_is_asked_for(site: Any, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdefghij\n")
+    token.chmod(0o600)
+    with _start("--token-file", str(token), "--host", "127.0.0.2") as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert "0123456789" not in line
+            found = re.fullmatch(r"shmtensor dashboard: http://127\.0\.0\.2:(\d+)/\n", line)
+            assert found is not None
+            connection = http.client.HTTPConnection("127.0.0.2", int(found[1]), timeout=60)
+            headers = {"Authorization": "Bearer 0123456789abcdefghij", "Host": "node.example"}
+            connection.request("GET", "/metrics", headers=headers)
+            answer = connection.getresponse()
+            assert answer.status == 200
+            assert site.session.encode() in answer.read()
+        finally:
+            process.kill()
+
+
+def test_token_that_others_may_read_is_wrong_use(site: Any, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdefghij\n")
+    token.chmod(0o644)
+    with _start("--token-file", str(token)) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "others may read it" in err
+
+
 @pytest.mark.parametrize(
-    "arguments", [("--port", "x"), ("--port", "70000"), ("--run", "/no/folder")]
+    "arguments",
+    [
+        ("--port", "x"),
+        ("--port", "70000"),
+        ("--run", "/no/folder"),
+        ("--token-file", "/no/file"),
+        ("--host", "192.0.2.1"),
+    ],
 )
 def test_wrong_use(arguments: tuple[str, str]) -> None:
     with _start(*arguments) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -15,6 +16,7 @@ import pytest
 
 import shmtensor as T
 import shmtensor.multiprocessing as mp
+from shmtensor import _cli
 from shmtensor.dashboard import Observer, state
 from shmtensor.dashboard.arena import Blocks, map_of
 from shmtensor.dashboard.curves import read_curve
@@ -89,6 +91,25 @@ def test_queue_has_rates_from_the_second_look_on(
         queue.join_thread()
 
 
+def test_a_full_queue_does_not_look_like_an_empty_one(site: Any) -> None:
+    queue = mp.get_context("fork").Queue(2)
+    try:
+        looks = []
+        for value in range(2):
+            queue.put(value)
+            while queue.qsize() < value + 1:
+                pass
+            site.server.observer = Observer(site.session)
+            (found,) = [q for q in _own(site)["queues"] if q["max_messages"] == 2]
+            looks.append(found["is_full"])
+        assert looks == [False, True]
+        queue.get()
+        queue.get()
+    finally:
+        queue.close()
+        queue.join_thread()
+
+
 def test_metrics_are_prometheus_text(site: Any) -> None:
     answer = site.ask("/metrics")
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
@@ -114,7 +135,7 @@ def test_answers_are_shared_while_fresh(site: Any, monkeypatch: pytest.MonkeyPat
     assert site.ask("/metrics").content == site.ask("/metrics").content
 
 
-def test_published_names_are_listed(site: Any) -> None:
+def test_published_names_are_listed(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
     program = """
 import sys
 import shmtensor as T
@@ -144,6 +165,16 @@ sys.stdin.read()
             assert row["service"] == name
             assert (published["name"], published["version"]) == ("weights<b>", 2)
             assert (published["pid"], published["nbytes"]) == (process.pid, 1000)
+            assert published["publisher"] == str(process.pid)
+            assert 0 <= published["age_s"] < 600
+            metrics = site.ask("/metrics").content.decode()
+            labels = rf'session="{row["session"]}",service="{name}",name="weights<b>"'
+            assert f"shmtensor_name_version{{{labels}}} 2\n" in metrics
+            assert f"shmtensor_name_bytes{{{labels}}} 1000\n" in metrics
+            assert re.search(rf"^shmtensor_name_age_seconds{{{labels}}} \d", metrics, re.M)
+            assert _cli.main(["ls", "-s", name]) == 0
+            listed = capsys.readouterr().out
+            assert re.search(rf"weights<b> +2 +1000 B +\d+ s +{process.pid}\n", listed)
             assert {"name", "shared"} & {kind["kind"] for kind in row["map"]["kinds"]}
         finally:
             process.communicate(timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -79,6 +80,35 @@ def test_programs_of_the_page_share_a_service(served: str) -> None:
 @needs_containers
 def test_tools_find_a_service_of_other_containers_at_its_path(served: str) -> None:
     assert served in _in_container("-m", "shmtensor", "ls", "-s", served)
+
+
+_MEMBER = """
+import sys
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+service.publish("tiny", service.empty(1))
+print("joined", flush=True)
+sys.stdin.readline()
+"""
+
+
+@needs_containers
+def test_a_process_of_another_container_is_not_taken_for_one_of_this(served: str) -> None:
+    member = service_programs.Program(_MEMBER, served, prefix=_MORTAL)
+    try:
+        assert member.line() == "joined"
+        shown = subprocess.run(
+            [sys.executable, "-m", "shmtensor", "ls", "-s", served],
+            env=_environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        (process,) = [line for line in shown.splitlines() if "another pid namespace" in line]
+        assert re.match(r" +#\d+ ", process)
+        assert re.search(r"^  tiny .* #\d+$", shown, re.M)
+    finally:
+        member.kill()
 
 
 _READER = """

@@ -37,7 +37,8 @@ def test_queue_shows_its_messages(session: Session) -> None:
         (view,) = _with(session, 36)
         assert view.n_put == 37
         row = next(row for row in snapshot([session]))
-        line = f'shmtensor_queue_messages{{session="{session.name}",block="{view.block}"}} 36'
+        labels = f'session="{session.name}",service="",block="{view.block}"'
+        line = f"shmtensor_queue_messages{{{labels}}} 36"
         assert line in as_prometheus([row]).splitlines()
         for _ in range(36):
             queue.get()
