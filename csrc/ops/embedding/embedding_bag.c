@@ -72,7 +72,7 @@ static shmt_status row_indices(shmt_tensor* list, shmt_tensor** out) {
 
 /* self: a matrix; from, to: lists of the same length. The lists for the job are new references. */
 static shmt_status prepare_embedding_bag(const char* name, const shmt_tensor* self, shmt_tensor* from, shmt_tensor* to,
-                                shmt_tensor** first, shmt_tensor** second) {
+                                         shmt_tensor** first, shmt_tensor** second) {
   SHMT_REQUIRE(self->n_dims == 2 && from->n_dims == 1 && shmt__same_sizes(from, to), SHMT_E_RUNTIME,
                "%s: rows of shape %s taken from %s to %s", name, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(from),
                SHMT_SHAPE_TEXT(to));
