@@ -76,8 +76,16 @@ class HeldResources:
         return cls(
             blocks=stats["n_allocations"] - stats["n_frees"],
             descriptors=_descriptors(),
-            shared_mappings=Path("/proc/self/maps").read_text().count("memfd:"),
+            shared_mappings=_n_shared_mappings(),
         )
+
+
+def _n_shared_mappings() -> int:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    # The arena's second mapping stays once a lent tensor has come.
+    return sum(
+        "memfd:" in line and not (" r--s " in line and "shmtensor-arena" in line) for line in lines
+    )
 
 
 def _descriptors() -> dict[str, str]:

@@ -9,7 +9,7 @@ import shmtensor
 from shmtensor import multiprocessing as mp
 from shmtensor import nn, optim
 
-N_STEPS, BATCH = 1000, 32
+N_STEPS, BATCH = 2000, 32
 
 
 def make_data() -> tuple[shmtensor.Tensor, shmtensor.Tensor]:
@@ -31,7 +31,7 @@ def train(rank: int, model: nn.Module, points: shmtensor.Tensor, labels: shmtens
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step % 250 == 0:
+        if step % 500 == 0:
             print(f"worker {rank}, step {step:4}: loss {loss.item():.3f}", flush=True)
 
 

@@ -211,7 +211,7 @@ def test_top_shows_every_look(family: Any, shmtensor_command: Command) -> None:
         "top", "--plain", "--count", "2", "--interval", "0", "--session", family.name
     )
     assert done.status == 0
-    assert len(re.findall(rf"session {family.name} \(python .*\)\n  2 processes", done.out)) == 2
+    assert len(re.findall(rf"session {family.name} \(python .*\n  2 processes", done.out)) == 2
     assert done.out.count(f"{family.child} ") == 2
 
 

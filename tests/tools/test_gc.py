@@ -38,7 +38,7 @@ def test_gc_of_no_named_session_is_wrong_use_without_a_terminal(
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     done = shmtensor_command("gc")
     assert (done.status, done.out) == (2, "")
-    assert "--session, or --all" in done.err
+    assert "--session, or give --all" in done.err
 
 
 def test_gc_of_all_as_json(family: Any, shmtensor_command: Command) -> None:

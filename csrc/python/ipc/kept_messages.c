@@ -60,6 +60,11 @@ bool shmt__py_ring_has_kept(shmt__py_ring* o) {
 static bool is_interrupt(void) { return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception); }
 
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d) {
+  /* A signal that came while we waited ends this call, and not what its caller does next. */
+  if (PyErr_CheckSignals() < 0) {
+    keep_message(o, NULL, d);
+    return NULL;
+  }
   PyObject* object = shmt__py_received_object(d);
   if (SHMT_UNLIKELY(object == NULL && is_interrupt()))
     keep_message(o, NULL, d);
@@ -70,7 +75,7 @@ PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d
 
 bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list) {
   uint32_t i = 0;
-  for (; i < n; i++) {
+  for (; PyErr_CheckSignals() == 0 && i < n; i++) {
     PyObject* object = shmt__py_received_object(&received[i]);
     if (object == NULL && is_interrupt()) break;
     shmt__received_message_fini(&received[i]);
