@@ -360,6 +360,7 @@ def test_members_of_the_group_may_join(
             assert lines[1] == "1 8.0"
             assert lines[2] == 'the name "x" was published by user 0, not 65534'
             assert lines[3] == "True"
+            owner.kill()  # or it starts the next manager, in the directory that is removed below
     finally:
         for name in directory.iterdir() if directory.exists() else ():
             name.unlink()
