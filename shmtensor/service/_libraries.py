@@ -283,7 +283,7 @@ def numpy_dtype(text: str) -> np.dtype[Any]:
 
     try:
         found = np.lib.format.descr_to_dtype(ast.literal_eval(text))
-    except (LookupError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+    except (LookupError, TypeError, ValueError, SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(f"no dtype of NumPy: {error}") from None
     if not isinstance(found, np.dtype) or found.hasobject or found.itemsize == 0:
         raise ValueError("no dtype of NumPy that can be in shared memory")

@@ -15,7 +15,7 @@ import service_programs as programs
 
 import shmtensor as T
 from shmtensor.errors import HandleError
-from shmtensor.service import Service
+from shmtensor.service import Service, _libraries
 
 
 def attached(service: Service, value: Any, as_: Any, mode: str = "ro") -> Any:
@@ -146,7 +146,7 @@ def test_dtypes_that_are_refused(service: Service) -> None:
 _READER = """
 import sys
 import numpy as np
-from shmtensor.service import Service
+from shmtensor.service import Service, _libraries
 array = Service(sys.argv[1]).attach("shared", "rw", as_="numpy")
 array[0] = 7
 assert "torch" not in sys.modules
@@ -297,3 +297,17 @@ def test_modules_of_one_library_take_the_others_weights(service: Service, torch:
     assert isinstance(theirs.weight, torch.nn.Parameter)
     with pytest.raises(RuntimeError, match="expected a module of torch, got Linear of shmtensor"):
         service.attach_module("model", as_="torch")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("'O'", "''", "[]", "[[]]", "1", "None", "{'a': 1}", "b'<f4'", "'<f4' + 'x'", "-1j"),
+        *("'V99999999999999'", "('<f4', (1099511627776,))", "'<M8[foo]'", "[('a',)]"),
+        *("[('a', '<f4'), ('a', '<f4')]", "[('a', '<f4', -1)]", "[('a', [('b', '|O')])]"),
+        *("(" * 200 + ")" * 200, "9" * 5000),
+    ],
+)
+def test_dtype_that_a_stranger_wrote_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match="no dtype of NumPy"):
+        _libraries.numpy_dtype(text)
