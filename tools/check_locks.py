@@ -1,7 +1,8 @@
 """Every lock is one that a fork takes along: see Note [Mutexes across fork] in csrc/os/mutex.h.
 
 C: mutexes, fork handlers and waits for the interpreter lock come from ``os/mutex.h`` and
-``python/gil.h``; every rank is used. Python: locks come from ``shmtensor._fork_locks``.
+``python/gil.h``; every rank is used. Python: locks come from ``shmtensor._core._fork_locks``, what
+threads wait with from ``shmtensor._core._interrupts``.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ _C_RULES: dict[str, tuple[set[str], str]] = {
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 
 _LOCKS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Lock", "RLock", "Semaphore"}
+#: Of these, what blocks others when its method is interrupted: Note [Interrupted waits].
+_WAITS = {"Barrier", "BoundedSemaphore", "Condition", "Event", "Semaphore"}
 #: Files whose locks are as they are, and the reason.
 _PYTHON_ALLOWED = {
     "shmtensor/_core/_fork_locks.py": "makes them",
+    "shmtensor/_core/_interrupts.py": "makes what is given to free_in_child",
     "shmtensor/testing/_selftest/command.py": "an event of one call, in a program that never forks",
 }
 
@@ -65,16 +69,15 @@ def _rank_findings() -> list[str]:
     ]
 
 
-def _makes_lock(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
+def _calls(node: ast.AST, module: str, names: set[str]) -> bool:
+    func = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(func, ast.Attribute):
         return False
-    func = node.func
-    if isinstance(func, ast.Attribute):
-        module = getattr(func.value, "id", "")
-        return (module == "threading" and func.attr in _LOCKS) or (
-            module == "_thread" and func.attr in ("allocate_lock", "RLock")
-        )
-    return False
+    return getattr(func.value, "id", "") == module and func.attr in names
+
+
+def _makes_lock(node: ast.AST) -> bool:
+    return _calls(node, "threading", _LOCKS) or _calls(node, "_thread", {"allocate_lock", "RLock"})
 
 
 def _python_findings() -> list[str]:
@@ -92,7 +95,7 @@ def _python_findings() -> list[str]:
         }
         found += [
             f"{rel(path)}:{node.lineno}: a lock that a forked child may find taken; use "
-            "shmtensor._fork_locks"
+            "shmtensor._core._fork_locks"
             for node in ast.walk(tree)
             if (_makes_lock(node) and id(node) not in given)
             or (
@@ -100,6 +103,12 @@ def _python_findings() -> list[str]:
                 and node.module in ("threading", "_thread")
                 and {alias.name for alias in node.names} & (_LOCKS | {"allocate_lock"})
             )
+        ]
+        found += [
+            f"{rel(path)}:{node.lineno}: a wait that an interrupt may leave blocked; use "
+            "shmtensor._core._interrupts"
+            for node in ast.walk(tree)
+            if _calls(node, "threading", _WAITS)
         ]
     missing = [name for name in _PYTHON_ALLOWED if not (PACKAGE.parent / name).exists()]
     return found + [f"tools/check_locks.py:1: {name} does not exist" for name in missing]

@@ -19,11 +19,13 @@
 #include "python/ipc/dumps.h"
 #include "python/ipc/message.h"
 #include "python/ipc/share.h"
+#include "python/ipc/task_sender.h"
 #include "python/ipc/to_send.h"
 #include "python/tensor/arrow.h"
 #include "python/tensor/construct.h"
 #include "python/tensor/dlpack.h"
 #include "python/tensor/tensor_type.h"
+#include "python/values/descriptor.h"
 #include "python/values/types.h"
 
 static PyObject* get_default_dtype(PyObject* module, PyObject* unused) {
@@ -215,7 +217,8 @@ static int fill_module(PyObject* module) {
       shmt__py_tensor_type_init(module) < 0 || shmt__py_autograd_init(module) < 0 ||
       shmt__py_add_tensor_methods(shmt__py_methods, NULL) < 0 || shmt__py_mode_init() < 0 ||
       shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0 ||
-      shmt__py_named_lock_init(module) < 0)
+      shmt__py_named_lock_init(module) < 0 || shmt__py_descriptor_init(module) < 0 ||
+      shmt__py_task_sender_init(module) < 0)
     return -1;
   for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
     if (PyModule_AddFunctions(module, tables[i]) < 0) return -1;

@@ -6,13 +6,13 @@ Source:
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import timedelta
 
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 from shmtensor.distributed._table import Op, Table, WaitForKeys, number_field, number_of, timed_out
 from shmtensor.distributed._timeouts import check_timeout, seconds_of
 
@@ -178,7 +178,7 @@ class HashStore(Store):
     def __init__(self) -> None:
         super().__init__()
         self._table = Table()
-        self._changed = free_in_child(threading.Condition())
+        self._changed = free_in_child(Condition())
 
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
         deadline = time.monotonic() + seconds

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition, Event
 from shmtensor.distributed._timeouts import seconds_of
 from shmtensor.futures import Future
 
@@ -33,7 +34,7 @@ class Work:
 
     def __init__(self, results: list[Tensor] | None = None) -> None:
         self._results = results or []
-        self._done = free_in_child(threading.Event())
+        self._done = free_in_child(Event())
         self._error: BaseException | None = None
         self._source = -1
         self._lock = free_in_child(threading.Lock())
@@ -116,7 +117,7 @@ class Lane:
     _IDLE_S = 5.0
 
     def __init__(self) -> None:
-        self._condition = free_in_child(threading.Condition())
+        self._condition = free_in_child(Condition())
         self._queue: deque[tuple[Callable[[], Any], Work]] = deque()
         self._has_thread = False
         self._is_busy = False  # a call runs, in whichever thread

@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from shmtensor import _C
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -36,7 +37,7 @@ class Future(Generic[T]):
         for device in devices or ():
             kind = _C.device(device).type
             raise RuntimeError(f"PyTorch is not linked with support for {kind} devices")
-        self._changed = free_in_child(threading.Condition())
+        self._changed = free_in_child(Condition())
         self._done = False
         self._result: Any = None
         self._error: Exception | None = None
@@ -53,7 +54,8 @@ class Future(Generic[T]):
             Exception: What `set_exception` was told.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._done)
+            while not self._done:
+                self._changed.wait()
         return self.value()
 
     def value(self) -> T:

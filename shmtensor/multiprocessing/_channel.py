@@ -19,7 +19,6 @@ __all__ = ["Channel"]
 
 _SHORT = struct.Struct("!i")
 _LONG = struct.Struct("!Q")
-_LONGEST_SHORT = 0x7FFFFFFF
 #: Bytes to read at once, except in the middle of a long message.
 _CHUNK_BYTES = 1 << 16
 
@@ -30,16 +29,20 @@ _open: weakref.WeakSet[Channel] = weakref.WeakSet()
 class Channel:
     """One end of a pair of sockets.
 
-    One thread at a time may call `send`, and one may call `receive`.
+    One thread at a time may use `sender`, and one may call `receive`.
+
+    Attributes:
+        sender: Gives the worker tasks.
+        worker_end: For the worker. Call `close_worker_end` when the worker has its copy.
+        is_at_end: The worker has closed its end.
     """
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._socket = Descriptor(ours.detach())
-        #: For the worker. Call `close_worker_end` when the worker has its copy.
+        self.sender = _C._TaskSender(self._socket)
         self.worker_end: Connection = Connection(theirs.detach())
-        self._unsent: list[memoryview] = []
         self._head = bytearray()
         self._body: bytearray | None = None
         self._n_body = 0
@@ -59,44 +62,8 @@ class Channel:
         """Close both ends in this process."""
         self.close_worker_end()
         self._socket.close()
-        self._unsent.clear()
+        self.sender.drop()
         self.is_at_end = True
-
-    # --- sending ------------------------------------------------------------------------------
-
-    def send(self, message: bytes | memoryview) -> bool:
-        """Send a message, or its first part. Returns whether all was sent; else call `flush`."""
-        _C._bind_message(self, message)
-        n = len(message)
-        head = _SHORT.pack(n) if n <= _LONGEST_SHORT else _SHORT.pack(-1) + _LONG.pack(n)
-        if n <= _CHUNK_BYTES:
-            self._unsent.append(memoryview(head + bytes(message)))
-        else:
-            self._unsent += [memoryview(head), memoryview(message)]
-        return self.flush()
-
-    def has_unsent(self) -> bool:
-        """Whether there are bytes left for `flush` to send."""
-        return bool(self._unsent)
-
-    def flush(self) -> bool:
-        """Continue sending. Returns whether all was sent."""
-        while self._unsent:
-            part = self._unsent[0]
-            try:
-                n = os.write(self._socket.fileno(), part)
-            except BlockingIOError:
-                return False
-            except OSError:  # the worker has ended, which the supervisor will notice
-                self._unsent.clear()
-                break
-            if n == len(part):
-                del self._unsent[0]
-            else:
-                self._unsent[0] = part[n:]
-        return True
-
-    # --- receiving ----------------------------------------------------------------------------
 
     def receive(self) -> list[bytearray]:
         """Read what has arrived, and return the messages that are complete, perhaps none."""

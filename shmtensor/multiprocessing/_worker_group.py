@@ -26,10 +26,12 @@ import traceback
 from collections.abc import Callable
 from multiprocessing import pool as _standard
 from multiprocessing import util
-from typing import Any
+from typing import Any, NamedTuple
 
+from shmtensor import _C
 from shmtensor._boundary.descriptors import Flag
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import _worker
 from shmtensor.multiprocessing._arguments import give_up
@@ -91,13 +93,12 @@ class _Worker:
         self.child = child
         self.channel = channel
         self.is_ready = False
-        self.n_sent = 0
-        self.task: tuple[int, int] | None = None  # job and index of what it is doing
+        self.n_done = 0
         self._events: int | None = None  # that the selector waits for; None: not registered
         self._sentinel = -1  # as it is registered
 
     def _wanted_events(self) -> int:
-        wanted = selectors.EVENT_WRITE if self.channel.has_unsent() else 0
+        wanted = selectors.EVENT_WRITE if self.channel.sender.has_unsent else 0
         return wanted if self.channel.is_at_end else wanted | selectors.EVENT_READ
 
     def needs_watch(self) -> bool:
@@ -140,41 +141,55 @@ def _without_stop(result: tuple[bool, Any]) -> tuple[bool, Any]:
     return False, error
 
 
+class _Pickled(NamedTuple):
+    """A task as workers get it."""
+
+    key: tuple[int, int]
+    """Job, and index in it."""
+    message: Any
+
+
 class TaskQueue:
     """The queue into which the standard pool's methods put iterators of tasks.
 
     A list of one task goes to an idle worker at once: the feeder thread would cost a switch.
+    An interrupted `put` has put its item, or has not; see Note [A task is given in one call] in
+    csrc/python/ipc/task_sender.h.
     """
 
     def __init__(self) -> None:
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._lock = free_in_child(threading.RLock())  # signal handlers may put
-        self._n_put = 0
-        self._n_fed = 0  # only the thread that gets changes it
+        self._items: collections.deque[Any] = collections.deque()  # the first one is being fed
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self.send_now: Callable[[tuple[Any, ...]], bool] = lambda _: False
+        self.was_put: Callable[[], None] = lambda: None
 
     def put(self, item: Any) -> None:
         """Add an item: tasks, and a function that is told their number; None is the end."""
-        is_alone = self._n_put == self._n_fed
-        if is_alone and item and isinstance(item[0], list) and len(item[0]) == 1:
+        if not self._items and item and isinstance(item[0], list) and len(item[0]) == 1:
             tasks, set_length = item
             if set_length is None and self.send_now(tasks[0]):
                 return
-        with self._lock:
-            self._n_put += 1
-        self._queue.put(item)
+        self.append(item)
+
+    def append(self, item: Any) -> None:
+        """Add an item for the feeder thread."""
+        self._items.append(item)
+        self._bell.put(None)
+        self.was_put()
 
     def get(self) -> Any:
-        """Wait for the next item. The caller says with `was_fed` that it has no more tasks."""
-        return self._queue.get()
+        """Wait for the first item. The caller says with `was_fed` that it has no more tasks."""
+        while not self._items:
+            self._bell.get()
+        return self._items[0]
 
     def was_fed(self) -> None:
-        """Say that the tasks of the last item are ready for workers or sent."""
-        self._n_fed += 1
+        """Remove the first item, whose tasks are ready for workers or sent."""
+        self._items.popleft()
 
-
-#: Job, index, and the pickled task.
-_ReadyTask = tuple[int, int, Any]
+    def is_empty(self) -> bool:
+        """Whether all tasks that were put are ready for workers or sent."""
+        return not self._items
 
 
 class WorkerGroup:
@@ -214,17 +229,21 @@ class WorkerGroup:
         # Set without the lock: signal handlers and finalizers close and terminate.
         self._is_closing = False
         self._is_stopping = False
+        self._is_idle = False  # nothing happened in the last slice
         # Guards the lists of workers and ready tasks. Nothing is pickled, and no process started,
         # while a thread has it: that may take long, and wait for results that need it.
         self._lock = free_in_child(threading.RLock())
-        self._has_room = free_in_child(threading.Condition(self._lock))
+        self._has_room = free_in_child(Condition(self._lock))
         self._workers: list[_Worker] = []
+        # Perhaps with some that have a task, or twice: an interrupt came before they were removed.
         self._idle: collections.deque[_Worker] = collections.deque()
-        self._ready: collections.deque[_ReadyTask] = collections.deque()
+        # Only the two threads of the group change it, in which no signal handler runs.
+        self._ready: collections.deque[_Pickled] = collections.deque()
         self._n_ready_bytes = 0
         self._starting = free_in_child(threading.RLock())
         self._n_false_starts = 0
         self.breakage: BrokenPoolError | None = None
+        self._has_ended = False
         self._feeder: threading.Thread | None = None
         self._supervisor: threading.Thread | None = None
 
@@ -267,6 +286,7 @@ class WorkerGroup:
         self._workers.clear()
         self._idle.clear()
         self._selector.close()
+        self._wakeup.close()
 
     def _reap(self, worker: _Worker) -> None:
         """Remove a worker whose process has ended, and fail the task that it had."""
@@ -274,9 +294,8 @@ class WorkerGroup:
         with self._lock:
             self._workers.remove(worker)
             self._processes.remove(process)
-            with contextlib.suppress(ValueError):
-                self._idle.remove(worker)
-            task, worker.task = worker.task, None
+            self._idle = collections.deque(w for w in self._idle if w is not worker)
+            task: tuple[int, int] | None = worker.channel.sender.end()
             if not worker.is_ready:
                 self._n_false_starts += 1
         worker.close(self._selector)
@@ -312,33 +331,40 @@ class WorkerGroup:
         """Send a task if a worker is idle and no task waits. False: the feeder is to do it."""
         if self._ready or not self._idle or self._is_stopping:
             return False
-        message = self._pickled(task)
-        if message is not None:
-            with self._lock:
-                if not self._is_stopping:
-                    self._add_ready(task, message)
-                    return True
-            give_up([message])
-        return message is None
+        _C._call_sending(self._pickle_and_give, task)
+        return True
+
+    def _pickle_and_give(self, task: tuple[Any, ...]) -> None:
+        pickled = self._pickled(task)
+        if pickled is None:
+            return
+        with self._lock:
+            is_given = not self._ready and not self._is_stopping and self._give(pickled)
+        if not is_given:
+            self._taskqueue.append(([pickled], None))
 
     def _offer(self, task: tuple[Any, ...]) -> bool:
         """Give a task to an idle worker, or keep it for later. False: the group stops."""
-        message = self._pickled(task)
-        if message is None:
+        pickled = self._pickled(task)
+        if pickled is None:
             return True
         with self._lock:
             while self._is_full() and not self._is_stopping:
                 self._has_room.wait()
             if not self._is_stopping:
-                self._add_ready(task, message)
+                self._n_ready_bytes += len(pickled.message)
+                self._ready.append(pickled)
+                self._dispatch()
                 return True
-        give_up([message])
+        give_up([pickled.message])
         return False
 
-    def _pickled(self, task: tuple[Any, ...]) -> Any:
-        """Return the message of a task; None: it cannot be pickled, and that is its result."""
+    def _pickled(self, task: tuple[Any, ...]) -> _Pickled | None:
+        """Pickle a task, if it is not. None: it cannot be pickled, and that is its result."""
+        if isinstance(task, _Pickled):
+            return task
         try:
-            return self._dumps(task)
+            return _Pickled((task[0], task[1]), self._dumps(task))
         except Exception as error:
             self._finish(task[0], task[1], (False, error))
             return None
@@ -346,30 +372,31 @@ class WorkerGroup:
     def _is_full(self) -> bool:
         return len(self._ready) >= self._max_ready or self._n_ready_bytes >= _MOST_READY_BYTES
 
-    def _add_ready(self, task: tuple[Any, ...], message: Any) -> None:
-        """Add a task to those that wait for workers. The caller holds the lock."""
-        self._n_ready_bytes += len(message)
-        self._ready.append((task[0], task[1], message))
-        self._dispatch()
-
     def _dispatch(self) -> None:
         """Send tasks while there are tasks and idle workers. The caller holds the lock."""
-        while self._idle and self._ready and not self._is_stopping:
-            worker = self._idle.popleft()
-            try:
-                job, index, message = self._ready.popleft()
-            except IndexError:  # a signal handler has put a task in between
-                self._idle.appendleft(worker)
-                return
+        while self._ready and not self._is_stopping and self._give(self._ready[0]):
             was_full = self._n_ready_bytes >= _MOST_READY_BYTES
-            self._n_ready_bytes -= len(message)
+            self._n_ready_bytes -= len(self._ready.popleft().message)
             # Not for each task: it costs a switch.
             if was_full or 2 * len(self._ready) <= self._max_ready:
                 self._has_room.notify()
-            worker.task = (job, index)
-            worker.n_sent += 1
-            if not worker.channel.send(message):
-                self.wake()  # the supervisor sends the rest
+
+    def _give(self, task: _Pickled) -> bool:
+        """Give a task to an idle worker. False: none is idle. The caller holds the lock."""
+        while self._idle:
+            try:
+                worker = self._idle[0]
+            except IndexError:  # a signal handler has given it a task just now
+                return False
+            sender = worker.channel.sender
+            is_given = sender.begin(task.key, task.message)
+            with contextlib.suppress(ValueError):
+                self._idle.remove(worker)
+            if is_given:
+                if sender.has_unsent:
+                    self.wake()  # the supervisor sends the rest
+                return True
+        return False
 
     def _finish(self, job: int, index: int, result: tuple[bool, Any]) -> None:
         """Deliver a result. Callbacks of the user run here."""
@@ -404,10 +431,16 @@ class WorkerGroup:
         self._feeder.start()
         self._supervisor.start()
         self._taskqueue.send_now = self._send_now
+        self._taskqueue.was_put = self._fail_if_ended
 
     def wake(self) -> None:
         """Make the supervisor check its state again."""
         self._wakeup.set()
+
+    def all_have_results(self) -> None:
+        """Say that the cache is empty, for which a closed group waits."""
+        if self._is_closing:
+            self.wake()
 
     def _supervise(self) -> None:
         try:
@@ -423,17 +456,24 @@ class WorkerGroup:
         finally:
             with self._lock:
                 self._is_stopping = True
-                unsent = [message for _, _, message in self._ready]
+                unsent = [task.message for task in self._ready]
                 self._ready.clear()
                 self._has_room.notify_all()
                 self._close()
             if unsent:
                 give_up(unsent)
-            self._taskqueue.put(None)
-            self._fail_all(self.breakage or BrokenPoolError("the pool was terminated"))
+            self._has_ended = True
+            self._taskqueue.append(None)  # which fails all that is left
 
     def _is_done(self) -> bool:
-        return self._is_stopping or (self._is_closing and not self._cache)
+        if self._is_stopping or not self._is_closing:
+            return self._is_stopping
+        # What stays in the cache without a task comes from an interrupted call, and nobody has it.
+        return (not self._cache or self._is_idle) and not self._has_tasks()
+
+    def _has_tasks(self) -> bool:
+        is_fed = self._taskqueue.is_empty() and not self._ready
+        return not is_fed or any(worker.channel.sender.is_busy for worker in self._workers)
 
     def _step(self) -> None:
         """Wait for an event and handle it."""
@@ -442,7 +482,9 @@ class WorkerGroup:
         if len(self._workers) < self._n_workers:
             self.repopulate()
         self._watch_workers()
-        for key, events in self._selector.select(_SLICE_S):
+        found = self._selector.select(_SLICE_S)
+        self._is_idle = not found
+        for key, events in found:
             worker: _Worker | None = key.data
             if worker is None:
                 self._wakeup.clear()
@@ -453,7 +495,7 @@ class WorkerGroup:
                 continue
             if events & selectors.EVENT_WRITE:
                 with self._lock:
-                    worker.channel.flush()
+                    worker.channel.sender.flush()
             if events & selectors.EVENT_READ:
                 self._take_messages(worker)
 
@@ -465,10 +507,11 @@ class WorkerGroup:
     def _take_messages(self, worker: _Worker) -> None:
         for message in worker.channel.receive():
             with self._lock:
-                task, worker.task = worker.task, None
+                task: tuple[int, int] | None = worker.channel.sender.end()
+                worker.n_done += task is not None
                 worker.is_ready = True
                 self._n_false_starts = 0
-                if self._max_tasks is None or worker.n_sent < self._max_tasks:
+                if self._max_tasks is None or worker.n_done < self._max_tasks:
                     self._idle.append(worker)
                     self._dispatch()
             if task is not None:
@@ -498,10 +541,10 @@ class WorkerGroup:
             self._kill_all()
             return
         for worker in self._workers:
-            worker.channel.send(b"")
+            worker.channel.sender.begin(None, b"")
         for worker in self._workers:
             # It was asked to end, and may take as long as its exit handlers need.
-            while not worker.channel.flush() and not worker.child.wait(0.05):
+            while not worker.channel.sender.flush() and not worker.child.wait(0.05):
                 pass
             while not self._is_stopping and not worker.child.wait(0.1):
                 pass
@@ -511,8 +554,11 @@ class WorkerGroup:
     def _kill_all(self) -> None:
         end_all([worker.child for worker in self._workers], _TERMINATE_GRACE_S)
 
-    def _fail_all(self, error: BrokenPoolError) -> None:
-        """Fail all pending results. Callbacks are not called."""
+    def _fail_if_ended(self) -> None:
+        """Fail all pending results, if there will be none. Callbacks are not called."""
+        if not self._has_ended:
+            return
+        error = self.breakage or BrokenPoolError("the pool was terminated")
         for job, pending in list(self._cache.items()):
             self._cache.pop(job, None)
             event = getattr(pending, "_event", None)

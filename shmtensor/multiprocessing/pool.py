@@ -22,6 +22,7 @@ from multiprocessing import util
 from multiprocessing.pool import ThreadPool
 from typing import Any
 
+from shmtensor._core._interrupts import Condition, Event
 from shmtensor.multiprocessing import context as _context
 from shmtensor.multiprocessing._overlay import Overlay
 from shmtensor.multiprocessing._worker_group import (
@@ -35,15 +36,28 @@ from shmtensor.multiprocessing.adoption import adopted
 __all__ = ["BrokenPoolError", "Pool", "ThreadPool", "WorkerLostError"]
 
 
-class _Notifier:
-    """Wakes the worker group when the standard result cache becomes empty."""
+class _Results(dict[int, Any]):
+    """Results that have not arrived, by job number.
+
+    The standard classes of results wait in ways that an interrupt can break for the supervisor:
+    Note [Interrupted waits] in `shmtensor._core._interrupts`.
+    """
 
     def __init__(self) -> None:
-        self.worker_group: WorkerGroup | None = None
+        super().__init__()
+        self.was_emptied: Callable[[], None] = lambda: None
 
-    def put(self, item: object) -> None:
-        if self.worker_group is not None:
-            self.worker_group.wake()
+    def __setitem__(self, job: int, result: Any) -> None:
+        if hasattr(result, "_event"):
+            result._event = Event()
+        else:
+            result._cond = Condition()
+        super().__setitem__(job, result)
+
+    def __delitem__(self, job: int) -> None:
+        super().__delitem__(job)
+        if not self:
+            self.was_emptied()
 
 
 class Pool(_standard.Pool):
@@ -97,10 +111,7 @@ class Pool(_standard.Pool):
         self._initargs = initargs
         self._adopts = adopted(adopt)
         self._taskqueue = TaskQueue()
-        self._change_notifier = _Notifier()
-        self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
-            notifier=self._change_notifier
-        )
+        self._cache = _Results()
         self._worker_group = self._make_worker_group()
         self._terminate = util.Finalize(self, self._worker_group.terminate, exitpriority=15)
         self._state = _standard.RUN  # type: ignore[attr-defined]
@@ -123,7 +134,7 @@ class Pool(_standard.Pool):
         except BaseException:
             worker_group.abandon()
             raise
-        self._change_notifier.worker_group = worker_group
+        self._cache.was_emptied = worker_group.all_have_results
         worker_group.start()
         return worker_group
 

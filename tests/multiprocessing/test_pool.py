@@ -324,17 +324,20 @@ def test_channel_and_connection_understand_each_other(size: int) -> None:
     channel = Channel()
     try:
         message = os.urandom(size)
-        is_sent = channel.send(message)
+        assert channel.sender.begin("task", message)
+        assert not channel.sender.begin("another", b"while it has one")
         received = b""
-        while not is_sent:  # more than the socket's buffer takes
+        while channel.sender.has_unsent:  # more than the socket's buffer takes
             received += os.read(channel.worker_end.fileno(), 1 << 16)
-            is_sent = channel.flush()
+            channel.sender.flush()
         if not received:
             assert channel.worker_end.recv_bytes() == message
         else:
             while len(received) < size + 4:
                 received += os.read(channel.worker_end.fileno(), 1 << 16)
             assert received[4:] == message
+        assert channel.sender.end() == "task"
+        assert channel.sender.end() is None
         assert channel.receive() == []
         messages: list[bytearray] = []
         for part in (message[:1000], b"", b"x" * 70000):

@@ -100,6 +100,12 @@ class Size(tuple[builtins.int, ...]):
     def numel(self) -> builtins.int: ...
 
 @disjoint_base
+class _Descriptor:
+    def __new__(cls, number: builtins.int, high: builtins.bool = True) -> Self: ...
+    def fileno(self) -> builtins.int: ...
+    def close(self) -> None: ...
+
+@disjoint_base
 class Node:
     def __call__(self, *grads: Tensor | None) -> Any: ...
     @property
@@ -309,13 +315,13 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "_NamedLock _PackedMessage _TensorMeta _Ring _add_batch_dim _backward_number"
-    " _backward_reaches _batched_parts _call_below_level _call_outside_levels"
+    "_NamedLock _PackedMessage _TaskSender _TensorMeta _Ring _add_batch_dim"
+    " _backward_number _backward_reaches _batched_parts _call_below_level _call_outside_levels"
     " _end_transform_inputs _functorch _grad_increment_nesting _graph_reaches_others _level_count"
     " _level_decrement_nesting _lift _remove_batch_dim _vmap_facts _vmap_increment_nesting"
     " _vmap_level _without_history"
     " _begin_copies _begin_send _bind_message"
-    " _call_operator _call_tracked _change_keys"
+    " _call_operator _call_sending _call_tracked _change_keys"
     " _change_overrides_off _clear_autocast_cache _dispatch_keys _dispatch_mode_depth"
     " _dumps_message _end_copies _end_send _enter_dual_level _exit_dual_level"
     " _find_operator"

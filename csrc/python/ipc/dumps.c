@@ -6,6 +6,7 @@
 #include "ipc/handle/lease_channel.h"
 #include "ipc/handle/unsent_leases.h"
 #include "python/ipc/share.h"
+#include "python/ipc/task_sender.h"
 #include "python/tensor/tensor_type.h"
 
 #include <string.h>
@@ -155,35 +156,40 @@ static PyObject* py_end_send(PyObject* module, PyObject* o) {
   Py_RETURN_NONE;
 }
 
-/* _call_tracked(function, *arguments): call what pickles a message. If that raises, the leases of the message end; in
- * Python code there would be a moment between the two. */
-static PyObject* py_call_tracked(PyObject* module, PyObject* const* args, Py_ssize_t n) {
-  (void)module;
-  if (n < 1) return PyErr_Format(PyExc_TypeError, "_call_tracked: a function expected");
-  shmt__unsent_mark mark = shmt__unsent_begin(false);
+/* Call a function that pickles a message, or, sends: that also sends the one that it pickles first. If it raises, the
+ * leases of the message end; in Python code there would be a moment between the two. */
+static PyObject* call_tracked(PyObject* const* args, Py_ssize_t n, bool sends) {
+  if (n < 1) return PyErr_Format(PyExc_TypeError, "a function expected");
+  shmt__unsent_mark mark = shmt__unsent_begin(sends);
   PyObject* result = PyObject_Vectorcall(args[0], args + 1, (size_t)(n - 1), NULL);
-  if (result != NULL && PyErr_CheckSignals() < 0) Py_CLEAR(result);
+  if (result != NULL && !sends && PyErr_CheckSignals() < 0) Py_CLEAR(result); /* what was sent stays sent */
   shmt__unsent_end(mark, result != NULL ? SHMT_UNSENT_COMPLETE : SHMT_UNSENT_GIVEN_UP);
   return result;
 }
 
+static PyObject* py_call_tracked(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  return call_tracked(args, n, false);
+}
+
+static PyObject* py_call_sending(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  return call_tracked(args, n, true);
+}
+
 /* --- sending --- */
 
-enum { ALONE_FROM = 16385, LONG_HEAD = 12, SHORT_HEAD = 4 };
+enum { ALONE_FROM = 16385 };
 
 /* The length before a message as the standard library writes it, and behind it the message if that is short. */
 static PyObject* head_of(const Py_buffer* message) {
-  const uint64_t n = (uint64_t)message->len;
-  const bool is_long = n > INT32_MAX, is_alone = n >= ALONE_FROM;
-  const size_t n_head = is_long ? LONG_HEAD : SHORT_HEAD;
-  PyObject* head = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n_head + (is_alone ? 0 : n)));
-  if (head == NULL) return NULL;
-  unsigned char* at = (unsigned char*)PyBytes_AS_STRING(head);
-  if (is_long) memset(at, 0xff, SHORT_HEAD);
-  for (size_t i = is_long ? SHORT_HEAD : 0, shift = 8 * (n_head - i); i < n_head; i++)
-    at[i] = (unsigned char)(n >> (shift -= 8));
-  if (!is_alone) memcpy(at + n_head, message->buf, (size_t)n);
-  return head;
+  unsigned char head[SHMT_PY_MESSAGE_HEAD];
+  const size_t n = (size_t)message->len, n_head = shmt__py_message_head(n, head), n_body = n < ALONE_FROM ? n : 0;
+  PyObject* bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n_head + n_body));
+  if (bytes == NULL) return NULL;
+  memcpy(PyBytes_AS_STRING(bytes), head, n_head);
+  memcpy(PyBytes_AS_STRING(bytes) + n_head, message->buf, n_body);
+  return bytes;
 }
 
 /* Write all bytes of an object. *begun: some were written. Returns false with what `write` raised. */
@@ -276,6 +282,8 @@ PyMethodDef shmt__py_dumps_functions[] = {
     {"_dumps_message", py_dumps, METH_O, "The pickle of plain objects with plain tensors; None for any other message."},
     {"_call_tracked", (PyCFunction)(void (*)(void))py_call_tracked, METH_FASTCALL,
      "Call what pickles a message; if that raises, the leases of the message end."},
+    {"_call_sending", (PyCFunction)(void (*)(void))py_call_sending, METH_FASTCALL,
+     "Call what pickles a message and sends it; if that raises, the leases of the message end."},
     {"_send_message", (PyCFunction)(void (*)(void))py_send, METH_FASTCALL,
      "Pickle a message and write it to a connection."},
     {"_bind_message", (PyCFunction)(void (*)(void))py_bind, METH_FASTCALL,
