@@ -24,8 +24,8 @@ static int duplicate(int fd, int from) { return fcntl(fd, F_DUPFD_CLOEXEC, from)
 
 /* A duplicate with a high number, or else with any above the standard streams. */
 static int duplicate_high(int fd) {
-  int half = shmt__os_descriptor_limit() / 2;
-  int high = duplicate(fd, half < HIGH ? half : HIGH);
+  int high = duplicate(fd, HIGH);
+  if (high < 0) high = duplicate(fd, shmt__os_descriptor_limit() / 2);
   return high >= 0 ? high : duplicate(fd, FIRST);
 }
 
@@ -55,9 +55,10 @@ shmt__descriptor shmt__descriptor_own(int fd) {
   return shmt__descriptor_of(high);
 }
 
+shmt__descriptor shmt__descriptor_dup(int fd) { return shmt__descriptor_of(fd < 0 ? -1 : duplicate_high(fd)); }
+
 shmt__descriptor shmt__descriptor_copy(const shmt__descriptor* d) {
-  int fd = shmt__descriptor_number(d);
-  return shmt__descriptor_of(fd < 0 ? -1 : duplicate_high(fd));
+  return shmt__descriptor_dup(shmt__descriptor_number(d));
 }
 
 int shmt__descriptor_number(const shmt__descriptor* d) {

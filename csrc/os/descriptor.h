@@ -29,6 +29,8 @@ typedef struct shmt__descriptor {
 shmt__descriptor shmt__descriptor_own(int fd);
 /* The same without moving it, to hand out the number. */
 shmt__descriptor shmt__descriptor_of(int fd);
+/* Keep a duplicate of fd, which stays the caller's. Number -1: no descriptor is left. */
+shmt__descriptor shmt__descriptor_dup(int fd);
 /* Keep a duplicate of the descriptor, which stays the caller's. Number -1: it is gone, or no descriptor is left. */
 shmt__descriptor shmt__descriptor_copy(const shmt__descriptor* d);
 /* Is there a number, without asking whether it is still ours? */

@@ -66,8 +66,9 @@ bool shmt__saved_descriptors_close_unneeded(shmt__session* s) {
 void shmt__saved_descriptor_add(const shmt__held_block* h, shmt__descriptor file) {
   shmt__session* s = h->session;
   if (s->saved_descriptors == NULL) s->saved_descriptors = malloc(sizeof *s->saved_descriptors * MAX_FILES);
-  (void)shmt__saved_descriptors_close_unneeded(s);
-  if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most_files())
+  const uint32_t most = most_files();
+  if (s->n_saved_descriptors >= most) (void)shmt__saved_descriptors_close_unneeded(s);
+  if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most)
     shmt__descriptor_close(&file);
   else if (shmt__descriptor_is_kept(&file))
     s->saved_descriptors[s->n_saved_descriptors++] = (saved_descriptor){h->generation, h->block, file};

@@ -49,7 +49,7 @@ static shmt_status map_file(shmt__held_block* h, int fd, uint64_t nbytes) {
 
 void shmt__file_block_save(shmt__held_block* h, int fd) {
   shmt__unused_files_close(h->session);
-  shmt__saved_descriptor_add(h, shmt__descriptor_own(shmt__os_dup(fd)));
+  shmt__saved_descriptor_add(h, shmt__descriptor_dup(fd));
 }
 
 shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {

@@ -259,9 +259,10 @@ shmt_status shmt__session_join(shmt__session* s, bool may_create) {
             s->key.path[0] == '\0' ? "@" : "", address, -err);
 }
 
-/* Is a descriptor gone that the session cannot do without: the connection, or the one with the lock of our number? */
+/* Is the descriptor with the lock of our number gone, or the connection? A connection that the program closed a moment
+ * ago is found by whoever uses it. */
 static bool is_cut_off(const shmt__session* s) {
-  return shmt__descriptor_number(&s->socket) < 0 || shmt__descriptor_number(&s->control) < 0;
+  return !shmt__descriptor_is_kept(&s->socket) || shmt__descriptor_number(&s->control) < 0;
 }
 
 /* The body of shmt__session_call: this thread is the requester. */
@@ -299,9 +300,9 @@ shmt_status shmt__session_reconnect(shmt__session* s) {
   shmt__packet request = make_packet(s, SHMT_MESSAGE_STATUS), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   /* No request is open, so if the socket can be read the connection has ended. */
-  if (s->is_lost || shmt__request_is_waiting() ||
-      (!is_cut_off(s) && shmt__os_wait_readable(shmt__descriptor_number(&s->socket), 0) == 0))
-    return SHMT_OK;
+  if (s->is_lost || shmt__request_is_waiting()) return SHMT_OK;
+  int fd = shmt__descriptor_number(&s->socket);
+  if (fd >= 0 && !is_cut_off(s) && shmt__os_wait_readable(fd, 0) == 0) return SHMT_OK;
   return shmt__session_call(s, &request, NULL, 0, &reply, fds, &n_fds);
 }
 

@@ -129,21 +129,21 @@ static shmt_status fail_lost(bool* lost) {
   SHMT_FAIL(SHMT_E_MANAGER, "the connection to the manager is gone");
 }
 
-static shmt_status send_request(wait* w, const shmt__packet* request, const int* fds, int n_fds,
-                                bool* lost) {
+/* fd: the socket's number, checked just now. */
+static shmt_status send_request(wait* w, int fd, const shmt__packet* request, const int* fds, int n_fds, bool* lost) {
   int err;
-  while ((err = shmt__os_send(shmt__descriptor_number(w->socket), request, sizeof *request, fds, n_fds)) ==
-         -SHMT_OS_AGAIN) {
+  while ((err = shmt__os_send(fd, request, sizeof *request, fds, n_fds)) == -SHMT_OS_AGAIN) {
     int ready = wait_for(w, -1);
     if (ready <= 0) return fail_wait(ready, w);
+    fd = shmt__descriptor_number(w->socket);
   }
   return err == 0 ? SHMT_OK : fail_lost(lost);
 }
 
-static shmt_status receive_reply(wait* w, uint32_t serial, shmt__packet* reply, int* out_fds,
-                                 int* n_out_fds, bool* lost) {
-  for (;;) {
-    int fd = shmt__descriptor_number(w->socket);
+/* fd: as above. */
+static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet* reply, int* out_fds, int* n_out_fds,
+                                 bool* lost) {
+  for (;; fd = shmt__descriptor_number(w->socket)) {
     int ready = fd < 0 ? -3 : wait_for(w, fd);
     if (ready == -3) return fail_lost(lost);
     if (ready <= 0) return fail_wait(ready, w);
@@ -175,14 +175,15 @@ shmt_status shmt__request(shmt__session* s, const shmt__descriptor* socket, cons
   wait w = {s, socket, now, now + (uint64_t)timeout_ms};
   *lost = false;
   *n_out_fds = 0;
-  SHMT_TRY(send_request(&w, request, fds, n_fds, lost));
-  return receive_reply(&w, request->serial, reply, out_fds, n_out_fds, lost);
+  const int fd = shmt__descriptor_number(socket);
+  SHMT_TRY(send_request(&w, fd, request, fds, n_fds, lost));
+  return receive_reply(&w, fd, request->serial, reply, out_fds, n_out_fds, lost);
 }
 
 shmt_status shmt__request_send(shmt__session* s, const shmt__packet* request, uint64_t deadline_ms) {
   wait w = {s, &s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
-  return send_request(&w, request, NULL, 0, &lost);
+  return send_request(&w, shmt__descriptor_number(w.socket), request, NULL, 0, &lost);
 }
 
 shmt_status shmt__request_receive(shmt__session* s, uint32_t serial, shmt__packet* reply, int* out_fds,
@@ -190,5 +191,5 @@ shmt_status shmt__request_receive(shmt__session* s, uint32_t serial, shmt__packe
   wait w = {s, &s->socket, shmt__os_now_ms(), deadline_ms};
   bool lost = false;
   *n_out_fds = 0;
-  return receive_reply(&w, serial, reply, out_fds, n_out_fds, &lost);
+  return receive_reply(&w, shmt__descriptor_number(w.socket), serial, reply, out_fds, n_out_fds, &lost);
 }
