@@ -126,22 +126,27 @@ def everywhere(call: Callable[[], object], *, undo: Callable[[], object] = int) 
 
 
 def at_random(
-    call: Callable[[], object], n: int, *, seed: int, longest_s: float = 200e-6
+    call: Callable[[], object],
+    n: int,
+    *,
+    seed: int,
+    longest_s: float = 200e-6,
+    raises: type[BaseException] = Interrupt,
 ) -> Iterator[bool]:
     """Run *call* *n* times, and send a real signal after a random time. For the main thread.
 
     Yields:
-        Whether `Interrupt` came out of the call.
+        Whether *raises*, which the handler raises, came out of the call.
     """
     times = random.Random(seed)
     is_armed = False
 
     def handler(*_: object) -> None:
         if is_armed:
-            raise Interrupt
+            raise raises
 
     def ignore(unraisable: sys.UnraisableHookArgs) -> None:
-        if not isinstance(unraisable.exc_value, Interrupt):
+        if not isinstance(unraisable.exc_value, raises):
             hook(unraisable)
 
     # In a destructor the interpreter only reports an exception, and whoever keeps the report keeps
@@ -157,7 +162,7 @@ def at_random(
                 signal.setitimer(signal.ITIMER_REAL, times.uniform(1e-6, longest_s))
                 call()
                 is_armed = False
-            except Interrupt:
+            except raises:
                 is_armed = False
                 came_out = True
             signal.setitimer(signal.ITIMER_REAL, 0)

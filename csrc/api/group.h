@@ -48,14 +48,14 @@ typedef struct shmt_group shmt_group;
 int shmt_group_create(uint32_t n_ranks, uint64_t slot_bytes, int* out_fd);
 /* Be the rank of the group whose memory fd is. fd is borrowed for the call.
  * Errors: SHMT_E_VALUE (fd is no such memory, or the rank is taken), SHMT_E_NOMEM, SHMT_E_OS.
- * Ownership: *out is the caller's; shmt_group_free. */
+ * Ownership: *out is the caller's; shmt_group_clear. */
 int shmt_group_open(int fd, uint32_t rank, shmt_group** out);
 /* Tell the others that this process is going to end in order. */
 void shmt_group_leave(shmt_group* g);
-/* Leave the group, which tells the others, and unmap its memory. NULL is fine. */
-void shmt_group_free(shmt_group* g);
+/* Unmap the memory of *place and make it NULL. For the others this rank has died, unless it has left before. */
+void shmt_group_clear(shmt_group** place);
 
-/* Where a slot of a rank begins, in this process; the group's as long as it is not freed. */
+/* Where a slot of a rank begins, in this process; the group's as long as it is not cleared. */
 void* shmt_group_slot(const shmt_group* g, uint32_t rank, uint32_t slot);
 uint32_t shmt_group_n_ranks(const shmt_group* g);
 uint32_t shmt_group_rank(const shmt_group* g);

@@ -18,7 +18,7 @@ int shmt_inspector_open(const char* address, shmt_inspector** out);
  * SHMT_E_MANAGER when nobody has them. */
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out);
 /* NULL is fine. */
-void shmt_inspector_close(shmt_inspector* o);
+void shmt_inspector_clear(shmt_inspector** place); /* close *place and make it NULL */
 
 /* What the manager says of the session: its clients, and the memory it covers and occupies. Errors: SHMT_E_MANAGER. */
 typedef struct shmt_manager_view {

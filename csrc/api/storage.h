@@ -60,11 +60,11 @@ int shmt_storage_write_fd(const shmt_storage* s, uint64_t offset, uint64_t nbyte
 /* --- weak references --- */
 
 typedef struct shmt__storage_weak shmt__storage_weak;
-/* Make a reference that does not keep s alive; shmt_storage_weak_free frees it. Errors: SHMT_E_NOMEM. */
+/* Make a reference that does not keep s alive; shmt_storage_weak_clear frees it. Errors: SHMT_E_NOMEM. */
 int shmt_storage_weak_create(shmt_storage* s, shmt__storage_weak** out);
-/* A new reference to the storage, or NULL when it was destroyed. */
-shmt_storage* shmt_storage_weak_lock(shmt__storage_weak* weak);
-void shmt_storage_weak_free(shmt__storage_weak* weak);
+/* Store a new reference to the storage, or NULL when it was destroyed. */
+void shmt_storage_weak_lock(shmt__storage_weak* weak, shmt_storage** out);
+void shmt_storage_weak_clear(shmt__storage_weak** place); /* free *place and make it NULL */
 
 /* --- private memory --- */
 

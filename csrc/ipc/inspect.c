@@ -123,7 +123,9 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   return open_files(address, NULL, w.fd, -1, out);
 }
 
-void shmt_inspector_close(shmt_inspector* o) {
+void shmt_inspector_clear(shmt_inspector** place) {
+  shmt_inspector* o = *place;
+  *place = NULL;
   if (o == NULL) return;
   shmt__map_close(&o->map);
   shmt__descriptor_close(&o->control);

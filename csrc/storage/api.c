@@ -130,5 +130,9 @@ int shmt_storage_write_fd(const shmt_storage* s, uint64_t offset, uint64_t nbyte
 }
 
 int shmt_storage_weak_create(shmt_storage* s, shmt__storage_weak** out) { return shmt__storage_weak_create(s, out); }
-shmt_storage* shmt_storage_weak_lock(shmt__storage_weak* weak) { return shmt__storage_weak_lock(weak); }
-void shmt_storage_weak_free(shmt__storage_weak* weak) { shmt__storage_weak_free(weak); }
+void shmt_storage_weak_lock(shmt__storage_weak* weak, shmt_storage** out) { *out = shmt__storage_weak_lock(weak); }
+void shmt_storage_weak_clear(shmt__storage_weak** place) {
+  shmt__storage_weak* weak = *place;
+  *place = NULL;
+  shmt__storage_weak_free(weak);
+}

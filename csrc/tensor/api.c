@@ -18,3 +18,9 @@ int shmt_tensor_from_storage(shmt_storage* s, const int64_t* sizes, const int64_
   }
   return shmt__tensor_from_storage(s, sizes_list, (shmt_ints){strides, n_dims}, storage_offset, dtype, out);
 }
+
+void shmt_tensor_clear(shmt_tensor** place) {
+  shmt_tensor* t = *place;
+  *place = NULL;
+  if (t != NULL) shmt__tensor_release(t);
+}

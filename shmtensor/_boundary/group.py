@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from shmtensor._boundary.core import check, ffi, lib
+from shmtensor._boundary.core import check, ffi, lib, place_for
 
 __all__ = ["FILLED", "MAX_RANKS", "N_SLOTS", "READ", "REDUCED", "Broken", "GroupMemory", "Mismatch"]
 
@@ -65,9 +65,9 @@ class GroupMemory:
     """A rank's view of the memory of a group."""
 
     def __init__(self, fd: int, rank: int, n_ranks: int) -> None:
-        out = ffi.new("shmt_group **")
-        check(lib.shmt_group_open(fd, rank, out))
-        self._group: Any = out[0]
+        self._place = place_for("shmt_group *", lib.shmt_group_clear)
+        check(lib.shmt_group_open(fd, rank, self._place))
+        self._group: Any = self._place[0]
         self._rank_out = ffi.new("uint32_t *")
         self.rank = rank
         self.n_ranks = n_ranks
@@ -80,8 +80,9 @@ class GroupMemory:
 
     def close(self) -> None:
         """Leave the group and unmap its memory. Nothing else may be called afterwards."""
-        group, self._group = self._group, ffi.NULL
-        lib.shmt_group_free(group)
+        self.leave()
+        self._group = ffi.NULL
+        lib.shmt_group_clear(self._place)
 
     def slot(self, rank: int, slot: int) -> Any:
         """Return a slot of a rank as a writable buffer, valid until `close`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from shmtensor._boundary.core import check, ffi, lib, text
+from shmtensor._boundary.core import check, ffi, lib, place_for, text
 
 __all__ = ["Inspector"]
 
@@ -60,17 +60,17 @@ class Inspector:
     """
 
     def __init__(self, address: str = "", session: int = 0) -> None:
-        out = ffi.new("shmt_inspector **")
+        self._place = place_for("shmt_inspector *", lib.shmt_inspector_clear)
         if address:
-            check(lib.shmt_inspector_open(address.encode(), out))
+            check(lib.shmt_inspector_open(address.encode(), self._place))
         else:
-            check(lib.shmt_inspector_open_members(session, out))
-        self._pointer = ffi.gc(out[0], lib.shmt_inspector_close)
+            check(lib.shmt_inspector_open_members(session, self._place))
+        self._pointer = self._place[0]
         self._clients = ffi.new("shmt_client_view[]", _MAX_CLIENTS)
 
     def close(self) -> None:
         """Close the session's files. Nothing else may be called afterwards."""
-        ffi.release(self._pointer)
+        ffi.release(self._place)
 
     def manager(self) -> dict[str, int]:
         """Return the counters of the manager.

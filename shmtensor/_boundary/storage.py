@@ -1,8 +1,7 @@
 """C storages as objects that own one reference each.
 
 A `StorageRef` is there before the C function that fills it, so that an exception, which may arrive
-between any two bytecodes, finds an owner. A `StorageRef` of an address is made only by `adopt`,
-which takes over the reference that came with it.
+between any two bytecodes, finds an owner.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from shmtensor._boundary.core import (
     ffi,
     lib,
     place_for,
-    pointer_to,
     text,
 )
 
@@ -30,7 +28,6 @@ __all__ = [
     "FILE_WRITABLE",
     "StorageRef",
     "WeakStorageRef",
-    "adopt",
     "allocator",
     "byteswap",
     "copy",
@@ -49,6 +46,7 @@ __all__ = [
     "part",
     "pinned_view",
     "read_fd",
+    "received",
     "reset_peak",
     "resize",
     "tensor_over",
@@ -59,8 +57,6 @@ FILE_SHARED = 1
 FILE_WRITABLE = 2
 FILE_CREATE = 4
 FILE_EXTEND = 8
-
-_tensor_of: Any = _C._tensor_from_cdata
 
 _RESIZABLE = 1
 _READ_ONLY = 4
@@ -91,24 +87,27 @@ class StorageRef:
 class WeakStorageRef:
     """A reference that does not keep its storage alive."""
 
-    __slots__ = ("pointer",)
+    __slots__ = ("_place",)
 
     def __init__(self, ref: StorageRef) -> None:
-        out = ffi.new("shmt__storage_weak **")
-        check(lib.shmt_storage_weak_create(ref.pointer, out))
-        self.pointer = ffi.gc(out[0], lib.shmt_storage_weak_free)
+        self._place = place_for("shmt__storage_weak *", lib.shmt_storage_weak_clear)
+        check(lib.shmt_storage_weak_create(ref.pointer, self._place))
 
     def lock(self) -> StorageRef | None:
         """Return a reference; None: the storage was destroyed."""
         ref = StorageRef()
-        ref.place[0] = lib.shmt_storage_weak_lock(self.pointer)
+        lib.shmt_storage_weak_lock(self._place[0], ref.place)
         return None if ref.place[0] == ffi.NULL else ref.filled()
 
 
-def adopt(address: int) -> StorageRef:
-    """Take over the reference that came with *address*."""
+def received(packed: bytes | int) -> StorageRef:
+    """Return the storage that a message names.
+
+    Raises:
+        HandleError: *packed* is damaged, or its block was freed.
+    """
     ref = StorageRef()
-    ref.place[0] = pointer_to("shmt_storage *", address)
+    _C._rebuild_shared_storage(packed, address_of(ref.place))
     return ref.filled()
 
 
@@ -255,22 +254,8 @@ def pinned_view(ref: StorageRef) -> memoryview:
     """
     if is_meta(ref):
         raise RuntimeError(f"no data behind a meta storage of {nbytes(ref)} bytes")
-    # Pinned before the address is read: another thread may be resizing.
-    lib.shmt_storage_retain(ref.pointer)
-    lib.shmt_storage_pin(ref.pointer)
-    whole = ffi.cast("shmt_storage *", ref.pointer)
-
-    def unpin(_: Any, whole: Any = whole, lib: Any = lib) -> None:
-        lib.shmt_storage_unpin(whole)
-        lib.shmt_storage_release(whole)
-
-    size = nbytes(ref)
-    if size == 0:
-        unpin(None)
-        return memoryview(bytearray())
-    data = ffi.gc(ffi.cast("char *", lib.shmt_storage_data(ref.pointer)), unpin)
-    view = memoryview(ffi.buffer(data, size))
-    return view.toreadonly() if is_read_only(ref) else view
+    view: memoryview = _C._pinned_view(ref.address)
+    return view if view.nbytes > 0 else memoryview(bytearray())
 
 
 def tensor_over(
@@ -288,17 +273,17 @@ def tensor_over(
     Raises:
         RuntimeError: The tensor does not fit into the storage.
     """
-    out = ffi.new("shmt_tensor **")
+    place = place_for("shmt_tensor *", lib.shmt_tensor_clear)
     c_sizes = ffi.new("int64_t[]", list(sizes))
     c_strides = ffi.NULL if strides is None else ffi.new("int64_t[]", list(strides))
     if strides is not None and len(strides) != len(sizes):
         raise RuntimeError(f"mismatch in length of strides and shape: {strides} and {sizes}")
     check(
         lib.shmt_tensor_from_storage(
-            ref.pointer, c_sizes, c_strides, len(sizes), offset, dtype, out
+            ref.pointer, c_sizes, c_strides, len(sizes), offset, dtype, place
         )
     )
-    return _tensor_of(address_of(out[0]))
+    return _C._tensor_from_place(address_of(place))
 
 
 def memory_statistics() -> dict[str, int]:

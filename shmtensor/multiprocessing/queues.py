@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor.multiprocessing import reductions
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
@@ -69,6 +70,7 @@ _C._set_messages(
     frozenset(
         {reductions.reduce_storage, reductions.reduce_typed_storage, reductions.reduce_array}
     ),
+    came_from_handler,
 )
 _C._set_array_reduce(reductions.reduce_array)
 

@@ -90,7 +90,7 @@ def reduce_storage(storage: Any) -> _Reduction:
 
 def rebuild_storage(packed: bytes) -> Any:
     """Return the storage of a message: the existing one if this process has one."""
-    return _storage.UntypedStorage._of_address(_C._rebuild_shared_storage(packed))
+    return _storage.UntypedStorage._received(packed)
 
 
 def reduce_typed_storage(storage: Any) -> _Reduction:

@@ -17,7 +17,9 @@ from typing import Any
 
 from shmtensor import nn
 from shmtensor._boundary import storage as _c
+from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor._core._tensor import Tensor
+from shmtensor.errors import HandleError
 from shmtensor.service._libraries import Library, is_torch_module, parameter_class
 from shmtensor.storage import UntypedStorage, from_files
 from shmtensor.utils import safetensors
@@ -94,15 +96,25 @@ def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any
     """Unpickle what `pack_skeleton` returned, with these tensors of *library*.
 
     Raises:
+        HandleError: The pickle is damaged.
         RuntimeError: The module's class cannot be found in this program, or it is a module of
             another library.
     """
     try:
-        module = _Unpickler(io.BytesIO(base64.b64decode(skeleton)), state).load()
+        module = _Unpickler(io.BytesIO(base64.b64decode(skeleton, validate=True)), state).load()
     except (AttributeError, ImportError) as error:
         raise RuntimeError(
             f"attach_module(): this program does not have the module's class ({error}); make the "
             "module and pass it"
+        ) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        if came_from_handler(error):
+            raise
+        raise HandleError(
+            f"the pickle of a published module, {len(skeleton)} characters of base64, is damaged: "
+            f"{type(error).__name__}: {error}"
         ) from error
     is_fitting = is_torch_module(module) if library == "torch" else isinstance(module, nn.Module)
     if not is_fitting:

@@ -458,6 +458,7 @@ class Service:
 
         Raises:
             NotPublishedError: Nothing is published under this name; it is a KeyError.
+            HandleError: What is published is damaged.
             TypeError: *module* is no module.
             ValueError: A module of NumPy was asked for.
             RuntimeError: The module does not fit, or *module* must be given.
@@ -478,7 +479,10 @@ class Service:
                 f"attach_module(): {name!r} has tensors only; make the module and pass it"
             )
         self._check_trust(name)
-        return Versioned(_modules.rebuild(document.skeleton, state, as_), entry.version)
+        try:
+            return Versioned(_modules.rebuild(document.skeleton, state, as_), entry.version)
+        except HandleError as error:
+            raise HandleError(f"{name!r}: {error}") from error.__cause__
 
     def _check_trust(self, name: str) -> None:
         """Refuse pickles unless only processes of this user can be members.

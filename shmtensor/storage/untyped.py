@@ -96,9 +96,9 @@ class UntypedStorage(Conversions, Shared):
         return storage
 
     @classmethod
-    def _of_address(cls, address: int) -> UntypedStorage:
-        """Return the object of a C storage, and take over the reference of its address."""
-        return cls._own(_c.adopt(address))
+    def _received(cls, packed: bytes | int) -> UntypedStorage:
+        """Return the storage that a message names: the existing object if this process has one."""
+        return cls._own(_c.received(packed))
 
     @classmethod
     def _of_tensor(cls, tensor: Any) -> UntypedStorage:

@@ -264,7 +264,7 @@ static void inspect_session(void) {
     (void)shmt_inspector_trim(o, &bytes);
     (void)shmt_inspector_gc(o, below(2) == 0 ? 0 : 1000, &bytes);
   }
-  shmt_inspector_close(o);
+  shmt_inspector_clear(&o);
 }
 
 static void use_descriptors(void) {

@@ -6,9 +6,11 @@ Not covered: signals whose handlers return (test_queue_waits), processes that en
 
 from __future__ import annotations
 
+import functools
 import pickle
 import select
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -228,6 +230,141 @@ def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> 
     assert queue.get() == "made"
     assert queue.get().tolist() == [1, 1]
     assert queue.get() == "last"
+
+
+class TimedOut(Exception):
+    """What handlers of programs raise, an ordinary error."""
+
+
+class _HandlerObject:
+    def __call__(self, *_: object) -> None:
+        raise TimedOut
+
+    def method(self, *_: object) -> None:
+        raise TimedOut
+
+
+def _raise_timed_out(*_: object) -> None:
+    raise TimedOut
+
+
+def _interrupt_here() -> None:
+    signal.raise_signal(signal.SIGUSR1)
+
+
+def _interrupt_and_hide() -> None:
+    try:
+        _interrupt_here()
+    except TimedOut as error:
+        raise ValueError("the bytes are wrong") from error
+
+
+class _Signalling:
+    """Unpickling it sends a signal, the first times."""
+
+    n_left = 0
+    send = staticmethod(_interrupt_here)
+
+    def __reduce__(self) -> Any:
+        return _made_after_signals, ()
+
+
+def _made_after_signals() -> str:
+    if _Signalling.n_left:
+        _Signalling.n_left -= 1
+        _Signalling.send()
+    return "made"
+
+
+HANDLERS = {
+    "function": _raise_timed_out,
+    "method": _HandlerObject().method,
+    "object": _HandlerObject(),
+    "partial": functools.partial(_raise_timed_out, 1),
+}
+
+
+@pytest.fixture
+def install() -> Iterator[Callable[[Any], object]]:
+    before = signal.getsignal(signal.SIGUSR1)
+    yield lambda handler: signal.signal(signal.SIGUSR1, handler)
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("handler", HANDLERS)
+def test_an_error_of_a_handler_keeps_the_message(
+    handler: str, n: int, install: Callable[[Any], object]
+) -> None:
+    install(HANDLERS[handler])
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many([_Signalling(), st.ones(2), "last"])
+    _Signalling.n_left = 2
+    for _ in range(2):
+        with pytest.raises(TimedOut):
+            queue.get() if n == 1 else queue.get_many(n)
+        assert queue.qsize() == 3
+    assert queue.get() == "made"
+    assert queue.get().tolist() == [1, 1]
+    assert queue.get() == "last"
+
+
+def test_an_error_that_a_handler_led_to_keeps_the_message(
+    install: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(_raise_timed_out)
+    monkeypatch.setattr(_Signalling, "send", staticmethod(_interrupt_and_hide))
+    queue = SimpleQueue(ctx=CONTEXT)
+    queue.put(_Signalling())
+    _Signalling.n_left = 1
+    with pytest.raises(ValueError, match="the bytes are wrong"):
+        queue.get()
+    assert queue.get() == "made"
+
+
+class _Bad:
+    def __reduce__(self) -> Any:
+        return int, ("no number",)
+
+
+def test_bad_message_is_dropped_at_once_also_while_a_handlers_error_is_handled(
+    install: Callable[[Any], object],
+) -> None:
+    install(_raise_timed_out)
+    queue = Queue(ctx=CONTEXT)
+    queue.put_many([_Bad(), _Bad(), "next"])
+    with pytest.raises(ValueError, match="no number"):
+        queue.get()
+    try:
+        _interrupt_here()
+    except TimedOut:
+        with pytest.raises(ValueError, match="no number"):
+            queue.get()
+    assert queue.qsize() == 1
+    assert queue.get() == "next"
+
+
+def test_real_signals_with_an_ordinary_error_lose_nothing() -> None:
+    queue = Queue(ctx=CONTEXT)
+    got: list[Any] = []
+
+    def work() -> None:
+        for _ in range(3):
+            got.append(queue.get())
+
+    def put_all() -> None:
+        for number in range(3):
+            queue.put((number, st.nn.Parameter(st.ones(1))))  # by Python code
+
+    put_all()
+    n = 0
+    for came_out in at_random(work, 3000, seed=7, longest_s=300e-6, raises=TimedOut):
+        n += came_out
+        got.extend(_take_all(queue))
+        assert [number for number, _ in got] == [0, 1, 2]
+        got.clear()
+        put_all()
+    assert n > 100
 
 
 @pytest.mark.parametrize("name", ["get", "get_nowait", "simple", "recv"])

@@ -118,7 +118,7 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
     rng = random.Random(5)
     leases_before = sharing.status()["n_leases"]
     queue = SimpleQueue(ctx=CONTEXT)
-    storage = st.UntypedStorage._of_address(_C._rebuild_shared_storage(queue._ring.handle()))
+    storage = st.UntypedStorage._received(queue._ring.handle())
     memory = st.empty(0, dtype=st.uint8).set_(storage).numpy()
     items = [
         [1, "text", (2.5, None, b"bytes"), {"a": [True, 2**40]}, st.arange(5)],
@@ -131,9 +131,7 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
         start = 24576 + int(memory[200:204].view("uint32")[0])
         if start > len(memory) - 10_000:
             queue._ring = _C._new_ring(0)
-            storage = st.UntypedStorage._of_address(
-                _C._rebuild_shared_storage(queue._ring.handle())
-            )
+            storage = st.UntypedStorage._received(queue._ring.handle())
             memory = st.empty(0, dtype=st.uint8).set_(storage).numpy()
             start = 24576
         queue._ring.put(items[turn % 3], 0, False)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import service_programs as programs
 
 import shmtensor as T
 from shmtensor import nn
-from shmtensor.service import Service
+from shmtensor.errors import HandleError
+from shmtensor.service import Service, _modules
 from shmtensor.utils import safetensors
 
 
@@ -173,3 +176,26 @@ def test_file_that_is_none(service: Service, tmp_path: Path) -> None:
         service.publish_module("file", tmp_path / "bad")
     with pytest.raises(FileNotFoundError):
         service.publish_module("file", tmp_path / "none")
+
+
+def _damaged(skeleton: str) -> Iterator[str]:
+    """Skeletons that end early, are no base64 or no pickle, or name tensors that are not there."""
+    pickled = base64.b64decode(skeleton)
+    yield from ("", "!!!!", "abc", "\0", skeleton[:-40])
+    for changed in (b"no pickle", pickled[:-1], pickled[: len(pickled) // 2]):
+        yield base64.b64encode(changed).decode()
+    yield base64.b64encode(pickled.replace(b"0.weight", b"9.weight")).decode()
+
+
+def test_damaged_pickle_of_a_module_is_damage(service: Service) -> None:
+    model = _model()
+    state = _modules.state_of(model)
+    whole = _modules.pack_skeleton(model, state)
+    assert whole is not None
+    assert b"0.weight" in base64.b64decode(whole)
+    for skeleton in _damaged(whole):
+        service._publish("model", "module", state, {"skeleton": skeleton}, False, None)
+        with pytest.raises(HandleError, match="'model': the pickle of a published module"):
+            service.attach_module("model")
+    service._publish("model", "module", state, {"skeleton": whole}, False, None)
+    assert isinstance(service.attach_module("model").value, nn.Module)

@@ -153,9 +153,10 @@ void shmt_group_leave(shmt_group* g) {
                           memory_order_release);
 }
 
-void shmt_group_free(shmt_group* g) {
+void shmt_group_clear(shmt_group** place) {
+  shmt_group* g = *place;
+  *place = NULL;
   if (g == NULL) return;
-  shmt_group_leave(g);
   remove_from_list(g);
   discard(g);
 }

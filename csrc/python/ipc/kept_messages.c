@@ -56,9 +56,6 @@ bool shmt__py_ring_has_kept(shmt__py_ring* o) {
   return o->kept != NULL;
 }
 
-/* Was the exception raised to interrupt us? Errors are subclasses of Exception. */
-static bool is_interrupt(void) { return PyErr_Occurred() && !PyErr_ExceptionMatches(PyExc_Exception); }
-
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d) {
   /* A signal that came while we waited ends this call, and not what its caller does next. */
   if (PyErr_CheckSignals() < 0) {
@@ -66,7 +63,7 @@ PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d
     return NULL;
   }
   PyObject* object = shmt__py_received_object(d);
-  if (SHMT_UNLIKELY(object == NULL && is_interrupt()))
+  if (SHMT_UNLIKELY(object == NULL && shmt__py_is_interrupted()))
     keep_message(o, NULL, d);
   else
     shmt__received_message_fini(d);
@@ -77,7 +74,7 @@ bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* recei
   uint32_t i = 0;
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
     PyObject* object = shmt__py_received_object(&received[i]);
-    if (object == NULL && is_interrupt()) break;
+    if (object == NULL && shmt__py_is_interrupted()) break;
     shmt__received_message_fini(&received[i]);
     if (object == NULL) {
       if (i + 1 == n && PyList_GET_SIZE(list) == 0) return false;

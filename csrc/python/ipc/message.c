@@ -28,7 +28,7 @@ typedef struct idle_pickler {
 
 static PyTypeObject *packed_message_type, *sink_type; /* owned */
 static struct {
-  PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers; /* owned */
+  PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers, *came_from_handler; /* owned */
   PyObject *reduce_array, *torch_tensor, *reduce_torch;                     /* owned; may be NULL */
 } registered;
 static idle_pickler idle[IDLE_PICKLERS]; /* guarded by the interpreter's lock */
@@ -37,6 +37,26 @@ static PyObject *name_dump, *name_clear_memo; /* owned */
 
 PyObject* shmt__py_empty(void) { return registered.empty; }
 PyObject* shmt__py_full(void) { return registered.full; }
+
+bool shmt__py_is_interrupted(void) {
+  if (!PyErr_Occurred()) return false;
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return true; /* errors are subclasses of it */
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace != NULL) PyException_SetTraceback(value, trace);
+  PyObject* answer = PyObject_CallOneArg(registered.came_from_handler, value);
+  bool is_interrupted = answer != Py_False;
+  if (answer != NULL) {
+    PyErr_Restore(type, value, trace);
+  } else { /* another handler has raised, just now */
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  }
+  Py_XDECREF(answer);
+  return is_interrupted;
+}
 
 /* --- the packed message type --- */
 
@@ -305,17 +325,18 @@ PyObject* shmt__py_received_object(const shmt__received_message* d) {
 
 /* --- the module's part --- */
 
-/* _set_messages(pickler_class, reducers, loads, empty, full, own_reducers) */
+/* _set_messages(pickler_class, reducers, loads, empty, full, own_reducers, came_from_handler) */
 static PyObject* py_set_messages(PyObject* module, PyObject* const* args, Py_ssize_t n) {
   PyObject** slots[] = {&registered.pickler_class, &registered.reducers, &registered.loads,
-                        &registered.empty,         &registered.full,     &registered.own_reducers};
+                        &registered.empty,         &registered.full,     &registered.own_reducers,
+                        &registered.came_from_handler};
   (void)module;
-  if (n != 6 || !PyDict_Check(args[1]) || !PyAnySet_Check(args[5]))
+  if (n != 7 || !PyDict_Check(args[1]) || !PyAnySet_Check(args[5]))
     return PyErr_Format(PyExc_TypeError,
-                        "_set_messages(): expected a class, a dict, a function, two exceptions "
-                        "and a set, got %zd arguments",
+                        "_set_messages(): expected a class, a dict, a function, two exceptions, "
+                        "a set and a function, got %zd arguments",
                         n);
-  for (int i = 0; i < 6; i++) Py_XSETREF(*slots[i], Py_NewRef(args[i]));
+  for (int i = 0; i < 7; i++) Py_XSETREF(*slots[i], Py_NewRef(args[i]));
   Py_RETURN_NONE;
 }
 

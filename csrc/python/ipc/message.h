@@ -53,6 +53,10 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
 PyObject* shmt__py_empty(void);
 PyObject* shmt__py_full(void);
 
+/* Was the exception that is set raised to interrupt us, by a signal's handler? Then what was read may be good. False:
+ * it is an error, or none is set. */
+bool shmt__py_is_interrupted(void);
+
 int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);
 int shmt__py_named_lock_init(PyObject* module);

@@ -11,7 +11,15 @@
  *     and at jumps backwards, and not after operators. When the next handler runs, the object is where the caller of
  *     `get` has put it;
  *   - several messages are written into a list that the caller made before. When the call is interrupted, the caller
- *     gives it back, and the next get of this process returns what is in it (python/ipc/kept_messages.c).
+ *     gives it back, and the next get of this process returns what is in it (python/ipc/kept_messages.c);
+ *   - what C hands to Python elsewhere (a storage, a tensor, a connection) it stores in a place that Python owns before
+ *     the call (`place_for` in shmtensor/_boundary/core.py), and never returns as a bare address. A new descriptor is
+ *     returned as a number, as by os.open: an exception leaves it open, in this process alone.
+ *
+ * An exception while a message is unpickled may be the message's fault, or come from a handler. It is a handler's when
+ * it is no Exception, or when the code of a handler that is set now is in its traceback, or in that of what led to it
+ * (shmtensor/_core/_signal_handlers.py). Then the message is kept, and unpickled again by the next get. Otherwise the
+ * message is at fault, and dropped, so that nobody gets its error for ever.
  */
 #ifndef SHMT_PYTHON_IPC_RING_OBJECT_H
 #define SHMT_PYTHON_IPC_RING_OBJECT_H
@@ -56,8 +64,8 @@ PyObject* shmt__py_ring_cancel_join(PyObject* self, PyObject* unused);
 
 /* Are there messages that were taken and whose callers were interrupted? */
 bool shmt__py_ring_has_kept(shmt__py_ring* o);
-/* The object of a message that was taken, or NULL with what unpickling raised. Consumes d. When the exception is no
- * error, but was raised to interrupt us, the message is kept. */
+/* The object of a message that was taken, or NULL with what unpickling raised. Consumes d. When the exception was
+ * raised to interrupt us, the message is kept. */
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d);
 /* The objects of n messages, appended to a list. What a message raises that cannot be opened must not cost the others:
  * it is reported, unless there is nothing else to return. Returns false with an exception. Consumes the messages; those

@@ -165,25 +165,30 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
                            : shmt__py_raise(status);
 }
 
-static PyObject* py_rebuild_storage(PyObject* module, PyObject* o) {
+static shmt_status rebuild_storage(PyObject* packed, shmt_storage** out) {
   char* data = NULL;
   Py_ssize_t nbytes = 0;
   shmt__handle h;
-  shmt_storage* s = NULL;
-  (void)module;
-  if (PyLong_Check(o)) {
-    int64_t place = PyLong_AsLongLong(o);
-    if (place == -1 && PyErr_Occurred()) return NULL;
-    shmt_status found = shmt__py_received_storage(place, &s);
-    return found == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(found);
+  if (PyLong_Check(packed)) {
+    int64_t place = PyLong_AsLongLong(packed);
+    return place == -1 && PyErr_Occurred() ? SHMT_E_PYTHON : shmt__py_received_storage(place, out);
   }
-  if (PyBytes_AsStringAndSize(o, &data, &nbytes) < 0) return NULL;
-  if (nbytes != sizeof h)
-    return shmt__py_raise(
-        shmt__fail(SHMT_E_HANDLE, "a packed storage of %zd bytes, expected %zu", nbytes, sizeof h));
+  if (PyBytes_AsStringAndSize(packed, &data, &nbytes) < 0) return SHMT_E_PYTHON;
+  SHMT_REQUIRE(nbytes == sizeof h, SHMT_E_HANDLE, "a packed storage of %zd bytes, expected %zu", nbytes, sizeof h);
   memcpy(&h, data, sizeof h);
-  shmt_status status = shmt__storage_import(&h, NULL, &s);
-  return status == SHMT_OK ? PyLong_FromVoidPtr(s) : shmt__py_raise(status);
+  return shmt__storage_import(&h, NULL, out);
+}
+
+/* The place has an owner already, so an exception that arrives next finds one. */
+static PyObject* py_rebuild_storage(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  (void)module;
+  if (n != 2) return PyErr_Format(PyExc_TypeError, "_rebuild_shared_storage() takes 2 arguments (%zd given)", n);
+  shmt_storage** place = PyLong_AsVoidPtr(args[1]);
+  if (place == NULL)
+    return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "the address of a place is zero");
+  shmt_status status = rebuild_storage(args[0], place);
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  Py_RETURN_NONE;
 }
 
 static PyObject* py_set_slow_reduce(PyObject* module, PyObject* o) {
@@ -201,7 +206,7 @@ PyMethodDef shmt__py_share_functions[] = {
     {"_pack_shared_tensor", py_pack, METH_O,
      "Share a tensor's storage; bytes that rebuild the tensor once elsewhere."},
     {"_pack_shared_storage", py_pack_storage, METH_O, "The same for the storage at an address."},
-    {"_rebuild_shared_storage", py_rebuild_storage, METH_O,
-     "Address of a storage, carrying a reference."},
+    {"_rebuild_shared_storage", (PyCFunction)(void (*)(void))py_rebuild_storage, METH_FASTCALL,
+     "_rebuild_shared_storage(packed, place)\n--\n\nStore a reference to the storage of a message in a place."},
     {NULL, NULL, 0, NULL},
 };

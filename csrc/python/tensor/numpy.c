@@ -465,7 +465,25 @@ void shmt__py_releasebuffer(PyObject* self, Py_buffer* view) {
   PyMem_Free(info);
 }
 
+static PyObject* py_pinned_view(PyObject* module, PyObject* address) {
+  (void)module;
+  shmt_storage* s = PyLong_AsVoidPtr(address);
+  if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_pinned_view(): the address is zero");
+  shmt_tensor* t = NULL;
+  shmt_storage_pin(s); /* before the size is read: another thread may be resizing */
+  int64_t nbytes = (int64_t)s->nbytes, stride = 1;
+  shmt_status status =
+      shmt__tensor_from_storage(s, (shmt_ints){&nbytes, 1}, (shmt_ints){&stride, 1}, 0, SHMT_UINT8, &t);
+  PyObject* tensor = status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
+  PyObject* view = tensor != NULL ? PyMemoryView_FromObject(tensor) : NULL;
+  Py_XDECREF(tensor);
+  shmt_storage_unpin(s);
+  return view;
+}
+
 PyMethodDef shmt__py_numpy_functions[] = {
+    {"_pinned_view", py_pinned_view, METH_O,
+     "_pinned_view(storage)\n--\n\nThe bytes of the C storage at an address, pinned while the view lives."},
     {"frombuffer", (PyCFunction)(void (*)(void))py_frombuffer, METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-d tensor "
      "over a buffer's memory, read-only as the buffer is."},

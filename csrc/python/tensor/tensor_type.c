@@ -126,21 +126,23 @@ static PyObject* set_tensor_class(PyObject* module, PyObject* cls) {
   Py_RETURN_NONE;
 }
 
-static PyObject* tensor_from_cdata(PyObject* module, PyObject* address) {
+static PyObject* tensor_from_place(PyObject* module, PyObject* address) {
   (void)module;
-  void* p = PyLong_AsVoidPtr(address);
-  if (p == NULL) {
+  shmt_tensor** place = PyLong_AsVoidPtr(address);
+  if (place == NULL || *place == NULL) {
     if (!PyErr_Occurred())
-      PyErr_SetString(PyExc_ValueError, "_tensor_from_cdata(): the address is zero");
+      PyErr_Format(PyExc_ValueError, "_tensor_from_place(): %s", place == NULL ? "the address is zero" : "it is empty");
     return NULL;
   }
-  return shmt__py_wrap(p);
+  shmt_tensor* t = *place;
+  *place = NULL;
+  return shmt__py_wrap(t);
 }
 
 static PyMethodDef module_methods[] = {
     {"_set_tensor_class", set_tensor_class, METH_O, "Name the class that new tensors are made of."},
-    {"_tensor_from_cdata", tensor_from_cdata, METH_O,
-     "Take over a new reference from C, given by its address."},
+    {"_tensor_from_place", tensor_from_place, METH_O,
+     "_tensor_from_place(place)\n--\n\nTake a new reference out of the place at an address."},
     {NULL, NULL, 0, NULL},
 };
 
