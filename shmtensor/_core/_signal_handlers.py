@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from types import CodeType, TracebackType
+from typing import Any
 
 __all__ = ["came_from_handler"]
 
@@ -21,7 +22,7 @@ def came_from_handler(error: BaseException) -> bool:
     return any(_runs_through(each.__traceback__, codes) for each in _led_to(error))
 
 
-def _code_of(handler: object) -> CodeType | None:
+def _code_of(handler: Any) -> CodeType | None:
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not callable(handler):

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
+enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, LEAST_LOCK_MS = 10, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
 /* --- locking --- */
 
@@ -27,7 +27,8 @@ static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock
   atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
 }
 
-/* Take one of the ring's locks. *out_word is the word to unlock it with. */
+/* Take one of the ring's locks. *out_word is the word to unlock it with. Who may not wait for a message or for room
+ * still waits for a moment here: whoever has the lock may just have lost the processor. */
 static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
                                    uint64_t deadline_ns, uint32_t* out_word) {
   bool was_dead = false;
@@ -40,6 +41,8 @@ static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
     if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
       return SHMT_RING_DONE;
   }
+  const uint64_t least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
+  if (deadline_ns < least_ns) deadline_ns = least_ns;
   while (shmt__os_now_ns() < deadline_ns) {
     shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
     if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
