@@ -2,8 +2,8 @@
 
 Run ``python benchmarks/bench_ops.py`` where torch is installed. One process, interleaved samples,
 CPU time of one thread; ``--threads 2`` takes wall time, and so does ``--busy``, which keeps
-every core busy with other processes. Results are new tensors, as in ordinary use. The end lists cases
-that one side has no operator for.
+every core busy with other processes. Results are new tensors, as in ordinary use. The end lists
+cases that one side has no operator for.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
 Run ``make bench``, or ``python benchmarks/summary.py``, where torch is installed, on a machine that
 does nothing else; it takes about a quarter of an hour. The page has a section for each program:
-what it measures, its command, a plot and the tables. The other file has what each program printed, and the
-same tables as JSON; ``figures.py`` makes the figures of the first page and the plots from it.
-``report.py`` writes the page of single operators, which takes hours. ``--only`` runs some programs
-again and keeps the rest, ``--page`` only writes the page from the recorded results.
+what it measures, its command, a plot and the tables. The other file has what each program printed,
+and the same tables as JSON; ``figures.py`` makes the figures of the first page and the plots from
+it. ``report.py`` writes the page of single operators, which takes hours. ``--only`` runs some
+programs again and keeps the rest, ``--page`` only writes the page from the recorded results.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ shmtensor is faster.
 Samples of both sides alternate in one run. A time is a median, and in the plots a thick line runs
 from its lower to its upper quartile. `make bench` runs every program below once, and writes this
 page, the plots and `results.json`, which has all figures in nanoseconds. Install torch first
-(`pip install torch==2.13.0`). bench_peers measures those of `ray SharedArray faster-fifo lmdb pyzmq`
-that you have installed.
+(`pip install torch==2.13.0`). bench_peers measures those of
+`ray SharedArray faster-fifo lmdb pyzmq` that you have installed.
 
 Looking for a single operator? [operators.md](operators.md) has them one by one (`report.py` writes
 it). Other programs print their tables: `bench_dtypes.py` (every operator in every dtype),

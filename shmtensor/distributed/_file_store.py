@@ -34,18 +34,18 @@ _USERS = b"refcount/"
 
 
 class FileStore(Store):
-    """A store in a file, for processes that have a file system in common.
+    """A store in a file, for processes that share a file system.
 
-    The file is removed when *world_size* is given and its last user is gone. A file that killed
-    processes have left must be removed before its name is used again.
+    If *world_size* is given, the last user removes the file. If killed processes have left a file,
+    remove it before you use its name again.
 
     Args:
-        file_name: Its path; it is made if it is not there.
+        file_name: Its path; created if missing.
         world_size: Number of processes.
 
     Raises:
-        OSError: The file cannot be made. Later: a request could not be written, as the disk is
-            full; the file is as before.
+        OSError: The file cannot be created. Later: a request could not be written, for example to
+            a full disk; the file is as before.
 
     Source:
         torch.distributed.FileStore.

@@ -53,7 +53,7 @@ class Header:
         dtype: The dtype of the elements.
         shape: The sizes.
         fortran_order: The first index varies fastest, rather than the last.
-        swapped: The bytes of the elements are in the other order than this machine's.
+        swapped: The byte order of the elements is not this machine's.
     """
 
     dtype: Any
@@ -133,7 +133,7 @@ def read_header(file: IO[bytes], size: int) -> tuple[Header, int]:
         The header, and how many bytes it takes.
 
     Raises:
-        ValueError: It is no such file, or has too few bytes.
+        ValueError: It is not such a file, or has too few bytes.
     """
     head = file.read(12)
     if head[:6] != _MAGIC:
@@ -188,7 +188,7 @@ def place(
     mode: str | None,
     shared: bool,
 ) -> Tensor:
-    """Bring the elements of an array in: map them, or read them from the file's position.
+    """Map the elements of an array, or read them from the file's position.
 
     Args:
         whole: The file, to map it.
@@ -199,7 +199,7 @@ def place(
         shared: See `load_npy`.
 
     Raises:
-        ValueError: They cannot be mapped, and *mode* asks for it.
+        ValueError: They cannot be mapped, and *mode* wants that.
     """
     dtype, nbytes = header.dtype, header.nbytes
     if nbytes == 0:
@@ -242,11 +242,11 @@ def load_npy(
     """Return the array of a ``.npy`` file.
 
     Args:
-        path: The file. It may be replaced or deleted afterwards, not truncated.
+        path: The file. You may replace or delete it afterwards, but not truncate it.
         mode: ``"r"`` maps the file, and the tensor is read-only. ``"c"`` maps it so that writes
             stay in this process; arrays that cannot be mapped, because of their byte order or
-            place, are read. ``"r+"`` maps it so that writes reach the file, also those of processes
-            that the tensor is sent to. None reads the file.
+            place, are read. ``"r+"`` maps it so that writes reach the file, even those of processes
+            that get the tensor. None reads the file.
         shared: Read the elements straight into shared memory: other processes get the tensor by
             handle. *mode* is ``"c"`` or None, and the file is not mapped.
 
@@ -254,8 +254,8 @@ def load_npy(
         A tensor of the file's shape; column by column in memory if the file is.
 
     Raises:
-        ValueError: The file is no ``.npy`` file of numbers or bools, is too short, or cannot be
-            mapped as *mode* says; there is no such mode.
+        ValueError: The file is not a ``.npy`` file of numbers or bools, is too short, or cannot be
+            mapped in this *mode*; there is no such mode.
         OSError: It cannot be opened.
     """
     mode = from_files.check_mode(mode, shared)

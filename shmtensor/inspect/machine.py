@@ -1,6 +1,6 @@
 """Checks what this machine and this process's limits allow, by trying it or by reading the limit.
 
-A check that fails says what does not work and how to fix it.
+If a check fails, it says what does not work and how to fix it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class WorkerLostError(BrokenPoolError):
 
     Args:
         pid: Its process id.
-        exitcode: Its exit status; negative for the signal that killed it; None: nobody knows it.
+        exitcode: Its exit status; negative for the signal that killed it; None if nobody knows it.
     """
 
     def __init__(self, pid: int | None, exitcode: int | None) -> None:

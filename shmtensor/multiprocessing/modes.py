@@ -7,8 +7,8 @@ bytes in another mode:
     queue.put(lend(weights))   # the receiver can read them; writing is an error
     queue.put(cow(weights))    # the receiver may write; nobody else sees it
 
-Sending copies nothing. The kernel enforces the modes: a lent tensor lies in read-only pages; of a
-copy-on-write tensor, the kernel copies each page when it is first written.
+Sending copies nothing. The kernel enforces the modes: a lent tensor is in read-only pages; of a
+copy-on-write tensor, the kernel copies each page at the first write to it.
 """
 
 from __future__ import annotations
@@ -146,15 +146,15 @@ def lend(tensor: object) -> object:
 
     In a receiver, in-place operators raise a RuntimeError, NumPy arrays are read-only, and the
     kernel stops any other store; torch has no such tensors, so there a store ends the process. The
-    receiver sees what the sender writes. A lent tensor cannot be sent on, and cannot be shared by
-    descriptor or name; send a clone.
+    receiver sees what the sender writes. It cannot send a lent tensor on, or share it by descriptor
+    or name; send a clone.
 
     This protects against mistakes, not against a hostile receiver: a process of the same user can
     reopen its memory for writing through ``/proc``.
 
     Args:
-        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
-            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+        tensor: A tensor; its storage moves into shared memory when you send it. Or a NumPy array or
+            torch tensor that is in shared memory, such as one from `shmtensor.numpy_empty` or
             `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
@@ -162,8 +162,8 @@ def lend(tensor: object) -> object:
 
     Raises:
         TypeError: *tensor* is none of these.
-        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
-            or it shows memory that others see, as that of a NumPy array.
+        BufferError: When you send it: it is an array or torch tensor outside shared memory, or it
+            shows memory that others see, such as a NumPy array's.
     """
     return _wrap(tensor, _READING)
 
@@ -176,8 +176,8 @@ def cow(tensor: object) -> object:
     matters. Two tensors over one storage do not share memory at the receiver.
 
     Args:
-        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
-            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+        tensor: A tensor; its storage moves into shared memory when you send it. Or a NumPy array or
+            torch tensor that is in shared memory, such as one from `shmtensor.numpy_empty` or
             `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
@@ -185,7 +185,7 @@ def cow(tensor: object) -> object:
 
     Raises:
         TypeError: *tensor* is none of these.
-        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
-            or it shows memory that others see, as that of a NumPy array.
+        BufferError: When you send it: it is an array or torch tensor outside shared memory, or it
+            shows memory that others see, such as a NumPy array's.
     """
     return _wrap(tensor, _PRIVATE)

@@ -1,8 +1,8 @@
 """Values of NumPy and torch in services: published from their memory, and attached as theirs.
 
-What lies in shared memory of this package already (an array of `numpy_empty`, a tensor of
-`torch_empty`, what a service or an adopting queue gave) is found there; the rest is shown, and
-copied by who publishes it. Neither library is loaded here: who has a value of it has loaded it.
+A value that is in this package's shared memory already (from `numpy_empty`, `torch_empty`, a
+service or an adopting queue) is found there. Other values are shown as tensors, and the publisher
+copies them. This module loads neither library: a program that has a value of one has loaded it.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def dtype_of(dtype: Any, library: Library) -> tuple[Any, Any]:
         first is ``uint8``.
 
     Raises:
-        TypeError: It is no dtype, or *library* has no such dtype.
+        TypeError: It is not a dtype, or *library* has no such dtype.
     """
     if library == "numpy":
         return _numpy_dtype_of(dtype)
