@@ -142,7 +142,7 @@ def arena(
     """
     nodes = _nodes_of(node)
     if mode not in ("bind", "preferred", "interleave"):
-        raise ValueError(f"arena(): mode {mode!r} is none of bind, preferred, interleave")
+        raise ValueError(f"arena(): mode must be bind, preferred or interleave, got {mode!r}")
     if mode == "preferred" and len(nodes) > 1:
         raise ValueError(f"arena(): mode 'preferred' takes one node, got {len(nodes)}")
     made = Arena(huge_pages, mode if nodes else "any", nodes)

@@ -94,7 +94,7 @@ def with_scalar(dtype: Dtype, value: Scalar) -> Dtype:
     """The dtype of a result of an array of *dtype* and a Python number.
 
     Raises:
-        TypeError: *value* is no number.
+        TypeError: *value* is not a number.
     """
     if isinstance(value, bool):
         return dtype

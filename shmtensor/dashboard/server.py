@@ -292,9 +292,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             content, kind = self._content(address.path, query)
         except LookupError:
-            self.send_error(
-                HTTPStatus.NOT_FOUND, "There are /, /state.json, /metrics and /healthz."
-            )
+            self.send_error(HTTPStatus.NOT_FOUND, "Try /, /state.json, /metrics or /healthz.")
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, ascii(str(error))[1:-1])
         else:

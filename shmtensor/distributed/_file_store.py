@@ -123,7 +123,7 @@ class _Log:
         try:
             fd = from_files.open_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         except ValueError as error:
-            raise DistStoreError(f"no file of a store: {error}") from None
+            raise DistStoreError(f"not a store file: {error}") from None
         _locked_fds.add(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -179,9 +179,7 @@ class _Log:
             head = os.pread(fd, 4, self._at)
             size = int.from_bytes(head, "little")
             if len(head) == 4 and not 0 < size <= MAX_MESSAGE:
-                raise DistStoreError(
-                    f"{self.path} is no file of a store: a message of {size} bytes"
-                )
+                raise DistStoreError(f"{self.path} is not a store file: a message of {size} bytes")
             body = os.pread(fd, size, self._at + 4)
             if len(head) < 4 or len(body) < size:
                 os.ftruncate(fd, self._at)  # its writer was killed
@@ -189,5 +187,5 @@ class _Log:
             try:
                 self._table.apply(*unpack(body))
             except (ValueError, WaitForKeys, DistStoreError) as error:
-                raise DistStoreError(f"{self.path} is no file of a store: {error}") from None
+                raise DistStoreError(f"{self.path} is not a store file: {error}") from None
             self._at += 4 + size

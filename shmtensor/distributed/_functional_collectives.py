@@ -110,7 +110,7 @@ def reduce_scatter_tensor(
     size = get_world_size(group)
     assert self.size(scatter_dim) % size == 0, (
         f"dimension {scatter_dim} has {self.size(scatter_dim)} elements, "
-        f"no multiple of {size} ranks"
+        f"not a multiple of {size} ranks"
     )
     parts = [part.contiguous() for part in self.chunk(size, scatter_dim)]
     result = _C.empty_like(parts[0])

@@ -172,7 +172,7 @@ def _cpu_backend(backend: str | None) -> Backend:
         return Backend(backend)
     parts = dict(part.split(":", 1) for part in backend.lower().split(",") if ":" in part)
     if "cpu" not in parts:
-        raise ValueError(f"backend {backend!r} names no backend of the CPU")
+        raise ValueError(f"backend {backend!r} has no part for the CPU")
     return Backend(parts["cpu"])
 
 

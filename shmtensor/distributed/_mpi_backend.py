@@ -170,8 +170,8 @@ class MpiCollectives(Collectives):
         members = [int(self._store.get(key)) for key in keys]
         if len(set(members)) < self.size:
             raise DistBackendError(
-                f"the backend mpi knows {self._mpi.world.size} processes and is to connect "
-                f"{self.size}: start them by mpiexec"
+                f"MPI knows {self._mpi.world.size} processes, and the group has {self.size}: "
+                "start them with mpiexec"
             )
         return members
 
@@ -456,9 +456,7 @@ class MpiCollectives(Collectives):
         got = int(status.Get_count(self._api.BYTE))
         found = int(status.Get_source())
         if got != expected:
-            raise self._failure(
-                "recv", f"rank {found} has sent {got} bytes, {expected} were to be received"
-            )
+            raise self._failure("recv", f"rank {found} sent {got} bytes, expected {expected}")
         return found
 
     # --- the end ------------------------------------------------------------------------------

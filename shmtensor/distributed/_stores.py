@@ -26,7 +26,7 @@ def _bytes(value: str | bytes, what: str) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray):
         return bytes(value)
-    raise TypeError(f"{what} of a store is text or bytes, got {type(value).__name__}")
+    raise TypeError(f"{what} of a store must be text or bytes, got {type(value).__name__}")
 
 
 class Store(ABC):

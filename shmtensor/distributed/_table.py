@@ -207,7 +207,7 @@ class Table:
         try:
             value = int(text)
         except ValueError:
-            raise ValueError(f"add: the value of {key!r} is no number: {text[:40]!r}") from None
+            raise ValueError(f"add: the value of {key!r} is not a number: {text[:40]!r}") from None
         value += amount
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"add: the sum {value} does not fit 64 bits")

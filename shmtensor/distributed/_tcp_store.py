@@ -159,8 +159,8 @@ class TCPStore(Store):
             if answer != HELLO:
                 made.close()
                 raise DistNetworkError(
-                    f"({self.host}, {self.port}) is in use by something that is no store: it says "
-                    f"{answer!r}"
+                    f"({self.host}, {self.port}) is in use by something that is not a store: "
+                    f"it says {answer!r}"
                 )
             self._socket = made
             return made
@@ -393,10 +393,10 @@ class _Server:
         if not connection.has_said_hello:
             if len(connection.received) < len(HELLO):
                 if not HELLO.startswith(bytes(connection.received)):
-                    raise ValueError("no client of a store")
+                    raise ValueError("not a client of a store")
                 return
             if connection.received[: len(HELLO)] != HELLO:
-                raise ValueError("no client of a store")
+                raise ValueError("not a client of a store")
             del connection.received[: len(HELLO)]
             connection.has_said_hello = True
             self._send(connection, HELLO)

@@ -86,7 +86,7 @@ def _number(text: str, scheme: str, what: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _error(scheme, f"{what} is no number: {text!r}") from None
+        raise _error(scheme, f"{what} is not a number: {text!r}") from None
 
 
 def _asked(url: str, scheme: str) -> tuple[int, int]:

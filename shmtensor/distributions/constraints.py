@@ -189,7 +189,7 @@ class _IndependentConstraint(Constraint):
         reinterpreted_batch_ndims: How many dimensions become part of the event.
 
     Raises:
-        AssertionError: The arguments are no constraint and no number from 0.
+        AssertionError: The arguments are neither constraints nor a number from 0.
     """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:

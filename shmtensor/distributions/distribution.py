@@ -238,8 +238,8 @@ class Distribution:
             The broadcast shape without the event's dimensions.
 
         Raises:
-            ValueError: With `validate_args`: *value* is no tensor, does not fit, or is outside the
-                support.
+            ValueError: With `validate_args`: *value* is not a tensor, does not fit, or is outside
+                the support.
         """
         raise NotImplementedError
 

@@ -82,7 +82,7 @@ def _dtype_of(descr: str) -> tuple[Any, bool]:
     order, code = (descr[:1], descr[1:]) if descr[:1] in "<>=|" else ("=", descr)
     dtype = _DTYPES.get(code)
     if dtype is None:
-        raise ValueError(f"there is no tensor of NumPy type {descr!r}")
+        raise ValueError(f"tensors cannot have the NumPy type {descr!r}")
     return dtype, dtype.itemsize > 1 and order in "<>" and order != _OWN_ORDER
 
 
@@ -90,7 +90,7 @@ def _parse(text: str) -> Header:
     """Read the text of a dictionary with the three entries, in any order."""
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
-        raise ValueError(f"the header is no dictionary: {text[:80]!r}")
+        raise ValueError(f"the header is not a dictionary: {text[:80]!r}")
     inner = inner[1:-1].strip()
     found: dict[str, re.Match[str]] = {}
     at = 0
@@ -137,7 +137,7 @@ def read_header(file: IO[bytes], size: int) -> tuple[Header, int]:
     """
     head = file.read(12)
     if head[:6] != _MAGIC:
-        raise ValueError(f"no .npy file, it begins with {head[:6]!r}")
+        raise ValueError(f"not a .npy file, it begins with {head[:6]!r}")
     version = tuple(head[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"version {'.'.join(map(str, version))} of the format is not known")
@@ -153,7 +153,7 @@ def read_header(file: IO[bytes], size: int) -> tuple[Header, int]:
     try:
         header = _parse(raw.decode("utf-8" if version == (3, 0) else "latin-1"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"the header is no text: {error}") from None
+        raise ValueError(f"the header is not text: {error}") from None
     if header.nbytes > size - begin:
         raise ValueError(
             f"shape {header.shape} of {header.dtype} takes {header.nbytes} bytes, there are "
@@ -209,9 +209,9 @@ def place(
     if begin < 0:
         obstacle = "it is compressed"
     elif header.swapped:
-        obstacle = "its bytes are in the other order than this machine's"
+        obstacle = "its byte order is not this machine's"
     elif begin % dtype.itemsize:
-        obstacle = f"it begins at byte {begin}, which is no multiple of {dtype.itemsize}"
+        obstacle = f"it begins at byte {begin}, which is not a multiple of {dtype.itemsize}"
     if obstacle and mode in ("r", "r+"):
         raise ValueError(f"the array cannot be mapped: {obstacle}; mode 'c' or None reads it")
     if mode is None or obstacle:

@@ -98,7 +98,7 @@ def load_npz(
                 for info in archive.infolist():
                     name = info.filename.removesuffix(_SUFFIX)
                     if name == info.filename:
-                        raise ValueError(f"the entry {name!r} is no .npy file")
+                        raise ValueError(f"the entry {name!r} is not a .npy file")
                     if name in result:
                         raise ValueError(f"the archive has {name!r} twice")
                     result[name] = _entry(file, size, archive, info, mode, shared)

@@ -379,7 +379,7 @@ class _Run:
                 error.args = (f"{steps}; without folder= nothing was saved",)
             else:
                 path = self.folder / _checkpoint.NAME
-                error.args = (f"{steps}; saved in {path}, from which the same call goes on",)
+                error.args = (f"{steps}; saved in {path}; the same call continues from there",)
 
     def _begin_when_ready(self) -> None:
         ready = self.board.columns["ready_s"]

@@ -254,7 +254,7 @@ def check_machine() -> list[Check]:
             "open files",
             resource.RLIMIT_NOFILE,
             64,
-            "a session needs 3 descriptors, queues and the file_descriptor strategy more",
+            "a process needs 5 descriptors, 3 more for each service, and many with file_descriptor",
             plural,
         ),
         _limit(

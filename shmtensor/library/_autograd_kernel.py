@@ -129,7 +129,7 @@ class AutogradKernel:
         elif gradient is not None:
             raise RuntimeError(
                 f"{self._overload}: the registered backward returned a gradient for an argument "
-                "that is no tensor"
+                "that is not a tensor"
             )
 
     def _make_function(self) -> type[Function]:

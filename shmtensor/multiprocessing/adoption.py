@@ -119,7 +119,7 @@ def reduce_torch(tensor: Any) -> Any:
     """Return what pickle writes for a torch tensor; its bytes are in shared memory afterwards.
 
     Raises:
-        RuntimeError: It requires grad and is no leaf.
+        RuntimeError: It requires grad and is not a leaf.
         MemoryError: There is not enough shared memory.
     """
     if _goes_by_torch(tensor):

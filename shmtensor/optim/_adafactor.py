@@ -206,7 +206,7 @@ def adafactor(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
 
     Source:
         torch.optim.adafactor.

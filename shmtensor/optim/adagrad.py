@@ -195,7 +195,7 @@ def adagrad(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *foreach* with *differentiable*; *grad_scale* or *found_inf* without
             *fused*.
 

@@ -213,7 +213,7 @@ def adam(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*; *grad_scale* or *found_inf*
             without *fused*.
 

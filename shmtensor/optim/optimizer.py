@@ -192,7 +192,7 @@ class Optimizer:
 
         Raises:
             TypeError: No dictionary, or ``params`` is a set or holds no tensors.
-            ValueError: A parameter is no leaf, or is in another group; a required option is
+            ValueError: A parameter is not a leaf, or is in another group; a required option is
                 missing; some parameters have names and others have none.
         """
         if not isinstance(param_group, dict):

@@ -144,7 +144,7 @@ def radam(
         eps: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

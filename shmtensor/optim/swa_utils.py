@@ -233,7 +233,7 @@ class SWALR(LRScheduler):
         last_epoch: The last step that was done, to continue a schedule.
 
     Raises:
-        ValueError: An unknown strategy; *anneal_epochs* is no whole number from 0 on; a list of
+        ValueError: An unknown strategy; *anneal_epochs* is not a whole number from 0 on; a list of
             another length.
 
     Source:

@@ -235,7 +235,7 @@ class _Reader:
         arguments = self._stack.pop()
         function = self._stack[-1]
         if type(arguments) is not tuple:
-            raise Forbidden("arguments that are no tuple")
+            raise Forbidden("arguments that are not a tuple")
         if id(function) not in self._calls:
             name = getattr(function, "__name__", None)
             raise Forbidden(f"Trying to call {name if type(name) is str else brief(function)}")
@@ -266,7 +266,7 @@ class _Reader:
                 setattr(target, name, value)
         elif kind in (collections.OrderedDict, collections.Counter) or issubclass(kind, Tensor):
             if type(state) is not dict:
-                raise Forbidden(f"attributes of {kind.__name__} that are no dictionary")
+                raise Forbidden(f"attributes of {kind.__name__} that are not a dictionary")
             self._spend(_attribute_bytes(state))
             target.__dict__.update(state)
         elif state is not None:
@@ -325,7 +325,7 @@ class _Reader:
     def _stack_global(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
         if type(name) is not str or type(module) is not str:
-            raise Forbidden("a global whose name is no text")
+            raise Forbidden("a global name that is not a string")
         self._global(module, name)
 
     def _add(self) -> None:

@@ -492,8 +492,8 @@ class Service:
         if facts.is_group or facts.owner != os.geteuid():
             members = "a group" if facts.is_group else f"user {facts.owner}"
             raise RuntimeError(
-                f"attach_module(): {name!r} is in a service of {members}, whose pickles are not "
-                "read; make the module and pass it"
+                f"attach_module(): {name!r} is in a service of {members}, and pickles are read "
+                "from this user's own service only; make the module and pass it"
             )
 
     # --- locks --------------------------------------------------------------------------------

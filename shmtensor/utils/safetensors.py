@@ -218,9 +218,9 @@ def _parse(data: Any) -> tuple[dict[str, Any], dict[str, str], int]:
             parse_int=_short_int,
         )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise SafetensorsError(f"header is no JSON: {error}") from error
+        raise SafetensorsError(f"header is not JSON: {error}") from error
     if not isinstance(header, dict):
-        raise SafetensorsError(f"header is no JSON object but {type(header).__name__}")
+        raise SafetensorsError(f"header is not a JSON object but {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise SafetensorsError(f"__metadata__ must map strings to strings, got {metadata!r:.200}")
@@ -254,7 +254,7 @@ def _tensor(
     if (start + begin) % dtype.itemsize:  # kernels need aligned elements
         if storage.filename is not None:
             raise SafetensorsError(
-                f"{name}: begins at byte {start + begin}, which is no multiple of "
+                f"{name}: begins at byte {start + begin}, which is not a multiple of "
                 f"{dtype.itemsize}: writes to it cannot reach the file"
             )
         part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)

@@ -144,7 +144,7 @@ def test_a_file_is_removed_with_its_last_user(tmp_path: Path) -> None:
 def test_damaged_files(tmp_path: Path) -> None:
     path = tmp_path / "store"
     path.write_bytes(b"\xff" * 100)
-    with pytest.raises(dist.DistStoreError, match="no file of a store"):
+    with pytest.raises(dist.DistStoreError, match="not a store file"):
         dist.FileStore(str(path), 1)
     path.write_bytes(pack(77, []))
     with pytest.raises(dist.DistStoreError, match="no operation 77"):
@@ -191,7 +191,7 @@ def test_something_else_has_the_port() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(dist.DistNetworkError, match="is no store"):
+        with pytest.raises(dist.DistNetworkError, match="is not a store"):
             dist.TCPStore("127.0.0.1", server.getsockname()[1], None, False)
         thread.join()
 

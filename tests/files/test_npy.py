@@ -207,8 +207,8 @@ def test_headers_may_be_written_in_many_ways(text: str, version: bytes, tmp_path
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no .npy file"),
-        (b"PK\3\4" + b"0" * 100, "no .npy file"),
+        (b"", "not a .npy file"),
+        (b"PK\3\4" + b"0" * 100, "not a .npy file"),
         (b"\x93NUMPY", "version"),
         (b"\x93NUMPY\4\0" + b"0" * 100, r"version 4\.0"),
         (b"\x93NUMPY\1\0\xff\xff", "a header of 65535 bytes, at most"),
@@ -267,7 +267,8 @@ def test_elements_at_odd_places_are_read_and_not_mapped(tmp_path: Path) -> None:
     assert begin % 8
     assert load_npy(path).tolist() == [1.5, 2.5]
     for mode in ("r", "r+"):
-        with pytest.raises(ValueError, match=f"begins at byte {begin}, which is no multiple of 8"):
+        text = f"begins at byte {begin}, which is not a multiple of 8"
+        with pytest.raises(ValueError, match=text):
             load_npy(path, mode)
 
 

@@ -62,7 +62,7 @@ def set_per_process_memory_fraction(fraction: float) -> None:
     """Limit the memory of the device that this process may take.
 
     Raises:
-        TypeError: *fraction* is no float.
+        TypeError: *fraction* is not a float.
         ValueError: It is not between 0 and 2.
         RuntimeError: There is no device.
     """

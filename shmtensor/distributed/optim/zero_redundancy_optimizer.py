@@ -39,7 +39,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         **defaults: Options of *optimizer_class*.
 
     Raises:
-        TypeError: *params* are no tensors or groups.
+        TypeError: *params* are not tensors or groups.
         ValueError: There are none, or the ranks' parameters differ in number, shape or dtype.
         NotImplementedError: *overlap_with_ddp* is given.
 

@@ -481,7 +481,7 @@ class ParameterDict(Module):
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise: a dictionary is no function."""
+        """Raise: a dictionary is not a function."""
         raise RuntimeError("ParameterDict should not be called.")
 
     def __repr__(self) -> str:

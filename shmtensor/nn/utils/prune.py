@@ -24,10 +24,10 @@ from shmtensor.nn.parameter import Parameter
 
 
 def _validate_pruning_amount_init(amount: Any) -> None:
-    """Refuse what is no amount: a share from 0 to 1, or a number of elements.
+    """Raise unless it is an amount: a share from 0 to 1, or a number of elements.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: It is not a number.
         ValueError: It is out of range.
     """
     if not isinstance(amount, numbers.Real):

@@ -63,7 +63,7 @@ class SequentialLR(_CombinedLR):
     Raises:
         ValueError: No schedules, or one of another optimizer; not one milestone fewer than
             schedules; a schedule by metrics.
-        TypeError: One is no schedule.
+        TypeError: One is not a schedule.
 
     Source:
         torch.optim.lr_scheduler.SequentialLR.

@@ -398,7 +398,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: The last step that was done, to continue a schedule.
 
     Raises:
-        ValueError: *T_0* or *T_mult* is no whole number above zero; *eta_min* is no number.
+        ValueError: *T_0* or *T_mult* is not a whole number above zero; *eta_min* is not a number.
 
     Source:
         torch.optim.lr_scheduler.CosineAnnealingWarmRestarts; Loshchilov, Hutter, "SGDR:
