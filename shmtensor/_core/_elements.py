@@ -13,7 +13,7 @@ __all__ = ["replace_elements"]
 
 
 def _element(value: Any, dtype: Any) -> Any:
-    """*value*, which is to be an element of *dtype*; TypeError when it is not a number."""
+    """Return *value* as an element of *dtype*; TypeError if it is not a number."""
     real = dtype.is_floating_point or dtype.is_complex
     if isinstance(value, (numbers.Number, _TensorBase)) or hasattr(type(value), "__index__"):
         return value

@@ -116,7 +116,7 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
-        """Compute the same as ``backward``, of which it is another name."""
+        """Another name of ``backward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."

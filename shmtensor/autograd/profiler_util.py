@@ -501,7 +501,7 @@ class EventList(list[Any]):
 
         Args:
             group_by_input_shapes: Of equal shapes, too.
-            group_by_stack_n: And called from the same place, as far as so many frames tell.
+            group_by_stack_n: And called from the same place: this many frames are equal.
             group_by_overload_name: And of the same overload.
 
         Returns:

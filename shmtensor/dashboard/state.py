@@ -35,7 +35,7 @@ __all__ = ["Observer"]
 
 #: Most rows of each table in an answer; the counts beside them are of all.
 MAX_ROWS = 200
-# An answer serves whoever asks within this time, and within three times what it took.
+# An answer serves all requests within this time, and within three times what it took.
 _FRESH_S = 0.4
 
 

@@ -48,7 +48,7 @@ _ABORTED = "aborted"
 #: Tests in a row before others are let run; after a while a waiting call sleeps between them.
 _TESTS = 20
 _EAGER_S, _PAUSE_S = 20e-3, 50e-6
-#: A waiting call asks the store so often whether the group was aborted.
+#: Seconds between checks of a waiting call whether the group was aborted.
 _ASK_S = 0.3
 
 _OPS = {
@@ -275,7 +275,7 @@ class MpiCollectives(Collectives):
             raise DistBackendError(f"{what} failed on rank {self.rank}: {self._broken}")
 
     def _failure(self, what: str, why: str) -> DistBackendError:
-        """Break the group, here and on the other ranks; returns what is to be raised."""
+        """Break the group, here and on the other ranks; returns the error to raise."""
         self.abort()
         self._broken = why
         return DistBackendError(f"{what} failed on rank {self.rank}: {why}")

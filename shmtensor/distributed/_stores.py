@@ -44,7 +44,7 @@ class Store(ABC):
 
     @abstractmethod
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
-        """Do one request of `Table`, waiting at most so long for keys."""
+        """Do one request of `Table`; wait at most *timeout* for keys."""
 
     @property
     def timeout(self) -> timedelta:

@@ -367,7 +367,7 @@ class _Server:
         self._close_silent(_MAX_SILENT)
 
     def _close_silent(self, keep: int) -> None:
-        """Close the oldest connections that have not said hello, beyond so many."""
+        """Close the oldest connections that have not said hello, beyond *keep*."""
         silent = sorted(
             (c for c in self._connections if not c.has_said_hello), key=lambda c: c.since
         )

@@ -206,7 +206,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
-        """Draw such that the result can be derived by the parameters.
+        """Draw so that the result can be differentiated by the parameters.
 
         Args:
             sample_shape: As for `sample`.

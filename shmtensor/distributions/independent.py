@@ -29,7 +29,7 @@ class Independent(Distribution, Generic[D]):
         validate_args: As of `Distribution`.
 
     Raises:
-        ValueError: There are not so many.
+        ValueError: The distribution has fewer batch dimensions.
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}

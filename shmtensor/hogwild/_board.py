@@ -10,8 +10,8 @@ sets *hold* and waits until all turns are even; a worker that begins an update m
 first and looks at *hold* then. A fence stands between the two steps on both sides, so one of them
 sees the other: no update is under way while the parent copies.
 
-A worker counts a step inside the first update of the step, while its turn is odd. So whoever copies
-parameters and counts together has a step in both or in neither.
+A worker counts a step inside the first update of the step, while its turn is odd. So a copy of
+parameters and counts has a step in both or in neither.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ROW = 16
 _COUNTS = ("steps", "turn", "staleness_sum", "staleness_count", "staleness_max")
 _NUMBERS = ("loss", "ready_s", "started_s", "finished_s")
 _HOLD, _BEGIN, _STOP, _PAUSE = range(4)
-#: A worker whose update is to wait looks so often whether it may go on.
+#: Seconds between checks of a worker that waits with an update.
 _LOOK_S = 50e-6
-#: A worker whose steps are to wait looks so often.
+#: Seconds between checks of a worker that waits with its steps.
 _PAUSED_LOOK_S = 1e-3
 
 

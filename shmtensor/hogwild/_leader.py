@@ -37,7 +37,7 @@ from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Link", "Task", "lead"]
 
-#: An idle leader looks so often; others wait for it no longer than this.
+#: Seconds between checks of an idle leader; others wait for it no longer than this.
 _LOOK_S = 1e-3
 _NUMBERS = (
     "beat_s",  # when the leader last showed that it runs
@@ -189,7 +189,7 @@ class _Exchange:
         self._n_others_rounds = n_others
 
     def _once(self, is_last: bool) -> bool:
-        """Do one exchange; returns whether there is to be no further one."""
+        """Do one exchange; returns whether it was the last."""
         began = time.monotonic()
         if self._task.method == "average":
             is_over = self._average(is_last)
@@ -217,7 +217,7 @@ class _Exchange:
                 if store.home(shard) != store.node:
                     self._link["nbytes"] += 2 * out.nbytes
             else:
-                read[where] = seen[where]  # unsent; nothing is to be added here
+                read[where] = seen[where]  # unsent; add nothing here
         self._link["talks_to"] = -1
         self._parameters.add(seen - read)
 

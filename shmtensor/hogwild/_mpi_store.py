@@ -35,11 +35,11 @@ _BEAT, _ROUND, _FINISHED, _BUSY, _BARRIER = range(5)
 _FIRST_LOST = 5
 _TABLE, _COUNTERS, _VECTOR = range(3)  # windows
 _N_COUNTERS = 64
-#: A node shows that it lives so often.
+#: Seconds between a node's signs of life.
 _BEAT_S = 0.2
-#: After so many tests of a transfer others are let run.
+#: Tests of a transfer before other processes get the processor.
 _TESTS = 50
-#: While another node waits for this one, `poll` serves it so long.
+#: Seconds for which `poll` serves another node that waits for this one.
 _SERVE_S = 2e-3
 
 

@@ -26,11 +26,11 @@ log = logging.getLogger("shmtensor.hogwild")
 
 METHODS = ("accumulate", "average")
 POLICIES = ("continue", "stop")
-#: A leader that does not show itself for so many times *lost_after* hangs inside MPI.
+#: A leader without a sign of life for this many times *lost_after* hangs inside MPI.
 _HANGS = 1.4
-#: Leaders close MPI together; one that hangs there is ended after so many seconds.
+#: Leaders close MPI together; one that hangs there is ended after this many seconds.
 _CLOSE_S = 5.0
-#: While the nodes meet, the parent looks so often whether its leader lives.
+#: Seconds between checks of the parent whether its leader lives, while the nodes meet.
 _LOOK_S = 0.1
 
 

@@ -35,14 +35,14 @@ __all__ = ["run"]
 log = logging.getLogger("shmtensor.hogwild")
 
 POLICIES = ("continue", "restart", "stop")
-#: The parent looks at the workers so often, and more rarely in a long run.
+#: Seconds between the parent's looks at the workers; more in a long run.
 _LOOK_S = 0.02
 _POINTS_PER_RUN = 500
-#: Where there are several nodes, it looks at least so often.
+#: The most seconds between them if there are several nodes.
 _NODES_LOOK_S = 0.25
 #: The pause between two evaluations, in times of how long one takes.
 _PAUSE_OF_EVALUATION = 4.0
-#: An update is waited for so long before a snapshot is taken all the same.
+#: Seconds to wait for an update under way before a snapshot.
 _SNAPSHOT_S = 2.0
 _NO_LIMIT = 2**62
 
@@ -427,7 +427,7 @@ class _Run:
         return bool(self.board.columns["finished_s"][rank])
 
     def _look_after_workers(self) -> bool:
-        """Do what is to be done about those that died; returns whether any worker runs."""
+        """Handle workers that died; returns whether any worker runs."""
         for rank, child in enumerate(self.children):
             if not child.has_ended() or self._has_finished(rank):
                 continue

@@ -21,7 +21,7 @@ from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Job", "Worker", "work"]
 
-#: Of so many steps the staleness of one is counted.
+#: Measure staleness on one step in this many.
 _STALENESS_STEP = 8
 #: The weight of a step's loss in the average that is shown.
 _NEW_LOSS = 0.05

@@ -132,7 +132,7 @@ def _elsewhere(what: str, maker: str) -> str:
 def _wrap(value: object, mode: int) -> Any:
     if isinstance(value, Tensor):
         return _Sent(value, mode)
-    from shmtensor.multiprocessing.adoption import loaded  # programs with tensors of ours need not
+    from shmtensor.multiprocessing.adoption import loaded  # programs with our tensors need not
 
     if value is not None and isinstance(value, loaded("numpy", "ndarray")):
         return _SentArray(value, mode)

@@ -302,7 +302,7 @@ def _update(
     decoupled: bool,
     maximize: bool,
 ) -> None:
-    """Change one parameter; *step* is a tensor where all of it is to be recorded."""
+    """Change one parameter; *step* is a tensor if autograd should record all of it."""
     recorded = isinstance(step, Tensor)
     if maximize:
         grad = -grad

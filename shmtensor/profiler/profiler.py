@@ -79,7 +79,7 @@ class ProfilerAction(Enum):
 
 
 class _ExperimentalConfig:
-    """Options of torch's profiler for GPUs: accepted, without effect."""
+    """Options of torch's profiler for GPUs; they have no effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.arguments = (args, kwargs)

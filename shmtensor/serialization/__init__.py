@@ -49,7 +49,7 @@ _ZIP_HEAD = b"PK\3\4"
 
 
 class _OnlyWrites(io.RawIOBase):
-    """A wrapper for a file object of which only ``write`` is used."""
+    """A wrapper for a file object that needs only ``write``."""
 
     def __init__(self, f: Any) -> None:
         self._write = f.write

@@ -1,6 +1,6 @@
 """How much a file may ask for.
 
-Whoever reads a file by default spends memory and time in proportion to the file's size. A few bytes
+By default, reading a file takes memory and time in proportion to the file's size. A few bytes
 of a pickle can ask for a copy of something large, or for the hash of a long key, and a compressed
 record can be a thousand times as long as its bytes in the file. All such requests are paid from one
 sum; a file that saves what it holds needs a small part of it. What an instruction makes by itself
@@ -39,7 +39,7 @@ class Budget:
         )
 
     def spend(self, n_bytes: int) -> None:
-        """Pay for something that takes so many bytes, or as long as copying so many.
+        """Pay for something that takes *n_bytes*, or the time of copying them.
 
         Raises:
             pickle.UnpicklingError: The file has asked for too much.

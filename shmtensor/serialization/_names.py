@@ -151,7 +151,7 @@ def _encode(value: str, encoding: str = "latin1") -> bytes:
 
 
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
-    """A sparse tensor of torch's files: parts, size and, of COO, whether it is coalesced."""
+    """A sparse tensor in torch's files: parts, size and, for COO, whether it is coalesced."""
     if layout is _C.sparse_coo:
         indices, values, size, *rest = data
         is_coalesced = bool(rest[0]) if rest else False

@@ -29,13 +29,13 @@ FindStorage = Callable[[tuple[Any, ...]], Any]
 
 #: Parts of a key of a dictionary or a member of a set: hashes of tuples recurse without a limit.
 _MOST_PARTS = 1000
-#: What a part of a key is paid for: looking at it takes as long as copying so many bytes.
+#: The price of a part of a key, in bytes: looking at it takes as long as copying them.
 _PART_BYTES = 64
 #: Keys longer than this are paid for.
 _SHORT_KEY = 100
 #: From here on, many integers have one hash.
 _LEAST_FOLDED = sys.hash_info.modulus
-#: So many different keys may have one hash: each is compared with the others.
+#: Most different keys with one hash: each is compared with the others.
 _MOST_ALIKE = 100
 #: Digits of an integer in decimals: reading more takes time that grows with their square.
 _MOST_DIGITS = 4300
@@ -504,7 +504,7 @@ _MOVED = {
     "torch._C._special": "torch._C._nn",
 }
 
-#: What pickles of torch's functions and methods take them from, by getattr.
+#: Where pickles of torch's functions and methods find them, by getattr.
 _HOLDERS = {
     "torch._C._VariableFunctionsClass": _C,
     "torch._C.TensorBase": _C._TensorBase,

@@ -1,6 +1,6 @@
 """The encoding of published values: JSON that refers to storages by number.
 
-Reading it executes nothing, whoever wrote it. `None`, booleans, strings, integers and finite floats
+Reading it executes nothing. `None`, booleans, strings, integers and finite floats
 are written as they are. Everything else is a list whose first item says what it is:
 
     ["l", ...] list   ["u", ...] tuple   ["d", [key, value], ...] dict   ["o", ...] OrderedDict

@@ -91,7 +91,7 @@ def is_torch_module(value: object) -> bool:
 
 
 class Importer:
-    """Finds or makes tensors of ours over values of NumPy and torch.
+    """Finds or makes our tensors over values of NumPy and torch.
 
     Values over one memory give tensors over one storage, as long as the importer lives.
     """
@@ -297,7 +297,7 @@ def dtype_of(dtype: Any, library: Library) -> tuple[Any, Any]:
     """Return our dtype for the elements of new memory, and the dtype of *library* to show it with.
 
     Args:
-        dtype: Of ours, of NumPy or of torch, or a scalar class of NumPy; None: the default of the
+        dtype: Ours, NumPy's or torch's, or a NumPy scalar class; None: the default of the
             library.
         library: Whose value is wanted.
 
@@ -332,7 +332,7 @@ def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:
 
 
 def _dtype_name(dtype: Any) -> str:
-    """Return the name of a dtype of ours, of torch or of NumPy; empty: it is none of these."""
+    """Return the name of a dtype of ours, torch's or NumPy's; empty for anything else."""
     if isinstance(dtype, (_C.dtype, loaded("torch", "dtype"))) and dtype is not None:
         return str(dtype).rpartition(".")[2]
     of_numpy = loaded("numpy", "dtype")

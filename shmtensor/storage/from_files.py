@@ -43,7 +43,7 @@ def check_mode(mode: str | None, shared: bool) -> str | None:
 def open_descriptor(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file and return its descriptor; an ``opener`` for `open`.
 
-    Whoever gave the path may have put a pipe or a device there, which waits for its other end when
+    The path may lead to a pipe or a device, which waits for its other end when
     it is opened or read. Every path that comes from the program or from another process is opened
     by this, by `shmt__os_file_map`, or looked at in the same way.
 

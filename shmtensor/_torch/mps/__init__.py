@@ -1,4 +1,4 @@
-"""The namespace of Apple's Metal devices, of which there are none.
+"""The namespace of Apple's Metal devices; there are none here.
 
 ``is_available()`` is False and ``device_count()`` 0; a seed does nothing; what needs a device
 raises RuntimeError, as torch does where it was built without MPS.

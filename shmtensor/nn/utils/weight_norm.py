@@ -30,7 +30,7 @@ class _Recomputed:
         self.handles: list[RemovableHandle] = []
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight as it is to be used."""
+        """The weight to use."""
         raise NotImplementedError
 
     def start(self, module: Module, weight: Parameter) -> None:

@@ -19,7 +19,7 @@ from shmtensor.utils.data._utils.worker_group import WorkerGroup
 
 __all__ = ["_MultiProcessingDataLoaderIter"]
 
-#: While there are workers, it looks so often whether they are all alive.
+#: Seconds between its checks whether all workers are alive.
 _LOOK_S = 0.1
 #: For the workers to be ended before `multiprocessing` ends and joins what daemons there are.
 _EXIT_PRIORITY = 10
