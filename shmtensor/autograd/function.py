@@ -1,4 +1,4 @@
-"""Functions whose derivative the user writes."""
+"""Functions with a derivative that you write."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function whose arguments and results may be nested lists, tuples and dicts of tensors.
+    """A Function with nested lists, tuples and dicts of tensors as arguments and results.
 
     Subclasses define ``forward_extended(ctx, *args)`` and ``backward_extended(ctx, *grads)``.
 

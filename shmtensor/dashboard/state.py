@@ -63,7 +63,7 @@ class Observer:
 
     Args:
         wanted: Which sessions, as in `inspect.open_sessions`; empty: all of this user.
-        folder: The folder of a run, whose ``curve.csv`` is shown; None: no run.
+        folder: Show ``curve.csv`` of this folder of a run; None: no run.
     """
 
     def __init__(self, wanted: str = "", folder: str | None = None) -> None:
@@ -78,7 +78,7 @@ class Observer:
         """Return the figures of all sessions, and details.
 
         Args:
-            name: The session whose details are returned; empty or unknown: those of the one with
+            name: Return details of this session; empty or unknown: those of the one with
                 most bytes in use. None: those of all sessions.
         """
         with self._lock:

@@ -48,7 +48,7 @@ def rendezvous(
     timeout: timedelta = default_pg_timeout,
     **options: Any,
 ) -> Iterator[_Found]:
-    """Return an iterator whose first item is a store, a rank and a size.
+    """Return an iterator; its first item is a store, a rank and a size.
 
     Args:
         url: ``env://``, ``tcp://host:port?rank=0&world_size=2`` or ``file:///path?...``.

@@ -1,4 +1,4 @@
-"""Regions of tensors: what parameters and draws of distributions have to lie in.
+"""Regions of tensors for the parameters and draws of distributions.
 
 A constraint has ``check(value)``, which says for each event of a tensor whether it lies in the
 region. Those without options are objects, such as ``constraints.positive``; others are made, such

@@ -18,7 +18,7 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution, Generic[D]):
-    """A distribution some of whose batch dimensions count as part of the event.
+    """A distribution that counts some of its batch dimensions as part of the event.
 
     `log_prob` and `entropy` are summed over them: a batch of normal distributions becomes one of
     vectors with a diagonal covariance.

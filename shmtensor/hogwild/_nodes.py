@@ -45,7 +45,7 @@ class Exchanges:
         seconds: Spent in them.
         nbytes: Sent and received.
         staleness: Exchanges of other nodes between two of this one, on average.
-        max_staleness: The most of them.
+        max_staleness: The same, at most.
         lost: The numbers of lost nodes, and why each was lost.
     """
 
@@ -187,7 +187,7 @@ class Nodes:
         return f"the leader of node {self.node} {how}"
 
     def _hangs(self) -> bool:
-        """Whether the leader waits inside MPI for ever, presumably for a node that is dead."""
+        """Whether the leader hangs inside MPI, presumably because of a dead node."""
         if time.monotonic() - self._link["beat_s"] <= self._hangs_after:
             return False
         if not is_stopped(self._leader.pid):

@@ -42,7 +42,7 @@ class WorkerSummary:
         loss: The average of its latest losses.
         steps_per_second: Its rate in this part of the run, after a resumption too.
         staleness: Steps of others between reading the parameters and changing them, on average.
-        max_staleness: The most of them.
+        max_staleness: The same, at most.
         restarts: How often it was started again.
         end: How its last process ended, if it is lost.
     """

@@ -135,7 +135,7 @@ class Worker:
 
 
 class _Update(contextlib.AbstractContextManager[None]):
-    """Inside ``with``, a worker changes parameters. It may stand inside itself."""
+    """Inside ``with``, a worker changes parameters. Blocks may nest."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""The kernel at Autograd of an operator whose derivative is a Python function."""
+"""The kernel at Autograd of an operator that has a Python function as derivative."""
 
 from __future__ import annotations
 

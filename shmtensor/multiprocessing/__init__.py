@@ -1,4 +1,4 @@
-"""The standard `multiprocessing`, whose messages carry tensors without copying them.
+"""The standard `multiprocessing`; its messages carry tensors without copying them.
 
 Change only your import: ``import shmtensor.multiprocessing as multiprocessing``. Every name and
 submodule of the standard package is here. Queues, pools and contexts are this package's; the rest

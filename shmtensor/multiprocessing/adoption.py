@@ -1,11 +1,10 @@
-"""Arrays of NumPy and tensors of torch in messages: they travel by handle, and stay what they are.
+"""NumPy arrays and torch tensors in messages: they travel by handle, and stay what they are.
 
-A queue or pool made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these
-libraries. What lies in shared memory of this package already is sent as a handle: what
-`torch_empty` and `numpy_empty` have made, and what came out of such a queue, with all views of it.
-Anything else is copied once, into shared memory, and the receiver's value shows that copy. Arrival
-copies nothing.
-Dtypes that only torch has, such as float8, arrive as they were.
+A queue or pool with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these libraries. A
+value that is in this package's shared memory already travels as a handle: arrays of `numpy_empty`,
+tensors of `torch_empty`, whatever came out of such a queue, and all views of these. Anything else
+is copied once, into shared memory, and the receiver's value shows that copy. Arrival copies
+nothing. Dtypes that only torch has, such as float8, arrive unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
 
 
 def adopted(adopt: str | Iterable[str] | None) -> int:
-    """Return what a queue's or pool's argument *adopt* means, and load torch where it is named.
+    """Return the bits for a queue's or pool's argument *adopt*; load torch if it is named.
 
     Raises:
         ValueError: It names another library.

@@ -1,4 +1,4 @@
-"""Start methods: contexts whose queues and pools are this package's.
+"""Start methods: contexts with this package's queues and pools.
 
 A program has one start method. The default context here reads and sets that of the standard
 package, so both packages agree. Process classes, and everything else that is not overridden, are

@@ -142,7 +142,7 @@ def _wrap(value: object, mode: int) -> Any:
 
 
 def lend(tensor: object) -> object:
-    """Wrap a tensor or an array for a message whose receivers may read it but not write it.
+    """Wrap a tensor or array so that the receivers of a message can only read it.
 
     In a receiver, in-place operators raise a RuntimeError, NumPy arrays are read-only, and the
     kernel stops any other store; torch has no such tensors, so there a store ends the process. The
@@ -169,7 +169,7 @@ def lend(tensor: object) -> object:
 
 
 def cow(tensor: object) -> object:
-    """Wrap a tensor or an array for a message whose receivers get it copy-on-write.
+    """Wrap a tensor or array so that the receivers of a message get it copy-on-write.
 
     A receiver's writes stay in its process, and each page that it writes costs memory. Pages that
     it has not written show later writes of the sender, so the sender should not write while that

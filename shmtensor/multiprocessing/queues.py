@@ -209,7 +209,7 @@ class SimpleQueue:
     """A queue without a limit: ``put`` waits only while the ring is full.
 
     Args:
-        ctx: The context whose processes share it.
+        ctx: The context of the processes that share it.
         adopt: As for `Queue`.
     """
 
@@ -300,7 +300,7 @@ class Queue:
 
     Args:
         maxsize: ``put`` waits while the queue has this many messages; 0 or less: no bound.
-        ctx: The context whose processes share it.
+        ctx: The context of the processes that share it.
         adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries move
             into shared memory and arrive there; without it, the message has a copy of an array, and
             torch sends its tensors. See `shmtensor.multiprocessing.adoption`.
@@ -547,7 +547,7 @@ class Queue:
 
 
 class JoinableQueue(Queue):
-    """A queue whose consumers report which messages they have finished."""
+    """A queue that counts which messages its consumers have finished."""
 
     def task_done(self) -> None:
         """Report that the work on one object is finished.

@@ -1,4 +1,4 @@
-"""Adafactor: adaptive steps whose second moment needs the memory of a row and a column."""
+"""Adafactor: adaptive steps with a second moment that needs the memory of a row and a column."""
 
 from __future__ import annotations
 

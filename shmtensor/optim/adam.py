@@ -50,7 +50,7 @@ class Adam(ListOptimizer):
         capturable: Refused in ``step``: no device here captures steps.
         differentiable: Record the update in the graph.
         fused: Do a step of a group of float parameters in one call in any case, halves
-            included, whose steps are then calculated in float32 throughout.
+            included; their steps then compute in float32 throughout.
         decoupled_weight_decay: Shrink the parameters by ``lr * weight_decay`` instead of adding
             the penalty to the gradient, as ``AdamW`` does.
 

@@ -107,7 +107,7 @@ def schedule(
 
     Args:
         wait: Steps in which nothing happens.
-        warmup: Steps before recording whose events are dropped.
+        warmup: Steps before recording; their events are dropped.
         active: Steps that are recorded.
         repeat: How many cycles; 0: no end.
         skip_first: Steps before the first cycle.

@@ -42,7 +42,7 @@ class Budget:
         """Pay for something that takes *n_bytes*, or the time of copying them.
 
         Raises:
-            pickle.UnpicklingError: The file has asked for too much.
+            pickle.UnpicklingError: The file wants too much.
         """
         self._left -= n_bytes
         if self._left < 0:
@@ -56,7 +56,7 @@ def inflate(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> 
     """Return the bytes of an entry, after a compressed one was paid for.
 
     Raises:
-        pickle.UnpicklingError: The archive has asked for too much.
+        pickle.UnpicklingError: The archive wants too much.
         zipfile.BadZipFile: It is damaged, or compressed in another way than torch's.
     """
     pay_for(info, budget)
@@ -71,7 +71,7 @@ def pay_for(info: zipfile.ZipInfo, budget: Budget) -> None:
     """Pay for an entry that is compressed.
 
     Raises:
-        pickle.UnpicklingError: The archive has asked for too much.
+        pickle.UnpicklingError: The archive wants too much.
         zipfile.BadZipFile: It is compressed in another way than torch's.
     """
     if info.compress_type == zipfile.ZIP_STORED:

@@ -266,7 +266,7 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
 
 @functools.cache
 def _written() -> dict[int, tuple[str, str]]:
-    """Identity of an object -> its module and name in files; the objects live for ever."""
+    """Identity of an object -> its module and name in files; the objects live forever."""
     names: dict[int, tuple[str, str]] = {}
     for full, value in _fixed().items():
         module, _, name = full.rpartition(".")

@@ -51,7 +51,7 @@ DTYPES: dict[str, Any] = {
 
 
 class Foreign(NamedTuple):
-    """A value whose dtype only one library has.
+    """A value of a dtype that only one library has.
 
     Attributes:
         library: ``"numpy"`` or ``"torch"``.

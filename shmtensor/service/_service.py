@@ -256,7 +256,7 @@ class Service:
         Raises:
             TypeError: The library has no such dtype.
             MemoryError: There is not enough room.
-            ModuleNotFoundError: torch was asked for and is not installed.
+            ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
         """
         _libraries.check_library(as_)
         ours, theirs = _libraries.dtype_of(dtype, as_)
@@ -290,7 +290,7 @@ class Service:
             TypeError: The value has a dtype that the library *as_* does not have.
             HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
-            ModuleNotFoundError: torch was asked for and is not installed.
+            ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
         """
         return self.latest(name, mode, as_=as_).value
 
@@ -361,7 +361,7 @@ class Service:
         Raises:
             WaitTimeoutError: Nobody published one in time; it is a TimeoutError.
             HandleError: The value is damaged.
-            ManagerError: The service has ended, or another manager has begun it anew.
+            ManagerError: The service has ended, or another manager has started a new one.
         """
         self._check_name(name)
         deadline = _deadline(timeout)
@@ -452,7 +452,7 @@ class Service:
                 ``"torch"``.
 
         Returns:
-            The module, and the version whose memory it has.
+            The module, and the version of its memory.
 
         Raises:
             NotPublishedError: Nothing is published under this name; it is a KeyError.

@@ -128,7 +128,7 @@ def read(file: IO[bytes], nbytes: int, shared: bool) -> UntypedStorage:
 def tensor_over(
     storage: UntypedStorage, offset: int, dtype: Any, shape: Sequence[int], strides: Sequence[int]
 ) -> Any:
-    """Return the tensor of a geometry, whose elements begin at byte *offset* of a storage."""
+    """Return a tensor of this geometry over the elements from byte *offset* of a storage."""
     return _C.empty(0, dtype=dtype).set_(storage, offset // dtype.itemsize, shape, strides)
 
 

@@ -285,7 +285,7 @@ def _shown_part(storage: Any, begin: int, nbytes: int) -> Any:
 
 
 class OpenFile(Mapping[str, Tensor]):
-    """The tensors of a file by name, each made when it is asked for. `open_file` makes one.
+    """The tensors of a file by name, each made at its first use. `open_file` makes one.
 
     Tensors keep the file's memory; the object itself need not be kept or closed.
 
@@ -325,7 +325,7 @@ class OpenFile(Mapping[str, Tensor]):
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """Tensors of a file's content; they have memory of their own.
+    """Tensors of a file's content, with their own memory.
 
     Raises:
         SafetensorsError: *data* is no valid safetensors data.
@@ -336,7 +336,7 @@ def load(data: bytes) -> dict[str, Tensor]:
 def open_file(
     filename: str | os.PathLike[str], mode: str | None = "c", *, shared: bool = False
 ) -> OpenFile:
-    """Open a file, whose tensors are made one by one; the arguments are those of `load_file`."""
+    """Open a file and make its tensors one by one; the arguments are those of `load_file`."""
     mode = from_files.check_mode(mode, shared)
     with from_files.open_regular(filename) as (file, _):
         return _open(file, mode, shared)

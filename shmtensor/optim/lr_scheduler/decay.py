@@ -149,7 +149,7 @@ class MultiStepLR(LRScheduler):
 
     Args:
         optimizer: Whose rates are set.
-        milestones: Epochs; one that stands there twice counts twice.
+        milestones: Epochs; one that occurs twice counts twice.
         gamma: The factor.
         last_epoch: The last step that was done, to continue a schedule.
 

@@ -130,10 +130,10 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 def tree_map(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree whose leaves are *func* of the leaves of a tree.
+    """Return a tree with *func* of each leaf of a tree.
 
     Args:
-        func: Is called with a leaf, and with what stands in its place in each of *rests*.
+        func: Called with a leaf, and with what is in its place in each of *rests*.
         tree: Gives the structure.
         *rests: Trees that have the nodes of *tree* at least.
         is_leaf: Says whether a node counts as a leaf.

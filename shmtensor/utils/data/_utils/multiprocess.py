@@ -26,7 +26,7 @@ _EXIT_PRIORITY = 10
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """A pass whose batches worker processes make in advance.
+    """A pass; worker processes make its batches in advance.
 
     Batches are numbered. Their indices are given to the workers in turn. Each worker answers in
     order, through its own queue. So it is known which worker has the next batch, and an answer that
