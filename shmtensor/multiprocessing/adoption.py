@@ -66,10 +66,7 @@ def adopted(adopt: str | Iterable[str] | None) -> int:
 
 
 def loaded(module: str, name: str) -> Any:
-    """Return a class of a library, which no value has that this process did not load it for.
-
-    Where the library is not loaded, that is the class of None.
-    """
+    """Return a class of a library, for `isinstance`; the class of None if it is not loaded."""
     return getattr(sys.modules.get(module), name, type(None))
 
 
@@ -155,13 +152,13 @@ def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None)
 
 
 def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
-    """Return a torch tensor in shared memory, with values of no meaning.
+    """Return an uninitialised torch tensor in shared memory.
 
     Queues and pools made with ``adopt="torch"`` send it, and views of it, as handles.
 
     Args:
         *size: Its shape: numbers, or one sequence of them.
-        dtype: Of torch; None: torch's default dtype.
+        dtype: A torch dtype; None: torch's default dtype.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
@@ -176,14 +173,14 @@ def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
 def numpy_empty(
     shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = float
 ) -> np.ndarray[Any, Any]:
-    """Return an array in shared memory, with values of no meaning.
+    """Return an uninitialised array in shared memory.
 
     Queues and pools made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of
     it as handles.
 
     Args:
         shape: A number or a sequence of numbers.
-        dtype: What ``numpy.dtype`` takes, but not objects.
+        dtype: Anything that ``numpy.dtype`` takes, except objects.
 
     Raises:
         TypeError: The dtype has objects.
