@@ -1,4 +1,4 @@
-"""Tensors of torch and arrays of NumPy through our queues, against torch's and the standard ones.
+"""torch tensors and NumPy arrays in our queues, compared with torch's queues and the standard ones.
 
 Run ``python benchmarks/bench_adopt.py`` where torch is installed. A value goes to another process
 and back; wall time of a round trip. "born" values are made by `torch_empty` and `numpy_empty`; the

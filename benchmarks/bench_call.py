@@ -1,7 +1,7 @@
-"""Cost of small-operator calls against torch: one process, one thread, CPU time, interleaved.
+"""How long does a call of a small operator take? One process, one thread, CPU time, beside torch.
 
 Run ``python benchmarks/bench_call.py`` where torch is installed. Tensors have four elements, so
-that what is measured is the call: parsing, dispatch, recording, allocation, wrapping.
+this measures the call itself: parsing, dispatch, recording, allocation, wrapping.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collectives between processes of one machine: the backend shm against torch's gloo.
+"""Collectives between processes of one machine: the backend shm compared with torch's gloo.
 
 Run ``python benchmarks/bench_collectives.py`` where torch is installed. Every rank is a process
 in a group of each library. Samples of both sides alternate; a sample is the mean wall time of

@@ -1,4 +1,4 @@
-"""The data loader with worker processes, against torch's.
+"""The data loader with worker processes, compared with torch's.
 
 Run ``python benchmarks/bench_data.py`` where torch is installed. Batches are 64 images of
 3 x 64 x 64, float32, from memory, made by two workers; times are wall times, and samples of both

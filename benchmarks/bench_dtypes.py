@@ -1,10 +1,10 @@
-"""Every operator in every dtype against torch: where is it slower?
+"""Where is an operator in some dtype slower than torch's?
 
 Run ``python benchmarks/bench_dtypes.py`` where torch is installed: some 2300 pairs of an operator
 and a dtype, those that both libraries know. CPU time of one thread, samples of both sides in turn.
-Every pair gets a short look. Those that look slower than the limit are measured again with more
-and longer samples, and the table holds those that still are, the worst first: medians, quartiles
-and the ratio of the medians.
+Every pair is measured briefly. Those that seem slower than the limit are measured again, with more
+and longer samples. The table shows those that still are, the worst first: medians, quartiles and
+the ratio of the medians.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Steps of two processes that train one model in shared memory without locks, against torch's.
+"""Two processes train one model in shared memory without locks: steps, compared with torch's.
 
-Run ``python benchmarks/bench_hogwild.py [--workers N]`` where torch is installed. Each side has
-workers of its own, started once, that train the shared parameters with SGD and momentum, one thread
-each. A sample is the wall time from the word "go" until all workers have done their steps; samples
-of both sides alternate, and with them those of one worker of ours, alone. A second table says how
-many times as many steps all workers do as that one.
+Run ``python benchmarks/bench_hogwild.py [--workers N]`` where torch is installed. Each side
+starts its workers once; they train the shared parameters with SGD and momentum, one thread each. A
+sample is the wall time from the word "go" until all workers have done their steps. Samples of both
+sides alternate, together with those of a single worker of ours. A second table compares the steps
+of all workers with those of the single one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cost of starting: import after numpy against torch's, and the memory of the manager.
+"""What does starting cost? The import after NumPy compared with torch's, and the manager's memory.
 
 Run ``python benchmarks/bench_import.py`` where torch is installed. Each sample is a fresh
 interpreter that imports numpy first and then measures one import; samples of both sides alternate.

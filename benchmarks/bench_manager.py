@@ -1,4 +1,4 @@
-"""The manager: time to start, memory, time to come back after a kill; what calls to a service cost.
+"""How fast does the manager start and come back after a kill? What do calls to a service cost?
 
 Run ``python benchmarks/bench_manager.py``. The goals are a start under 10 ms, less than 3 MB
 resident with 100 clients, and a restart within 1 s after ``kill -9`` with every live tensor usable.

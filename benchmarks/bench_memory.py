@@ -1,4 +1,4 @@
-"""Cost of putting tensors into shared memory, against torch: moved there, and born there.
+"""Tensors that move to shared memory, or are made there, compared with torch's.
 
 Run ``python benchmarks/bench_memory.py`` where torch is installed. Tensors are made before the
 clock starts and dropped after it stops; samples of both sides alternate. The arena is warm, as in a

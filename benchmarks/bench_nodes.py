@@ -1,4 +1,4 @@
-"""What an exchange between nodes costs, and how stale parameters are, over MPI on this machine.
+"""What does an exchange between nodes cost, and how stale do parameters get? MPI on one machine.
 
     python benchmarks/bench_nodes.py                    # 2, 3 and 4 ranks
     python benchmarks/bench_nodes.py --ranks 2 --seconds 5 --csv nodes.csv
@@ -6,7 +6,7 @@
 For each number of ranks and each size of the parameters, all ranks exchange with all others as the
 leaders of `shmtensor.hogwild` do: one accumulate-and-fetch for each shard; beside it, the sum over
 all ranks by which they average. The time is the median of the slowest rank. Then the ranks train a
-small model for a while, and the exchanges of others between two of one's own are counted. More
+small model for a while, and count the exchanges of others between two of their own. More
 ranks than cores wait for each other's turn: such rows measure the machine more than the method.
 """
 

@@ -1,9 +1,9 @@
-"""Operators against torch, in groups, from a few elements to ten million.
+"""Operators compared with torch's, in groups, from a few elements to ten million.
 
 Run ``python benchmarks/bench_ops.py`` where torch is installed. One process, interleaved samples,
 CPU time of one thread; ``--threads 2`` takes wall time, and so does ``--busy``, which keeps
-every core busy with other processes. Results are new tensors, as in ordinary use. Cases of which
-one side has no operator are named at the end.
+every core busy with other processes. Results are new tensors, as in ordinary use. The end lists
+cases that one side has no operator for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One step of each optimiser against torch's as it is by default, and against its fastest form.
+"""One step of each optimiser, compared with torch's default and with torch's fastest form.
 
 Run ``python benchmarks/bench_optim.py [--threads N]`` where torch is installed. The sizes are 100
 tensors of 10 000 numbers, 1000 of 100, and one of a million. The forms are torch's options

@@ -1,8 +1,8 @@
-"""Memory that operators take at most during a call, against torch.
+"""How much memory does an operator take at most during a call, compared with torch?
 
 Run ``python benchmarks/bench_peak.py`` where torch is installed. The cases are those of
-``bench_ops.py`` and of the files ``peak_*.py`` beside it; ``--operands`` gives them tensors that
-lie otherwise or have another dtype. Ours is the allocator's peak statistic; torch's the highest
+``bench_ops.py`` and of the files ``peak_*.py`` beside it; ``--operands`` gives them tensors with
+other strides or another dtype. Ours is the allocator's peak statistic; torch's the highest
 running sum of the allocations that its profiler reports. Both count the result. Blocks come in
 classes an eighth apart, so a tenth and 256 KB are allowed on top.
 """

@@ -1,8 +1,8 @@
-"""An array to another process and back, against other packages that carry arrays.
+"""An array to another process and back, compared with other packages that carry arrays.
 
-Run ``python benchmarks/bench_peers.py``. Each side is a process of its own behind a channel, which
-reads an element of the array and sends the array back; wall time of a round trip, after which the
-array can be read here again. Ours is a queue that carries NumPy arrays by handle. The others are
+Run ``python benchmarks/bench_peers.py``. Behind each channel is a process that reads an element of
+the array and sends the array back. The time is the wall time until the array can be read here
+again. Ours is a queue that carries NumPy arrays by handle. The others are
 what their users would write: pickles through queues and pipes, blocks of shared memory that are
 made for each message, mapped files, a data base in memory, sockets, and ray's object store. A
 package that is not installed is named and left out.

@@ -1,8 +1,9 @@
-"""Cost of queues: ours against the standard library's, and against torch's two strategies.
+"""Queues, compared with the standard library's and with torch's two strategies.
 
 Run ``python benchmarks/bench_queue.py``; the rows against torch need it installed. Each side is a
-process with an echoing child of its own; it times itself, and the sides' samples alternate. All
-times are wall times of two processes and depend on what else the machine does: compare ratios.
+process with a child that sends everything back. It times itself, and the sides' samples alternate.
+All times are wall times of two processes, and other work on the machine changes them: compare
+ratios.
 """
 
 from __future__ import annotations

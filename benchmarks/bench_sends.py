@@ -1,11 +1,11 @@
-"""Cost of sending tensors through every channel there is, against torch's with the same strategy.
+"""Sending tensors through every channel, compared with torch under the same strategy.
 
 Run ``python benchmarks/bench_sends.py`` where torch is installed. Rows are start methods times
 strategies times channels (queue, simple queue, pipe, pool) times values. Each side is a process
-with a child of its own behind each channel; it times itself, and the sides' samples alternate. One
-send is: put, open at the child, read an element of each tensor, drop them, and a short answer. A
-value that is not shared is made anew for each send, outside the time. All are wall times of two
-processes: compare ratios, and their geometric mean.
+with a child behind each channel. It times itself, and the sides' samples alternate. One send is:
+put, open in the child, read an element of each tensor, drop them, and a short answer. A value that
+is not shared is made again before each send, outside the time. All are wall times of two processes:
+compare ratios, and their geometric mean.
 """
 
 from __future__ import annotations

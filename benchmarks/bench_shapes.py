@@ -1,9 +1,9 @@
-"""Operators over long, narrow, flat and many-dimensional shapes against torch: where is it slower?
+"""Where are operators over long, narrow, flat and many-dimensional shapes slower than torch's?
 
 Run ``python benchmarks/bench_shapes.py`` where torch is installed: some 1600 pairs of an operator
 and a shape of 2e4 to 4e5 elements, float32. CPU time of one thread, samples of both sides in turn.
-Every pair gets a short look; those that look slower than the limit are measured again, and the
-table holds those that still are, the worst first.
+Every pair is measured briefly; those that seem slower than the limit are measured again. The table
+shows those that still are, the worst first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cost of sending shared tensors to another process and back, against torch's two strategies.
+"""Shared tensors to another process and back, compared with torch's two strategies.
 
 Run ``python benchmarks/bench_share.py`` where torch is installed. A child process of each library
 echoes what it gets over the standard ``SimpleQueue``; samples of both sides alternate. A round

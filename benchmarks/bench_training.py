@@ -1,4 +1,4 @@
-"""Training steps of typical networks against torch.
+"""Training steps of typical networks, compared with torch's.
 
 Run ``python benchmarks/bench_training.py [--threads N]`` where torch is installed. A step takes the
 gradients of a loss over one batch and lets SGD with momentum move the parameters. One thread: CPU

@@ -26,20 +26,20 @@ RUNS = {
 }
 _INTRODUCTION = """# Operators, measured
 
-`python benchmarks/report.py` writes this page; the programs beside it measure other things and
-print their tables (`bench_dtypes.py`: every operator in every dtype, `bench_shapes.py`: narrow,
-flat and deep shapes, and which of those pairs are slower than torch's; `bench_peak.py`: memory;
-`bench_training.py`: training steps of networks).
-Every ratio is shmtensor's time divided by torch's: below 1 is faster. The samples of both
-alternate in one process, and the figure is the ratio of the medians. A case has its operands as
-local variables, and the time of an empty call is subtracted. *One thread* is CPU time of the
-process. *Two threads* is wall time with `set_num_threads(2)` in both libraries, after a rest in
-which the other library's threads go to sleep, and after some calls that wake the library's own
-threads. Both are measured at real-time priority. *Busy* is the mean wall time with two threads and
-without rests, while another process keeps each core busy, except for short waits. *Fresh* results
-are so large that malloc has no free memory for them and takes it from the kernel. A group's figure
-is the geometric mean of its cases; its goal stands beside it. Single cases of a million elements
-vary by a factor of two.
+`python benchmarks/report.py` writes this page. Other programs measure other things and print their
+tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py` (narrow, flat and deep
+shapes, and which of those pairs are slower than torch's), `bench_peak.py` (memory),
+`bench_training.py` (training steps of networks).
+
+Every ratio is shmtensor's time divided by torch's: below 1 is faster. Both libraries alternate in
+one process, and the figure is the ratio of the medians. A case has its operands as local
+variables, and the time of an empty call is subtracted. *One thread* is CPU time of the process.
+*Two threads* is wall time with `set_num_threads(2)` in both libraries; before it come a rest, in
+which the other library's threads go to sleep, and some calls that wake the library's own threads.
+Both are measured at real-time priority. *Busy* is the mean wall time with two threads and without
+rests, while another process keeps each core busy, except for short waits. *Fresh* results are so
+large that malloc takes new memory from the kernel for them. A group's figure is the geometric mean
+of its cases, beside its goal. Single cases of a million elements vary by a factor of two.
 """
 
 

@@ -1,11 +1,11 @@
 """Run the shorter benchmarks; write benchmarks/README.md and results.json from what they print.
 
 Run ``make bench``, or ``python benchmarks/summary.py``, where torch is installed, on a machine that
-does nothing else; it takes about a quarter of an hour. The page has one section a program: what it
-measures, its command, a plot and the tables. The other file has what each program printed, and the
-same tables as JSON; ``figures.py`` makes the figures of the first page and the plots from it.
-``report.py`` writes the page of single operators, which takes hours. ``--only`` runs some programs
-again and keeps the rest, ``--page`` only writes the page from the recorded results.
+does nothing else; it takes about a quarter of an hour. The page has a section for each program:
+what it measures, its command, a plot and the tables. The other file has what each program printed,
+and the same tables as JSON; ``figures.py`` makes the figures of the first page and the plots from
+it. ``report.py`` writes the page of single operators, which takes hours. ``--only`` runs some
+programs again and keeps the rest, ``--page`` only writes the page from the recorded results.
 """
 
 from __future__ import annotations
@@ -46,18 +46,20 @@ PROGRAMS = (
 )
 _INTRODUCTION = """# Benchmarks
 
-How long does each thing take, beside torch or whatever else does it? Times are microseconds, with
-three digits. Ratios are shmtensor's time divided by the other side's: below 1, shmtensor is faster.
+How fast is shmtensor, compared with torch and with other packages that do the same? Times are
+microseconds, with three digits. Ratios are shmtensor's time divided by the other side's: below 1,
+shmtensor is faster.
 
 Samples of both sides alternate in one run. A time is a median, and in the plots a thick line runs
 from its lower to its upper quartile. `make bench` runs every program below once, and writes this
-page, the plots and `results.json`, which has all figures in nanoseconds. The programs want torch
-beside the package (`pip install torch==2.13.0`); bench_peers measures what is installed of
-`ray SharedArray faster-fifo lmdb pyzmq`.
+page, the plots and `results.json`, which has all figures in nanoseconds. Install torch first
+(`pip install torch==2.13.0`). bench_peers measures those of
+`ray SharedArray faster-fifo lmdb pyzmq` that you have installed.
 
-More benchmarks: [operators.md](operators.md) has the operators one by one (`report.py`). Other
-programs print their tables: `bench_dtypes.py` (every operator in every dtype), `bench_shapes.py`
-(narrow, flat and deep shapes), `bench_peak.py` (the most memory that a call takes).
+Looking for a single operator? [operators.md](operators.md) has them one by one (`report.py` writes
+it). Other programs print their tables: `bench_dtypes.py` (every operator in every dtype),
+`bench_shapes.py` (narrow, flat and deep shapes), `bench_peak.py` (the most memory that a call
+takes).
 """
 
 

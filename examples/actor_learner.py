@@ -5,16 +5,16 @@
     python examples/actor_learner.py --compare torch      # the same with torch beside it
     python examples/actor_learner.py --resume runs/actor-learner-…
 
-Each worker has cart-poles of its own. It lets the shared policy act for a few steps, computes the
+Each worker has its own cart-poles. It lets the shared policy act for a few steps, computes the
 gradient of the actor-critic loss, and changes the shared parameters, while the others do the same.
-All workers have one RMSprop, whose averages lie in shared memory beside the parameters. What the
-data are to other programs, `rollouts` is here: it acts, and yields what happened.
+All workers use one RMSprop; its averages are in shared memory beside the parameters. Instead of a
+data set there is `rollouts`, which acts and yields what happened.
 
 The return is the number of steps that a pole stays up, 500 at most; the curve shows it for the
 policy that draws its actions, and for the greedy one, which reaches at least 450.
 
 Source: Mnih et al., "Asynchronous methods for deep reinforcement learning", 2016, algorithm S3 (a
-worker here acts with the shared parameters themselves and not with a copy of its own).
+worker here acts with the shared parameters themselves, not with its own copy).
 """
 
 from __future__ import annotations

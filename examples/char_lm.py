@@ -6,11 +6,11 @@
     python examples/char_lm.py --compare torch
     python examples/char_lm.py --resume runs/char_lm-…
 
-The model sees a row of characters and says for each place which character follows. Several
-processes change its parameters in shared memory, each with an Adam of its own. The quality is how
-many bits a character of held-out files takes: 6.6 if all were equally likely, and about 4.7 if
-only their frequencies were known. After the default number of steps the transformer takes at most
-2.15 bits, and the LSTM 1.95; with --quick 2.95 and 2.35. At the end a text is sampled.
+The model sees a row of characters and predicts the next character at each place. Several processes
+change its parameters in shared memory, each with its own Adam. The quality is the number of bits
+for a character of held-out files: 6.6 if all were equally likely, and about 4.7 if only their
+frequencies were known. After the default number of steps the transformer needs at most 2.15 bits,
+and the LSTM 1.95; with --quick 2.95 and 2.35. At the end the model writes a text.
 
 Sources: Vaswani et al., "Attention is all you need", 2017; Hochreiter and Schmidhuber, "Long
 short-term memory", 1997; Kingma and Ba, "Adam", 2015.

@@ -6,11 +6,12 @@
     python examples/data_parallel.py --resume runs/data-parallel-mlp-…
 
 Each rank has a copy of the model and takes its part of every batch. `DistributedDataParallel`
-averages the gradients while backward goes on, by all-reduce in memory that all ranks map. So every
-rank takes the step that one process would take with the whole batch: before the first step and
-after the last one (in float64), the ranks compute that gradient alone as well, and the program
-prints how far the two are apart. On digits it reaches 95 % held-out accuracy. When a rank is
-killed, the others are told at once; they save what they have, and all ranks start again from there.
+averages the gradients while backward continues, by all-reduce in memory that all ranks map. So
+every rank takes the step that one process would take with the whole batch. To show that, the ranks
+also compute the gradient of the whole batch alone, before the first step and after the last one (in
+float64), and the program prints how far the two are apart. On digits it reaches 95 % held-out
+accuracy. If a rank is killed, the others get an error at once; they save what they have, and all
+ranks start again from there.
 
 Source: Li et al., "PyTorch Distributed: experiences on accelerating data parallel training", 2020.
 """
@@ -220,7 +221,7 @@ def checkpoint(name: str, options: argparse.Namespace, folder: Path) -> Any:
         state = library(name).core.load(path, weights_only=True)
         made = state["made"]
     except Exception as error:
-        raise ValueError(f"{path} is no checkpoint of this program: {error}") from error
+        raise ValueError(f"{path} is not a checkpoint of this program: {error}") from error
     if made != facts(options):
         raise ValueError(f"{path} was made with {made}, this run has {facts(options)}")
     return state
@@ -232,7 +233,7 @@ def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path | 
     outcome = Outcome()
     state = checkpoint(name, options, folder) if folder and options.resume else None
     if options.resume and state is None:
-        raise ValueError(f"{folder} has no checkpoint.pt to go on from")
+        raise ValueError(f"{folder} has no checkpoint.pt to resume from")
     for attempt in range(MOST_RESTARTS + 1):
         lost = attend(name, options, data, folder, state, context, outcome)
         if not lost:

@@ -4,12 +4,12 @@
     python examples/hogwild.py --model cnn --workers 4
     python examples/hogwild.py --data mnist/            # IDX, .npz or .csv files of your own
     python examples/hogwild.py --compare torch          # the same run with torch beside it
-    python examples/hogwild.py --resume runs/hogwild-mlp-…   # goes on where it was killed
+    python examples/hogwild.py --resume runs/hogwild-mlp-…   # continues a killed run
 
-The parameters lie in shared memory. Every worker reads them, computes a gradient on its own
+The parameters are in shared memory. Every worker reads them, computes a gradient on its own
 batch and subtracts it in place, while the others do the same; `shmtensor.hogwild.run` starts and
-watches them. The shared model is measured on held-out data, and curve.png, curve.csv and
-model.safetensors are written at the end. On digits it reaches 96 % held-out accuracy. If a worker
+watches them. The program measures the shared model on held-out data, and writes curve.png,
+curve.csv and model.safetensors at the end. On digits it reaches 96 % held-out accuracy. If a worker
 dies, the others finish.
 
 Source: Niu, Recht, Re and Wright, "Hogwild!: a lock-free approach to parallelizing stochastic

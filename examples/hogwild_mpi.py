@@ -6,17 +6,17 @@
     python examples/hogwild_mpi.py --nodes 3 --on-lost stop
     python examples/hogwild_mpi.py --resume runs/hogwild_mpi-…
 
-Each node has a session of its own. Its workers change the node's parameters without locks and know
-nothing of other nodes. A leader process takes what they learnt every few milliseconds, adds it to
-the parameters that all nodes share, by a one-sided transfer of MPI, and adds to the node's own what
-the others learnt meanwhile (or, with --method average, all nodes average at the same time). At the
+Each node has its own session. Its workers change the node's parameters without locks and know
+nothing about other nodes. Every few milliseconds a leader process takes what they learnt and adds
+it to the parameters that all nodes share, by a one-sided transfer of MPI. It adds what the others
+learnt to the node's parameters (with --method average, all nodes average at the same time). At the
 end all nodes have the same parameters. Together they see the digits as often as one node would, and
-reach what it reaches: 95 % held-out accuracy at least, with every seed.
+reach its accuracy: at least 95 % on held-out data, with every seed.
 
-A node that is killed is reported by the others within five seconds, and they go on, or write a
-checkpoint and stop. The line with -disable-auto-cleanup and one rank for each host is needed for
-that: mpiexec kills ranks of its own host when one of them is killed. Without mpiexec this program
-starts its nodes itself, and takes care of it.
+If a node is killed, the others report it within five seconds, and continue, or write a checkpoint
+and stop. That needs the line with -disable-auto-cleanup and one rank for each host: mpiexec kills
+the ranks of its own host when one of them is killed. Without mpiexec this program starts its nodes
+itself, and takes care of that.
 
 Sources: Niu, Recht, Re and Wright, "Hogwild!: a lock-free approach to parallelizing stochastic
 gradient descent", 2011; Dean et al., "Large scale distributed deep networks", 2012; Zhang,
@@ -68,7 +68,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="IDX, .npz or .csv instead of the digits")
     group = parser.add_argument_group("the nodes")
     group.add_argument(
-        "--nodes", type=positive, default=2, help="start so many here, unless mpiexec does (2)"
+        "--nodes", type=positive, default=2, help="start this many here, unless mpiexec does (2)"
     )
     group.add_argument("--method", choices=("accumulate", "average"), default="accumulate")
     group.add_argument(
@@ -165,7 +165,7 @@ def run_program(options: argparse.Namespace) -> None:
     """Join the nodes, train, write, and say what came out."""
     data = load(options.data, options.seed)
     if options.resume and not list(options.resume.glob("node-*/checkpoint.pt")):
-        raise FileNotFoundError(f"{options.resume} has no node-*/checkpoint.pt to go on from")
+        raise FileNotFoundError(f"{options.resume} has no node-*/checkpoint.pt to resume from")
     nodes = hogwild.Nodes(
         every=options.every / 1e3,
         method=options.method,

@@ -7,20 +7,19 @@
     python examples/hogwild_sparse.py --speed-up --compare torch
     python examples/hogwild_sparse.py --resume runs/hogwild_sparse-…
 
-Where a step changes few of many parameters, two workers seldom change the same one, so locks
-protect little and cost much. That is the case that the Hogwild paper proves and measures. Both
-of its tasks are here:
+If a step changes few of many parameters, two workers seldom change the same one, so locks protect
+little and cost much. The Hogwild paper proves and measures this case. Both of its tasks are here:
 
 logistic       documents of 50 words out of 50 000, two classes. The gradient is one line, so the
                step is written by hand: it reads the rows of its batch and adds to them. 90 % of
-               held-out documents are classified right. A step is for 4 documents: of larger
-               batches more documents pass in a second, but two workers then write to most of the
-               weights' cache lines in each step, and get no further than 1.4 times one.
+               held-out documents are classified correctly. A step takes 4 documents. Larger batches
+               process more documents a second, but two workers then write to most of the weights'
+               cache lines in each step, and do no more than 1.4 times the work of one.
 factorisation  a matrix of ratings as a product of two thin ones. Sparse gradients of two
                embeddings have a row for each user and item of the batch. The root mean square
-               error on held-out ratings is at most 0.55, where the noise in them is 0.5.
+               error on held-out ratings is at most 0.55; the noise in them is 0.5.
 
-With --locked a worker holds a lock for each whole step. --speed-up runs one process, all of
+With --locked a worker has a lock during each whole step. --speed-up runs one process, all of
 them without locks, and all with the lock, and prints rates and qualities. A CSV file has lines
 user,item,rating.
 
@@ -92,7 +91,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     if options.data and options.task != "factorisation":
         parser.error("--data is for --task factorisation")
     if options.speed_up and options.resume:
-        parser.error("--resume goes on with one run, and --speed-up makes three")
+        parser.error("--resume continues one run, and --speed-up makes three")
     return options
 
 

@@ -8,13 +8,13 @@
     python examples/image_pipeline.py --resume runs/image-pipeline-…
 
 The data are PNG files, all in one shared tensor. The workers of `shmtensor.utils.data.DataLoader`
-decode a file, turn, move and scale the image at random, and put it where the batch lies: in shared
-memory. The batch arrives as a handle, whoever consumes it: shmtensor, torch or NumPy; nothing is
-copied, and the memory is used again when the consumer has dropped it.
+decode a file, turn, move and scale the image at random, and put it into the batch in shared memory.
+The batch arrives as a handle, in shmtensor, torch or NumPy. Nothing is copied, and the memory is
+used again once the consumer has dropped it.
 
-A worker that is killed is reported, and the rest of the epoch comes from new ones. Batches a second
-are stated for the loader alone and with training. curve.csv, curve.png and model.safetensors are
-written. On images made of digits the CNN reaches 95 % held-out accuracy.
+If a worker is killed, the program reports it, and new workers make the rest of the epoch. It prints
+the batches a second of the loader alone and with training, and writes curve.csv, curve.png and
+model.safetensors. On images of digits the CNN reaches 95 % held-out accuracy.
 
 Source: LeCun et al., "Gradient-based learning applied to document recognition", 1998 (a CNN on
 distorted digits).
@@ -149,7 +149,7 @@ class Training:
                 self.state.failures += 1
                 if "exited unexpectedly" not in str(error) or self.state.failures > MAX_FAILURES:
                     raise
-                self.progress.say(f"{str(error).splitlines()[0]}; new ones go on")
+                self.progress.say(f"{str(error).splitlines()[0]}; new ones continue")
 
     def step(self, images: Any, labels: Any) -> None:
         """Train on a batch."""

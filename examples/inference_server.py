@@ -6,18 +6,18 @@
     python examples/inference_server.py --compare torch     # torch.multiprocessing beside it
     python examples/inference_server.py --resume runs/inference-server-…
 
-The model is published once, in a service of shared memory. Every worker attaches it: the parameters
-that it computes with are the published memory, read-only. Clients put requests into one queue, as
-handles of images. A worker takes what waits, at most a batch and not longer than a delay, and
-answers with handles of rows of one result. A thread of each worker waits for a newer version and
-attaches it; a batch that has begun ends with the version that it began with.
+The program publishes the model once, in a service of shared memory. Every worker attaches it and
+computes with the published memory, read-only. Clients put requests into one queue, as handles of
+images. A worker takes a batch of waiting requests, waiting no longer than a delay, and answers with
+handles of rows of one result. A thread of each worker waits for a newer version and attaches it; a
+batch ends with the version it began with.
 
-Better versions of the model are published while the clients ask. They check every answer against
-what its version gives, so a lost request or an answer by a mixture of versions ends the program
-with status 1. A worker that dies is started again, and what it had taken is asked again.
+The program publishes better versions of the model while the clients ask. They check every answer
+against its version, so a lost request, or an answer by a mixture of versions, ends the program with
+status 1. If a worker dies, another starts, and clients repeat the requests it had taken.
 
 latencies.csv and latencies.png have the 50th, 90th and 99th percentile over time. The last version
-answers at least 95 % of the digits right.
+answers at least 95 % of the digits correctly.
 
 Source: Crankshaw et al., "Clipper: a low-latency online prediction serving system", 2017 (batches
 that wait no longer than a delay).
@@ -246,7 +246,7 @@ def measure(
 
     print(tick(log.seconds))
     nbytes = Service(options.service).info(NAME).nbytes
-    print(f"the model's {nbytes / 1e3:.0f} KB lie in shared memory once for all workers")
+    print(f"the model's {nbytes / 1e3:.0f} KB are in shared memory once for all workers")
     context = multiprocessing.get_context(options.start_method)
     traffic = traffic_of(options, "shmtensor", context.Queue, *arrays)
     open_model = functools.partial(Follower, options.service, options.width)

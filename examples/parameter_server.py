@@ -8,15 +8,15 @@
 
 The server publishes each version of the parameters in a service of shared memory; workers attach
 the newest one, read-only and without a copy, and send gradients through a queue, as handles. The
-server applies them one after the other. A gradient is stale by the versions that came since its own
-one was pulled. Two rules bound that (stale synchronous parallel): a worker that is more than
+server applies them one after the other. The staleness of a gradient is the number of versions that
+came since its worker pulled. Two rules bound it (stale synchronous parallel): a worker more than
 --staleness gradients ahead of the slowest one waits, and the server refuses a gradient that is
 staler than that. The staler a gradient, the smaller its step: with full steps and momentum, a few
 seconds in which all gradients are as stale as they may be throw the model back.
 
-A worker that dies is reported, and the others go on without it. If the server dies, all ends with
-one line, and --resume goes on from its checkpoint. curve.csv, staleness.csv and curve.png are
-written. On digits the model reaches 95 % held-out accuracy.
+If a worker dies, the program reports it, and the others continue. If the server dies, everything
+ends with one line, and --resume continues from its checkpoint. The program writes curve.csv,
+staleness.csv and curve.png. On digits the model reaches 95 % held-out accuracy.
 
 Sources: Ho et al., "More effective distributed ML via a stale synchronous parallel parameter
 server", 2013; Zhang et al., "Staleness-aware async-SGD for distributed deep learning", 2016.

@@ -6,15 +6,15 @@
     python examples/word_vectors.py --near socket,float   # neighbours of these words
     python examples/word_vectors.py --compare torch
 
-Every word has two vectors, as a center and as a neighbour. A step takes pairs of words that stand
-near each other, draws random words for each, and makes the score of the pair larger and those of
-the random ones smaller. The gradients are sparse: of the two tables a step reads and changes the
-rows of its words only, so workers without locks seldom meet.
+Every word has two vectors, as a center and as a neighbour. A step takes pairs of neighbours,
+draws random words for each, and makes the score of the pair larger and those of the random ones
+smaller. The gradients are sparse: a step reads and changes only the rows of its words in the two
+tables, so workers without locks seldom meet.
 
-The quality is checked on texts that are held out: how often a pair that stands there near each
-other has a higher score than the same word with a random one, where 0.5 is chance. The standard
-library's docstrings, comments and help topics, half a million words, give at least 0.63. The words
-nearest to a few others are printed at the end, and vectors.npz has all of them.
+Held-out texts measure the quality: how often a pair of neighbours there has a higher score than the
+same word with a random one; 0.5 is chance. The standard library's docstrings, comments and help
+topics, half a million words, give at least 0.63. At the end the program prints the nearest words of
+a few, and writes all vectors to vectors.npz.
 
 Source: Mikolov, Sutskever, Chen, Corrado and Dean, "Distributed representations of words and
 phrases and their compositionality", 2013.

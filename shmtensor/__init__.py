@@ -94,7 +94,7 @@ if not _typing.TYPE_CHECKING:  # type checkers know the names that there are
 
 
 def __dir__() -> list[str]:
-    """What works here: names that are kept for programs of torch's are found, but not listed."""
+    """What works here. Names that exist only for torch programs are found, but not listed."""
     from shmtensor import _later
 
     _load_later()

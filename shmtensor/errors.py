@@ -51,8 +51,8 @@ class AcceleratorError(ShmTensorError, RuntimeError):
 
 
 class OutOfMemoryError(ShmTensorError, RuntimeError, MemoryError):
-    """There is no memory for a tensor: torch's error for that, and Python's own."""
+    """No memory is left for a tensor: both torch's error and Python's own."""
 
 
 class ShmTensorWarning(UserWarning):
-    """Base of the warnings that only this package gives; those of torch's have torch's classes."""
+    """Base of the warnings that only this package gives; warnings of torch have torch's classes."""

@@ -98,7 +98,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Any:
         *shapes: Shapes, or ints that stand for one dimension.
 
     Raises:
-        RuntimeError: They do not broadcast together, or are no shapes.
+        RuntimeError: They do not broadcast together, or are not shapes.
         ValueError: A size is negative.
 
     Source:

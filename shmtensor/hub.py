@@ -40,7 +40,7 @@ _dir: str | None = None
 
 
 def _get_torch_home() -> str:
-    """Return the folder of torch's files: ``$TORCH_HOME``, or ``torch`` in the user's cache."""
+    """Return the folder for torch's files: ``$TORCH_HOME``, or ``torch`` in the user's cache."""
     cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
     return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 

@@ -5,9 +5,9 @@
     print(placed.report())
 
 Within the block, the shared memory that this thread allocates (factories with ``shared=True``,
-``share_memory_()``, tensors that a message moves) lies in separate slabs with that placement.
-Tensors keep it after the block, whichever process uses them. What the kernel does not support is
-skipped, with a warning that says what and why.
+``share_memory_()``, tensors that a message moves) is in separate slabs with that placement. Tensors
+keep it after the block, whichever process uses them. If the kernel does not support something, a
+warning says what and why.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Arena:
     Attributes:
         huge_pages: Whether huge pages were requested and the kernel supports them.
         nodes: The NUMA nodes that were requested and are used; empty: any node.
-        missing: What was requested and is not available, one sentence each.
+        missing: A sentence for each request that is not available.
     """
 
     def __init__(self, huge_pages: bool, mode: str, nodes: tuple[int, ...]) -> None:
@@ -126,7 +126,7 @@ def arena(
     """Choose the placement of the shared memory that a ``with`` block allocates.
 
     Args:
-        huge_pages: Request pages of 2 MiB where a block of memory covers whole ones.
+        huge_pages: Request pages of 2 MiB wherever a block of memory covers whole ones.
         node: One or several NUMA nodes; None: the node of the thread that first touches a page.
         mode: ``"bind"``: only these nodes; ``"preferred"``: this node first; ``"interleave"``: the
             nodes in turn, page by page.
@@ -142,7 +142,7 @@ def arena(
     """
     nodes = _nodes_of(node)
     if mode not in ("bind", "preferred", "interleave"):
-        raise ValueError(f"arena(): mode {mode!r} is none of bind, preferred, interleave")
+        raise ValueError(f"arena(): mode must be bind, preferred or interleave, got {mode!r}")
     if mode == "preferred" and len(nodes) > 1:
         raise ValueError(f"arena(): mode 'preferred' takes one node, got {len(nodes)}")
     made = Arena(huge_pages, mode if nodes else "any", nodes)

@@ -43,7 +43,7 @@ class Case:
     unit: Callable[[Number, Number], Number] | None = None
     """Of the argument and the exact result: the number whose last place counts."""
     every: int = 1
-    """Only each so-many-th argument is taken: the reference is slow."""
+    """Take only every n-th argument, because the reference is slow."""
 
 
 _WIDE = (-80.0, 80.0)

@@ -179,7 +179,7 @@ int shmt_storage_import_name(const char* manager, const char* handle, uint64_t n
                 &h.world, &h.block, &h.generation, &h.check, &end) == 5 &&
          handle[end] == '\0';
   SHMT_REQUIRE(good, SHMT_E_HANDLE,
-               "\"%.128s\" is no handle, expected \"/shmtensor_<pid>_<44 hex digits>\"", handle);
+               "\"%.128s\" is not a handle, expected \"/shmtensor_<pid>_<44 hex digits>\"", handle);
   SHMT_REQUIRE(uid == shmt__os_uid(), SHMT_E_HANDLE,
                "manager \"%.128s\" is of user %" PRIu32 ", this is user %" PRIu32, manager, uid,
                shmt__os_uid());

@@ -106,7 +106,7 @@ int shmt_storage_byteswap(shmt_storage* s, uint64_t width) {
   SHMT_TRY(check_range(s, 0, s->nbytes));
   SHMT_TRY(check_writable(s));
   SHMT_REQUIRE(width > 0 && s->nbytes % width == 0, SHMT_E_VALUE,
-               "byteswap: %" PRIu64 " bytes are no multiple of the element size %" PRIu64, s->nbytes, width);
+               "byteswap: %" PRIu64 " bytes are not a multiple of the element size %" PRIu64, s->nbytes, width);
   unsigned char* end = (unsigned char*)s->data + s->nbytes;
   for (unsigned char* p = s->data; p < end; p += width) {
     for (uint64_t i = 0; i < width / 2; i++) {

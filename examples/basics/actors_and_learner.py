@@ -2,8 +2,8 @@
 
     python actors_and_learner.py
 
-The game: guess which of eight levers pays most. The policy lies in shared memory, so an actor
-always plays by the newest one, and nobody sends it. What happened goes through a queue.
+The game: guess which of eight levers pays most. The policy is in shared memory, so an actor
+always plays by the newest one, and nobody needs to send it. The results go through a queue.
 """
 
 import shmtensor
@@ -46,4 +46,4 @@ if __name__ == "__main__":
     for actor in actors:
         actor.join()
     best = int(policy.argmax())
-    print(f"lever {best} is pulled {policy.softmax(0)[best].item():.0%} of the time")
+    print(f"the policy pulls lever {best} {policy.softmax(0)[best].item():.0%} of the time")

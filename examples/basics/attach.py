@@ -1,8 +1,8 @@
-"""Use the weights that publish.py publishes, as they become better, without a copy of them.
+"""Use the newest weights of publish.py, without copying them.
 
     python attach.py
 
-It ends after ten versions. It may be started before publish.py, and several times.
+It ends after ten versions. You may start it before publish.py, and several times.
 """
 
 import shmtensor

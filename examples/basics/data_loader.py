@@ -2,8 +2,8 @@
 
     python data_loader.py
 
-A dataset says how many samples there are and how one is made; the loader's workers make them side
-by side and put each batch together where it will be read.
+A dataset says how many samples there are, and makes one. The loader's workers make samples in
+parallel and build each batch in the memory where it will be read.
 """
 
 import time
@@ -38,4 +38,4 @@ if __name__ == "__main__":
         print(
             f"{n_workers} workers: {len(loader)} batches of {[*pictures.shape]} in {seconds:.2f} s"
         )
-    print("batches lie in shared memory:", pictures.is_shared())
+    print("batches are in shared memory:", pictures.is_shared())

@@ -1,8 +1,8 @@
-"""Have a pool of processes write into one array, each its own rows.
+"""Let a pool of processes write into one array, each its own rows.
 
     python pool_over_arrays.py
 
-The arrays lie in shared memory: a task is sent their handles, and its results are where the parent
+The arrays are in shared memory: a task gets their handles, and its results are where the parent
 looks for them. Nothing is copied.
 """
 

@@ -2,8 +2,8 @@
 
     python publish.py
 
-Each publication is a new version of the name. Nobody waits: a reader keeps the version that it has
-for as long as it wants. Ctrl-C ends the program, and the name goes with it.
+Each call of `publish` makes a new version. Nobody waits: a reader keeps its version for as long as
+it wants. Ctrl-C ends the program, and the name disappears with it.
 """
 
 import time

@@ -2,7 +2,7 @@
 
     python queue_of_arrays.py
 
-An array made by `numpy_empty` lies in shared memory: the queue carries a handle of it. Any other
+An array from `numpy_empty` is in shared memory, and the queue carries its handle. Any other
 array is copied once, into shared memory.
 """
 

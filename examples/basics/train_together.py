@@ -13,7 +13,7 @@ N_STEPS, BATCH = 2000, 32
 
 
 def make_data() -> tuple[shmtensor.Tensor, shmtensor.Tensor]:
-    """Points in a square, and whether they lie in a ring."""
+    """Points in a square, and whether they are in a ring."""
     points = shmtensor.rand(4000, 2) * 2 - 1
     distance = points.norm(dim=1)
     return points, ((distance > 0.4) & (distance < 0.8)).float()
@@ -46,4 +46,4 @@ if __name__ == "__main__":
     mp.spawn(train, args=arguments, nprocs=2)
     points, labels = make_data()  # others than those that it has seen
     right = ((model(points).squeeze(1) > 0) == labels.bool()).float().mean().item()
-    print(f"{right:.1%} of new points are told right")
+    print(f"{right:.1%} of new points are classified correctly")

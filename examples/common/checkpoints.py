@@ -66,7 +66,7 @@ def read(folder: Path, program: str, settings: dict[str, Any]) -> dict[str, Any]
     """
     path = folder / NAME
     if not path.is_file():
-        raise ValueError(f"{folder}: there is no run to go on with, {NAME} is missing")
+        raise ValueError(f"{folder}: there is no run to resume, {NAME} is missing")
     try:
         found = shmtensor.load(path)
         theirs, state = found["settings"], found["state"]

@@ -225,11 +225,11 @@ def watch(
                 pass
             for lost in team.newly_lost():
                 if lost.role == "server":
-                    again = f"; --resume {exchange.folder} goes on" if exchange.folder else ""
+                    again = f"; to resume: --resume {exchange.folder}" if exchange.folder else ""
                     raise RuntimeError(f"{lost} {lost.end} after {board.applied} updates{again}")
                 n_lost += 1
                 board.lose(lost.rank)
-                progress.say(f"{lost} {lost.end}; the others go on")
+                progress.say(f"{lost} {lost.end}; the others continue")
                 if n_lost == options.workers:
                     raise RuntimeError(f"all workers died, after {board.applied} updates")
             now = time.monotonic()

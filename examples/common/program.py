@@ -76,7 +76,7 @@ def add_run_options(
     )
     folder = group.add_mutually_exclusive_group()
     folder.add_argument("--out", type=Path, help="folder for the results (runs/<name>-<time>)")
-    folder.add_argument("--resume", type=Path, help="folder of a run that is to go on")
+    folder.add_argument("--resume", type=Path, help="folder of a run to resume")
     group.add_argument("--plain", action="store_true", help="plain text instead of live progress")
     group.add_argument("--quick", action="store_true", help="a short run that reaches the same")
     group.add_argument(
@@ -101,7 +101,7 @@ def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str,
         FileNotFoundError: The run that is to go on has no checkpoint.
     """
     if options.resume and not (options.resume / "checkpoint.pt").is_file():
-        raise FileNotFoundError(f"{options.resume} has no checkpoint.pt to go on from")
+        raise FileNotFoundError(f"{options.resume} has no checkpoint.pt to resume from")
     return {
         "seconds": options.seconds,
         "folder": folder,
@@ -197,6 +197,6 @@ def _status(name: str, folder: Path, program: Callable[[], None]) -> int:
         return 1
     except KeyboardInterrupt:
         is_saved = any(folder.rglob("checkpoint.pt"))
-        print(f"\ninterrupted{f'; to go on: {_command_to_resume(folder)}' if is_saved else ''}")
+        print(f"\ninterrupted{f'; to resume: {_command_to_resume(folder)}' if is_saved else ''}")
         return 130
     return 0

@@ -89,7 +89,7 @@ class GroupMemory:
         return ffi.buffer(lib.shmt_group_slot(self._group, rank, slot), self.slot_bytes)
 
     def reserve(self, nbytes: int) -> None:
-        """Give pages to so many bytes of this rank's slots."""
+        """Give pages to *nbytes* of this rank's slots."""
         check(lib.shmt_group_reserve(self._group, min(nbytes, self.slot_bytes)))
 
     def n_opened(self) -> int:

@@ -43,7 +43,7 @@ def set_thread_name(name: str) -> None:
     """
     text = os.fsencode(name)
     if b"\0" in text:
-        raise ValueError(f"a thread's name contains no zero byte, got {name!r}")
+        raise ValueError(f"a thread's name must not contain a zero byte, got {name!r}")
     check(lib.shmt_set_thread_name(text))
 
 

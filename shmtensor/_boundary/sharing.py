@@ -199,7 +199,7 @@ def import_fd(fd: int, nbytes: int) -> StorageRef:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
     number = operator.index(fd)
     if not 0 <= number < 1 << 31:
-        raise HandleError(f"{number} is no descriptor")
+        raise HandleError(f"{number} is not a descriptor")
     check(lib.shmt_storage_import_fd(number, nbytes, ref.place))
     return ref.filled()
 

@@ -87,7 +87,7 @@ def chosen_sessions(
 
 
 def _of_another(manager: Unreadable) -> str:
-    version = "its manager is perhaps of another version"
+    version = "its manager may be of another version"
     return f"session {manager.name}: {version}: {printable(manager.reason)}"
 
 
@@ -96,7 +96,7 @@ def _why_not(wanted: str, refused: list[Unreadable]) -> str:
     for manager in refused:
         if manager.address == name or manager.name.startswith(name):
             return f"cannot read {_of_another(manager)}"
-    return f"no session of this user is {wanted!r}"
+    return f"this user has no session {wanted!r}"
 
 
 def seconds(text: str) -> float:

@@ -77,15 +77,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="listen at this address of the machine instead of 127.0.0.1, unencrypted: other "
-        "machines reach it",
+        help="listen at this address instead of 127.0.0.1; other machines then reach it, and "
+        "nothing is encrypted",
     )
     parser.add_argument(
         "--token-file",
         dest="token",
         type=_token,
         metavar="FILE",
-        help="the token is the text of this file, which only its owner may read",
+        help="read the token from this file, which only its owner may read",
     )
     parser.add_argument(
         "--run",
@@ -106,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
             print(
-                f"shmtensor dashboard: {arguments.host} is no address of this machine",
+                f"shmtensor dashboard: {arguments.host} is not an address of this machine",
                 file=sys.stderr,
             )
             return 2

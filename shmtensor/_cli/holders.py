@@ -89,7 +89,7 @@ def _find_process(session: Session, pid: int) -> _Found | None:
 def _print_process(session: Session, found: _Found) -> None:
     held, alone = size_text(found["held_bytes"]), size_text(found["sole_bytes"])
     print(f"{found['pid']} ({found['what']}) in {title(session)}")
-    print(f"  holds {count(found['n_held'], 'block')}, {held}, of which alone {alone}")
+    print(f"  holds {count(found['n_held'], 'block')}, {held}; {alone} of it alone")
     rows = [
         [
             row["n_blocks"],

@@ -97,7 +97,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> builtins.bool:
         device_type: Such as ``"cpu"``; without it, CUDA, as in torch.
 
     Raises:
-        TypeError: *device_type* is no text.
+        TypeError: *device_type* is not a string.
         RuntimeError: There are no such devices, or they have no autocast.
     """
     if not isinstance(device_type, str):
@@ -117,7 +117,7 @@ def set_autocast_enabled(device_type: Any, enabled: Any = None) -> None:
         enabled: Whether they do.
 
     Raises:
-        TypeError: *enabled* is no bool.
+        TypeError: *enabled* is not a bool.
     """
     position = 2
     if enabled is None:

@@ -55,7 +55,7 @@ def _check_with(error: type[Exception], cond: builtins.bool, message: Message = 
         message: Called for the text, when it is needed.
 
     Raises:
-        TypeError: *cond* is no bool, or *message* cannot be called.
+        TypeError: *cond* is not a bool, or *message* cannot be called.
     """
     if not isinstance(cond, builtins.bool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
@@ -97,7 +97,7 @@ def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message =
     """Raise *error* unless all elements of a bool tensor are true.
 
     Raises:
-        TypeError: *cond* is no tensor of bools.
+        TypeError: *cond* is not a tensor of bools.
     """
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")

@@ -56,7 +56,7 @@ def while_loop(
         The values at last.
 
     Raises:
-        RuntimeError: *body_fn* returns another number of values, or an argument is no function.
+        RuntimeError: *body_fn* returns another number of values, or an argument is not a function.
     """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")

@@ -13,7 +13,7 @@ __all__ = ["replace_elements"]
 
 
 def _element(value: Any, dtype: Any) -> Any:
-    """*value*, which is to be an element of *dtype*; TypeError when it is no number."""
+    """Return *value* as an element of *dtype*; TypeError if it is not a number."""
     real = dtype.is_floating_point or dtype.is_complex
     if isinstance(value, (numbers.Number, _TensorBase)) or hasattr(type(value), "__index__"):
         return value
@@ -38,7 +38,7 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], **other
 
     Raises:
         RuntimeError: A tensor requires grad, or does not broadcast.
-        TypeError: One of *others* is no tensor or has another dtype, or *function* gave what is
+        TypeError: One of *others* is not a tensor or has another dtype, or *function* gave what is
             no number.
     """
     for position, (key, other) in enumerate(others.items(), 1):

@@ -199,8 +199,8 @@ def from_file(
         requires_grad: Record operations on the result.
 
     Raises:
-        RuntimeError: The file cannot be opened, is no regular file, or is too small for a private
-            map.
+        RuntimeError: The file cannot be opened, is not a regular file, or is too small for a
+            private map.
         NotImplementedError: Another device or layout.
         MemoryError: The disk is full.
 

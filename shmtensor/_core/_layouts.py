@@ -45,7 +45,7 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
         dense_dim: 0 or None.
 
     Raises:
-        RuntimeError: This is no matrix.
+        RuntimeError: This is not a matrix.
 
     Source:
         torch.Tensor.to_sparse_csr.

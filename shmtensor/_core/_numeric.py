@@ -151,7 +151,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
         One tensor of *indices*' shape per dimension.
 
     Raises:
-        TypeError: *indices* are no integers, or *shape* is no sequence of ints.
+        TypeError: *indices* are not integers, or *shape* is not a sequence of ints.
         ValueError: A size is negative.
 
     Source:

@@ -47,7 +47,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         warn_only: Kept likewise.
 
     Raises:
-        TypeError: *mode* is no bool.
+        TypeError: *mode* is not a bool.
 
     Source:
         torch.use_deterministic_algorithms.
@@ -129,7 +129,7 @@ def set_num_interop_threads(n: int) -> None:
     """Keep *n* for `get_num_interop_threads`; there is no pool that runs whole operators.
 
     Raises:
-        TypeError: *n* is no int.
+        TypeError: *n* is not an int.
         RuntimeError: *n* is not positive.
 
     Source:

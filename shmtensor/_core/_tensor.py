@@ -326,7 +326,7 @@ class Tensor(_TensorBase):
             **rename_map: Instead: old names and their new ones.
 
         Raises:
-            RuntimeError: The number does not fit, a name is used twice or is no identifier.
+            RuntimeError: The number does not fit, a name is used twice or is not an identifier.
 
         Source:
             torch.Tensor.rename.
@@ -370,7 +370,7 @@ class Tensor(_TensorBase):
 
         Raises:
             RuntimeError: The tensor requires grad.
-            TypeError: *callable* returned what is no number.
+            TypeError: *callable* returned something that is not a number.
 
         Source:
             torch.Tensor.apply_.

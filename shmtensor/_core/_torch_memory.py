@@ -1,4 +1,4 @@
-"""Tensors of torch over memory of ours, and the other way round, with nothing copied.
+"""torch tensors over our memory, and our tensors over torch's, without copies.
 
 A dtype that only torch has (float8, integers of 4 bits and their like) travels as integers of the
 same width, with its name beside them.
@@ -14,7 +14,7 @@ from shmtensor._core._tensor import Tensor
 
 __all__ = ["carrier_of", "held_memory", "holder_of", "memory_of", "shown"]
 
-#: On torch's storages over memory of ours: a tensor that holds it.
+#: On torch's storages over our memory: a tensor that keeps it.
 _HOLDER = "_shmtensor_holder"
 #: Bytes of an element -> the dtype of torch as which it travels.
 _INTEGERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
@@ -52,9 +52,9 @@ def _find_carrier(dtype: Any) -> Any:
 
 
 def memory_of(tensor: Any) -> tuple[Tensor, str | None]:
-    """Return a tensor of ours over the memory of a torch tensor, and the name of its dtype.
+    """Return our tensor over the memory of a torch tensor, and the name of its dtype.
 
-    The name is None where the tensor of ours has that dtype.
+    The name is None if our tensor has that dtype.
 
     Raises:
         BufferError: It requires grad, or is not a dense tensor on the CPU.
@@ -69,7 +69,7 @@ def shown(memory: Tensor, dtype: str | None = None) -> Any:
     """Return a torch tensor over *memory*, which it keeps alive.
 
     Args:
-        memory: The tensor of ours.
+        memory: Our tensor.
         dtype: What `memory_of` gave beside it.
     """
     tensor = _torch().from_dlpack(memory)
@@ -78,17 +78,17 @@ def shown(memory: Tensor, dtype: str | None = None) -> Any:
 
 
 def holder_of(storage: Any) -> Tensor | None:
-    """Return the tensor of ours whose memory a storage of torch shows; None: it shows none."""
+    """Return our tensor over the memory of a torch storage; None if that memory is not ours."""
     holder: Tensor | None = getattr(storage, _HOLDER, None)
     return holder
 
 
 def held_memory(tensor: Any, like: Tensor) -> Tensor | None:
-    """Return the tensor of ours below a torch tensor, with its shape; None: its memory is not ours.
+    """Return our tensor below a torch tensor, with its shape; None if its memory is not ours.
 
     Args:
         tensor: The torch tensor.
-        like: A tensor of ours over the same memory, from `memory_of`.
+        like: Our tensor over the same memory, from `memory_of`.
     """
     holder = holder_of(tensor.untyped_storage())
     if holder is None:

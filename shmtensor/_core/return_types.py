@@ -94,7 +94,7 @@ __all__ = [
     "triangular_solve",
 ]
 
-_OTHERS = {"histogramdd": ["hist", "bin_edges"]}  # of what is no operator
+_OTHERS = {"histogramdd": ["hist", "bin_edges"]}  # of what is not an operator
 
 
 def _fields(name: str) -> list[str]:

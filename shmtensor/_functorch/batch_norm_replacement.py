@@ -24,7 +24,7 @@ def batch_norm_without_running_stats(module: Module) -> None:
 def replace_all_batch_norm_modules_(root: Module) -> Module:
     """Take the running statistics from all batch norms of a module, in place.
 
-    They then normalize by the batch at hand, as they do in training.
+    They then normalize by the current batch, as they do in training.
 
     Args:
         root: It, too, may be a batch norm.

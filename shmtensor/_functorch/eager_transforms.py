@@ -261,7 +261,7 @@ def jvp(
         The outputs and their tangents; with *has_aux* also what *func* returned beside.
 
     Raises:
-        RuntimeError: *primals* is no tuple, *tangents* have another form or shape, or *func*
+        RuntimeError: *primals* is not a tuple, *tangents* have another form or shape, or *func*
             returns something else than tensors.
 
     Source:

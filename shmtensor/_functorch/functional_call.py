@@ -41,7 +41,7 @@ def functional_call(
         What the module returns.
 
     Raises:
-        ValueError: A dict is no dict, or a name stands in two of them.
+        ValueError: A dict is something else, or a name is in two of them.
         RuntimeError: *strict*, and names are missing or unknown.
 
     Source:

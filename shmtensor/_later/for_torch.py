@@ -1,4 +1,4 @@
-"""Names of torch's for what is not here, and its other names for what is: ``_torch``.
+"""torch's names for missing features, and its second names for others: ``_torch``.
 
 The package has them too; `dir` of it leaves them out.
 """

@@ -1,4 +1,4 @@
-"""Names of torch's for what is not here, and its other names for what is.
+"""torch's names for features that are missing here, and its second names for others.
 
 Programs that were written for torch import these modules, ask them whether something is available
 and call what has no effect here: that works. What would have to do something says that it is not

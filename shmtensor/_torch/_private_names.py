@@ -143,5 +143,5 @@ is_legacy_batchedtensor.__module__ = _C._functorch.__name__
 setattr(_C._functorch, "is_legacy_batchedtensor", is_legacy_batchedtensor)  # noqa: B010 - as above
 setattr(_C._functorch, "is_functorch_wrapped_tensor", _C._functorch.is_batchedtensor)  # noqa: B010
 _C._functorch.__spec__ = ModuleSpec(_C._functorch.__name__, None)
-#: Importable as a module, though the extension is no package.
+#: Importable as a module, though the extension is not a package.
 sys.modules[_C._functorch.__name__] = _C._functorch

@@ -1,4 +1,4 @@
-"""Classes that libraries in C++ register, of which there are none.
+"""Classes that C++ libraries register; there are none here.
 
 Source:
     torch.classes.

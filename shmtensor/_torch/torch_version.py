@@ -56,7 +56,7 @@ def _key(text: str) -> tuple[Any, ...]:
 class TorchVersion(str):
     """A text that is compared with other texts and tuples of numbers as a version.
 
-    What is no version is compared as a text.
+    A text that is not a version is compared as text.
 
     Examples:
         >>> TorchVersion("1.10.0a") > "1.9"

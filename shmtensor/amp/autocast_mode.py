@@ -76,7 +76,7 @@ class autocast:
             ends; without it, as around.
 
     Raises:
-        ValueError: *device_type* is no text.
+        ValueError: *device_type* is not a string.
         RuntimeError: There is no such type, or it has no autocast.
 
     Examples:
@@ -197,7 +197,7 @@ def custom_fwd(
             runs with autocast off. Without it, the method runs as it is called.
 
     Raises:
-        ValueError: *device_type* is no text.
+        ValueError: *device_type* is not a string.
 
     Source:
         torch.amp.custom_fwd.
@@ -229,7 +229,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
         device_type: Whose autocast, such as ``"cpu"``.
 
     Raises:
-        ValueError: *device_type* is no text.
+        ValueError: *device_type* is not a string.
 
     Source:
         torch.amp.custom_bwd.

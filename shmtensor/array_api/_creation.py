@@ -56,7 +56,7 @@ def asarray(
         obj: An array or other tensor, a number, nested sequences of numbers, or what has the
             buffer protocol or ``__dlpack__``.
         dtype: The dtype of the result; that of *obj* by default.
-        device: Where the result is to be.
+        device: The device of the result.
         copy: True copies always, False never; None copies when it must.
 
     Raises:
@@ -70,7 +70,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
 
     Args:
         x: An object with ``__dlpack__``.
-        device: Where the result is to be.
+        device: The device of the result.
         copy: True copies always, False never; None copies when it must.
 
     Raises:
@@ -96,7 +96,7 @@ def arange(
         stop: The end, which does not belong to the result.
         step: The distance of two numbers, positive or negative.
         dtype: int64 when all numbers are integers and the default dtype otherwise.
-        device: Where the result is to be.
+        device: The device of the result.
 
     Raises:
         ValueError: *step* is 0.
@@ -134,7 +134,7 @@ def linspace(
         stop: The last number, or with *endpoint* False the one after the last.
         num: How many.
         dtype: A floating-point dtype; the default real or complex one by default.
-        device: Where the result is to be.
+        device: The device of the result.
         endpoint: Whether *stop* belongs to the result.
 
     Raises:
@@ -206,7 +206,7 @@ def eye(
         n_cols: The number of columns; that of rows by default.
         k: Which diagonal: 0 is the main one, positive ones are above it.
         dtype: The dtype of the result.
-        device: Where the result is to be.
+        device: The device of the result.
     """
     n_cols = n_rows if n_cols is None else n_cols
     result = engine.zeros((n_rows, n_cols), dtype=dtype, device=device)

@@ -94,7 +94,7 @@ def with_scalar(dtype: Dtype, value: Scalar) -> Dtype:
     """The dtype of a result of an array of *dtype* and a Python number.
 
     Raises:
-        TypeError: *value* is no number.
+        TypeError: *value* is not a number.
     """
     if isinstance(value, bool):
         return dtype
@@ -184,10 +184,10 @@ def can_cast(from_: Dtype | Tensor, to: Dtype, /) -> bool:
 
 
 def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
-    """Return whether *dtype* is of a kind.
+    """Return whether *dtype* belongs to a kind.
 
     Args:
-        dtype: The dtype in question.
+        dtype: The dtype.
         kind: A dtype; ``"bool"``, ``"signed integer"``, ``"unsigned integer"``, ``"integral"``,
             ``"real floating"``, ``"complex floating"`` or ``"numeric"``; or a tuple of those.
 
@@ -213,7 +213,7 @@ def astype(x: Tensor, dtype: Dtype, /, *, copy: bool = True, device: Any = None)
         x: Any array.
         dtype: The dtype of the result.
         copy: Copy even when the dtype is the same.
-        device: Where the result is to be.
+        device: The device of the result.
 
     Raises:
         TypeError: *dtype* is none of ours; or a complex array would become real, where `real` and

@@ -55,8 +55,8 @@ class Info:
         """Return the standard's dtypes by name.
 
         Args:
-            device: The device in question.
-            kind: Only those of a kind, or of one of several; see `isdtype`.
+            device: The device.
+            kind: Only those of this kind, or of one of several; see `isdtype`.
 
         Raises:
             ValueError: There is no such device or kind.

@@ -154,7 +154,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Return all products of the elements of two vectors.
 
     Raises:
-        ValueError: An operand is no vector.
+        ValueError: An operand is not a vector.
     """
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError(f"outer(): expected two vectors, got {x1.ndim} and {x2.ndim} axes")

@@ -68,7 +68,7 @@ def install() -> None:
     # Libraries that work with several packages tell them by these names.
     shmtensor.__name__ = shmtensor.Tensor.__module__ = THEIRS
     shmtensor.torch = shmtensor  # type: ignore[attr-defined]  # programs write torch.torch.Tensor
-    # The extension is no package: the import system asks no finder for what seems to lie in it.
+    # The extension is not a package: the import system asks no finder for what seems to lie in it.
     inside = f"{shmtensor._C.__name__}."
     for name in [name for name in sys.modules if name.startswith(inside)]:
         sys.modules[THEIRS + name.removeprefix(OURS)] = sys.modules[name]

@@ -60,7 +60,7 @@ def _print(finder: TorchFinder) -> None:
     lines = [f"{len(_used)} names of torch were used:"]
     lines += [f"  {name}" for name in sorted(_used)]
     missing = sorted(finder.missing | (_missing - _used))
-    lines += [f"{len(missing)} names were asked for that shmtensor does not have:"]
+    lines += [f"{len(missing)} names that the program asked for are missing in shmtensor:"]
     lines += [f"  {name}" for name in missing]
     print("\n".join(lines), file=sys.stderr)
 

@@ -53,12 +53,13 @@ def _decode(name: str, data: Tensor, mode: int, turned: bool, formats: tuple[str
     """
     file = _bytes_of(name, data)
     if mode != 0 and mode not in _MODES:
-        raise RuntimeError(f"{name}(): there is no mode {mode}")
+        raise RuntimeError(f"{name}(): unknown mode {mode}")
     try:
         image = _pil("Image").open(file, formats=formats)
         image.load()
     except (OSError, SyntaxError) as error:
-        raise RuntimeError(f"{name}(): the bytes are no image of {formats}: {error}") from None
+        kinds = " or ".join(formats)
+        raise RuntimeError(f"{name}(): the bytes are not a {kinds} image: {error}") from None
     if turned:
         image = _pil("ImageOps").exif_transpose(image)
     wanted = _MODES.get(mode)
@@ -80,7 +81,7 @@ def _decode_gif(data: Tensor) -> Tensor:
     try:
         image = _pil("Image").open(file, formats=("GIF",))
     except OSError as error:
-        raise RuntimeError(f"decode_gif(): the bytes are no GIF: {error}") from None
+        raise RuntimeError(f"decode_gif(): the bytes are not a GIF: {error}") from None
     frames = []
     for number in range(image.n_frames):
         image.seek(number)
@@ -92,7 +93,7 @@ def _encode(name: str, data: Tensor, kind: str, **options: int) -> Tensor:
     """Return the bytes of a file with the image *data*.
 
     Raises:
-        RuntimeError: *data* is no uint8 of ``(1, H, W)`` or ``(3, H, W)``.
+        RuntimeError: *data* is not uint8 of ``(1, H, W)`` or ``(3, H, W)``.
     """
     if data.dtype is not _C.uint8 or data.dim() != 3 or data.size(0) not in (1, 3):
         raise RuntimeError(

@@ -117,7 +117,7 @@ def grad(
 
     Args:
         outputs: One tensor or several, or edges of the graph.
-        inputs: The tensors, or edges, whose gradients are returned.
+        inputs: Return gradients of these tensors or edges.
         grad_outputs: For each output the gradient it starts with; None stands for 1 where the
             output has one element.
         retain_graph: Keep saved tensors for another run; by default as *create_graph*.

@@ -32,7 +32,7 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Find the operation whose derivative fails or gives NaN. Slow: for debugging only.
+    """Find the operation with a derivative that fails or gives NaN. Slow: for debugging only.
 
     Args:
         check_nan: Search every gradient for NaN.

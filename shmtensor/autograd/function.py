@@ -1,4 +1,4 @@
-"""Functions whose derivative the user writes."""
+"""Functions with a derivative that you write."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
-        """Compute the same as ``backward``, of which it is another name."""
+        """Another name of ``backward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD."
@@ -271,7 +271,7 @@ class InplaceFunction(Function):
 
 
 class NestedIOFunction(Function):
-    """A Function whose arguments and results may be nested lists, tuples and dicts of tensors.
+    """A Function with nested lists, tuples and dicts of tensors as arguments and results.
 
     Subclasses define ``forward_extended(ctx, *args)`` and ``backward_extended(ctx, *grads)``.
 

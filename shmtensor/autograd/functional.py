@@ -364,7 +364,7 @@ def hessian(
 
     def first(*xs: Any) -> Any:
         with enable_grad():
-            # Under forward mode the inputs are dual tensors, of which no gradient is asked yet.
+            # Under forward mode the inputs are dual tensors; nobody needs their gradient yet.
             leaves = tuple(x if x.requires_grad else x.requires_grad_() for x in xs)
             return _shaped(gradient(*leaves), several)
 

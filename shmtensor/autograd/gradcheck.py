@@ -225,7 +225,7 @@ def gradcheck(
 
     Raises:
         GradcheckError: They do not, and *raise_exception*.
-        AssertionError: Nothing is to be checked, or *check_batched_forward_grad* alone is given.
+        AssertionError: There is nothing to check, or only *check_batched_forward_grad* is given.
         ValueError: No input requires grad.
         RuntimeError: Elements of an input that requires grad share memory.
 
@@ -363,7 +363,7 @@ def gradgradcheck(
 
     Raises:
         GradcheckError: They do not, and *raise_exception*.
-        AssertionError: Nothing is to be checked, or *check_undefined_grad* without
+        AssertionError: There is nothing to check, or *check_undefined_grad* without
             *check_rev_over_rev*.
 
     Source:

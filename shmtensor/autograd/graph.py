@@ -132,7 +132,7 @@ def region_activation_memory_budget(budget: float) -> Iterator[None]:
         budget: A number from 0 to 1.
 
     Raises:
-        TypeError: *budget* is no number.
+        TypeError: *budget* is not a number.
         ValueError: It is out of range.
         RuntimeError: Always, otherwise.
 

@@ -171,7 +171,7 @@ class FunctionEvent(FormattedTimesMixin):
         name: Such as ``aten::add``.
         time_range: An `Interval`, in microseconds since the profile began.
         thread: The thread, counted from 1 in order of appearance.
-        input_shapes: Per argument the sizes, ``[]`` for what is no tensor.
+        input_shapes: Per argument the sizes, ``[]`` for what is not a tensor.
         stack: Lines ``file(line): function``, the innermost first.
         cpu_memory_usage: Bytes that were allocated inside, less those that were freed.
         sequence_nr: Of a node of the graph; -1 for others.
@@ -501,7 +501,7 @@ class EventList(list[Any]):
 
         Args:
             group_by_input_shapes: Of equal shapes, too.
-            group_by_stack_n: And called from the same place, as far as so many frames tell.
+            group_by_stack_n: And called from the same place: this many frames are equal.
             group_by_overload_name: And of the same overload.
 
         Returns:

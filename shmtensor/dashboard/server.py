@@ -1,4 +1,4 @@
-"""The HTTP server of the page: on 127.0.0.1 unless told otherwise, for whoever knows the token.
+"""The HTTP server of the page: on 127.0.0.1 by default, for everyone who has the token.
 
 Who may ask. On a loopback address, the Host header must name this server by it: a page of another
 site whose name was pointed at 127.0.0.1 (DNS rebinding) does not. The token must be in the query or
@@ -38,10 +38,10 @@ __all__ = ["Server"]
 
 #: Most connections at a time.
 MAX_CONNECTIONS = 64
-#: The head of a request must be complete after so many seconds, and is at most so long.
+#: Most seconds until the head of a request is complete, and its most bytes.
 HEAD_S = 5.0
 MAX_HEAD_BYTES = 16 << 10
-#: An answer must be taken within so many seconds.
+#: Most seconds until a client has taken its answer.
 ANSWER_S = 20.0
 
 _HOST = "127.0.0.1"
@@ -292,9 +292,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         try:
             content, kind = self._content(address.path, query)
         except LookupError:
-            self.send_error(
-                HTTPStatus.NOT_FOUND, "There are /, /state.json, /metrics and /healthz."
-            )
+            self.send_error(HTTPStatus.NOT_FOUND, "Try /, /state.json, /metrics or /healthz.")
         except (OSError, RuntimeError, ValueError, MemoryError) as error:
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, ascii(str(error))[1:-1])
         else:

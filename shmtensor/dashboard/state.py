@@ -35,7 +35,7 @@ __all__ = ["Observer"]
 
 #: Most rows of each table in an answer; the counts beside them are of all.
 MAX_ROWS = 200
-# An answer serves whoever asks within this time, and within three times what it took.
+# An answer serves all requests within this time, and within three times what it took.
 _FRESH_S = 0.4
 
 
@@ -63,7 +63,7 @@ class Observer:
 
     Args:
         wanted: Which sessions, as in `inspect.open_sessions`; empty: all of this user.
-        folder: The folder of a run, whose ``curve.csv`` is shown; None: no run.
+        folder: Show ``curve.csv`` of this folder of a run; None: no run.
     """
 
     def __init__(self, wanted: str = "", folder: str | None = None) -> None:
@@ -78,7 +78,7 @@ class Observer:
         """Return the figures of all sessions, and details.
 
         Args:
-            name: The session whose details are returned; empty or unknown: those of the one with
+            name: Return details of this session; empty or unknown: those of the one with
                 most bytes in use. None: those of all sessions.
         """
         with self._lock:

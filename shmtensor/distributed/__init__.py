@@ -1,8 +1,8 @@
 """Collectives of groups of processes, with torch.distributed's names.
 
 The backend ``shm`` (also called ``gloo``) works in memory that all ranks map, for processes of one
-machine. `docs/distributed.md` explains it; `register_backend` of `Backend` adds others. What is not
-offered (NCCL, meshes of devices, sharded tensors) raises when it is called.
+machine. `docs/distributed.md` explains it; `Backend.register_backend` adds others. Names of missing
+features (NCCL, meshes of devices, sharded tensors) raise when you call them.
 
 Source:
     torch.distributed.

@@ -1,4 +1,4 @@
-"""What a backend does for a group, and the table of backends.
+"""The interface of a backend, and the table of backends.
 
 A backend is a function that makes a `Collectives` from a store, a rank, a size and a timeout.
 `Backend.register_backend` gives it a name, which `init_process_group` and `new_group` then take::
@@ -36,7 +36,7 @@ class Collectives(ABC):
 
     All ranks are numbers inside the group. All tensors are contiguous, dense, on the CPU, detached,
     and not complex when they are reduced; all ranks pass equal shapes and dtypes, unless a method
-    says another thing. Outputs are written in place. Every call blocks until this rank's part is
+    says otherwise. Outputs are written in place. Every call blocks until this rank's part is
     done and its outputs are complete. Collectives are called by one thread at a time, in the same
     order by all ranks; `send` and `recv` may run beside a collective and beside each other, at most
     one `send` and one `recv` of each peer at a time.
@@ -119,11 +119,11 @@ class Collectives(ABC):
         """
 
     def isend(self, tensor: Tensor, to: int, tag: int) -> Work | None:
-        """Begin `send`, or return None: then a thread of the group calls `send`."""
+        """Begin `send`, or return None; then a thread of the group calls `send`."""
         return None
 
     def irecv(self, tensor: Tensor, source: int | None, tag: int) -> Work | None:
-        """Begin `recv`, or return None: then a thread of the group calls `recv`."""
+        """Begin `recv`, or return None; then a thread of the group calls `recv`."""
         return None
 
     def look_for_others(self, is_missing: Callable[[int], bool]) -> None:
@@ -137,18 +137,18 @@ class Collectives(ABC):
 
     @abstractmethod
     def abort(self) -> None:
-        """Make all calls of this group fail, on all ranks, also those that wait now.
+        """Make all calls of this group fail, on all ranks, even those that wait now.
 
         Any thread may call it, several times.
         """
 
     def leave(self) -> None:
-        """The program ends without `close`, and calls may be running: tell the other ranks."""
+        """Tell the other ranks that the program ends without `close`; calls may be running."""
         return
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the group and give up what it uses. Called once, when no other call runs."""
+        """Leave the group and free its resources. Called once, while no other call runs."""
 
 
 #: Makes the collectives of a group: (store, rank, size, timeout).
@@ -159,7 +159,7 @@ class Backend(str):
     """The name of a backend, in lower case.
 
     Raises:
-        ValueError: *name* is no text.
+        ValueError: *name* is not a string.
 
     Source:
         torch.distributed.Backend.
@@ -192,11 +192,11 @@ class Backend(str):
         """Give a backend a name.
 
         Args:
-            name: It; case does not matter.
-            func: Called as ``func(store, rank, size, timeout)``; returns a `Collectives`. The class
-                itself will do.
+            name: The name; case does not matter.
+            func: Called as ``func(store, rank, size, timeout)``; returns a `Collectives`. A class
+                will do.
             extended_api: Must be False.
-            devices: Accepted; there is the CPU only.
+            devices: Ignored; there is only the CPU.
 
         Raises:
             TypeError: *func* cannot be called.
@@ -214,12 +214,12 @@ class Backend(str):
 
     @classmethod
     def is_registered(cls, name: str) -> bool:
-        """Whether something was registered under the name."""
+        """Whether the name is registered."""
         return name.lower() in cls._creators
 
     @classmethod
     def create(cls, name: str, *arguments: Any) -> Collectives:
-        """Call what was registered under the name.
+        """Make the backend of this name.
 
         Raises:
             RuntimeError: A backend of torch that is not here.

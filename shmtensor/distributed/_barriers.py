@@ -1,4 +1,4 @@
-"""Waiting until all ranks have come.
+"""Waiting until all ranks arrive.
 
 Source:
     torch.distributed.
@@ -31,10 +31,10 @@ def barrier(
     """Return when all ranks have called it.
 
     Args:
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
-        device_ids: Accepted.
-        timeout: How long; the group's unless given.
+        device_ids: Ignored.
+        timeout: How long to wait; None: the group's timeout.
 
     Source:
         torch.distributed.barrier.
@@ -60,17 +60,17 @@ def barrier(
 def monitored_barrier(
     group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False
 ) -> None:
-    """Do `barrier`; when ranks do not come, name them.
+    """Do `barrier`; if ranks do not come, name them.
 
-    The ranks are counted in the store of the group, so that it works when collectives do not.
+    It counts ranks in the store of the group, so it works when collectives do not.
 
     Args:
-        group: Of whom; None: all.
-        timeout: How long; the group's unless given.
-        wait_all_ranks: Rank 0 names all ranks that are missing, not the first only.
+        group: The group; None: all ranks.
+        timeout: How long to wait; None: the group's timeout.
+        wait_all_ranks: Let rank 0 name all missing ranks, not only the first.
 
     Raises:
-        RuntimeError: Ranks are missing, which rank 0's message names, or call something else.
+        RuntimeError: Ranks are missing (rank 0's message names them), or call something else.
 
     Source:
         torch.distributed.monitored_barrier.

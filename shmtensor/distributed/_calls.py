@@ -1,10 +1,10 @@
 """What a rank says about its calls, so that all ranks of a group can compare theirs.
 
 Note [Ranks compare their calls]
-A rank that takes part in another call than the others would wait for ever, or take their bytes for
-what they are not. So every collective begins with a step in which each rank says what it calls,
-also one that gives or gets nothing, and waits until all have said the same. Nothing is read from
-another rank before. Messages say the dtype of their elements beside their size.
+If a rank called something else than the others, it would wait forever, or misread their bytes. So
+every collective begins with a step in which each rank, even one that gives or gets nothing, says
+what it calls, and waits until all have said the same. Nobody reads another rank's bytes before
+that. Messages give the dtype of their elements and their size.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _named(code: int) -> str:
 
 
 def difference(code: int, nbytes: int, tensor: Tensor) -> tuple[str, str] | None:
-    """Say what a message has, and what the tensor that is to receive it; None: it fits."""
+    """Describe how a message differs from the tensor that should receive it; None if it fits."""
     expected = tensor.numel() * tensor.element_size()
     if code != code_of(tensor):
         return f"{nbytes} bytes of {_named(code)}", f"{expected} of {tensor.dtype}"
@@ -109,10 +109,10 @@ def unequal(table: list[list[int]]) -> tuple[int, str, int, str] | None:
     """Compare the sizes of an all-to-all.
 
     Args:
-        table: Of each rank, how many elements it gives to each rank, and then how many it takes.
+        table: For each rank, how many elements it gives to each rank, and then how many it takes.
 
     Returns:
-        Two ranks that do not fit, each with what it calls, in words; None: all fit.
+        Two ranks that disagree, each with its call in words; None if all agree.
     """
     size = len(table)
     for i, giver in enumerate(table):

@@ -53,15 +53,15 @@ def all_reduce(
     Args:
         tensor: Any shape; equal shapes and dtypes on all ranks. Sparse COO tensors may have
             different numbers of entries.
-        op: How elements are combined; sparse ones are added.
-        group: Of whom; None: all.
+        op: How to combine elements; sparse tensors are added.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Returns:
         A `Work` when *async_op* is true, else None.
 
     Raises:
-        DistBackendError: A rank has ended, or the timeout is over.
+        DistBackendError: A rank has ended, or did not come in time.
         ValueError: A sparse tensor with another layout, or another *op* than SUM.
 
     Source:
@@ -131,10 +131,10 @@ def broadcast(
 
     Args:
         tensor: Equal shapes and dtypes on all ranks.
-        src: Whose, as a number in the default group.
-        group: Among whom; None: all.
+        src: The rank that sends, as a number in the default group.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
-        group_src: Whose, as a number in *group*.
+        group_src: The rank that sends, as a number in *group*.
 
     Returns:
         A `Work` when *async_op* is true, else None.
@@ -198,7 +198,7 @@ def all_gather(
     Args:
         tensor_list: One for each rank, of the shape and dtype of *tensor*.
         tensor: This rank's.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Source:
@@ -231,7 +231,7 @@ def all_gather_into_tensor(
     Args:
         output_tensor: As many elements as all inputs together: concatenated or stacked.
         input_tensor: This rank's.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Raises:
@@ -278,10 +278,10 @@ def gather(
     Args:
         tensor: This rank's.
         gather_list: On *dst*, a tensor for each rank; nothing on the others.
-        dst: Where, as a number in the default group; rank 0 of the group unless given.
-        group: Of whom; None: all.
+        dst: The rank that receives, as a number in the default group; rank 0 unless given.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
-        group_dst: Where, as a number in *group*.
+        group_dst: The rank that receives, as a number in *group*.
 
     Source:
         torch.distributed.gather.
@@ -331,10 +331,10 @@ def scatter(
     Args:
         tensor: This rank's output.
         scatter_list: On *src*, a tensor for each rank; nothing on the others.
-        src: From where, as a number in the default group; rank 0 of the group unless given.
-        group: Among whom; None: all.
+        src: The rank that sends, as a number in the default group; rank 0 unless given.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
-        group_src: From where, as a number in *group*.
+        group_src: The rank that sends, as a number in *group*.
 
     Source:
         torch.distributed.scatter.
@@ -383,8 +383,8 @@ def reduce_scatter(
     Args:
         output: This rank's.
         input_list: A tensor for each rank, of the shape and dtype of *output*.
-        op: How elements are combined.
-        group: Of whom; None: all.
+        op: How to combine elements.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Source:
@@ -424,8 +424,8 @@ def reduce_scatter_tensor(
     Args:
         output: This rank's.
         input: As many elements as all outputs together: concatenated or stacked.
-        op: How elements are combined.
-        group: Of whom; None: all.
+        op: How to combine elements.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Raises:
@@ -471,7 +471,7 @@ def all_to_all(
     Args:
         output_tensor_list: A tensor for each rank.
         input_tensor_list: A tensor for each rank; sizes may differ from pair to pair.
-        group: Among whom; None: all.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Source:
@@ -530,7 +530,7 @@ def all_to_all_single(
         input: Rows for all ranks.
         output_split_sizes: How many rows come from each rank; equal numbers unless given.
         input_split_sizes: How many rows go to each rank; equal numbers unless given.
-        group: Among whom; None: all.
+        group: The group; None: all ranks.
         async_op: Return a `Work` at once instead of waiting.
 
     Source:

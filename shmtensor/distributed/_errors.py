@@ -1,4 +1,4 @@
-"""What calls of a group raise when a peer, a network or a store fails.
+"""Errors of group calls when a peer, a network or a store fails.
 
 Source:
     torch.distributed.
@@ -18,11 +18,11 @@ __all__ = [
 
 
 class DistError(ShmTensorError, RuntimeError):
-    """Work of a group has failed."""
+    """A group's work has failed."""
 
 
 class DistBackendError(DistError):
-    """What carries a group's data has failed: a rank has ended, or a call took too long."""
+    """A group's backend has failed: a rank has ended, or a call took too long."""
 
 
 class DistNetworkError(DistError):
@@ -30,7 +30,7 @@ class DistNetworkError(DistError):
 
 
 class DistStoreError(DistError):
-    """A store does not have the keys that were waited for."""
+    """A store did not get the expected keys in time."""
 
 
 class QueueEmptyError(DistStoreError):

@@ -1,4 +1,4 @@
-"""What backends there are.
+"""Which backends exist.
 
 Source:
     torch.distributed.
@@ -30,7 +30,7 @@ def is_available() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return whether something can carry a group's data under this name."""
+    """Return whether a backend of this name can be used."""
     return Backend.is_registered(backend)
 
 

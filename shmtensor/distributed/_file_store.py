@@ -34,18 +34,18 @@ _USERS = b"refcount/"
 
 
 class FileStore(Store):
-    """A store in a file, for processes that have a file system in common.
+    """A store in a file, for processes that share a file system.
 
-    The file is removed when *world_size* is given and its last user is gone. A file that killed
-    processes have left must be removed before its name is used again.
+    If *world_size* is given, the last user removes the file. If killed processes have left a file,
+    remove it before you use its name again.
 
     Args:
-        file_name: Its path; it is made if it is not there.
+        file_name: Its path; created if missing.
         world_size: Number of processes.
 
     Raises:
-        OSError: The file cannot be made. Later: a request could not be written, as the disk is
-            full; the file is as before.
+        OSError: The file cannot be created. Later: a request could not be written, for example to
+            a full disk; the file is as before.
 
     Source:
         torch.distributed.FileStore.
@@ -123,7 +123,7 @@ class _Log:
         try:
             fd = from_files.open_descriptor(self.path, os.O_RDWR | os.O_CREAT)
         except ValueError as error:
-            raise DistStoreError(f"no file of a store: {error}") from None
+            raise DistStoreError(f"not a store file: {error}") from None
         _locked_fds.add(fd)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -179,9 +179,7 @@ class _Log:
             head = os.pread(fd, 4, self._at)
             size = int.from_bytes(head, "little")
             if len(head) == 4 and not 0 < size <= MAX_MESSAGE:
-                raise DistStoreError(
-                    f"{self.path} is no file of a store: a message of {size} bytes"
-                )
+                raise DistStoreError(f"{self.path} is not a store file: a message of {size} bytes")
             body = os.pread(fd, size, self._at + 4)
             if len(head) < 4 or len(body) < size:
                 os.ftruncate(fd, self._at)  # its writer was killed
@@ -189,5 +187,5 @@ class _Log:
             try:
                 self._table.apply(*unpack(body))
             except (ValueError, WaitForKeys, DistStoreError) as error:
-                raise DistStoreError(f"{self.path} is no file of a store: {error}") from None
+                raise DistStoreError(f"{self.path} is not a store file: {error}") from None
             self._at += 4 + size

@@ -1,6 +1,6 @@
-"""Collectives that return a new tensor instead of writing into one that is given.
+"""Collectives that return a new tensor instead of writing into a given one.
 
-They return when the result is there, so that `wait_tensor` has nothing to wait for.
+They return when the result is there, so `wait_tensor` has nothing to wait for.
 
 Source:
     torch.distributed._functional_collectives.
@@ -53,9 +53,9 @@ def broadcast(self: Tensor, src: int, group: Any = None, tag: str = "") -> Tenso
     """Return rank *src*'s tensor.
 
     Args:
-        self: The tensor that is sent; on the other ranks only its shape and dtype count.
+        self: The tensor to send; on the other ranks only its shape and dtype count.
         src: Global rank that sends.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         tag: Ignored.
     """
     result = self.clone()
@@ -69,7 +69,7 @@ def all_reduce(self: Tensor, reduceOp: str, group: Any = None, tag: str = "") ->
     Args:
         self: Of the same shape and dtype on all ranks.
         reduceOp: ``"sum"``, ``"avg"``, ``"product"``, ``"min"``, ``"max"``.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         tag: Ignored.
     """
     result = self.clone()
@@ -83,7 +83,7 @@ def all_gather_tensor(self: Tensor, gather_dim: int, group: Any = None, tag: str
     Args:
         self: Of the same shape and dtype on all ranks.
         gather_dim: Dimension that grows by the number of ranks.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         tag: Ignored.
     """
     parts = [_C.empty_like(self) for _ in range(get_world_size(group))]
@@ -101,16 +101,16 @@ def reduce_scatter_tensor(
         self: Of the same shape and dtype on all ranks.
         reduceOp: As in `all_reduce`.
         scatter_dim: Dimension that is divided among the ranks.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         tag: Ignored.
 
     Raises:
-        AssertionError: The size of *scatter_dim* is no multiple of the number of ranks.
+        AssertionError: The size of *scatter_dim* is not a multiple of the number of ranks.
     """
     size = get_world_size(group)
     assert self.size(scatter_dim) % size == 0, (
         f"dimension {scatter_dim} has {self.size(scatter_dim)} elements, "
-        f"no multiple of {size} ranks"
+        f"not a multiple of {size} ranks"
     )
     parts = [part.contiguous() for part in self.chunk(size, scatter_dim)]
     result = _C.empty_like(parts[0])
@@ -128,10 +128,10 @@ def all_to_all_single(
     """Send a part of *self* to every rank, and return what they send, joined along dimension 0.
 
     Args:
-        self: What is sent.
+        self: What to send.
         output_split_sizes: Rows that come from each rank; None: as many as go there.
         input_split_sizes: Rows for each rank; None: equal parts.
-        group: Of whom; None: all.
+        group: The group; None: all ranks.
         tag: Ignored.
     """
     rows = self.size(0) if output_split_sizes is None else sum(output_split_sizes)

@@ -122,7 +122,7 @@ class group(metaclass=_WorldMeta):
 
 
 class GroupMember(metaclass=_WorldMeta):
-    """``GroupMember.WORLD`` is the default group; what a process gets that is not in a group."""
+    """``WORLD`` is the default group; ``NON_GROUP_MEMBER`` is for processes outside a group."""
 
     NON_GROUP_MEMBER: ClassVar[int] = -100
 
@@ -172,7 +172,7 @@ def _cpu_backend(backend: str | None) -> Backend:
         return Backend(backend)
     parts = dict(part.split(":", 1) for part in backend.lower().split(",") if ":" in part)
     if "cpu" not in parts:
-        raise ValueError(f"backend {backend!r} names no backend of the CPU")
+        raise ValueError(f"backend {backend!r} has no part for the CPU")
     return Backend(parts["cpu"])
 
 
@@ -191,24 +191,24 @@ def init_process_group(
 
     Args:
         backend: ``"shm"`` (the default): collectives in shared memory, for processes of one
-            machine; ``"gloo"``: another name of it; ``"mpi"``; or a registered name. Also
-            ``"cpu:gloo,cuda:nccl"``, of which the part of the CPU is used.
+            machine; ``"gloo"``: another name of it; ``"mpi"``; or a registered name. Of
+            ``"cpu:gloo,cuda:nccl"`` it uses the part for the CPU.
         init_method: How the processes find each other: ``env://`` (the default: MASTER_ADDR,
             MASTER_PORT, RANK, WORLD_SIZE), ``tcp://host:port`` or ``file:///path``.
         timeout: How long calls wait for other ranks; 30 minutes unless given.
         world_size: Number of processes.
         rank: The number of this one.
         store: Where the processes find each other, instead of *init_method*.
-        group_name: Accepted.
-        pg_options: Accepted.
-        device_id: Accepted; there is the CPU only.
+        group_name: Ignored.
+        pg_options: Ignored.
+        device_id: Ignored; there is only the CPU.
 
     Raises:
-        ValueError: There is a default group already; something is missing.
+        ValueError: There is a default group already, or an argument is missing.
         AssertionError: *store* together with *init_method*, or without rank and size; there is no
             such backend.
         DistNetworkError: The port is in use, or nobody answers.
-        DistStoreError: Some process has not come in time.
+        DistStoreError: A process has not come in time.
 
     Source:
         torch.distributed.init_process_group.
@@ -315,14 +315,14 @@ def new_group(
         ranks: Members, by their numbers in the default group; None: all.
         timeout: How long calls wait for other ranks; the default group's unless given.
         backend: As in `init_process_group`; the default group's unless given.
-        pg_options: Accepted.
+        pg_options: Ignored.
         use_local_synchronization: Only the members call it.
         group_desc: A description.
-        device_id: Accepted.
+        device_id: Ignored.
         sort_ranks: Number the members by their ranks; otherwise in the order of *ranks*.
 
     Returns:
-        The group; ``GroupMember.NON_GROUP_MEMBER`` when this process is not in it.
+        The group, or ``GroupMember.NON_GROUP_MEMBER`` if this process is not in it.
 
     Raises:
         ValueError: There is no default group; ranks are out of range or occur twice.
@@ -472,7 +472,7 @@ def get_process_group_ranks(group: Any = None) -> list[int]:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """Return the number in *group* of a process of the default group.
+    """Turn a number in the default group into one in *group*.
 
     Raises:
         ValueError: It is not in the group.
@@ -486,7 +486,7 @@ def get_group_rank(group: Any, global_rank: int) -> int:
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """Return the number in the default group of a member of *group*.
+    """Turn a number in *group* into one in the default group.
 
     Raises:
         ValueError: There is no such member.

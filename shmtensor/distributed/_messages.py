@@ -48,14 +48,14 @@ def isend(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Begin to send *tensor*, which must not change before the returned work is done.
+    """Begin to send *tensor*. Do not change it before the returned work is done.
 
     Args:
         tensor: What to send.
-        dst: To whom, as a number in the default group.
+        dst: The rank that receives, as a number in the default group.
         group: The group; None: the default group.
         tag: The receiver takes a message with the same tag.
-        group_dst: To whom, as a number in *group*.
+        group_dst: The rank that receives, as a number in *group*.
 
     Returns:
         The work; None: this process is not in the group.
@@ -84,14 +84,14 @@ def irecv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> Work | None:
-    """Begin to receive into *tensor*, which must not be used before the returned work is done.
+    """Begin to receive into *tensor*. Do not use it before the returned work is done.
 
     Args:
-        tensor: Of the size of the message.
-        src: From whom, as a number in the default group; None: from anybody.
+        tensor: A tensor of the message's size.
+        src: The rank that sends, as a number in the default group; None: any rank.
         group: The group; None: the default group.
-        tag: The message's.
-        group_src: From whom, as a number in *group*.
+        tag: The message's tag.
+        group_src: The rank that sends, as a number in *group*.
 
     Returns:
         The work; None: this process is not in the group.
@@ -126,7 +126,7 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """Send *tensor*; return when it may be changed. Arguments are those of `isend`.
+    """Send *tensor*; you may change it afterwards. Arguments are those of `isend`.
 
     Source:
         torch.distributed.send.
@@ -181,10 +181,10 @@ class P2POp:
     Args:
         op: `isend` or `irecv`.
         tensor: What to send, or where to receive.
-        peer: With whom, as a number in the default group.
+        peer: The other rank, as a number in the default group.
         group: The group; None: the default group.
-        tag: The message's.
-        group_peer: With whom, as a number in *group*.
+        tag: The message's tag.
+        group_peer: The other rank, as a number in *group*.
 
     Raises:
         ValueError: *op* is neither.
@@ -229,7 +229,7 @@ def batch_isend_irecv(p2p_op_list: list[P2POp]) -> list[Work]:
         A work for each.
 
     Raises:
-        ValueError: The list has something else.
+        ValueError: The list has anything but `P2POp`.
         IndexError: The list is empty.
 
     Source:

@@ -48,7 +48,7 @@ _ABORTED = "aborted"
 #: Tests in a row before others are let run; after a while a waiting call sleeps between them.
 _TESTS = 20
 _EAGER_S, _PAUSE_S = 20e-3, 50e-6
-#: A waiting call asks the store so often whether the group was aborted.
+#: Seconds between checks of a waiting call whether the group was aborted.
 _ASK_S = 0.3
 
 _OPS = {
@@ -170,8 +170,8 @@ class MpiCollectives(Collectives):
         members = [int(self._store.get(key)) for key in keys]
         if len(set(members)) < self.size:
             raise DistBackendError(
-                f"the backend mpi knows {self._mpi.world.size} processes and is to connect "
-                f"{self.size}: start them by mpiexec"
+                f"MPI knows {self._mpi.world.size} processes, and the group has {self.size}: "
+                "start them with mpiexec"
             )
         return members
 
@@ -275,7 +275,7 @@ class MpiCollectives(Collectives):
             raise DistBackendError(f"{what} failed on rank {self.rank}: {self._broken}")
 
     def _failure(self, what: str, why: str) -> DistBackendError:
-        """Break the group, here and on the other ranks; returns what is to be raised."""
+        """Break the group, here and on the other ranks; returns the error to raise."""
         self.abort()
         self._broken = why
         return DistBackendError(f"{what} failed on rank {self.rank}: {why}")
@@ -456,9 +456,7 @@ class MpiCollectives(Collectives):
         got = int(status.Get_count(self._api.BYTE))
         found = int(status.Get_source())
         if got != expected:
-            raise self._failure(
-                "recv", f"rank {found} has sent {got} bytes, {expected} were to be received"
-            )
+            raise self._failure("recv", f"rank {found} sent {got} bytes, expected {expected}")
         return found
 
     # --- the end ------------------------------------------------------------------------------

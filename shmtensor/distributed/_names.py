@@ -10,8 +10,8 @@ __all__ = ["ReduceOp"]
 class ReduceOp(enum.IntEnum):
     """How the tensors of a group are combined, element by element.
 
-    AVG is the sum divided by the number of ranks; for integers the quotient is truncated. BAND, BOR
-    and BXOR take integers and bool. PREMUL_SUM is refused.
+    AVG is the sum divided by the number of ranks, truncated for integers. BAND, BOR and BXOR take
+    integers and bool. PREMUL_SUM raises.
 
     Source:
         torch.distributed.ReduceOp.

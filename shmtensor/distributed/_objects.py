@@ -57,8 +57,8 @@ def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> No
 
     Args:
         object_list: One item for each rank.
-        obj: This rank's; it must be picklable.
-        group: Of whom; None: all.
+        obj: This rank's object; it must be picklable.
+        group: The group; None: all ranks.
 
     Source:
         torch.distributed.all_gather_object.
@@ -88,11 +88,11 @@ def gather_object(
     """Write the object of rank i into ``object_gather_list[i]`` on one rank.
 
     Args:
-        obj: This rank's; it must be picklable.
+        obj: This rank's object; it must be picklable.
         object_gather_list: On *dst*, one item for each rank; nothing on the others.
-        dst: Where, as a number in the default group; rank 0 of the group unless given.
-        group: Of whom; None: all.
-        group_dst: Where, as a number in *group*.
+        dst: The rank that receives, as a number in the default group; rank 0 unless given.
+        group: The group; None: all ranks.
+        group_dst: The rank that receives, as a number in *group*.
 
     Source:
         torch.distributed.gather_object.
@@ -129,11 +129,11 @@ def broadcast_object_list(
     """Replace the items of a list on every rank by those of one rank.
 
     Args:
-        object_list: As many items on all ranks; they must be picklable.
-        src: Whose, as a number in the default group; rank 0 of the group unless given.
-        group: Among whom; None: all.
-        device: Accepted.
-        group_src: Whose, as a number in *group*.
+        object_list: The same number of items on all ranks; they must be picklable.
+        src: The rank that sends, as a number in the default group; rank 0 unless given.
+        group: The group; None: all ranks.
+        device: Ignored.
+        group_src: The rank that sends, as a number in *group*.
 
     Source:
         torch.distributed.broadcast_object_list.
@@ -170,9 +170,9 @@ def scatter_object_list(
     Args:
         scatter_object_output_list: At least one item.
         scatter_object_input_list: On *src*, one item for each rank; they must be picklable.
-        src: Whose, as a number in the default group; rank 0 of the group unless given.
-        group: Among whom; None: all.
-        group_src: Whose, as a number in *group*.
+        src: The rank that sends, as a number in the default group; rank 0 unless given.
+        group: The group; None: all ranks.
+        group_src: The rank that sends, as a number in *group*.
 
     Source:
         torch.distributed.scatter_object_list.
@@ -219,12 +219,12 @@ def send_object_list(
     """Send picklable objects to one rank.
 
     Args:
-        object_list: They.
-        dst: To whom, as a number in the default group.
+        object_list: The objects.
+        dst: The rank that receives, as a number in the default group.
         group: The group; None: the default group.
-        device: Accepted.
-        group_dst: To whom, as a number in *group*.
-        use_batch: Accepted.
+        device: Ignored.
+        group_dst: The rank that receives, as a number in *group*.
+        use_batch: Ignored.
 
     Source:
         torch.distributed.send_object_list.
@@ -243,15 +243,15 @@ def recv_object_list(
     group_src: int | None = None,
     use_batch: bool = False,
 ) -> int:
-    """Receive what `send_object_list` has sent into the items of a list.
+    """Receive the objects of `send_object_list` into the items of a list.
 
     Args:
         object_list: As many items as the sender's.
-        src: From whom, as a number in the default group; None: from anybody.
+        src: The rank that sends, as a number in the default group; None: any rank.
         group: The group; None: the default group.
-        device: Accepted.
-        group_src: From whom, as a number in *group*.
-        use_batch: Accepted.
+        device: Ignored.
+        group_src: The rank that sends, as a number in *group*.
+        use_batch: Ignored.
 
     Returns:
         The sender, as a number in the default group.

@@ -545,7 +545,7 @@ class ShmCollectives(Collectives):
             self._check_message(tensor, source, code, nbytes)
             self._receive(source, tensor, nbytes, deadline)
             return True
-        # Of another tag: keep it for whoever asks for that.
+        # Of another tag: keep it for the call that wants that tag.
         kept = _C.empty(nbytes, dtype=_C.uint8)
         self._receive(source, kept, nbytes, deadline)
         self._stash.setdefault((source, their_tag), []).append((code, kept))

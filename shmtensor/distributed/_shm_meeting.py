@@ -1,4 +1,4 @@
-"""How the ranks of a group come to map the same memory.
+"""How the ranks of a group get to map the same memory.
 
 Rank 0 makes the memory and listens on an abstract Unix socket, whose name is in the store. The
 others connect, and get the descriptor when they belong to the same user. Neither the socket nor the

@@ -26,11 +26,11 @@ def _bytes(value: str | bytes, what: str) -> bytes:
         return value.encode()
     if isinstance(value, bytes | bytearray):
         return bytes(value)
-    raise TypeError(f"{what} of a store is text or bytes, got {type(value).__name__}")
+    raise TypeError(f"{what} of a store must be text or bytes, got {type(value).__name__}")
 
 
 class Store(ABC):
-    """Keys with values, which several processes share.
+    """Keys and values that several processes share.
 
     Values are bytes; text is stored as UTF-8. `get` and `wait` wait for keys that are missing, for
     at most `timeout`.
@@ -44,7 +44,7 @@ class Store(ABC):
 
     @abstractmethod
     def _ask(self, op: Op, fields: list[bytes], seconds: float) -> list[bytes]:
-        """Do one request of `Table`, waiting at most so long for keys."""
+        """Do one request of `Table`; wait at most *timeout* for keys."""
 
     @property
     def timeout(self) -> timedelta:
@@ -55,7 +55,7 @@ class Store(ABC):
         """Set how long `get` and `wait` wait.
 
         Raises:
-            TypeError: It is no `timedelta`.
+            TypeError: It is not a `timedelta`.
         """
         check_timeout(timeout)
         self._timeout = timeout
@@ -65,11 +65,11 @@ class Store(ABC):
         return self._ask(op, list(fields), seconds)
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Set the value of *key*, which replaces the one it had."""
+        """Set the value of *key*, and replace any earlier one."""
         self._request(Op.SET, _bytes(key, "a key"), _bytes(value, "a value"))
 
     def get(self, key: str) -> bytes:
-        """Return a key's value, when it is set.
+        """Wait until a key is set, and return its value.
 
         Raises:
             DistStoreError: It was not set in time.
@@ -80,7 +80,7 @@ class Store(ABC):
         """Add to the number that a key has (0: none) and return the sum.
 
         Raises:
-            ValueError: The value is no number, or the sum does not fit 64 bits.
+            ValueError: The value is not a number, or the sum does not fit 64 bits.
         """
         return number_of(self._request(Op.ADD, _bytes(key, "a key"), number_field(amount))[0])
 
@@ -88,7 +88,7 @@ class Store(ABC):
         """Set a key if its value is *expected*, or if it is missing and *expected* is empty.
 
         Returns:
-            The value that the key has now; *expected* when the key is missing.
+            The key's value now; *expected* if the key is missing.
         """
         fields = [_bytes(key, "a key"), _bytes(expected, "a value"), _bytes(desired, "a value")]
         return self._request(Op.COMPARE_SET, *fields)[0]
@@ -122,7 +122,7 @@ class Store(ABC):
         self._request(Op.APPEND, _bytes(key, "a key"), _bytes(value, "a value"))
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the values of several keys, when they are set."""
+        """Wait until several keys are set, and return their values."""
         return [self.get(key) for key in keys]
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
@@ -158,7 +158,7 @@ class Store(ABC):
         return True
 
     def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
-        """Return when so many processes have called it with this key.
+        """Wait until *world_size* processes have called it with this key.
 
         Raises:
             DistStoreError: They have not come in time.
@@ -197,10 +197,10 @@ class HashStore(Store):
 
 
 class PrefixStore(Store):
-    """A part of another store: all keys begin with a prefix there.
+    """A part of another store, where all its keys begin with a prefix.
 
     Args:
-        prefix: It; a ``/`` follows.
+        prefix: The prefix; a ``/`` follows it.
         store: The other store.
 
     Source:

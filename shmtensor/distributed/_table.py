@@ -1,4 +1,4 @@
-"""What every store keeps, and the bytes in which requests to it are written.
+"""The contents of every store, and the bytes of requests to it.
 
 A request is an operation and some fields; a reply is some fields. `pack` makes one message of them:
 
@@ -48,7 +48,7 @@ class Op(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """How a request went."""
+    """The outcome of a request."""
 
     DONE = 0
     TIMED_OUT = 1
@@ -69,7 +69,7 @@ MUTATING = {
 
 
 class WaitForKeys(Exception):
-    """The request can be done only when something is set that is missing."""
+    """The request must wait until missing keys are set."""
 
 
 def pack(code: int, fields: list[bytes]) -> bytes:
@@ -120,7 +120,7 @@ def number_of(field: bytes) -> int:
     """Return the number in a field.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It has no number.
     """
     if len(field) != 8:
         raise ValueError("a number has 8 bytes")
@@ -140,7 +140,7 @@ class Table:
 
         Raises:
             WaitForKeys: It must wait; the table is as before.
-            ValueError: It is not well formed, or a value is no number.
+            ValueError: It is not well formed, or a value is not a number.
             QueueEmptyError: A pop that does not wait finds nothing.
         """
         wanted = _N_FIELDS.get(op)
@@ -207,7 +207,7 @@ class Table:
         try:
             value = int(text)
         except ValueError:
-            raise ValueError(f"add: the value of {key!r} is no number: {text[:40]!r}") from None
+            raise ValueError(f"add: the value of {key!r} is not a number: {text[:40]!r}") from None
         value += amount
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"add: the sum {value} does not fit 64 bits")
@@ -242,7 +242,7 @@ _N_FIELDS: dict[int, int] = {
 
 
 def timed_out(op: int, fields: list[bytes], seconds: float) -> DistStoreError:
-    """Return the error of a request that has waited in vain."""
+    """Return the error of a request that timed out."""
     keys = fields if op == Op.WAIT else fields[:1]
     shown = ", ".join("/" + key.decode("utf-8", "replace") for key in keys)
     return DistStoreError(f"wait timeout after {seconds * 1000:.0f}ms, keys: {shown}")

@@ -1,9 +1,9 @@
 """A store over TCP: a thread of rank 0 keeps the table, and everybody connects to it.
 
 A connection begins with `HELLO` from both sides; then requests and replies of `_table` follow, one
-reply for each request. The server reads every byte as an enemy may have sent it: lengths are
-bounded, no object is unpickled, and a connection that is silent, slow or wrong costs a descriptor
-and a little memory until it is closed; the others are served meanwhile.
+reply for each request. The server trusts no byte: lengths are bounded and no object is unpickled. A
+silent, slow or wrong connection costs a descriptor and a little memory until it is closed; the
+server serves the others in the meantime.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 class TCPStore(Store):
     """A store over TCP.
 
-    Nobody is asked who he is: whoever reaches the port can read and write the keys. With a host
+    There are no passwords: anyone who reaches the port can read and write the keys. With a host
     name of this machine (``localhost``, ``127.0.0.1``) only processes of this machine reach it.
 
     Args:
         host_name: Where the server is.
-        port: Its port; 0 on the server: any that is free, see `port`.
+        port: Its port; 0 on the server: any free one, see `port`.
         world_size: Number of processes, including the server's.
         is_master: Be the server.
         timeout: How long connecting, `get` and `wait` wait.
         wait_for_workers: On the server: return when *world_size* processes have connected.
-        multi_tenant: If this process has a server at the port already, use it.
+        multi_tenant: Use this process's server at the port, if it has one.
         master_listen_fd: A listening socket for the server.
-        use_libuv: Accepted.
+        use_libuv: Ignored.
 
     Raises:
         DistNetworkError: The port is in use, or nobody answers.
@@ -159,8 +159,8 @@ class TCPStore(Store):
             if answer != HELLO:
                 made.close()
                 raise DistNetworkError(
-                    f"({self.host}, {self.port}) is in use by something that is no store: it says "
-                    f"{answer!r}"
+                    f"({self.host}, {self.port}) is in use by something that is not a store: "
+                    f"it says {answer!r}"
                 )
             self._socket = made
             return made
@@ -284,7 +284,7 @@ class _Server:
         self._thread.start()
 
     def leave(self) -> None:
-        """A store uses it no more; the last one ends it."""
+        """One store less uses it; the last one ends it."""
         if self._pid != os.getpid():
             return
         with _servers_lock:
@@ -367,7 +367,7 @@ class _Server:
         self._close_silent(_MAX_SILENT)
 
     def _close_silent(self, keep: int) -> None:
-        """Close the oldest connections that have not said hello, beyond so many."""
+        """Close the oldest connections that have not said hello, beyond *keep*."""
         silent = sorted(
             (c for c in self._connections if not c.has_said_hello), key=lambda c: c.since
         )
@@ -393,10 +393,10 @@ class _Server:
         if not connection.has_said_hello:
             if len(connection.received) < len(HELLO):
                 if not HELLO.startswith(bytes(connection.received)):
-                    raise ValueError("no client of a store")
+                    raise ValueError("not a client of a store")
                 return
             if connection.received[: len(HELLO)] != HELLO:
-                raise ValueError("no client of a store")
+                raise ValueError("not a client of a store")
             del connection.received[: len(HELLO)]
             connection.has_said_hello = True
             self._send(connection, HELLO)

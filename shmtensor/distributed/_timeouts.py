@@ -11,7 +11,7 @@ __all__ = ["check_timeout", "seconds_of"]
 
 
 def check_timeout(timeout: Any) -> None:
-    """Refuse what is no timeout.
+    """Raise unless it is a timeout.
 
     Raises:
         TypeError: It is no `timedelta`.

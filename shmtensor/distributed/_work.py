@@ -111,7 +111,7 @@ class Work:
 
 class Lane:
     """Runs calls one after the other: in the calling thread when nothing is queued, else in one
-    thread of its own, which ends when nothing has come for a while.
+    separate thread, which ends when nothing has come for a while.
     """
 
     _IDLE_S = 5.0

@@ -48,7 +48,7 @@ def rendezvous(
     timeout: timedelta = default_pg_timeout,
     **options: Any,
 ) -> Iterator[_Found]:
-    """Return an iterator whose first item is a store, a rank and a size.
+    """Return an iterator; its first item is a store, a rank and a size.
 
     Args:
         url: ``env://``, ``tcp://host:port?rank=0&world_size=2`` or ``file:///path?...``.
@@ -86,7 +86,7 @@ def _number(text: str, scheme: str, what: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _error(scheme, f"{what} is no number: {text!r}") from None
+        raise _error(scheme, f"{what} is not a number: {text!r}") from None
 
 
 def _asked(url: str, scheme: str) -> tuple[int, int]:

@@ -65,10 +65,10 @@ def _parser() -> argparse.ArgumentParser:
     add("rdzv-backend", default="static", help="static, c10d: accepted")
     add("rdzv-endpoint", default="", metavar="HOST:PORT", help="instead of address and port")
     add("rdzv-id", default=None, help="a name for the run")
-    add("max-restarts", type=int, default=0, metavar="N", help="start all again so often")
+    add("max-restarts", type=int, default=0, metavar="N", help="restart all ranks up to N times")
     add("shutdown-timeout", type=float, default=5.0, metavar="S", help="from SIGTERM to SIGKILL")
     parser.add_argument("-m", "--module", action="store_true", help="the program is a module")
-    add("no-python", action="store_true", help="the program is no Python")
+    add("no-python", action="store_true", help="the program is not a Python program")
     parser.add_argument("program", help="the program, and its arguments")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser

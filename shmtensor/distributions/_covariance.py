@@ -49,7 +49,7 @@ def given_matrix(
 
 
 class CovarianceParameters:
-    """Calculates with the factor of a covariance; makes the other forms when they are asked for."""
+    """Calculates with the factor of a covariance; makes the other forms at their first use."""
 
     # The factor as it was given: batch dimensions that only other parameters have cost nothing.
     _unbroadcasted_scale_tril: Tensor

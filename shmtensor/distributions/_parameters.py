@@ -21,7 +21,7 @@ def check_one_given(probs: Any, logits: Any) -> None:
 
 
 class BinaryParameters:
-    """Keeps ``probs`` or ``logits`` of an event; makes the other one when it is asked for."""
+    """Keeps ``probs`` or ``logits`` of an event; makes the other one at its first use."""
 
     if TYPE_CHECKING:
         probs: Tensor

@@ -1,4 +1,4 @@
-"""Regions of tensors: what parameters and draws of distributions have to lie in.
+"""Regions of tensors for the parameters and draws of distributions.
 
 A constraint has ``check(value)``, which says for each event of a tensor whether it lies in the
 region. Those without options are objects, such as ``constraints.positive``; others are made, such
@@ -189,7 +189,7 @@ class _IndependentConstraint(Constraint):
         reinterpreted_batch_ndims: How many dimensions become part of the event.
 
     Raises:
-        AssertionError: The arguments are no constraint and no number from 0.
+        AssertionError: The arguments are neither constraints nor a number from 0.
     """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:

@@ -206,7 +206,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
-        """Draw such that the result can be derived by the parameters.
+        """Draw so that the result can be differentiated by the parameters.
 
         Args:
             sample_shape: As for `sample`.
@@ -238,8 +238,8 @@ class Distribution:
             The broadcast shape without the event's dimensions.
 
         Raises:
-            ValueError: With `validate_args`: *value* is no tensor, does not fit, or is outside the
-                support.
+            ValueError: With `validate_args`: *value* is not a tensor, does not fit, or is outside
+                the support.
         """
         raise NotImplementedError
 

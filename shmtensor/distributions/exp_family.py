@@ -1,4 +1,4 @@
-"""Exponential families, whose entropy follows from the logarithm of their normaliser."""
+"""Exponential families: their entropy follows from the logarithm of their normaliser."""
 
 from __future__ import annotations
 

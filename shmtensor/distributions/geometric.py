@@ -71,7 +71,7 @@ class Geometric(BinaryParameters, Distribution):
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with shmtensor.no_grad():
-            tiny = shmtensor.finfo(self.probs.dtype).tiny  # log(0) is no number of trials
+            tiny = shmtensor.finfo(self.probs.dtype).tiny  # log(0) is not a number of trials
             uniform = self.probs.new_empty(shape).uniform_(tiny, 1)
             return (uniform.log() / (-self.probs).log1p()).floor()
 

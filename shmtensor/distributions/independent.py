@@ -18,7 +18,7 @@ __all__ = ["Independent"]
 
 
 class Independent(Distribution, Generic[D]):
-    """A distribution some of whose batch dimensions count as part of the event.
+    """A distribution that counts some of its batch dimensions as part of the event.
 
     `log_prob` and `entropy` are summed over them: a batch of normal distributions becomes one of
     vectors with a diagonal covariance.
@@ -29,7 +29,7 @@ class Independent(Distribution, Generic[D]):
         validate_args: As of `Distribution`.
 
     Raises:
-        ValueError: There are not so many.
+        ValueError: The distribution has fewer batch dimensions.
     """
 
     arg_constraints: dict[str, constraints.Constraint] = {}

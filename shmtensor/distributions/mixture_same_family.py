@@ -20,7 +20,7 @@ __all__ = ["MixtureSameFamily"]
 
 
 class MixtureSameFamily(Distribution):
-    """Draws from one of K components, chosen anew each time.
+    """Draws from one of K components, chosen again for each draw.
 
     Args:
         mixture_distribution: Chooses: of batch shape B, with K classes.

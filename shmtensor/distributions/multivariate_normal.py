@@ -55,7 +55,7 @@ def _batch_mahalanobis(bL: Tensor, bx: Tensor) -> Tensor:
 
 
 class MultivariateNormal(CovarianceParameters, Distribution):
-    """Vectors whose elements, and all their sums, are normal.
+    """Vectors with normal elements; all sums of them are normal too.
 
     Exactly one of the three matrices is given; ``scale_tril`` is what is calculated with.
 

@@ -108,7 +108,7 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot vectors whose derivative is taken to be that of the probabilities.
+    """One-hot vectors that take over the derivative of the probabilities.
 
     Source:
         Bengio, Léonard and Courville, "Estimating or propagating gradients through stochastic

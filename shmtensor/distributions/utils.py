@@ -112,7 +112,7 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
 
 
 class lazy_property(Generic[T, R]):
-    """An attribute that is calculated when it is first asked for and then stays.
+    """An attribute that is computed at its first use and then stays.
 
     Setting the attribute before replaces the calculation. It is differentiable even when the first
     access happens without gradients.

@@ -139,7 +139,7 @@ class Wishart(CovarianceParameters, ExponentialFamily):
     def rsample(
         self, sample_shape: Sequence[int] = Size(), max_try_correction: int | None = None
     ) -> Tensor:
-        """Draw; matrices that rounding has made singular are drawn anew.
+        """Draw; if rounding has made a matrix singular, draw it again.
 
         Args:
             sample_shape: Number of draws for each element of the batch, as a shape.

@@ -1,8 +1,8 @@
-"""Arrays in files, mapped or read straight into shared memory, and arrays of Arrow.
+"""Arrays in files, mapped or read straight into shared memory, and Arrow arrays.
 
-`load_npy`, `load_npz` and `load_safetensors` take the same two arguments: *mode* says how a file
-is mapped, *shared* reads it into shared memory instead, so that other processes get the tensors by
-handle. Headers are checked before anything is made of them, and nothing in a file is executed.
+`load_npy`, `load_npz` and `load_safetensors` take the same two arguments: *mode* says how to map a
+file; *shared* reads it into shared memory instead, so other processes get the tensors by handle.
+Headers are checked before use, and nothing in a file is executed.
 """
 
 # ruff: noqa: I001 - one statement for each module, though names are exported by "as"

@@ -13,12 +13,12 @@ __all__ = ["from_arrow"]
 def from_arrow(array: Any, *, copy: bool = False) -> Tensor:
     """Return a tensor over the memory of an Arrow array.
 
-    The other way needs no function of ours: Arrow libraries take tensors, which have
-    ``__arrow_c_array__`` (``pyarrow.array(tensor)``).
+    To make an Arrow array of a tensor, give the tensor to the Arrow library
+    (``pyarrow.array(tensor)``): tensors have ``__arrow_c_array__``.
 
     Args:
         array: An object with ``__arrow_c_array__``, such as ``pyarrow.Array``: integers or real
-            numbers, none of them null. Arrow's bools are bits, and no tensors.
+            numbers, none of them null. Arrow stores bools as bits, so they cannot be tensors.
         copy: Copy the elements. Otherwise the tensor keeps the array's memory alive and is
             read-only, as Arrow arrays are.
 
@@ -26,7 +26,7 @@ def from_arrow(array: Any, *, copy: bool = False) -> Tensor:
         A tensor of one dimension.
 
     Raises:
-        TypeError: *array* is no such object, or of another type.
+        TypeError: *array* has no ``__arrow_c_array__``, or elements of another type.
         ValueError: An element is null, or the structures of the interface make no sense.
     """
     export = getattr(array, "__arrow_c_array__", None)

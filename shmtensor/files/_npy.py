@@ -53,7 +53,7 @@ class Header:
         dtype: The dtype of the elements.
         shape: The sizes.
         fortran_order: The first index varies fastest, rather than the last.
-        swapped: The bytes of the elements are in the other order than this machine's.
+        swapped: The byte order of the elements is not this machine's.
     """
 
     dtype: Any
@@ -82,7 +82,7 @@ def _dtype_of(descr: str) -> tuple[Any, bool]:
     order, code = (descr[:1], descr[1:]) if descr[:1] in "<>=|" else ("=", descr)
     dtype = _DTYPES.get(code)
     if dtype is None:
-        raise ValueError(f"there is no tensor of NumPy type {descr!r}")
+        raise ValueError(f"tensors cannot have the NumPy type {descr!r}")
     return dtype, dtype.itemsize > 1 and order in "<>" and order != _OWN_ORDER
 
 
@@ -90,7 +90,7 @@ def _parse(text: str) -> Header:
     """Read the text of a dictionary with the three entries, in any order."""
     inner = text.strip()
     if not (inner.startswith("{") and inner.endswith("}")):
-        raise ValueError(f"the header is no dictionary: {text[:80]!r}")
+        raise ValueError(f"the header is not a dictionary: {text[:80]!r}")
     inner = inner[1:-1].strip()
     found: dict[str, re.Match[str]] = {}
     at = 0
@@ -133,11 +133,11 @@ def read_header(file: IO[bytes], size: int) -> tuple[Header, int]:
         The header, and how many bytes it takes.
 
     Raises:
-        ValueError: It is no such file, or has too few bytes.
+        ValueError: It is not such a file, or has too few bytes.
     """
     head = file.read(12)
     if head[:6] != _MAGIC:
-        raise ValueError(f"no .npy file, it begins with {head[:6]!r}")
+        raise ValueError(f"not a .npy file, it begins with {head[:6]!r}")
     version = tuple(head[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)):
         raise ValueError(f"version {'.'.join(map(str, version))} of the format is not known")
@@ -153,7 +153,7 @@ def read_header(file: IO[bytes], size: int) -> tuple[Header, int]:
     try:
         header = _parse(raw.decode("utf-8" if version == (3, 0) else "latin-1"))
     except UnicodeDecodeError as error:
-        raise ValueError(f"the header is no text: {error}") from None
+        raise ValueError(f"the header is not text: {error}") from None
     if header.nbytes > size - begin:
         raise ValueError(
             f"shape {header.shape} of {header.dtype} takes {header.nbytes} bytes, there are "
@@ -188,7 +188,7 @@ def place(
     mode: str | None,
     shared: bool,
 ) -> Tensor:
-    """Bring the elements of an array in: map them, or read them from the file's position.
+    """Map the elements of an array, or read them from the file's position.
 
     Args:
         whole: The file, to map it.
@@ -199,7 +199,7 @@ def place(
         shared: See `load_npy`.
 
     Raises:
-        ValueError: They cannot be mapped, and *mode* asks for it.
+        ValueError: They cannot be mapped, and *mode* wants that.
     """
     dtype, nbytes = header.dtype, header.nbytes
     if nbytes == 0:
@@ -209,9 +209,9 @@ def place(
     if begin < 0:
         obstacle = "it is compressed"
     elif header.swapped:
-        obstacle = "its bytes are in the other order than this machine's"
+        obstacle = "its byte order is not this machine's"
     elif begin % dtype.itemsize:
-        obstacle = f"it begins at byte {begin}, which is no multiple of {dtype.itemsize}"
+        obstacle = f"it begins at byte {begin}, which is not a multiple of {dtype.itemsize}"
     if obstacle and mode in ("r", "r+"):
         raise ValueError(f"the array cannot be mapped: {obstacle}; mode 'c' or None reads it")
     if mode is None or obstacle:
@@ -242,11 +242,11 @@ def load_npy(
     """Return the array of a ``.npy`` file.
 
     Args:
-        path: The file. It may be replaced or deleted afterwards, not truncated.
+        path: The file. You may replace or delete it afterwards, but not truncate it.
         mode: ``"r"`` maps the file, and the tensor is read-only. ``"c"`` maps it so that writes
             stay in this process; arrays that cannot be mapped, because of their byte order or
-            place, are read. ``"r+"`` maps it so that writes reach the file, also those of processes
-            that the tensor is sent to. None reads the file.
+            place, are read. ``"r+"`` maps it so that writes reach the file, even those of processes
+            that get the tensor. None reads the file.
         shared: Read the elements straight into shared memory: other processes get the tensor by
             handle. *mode* is ``"c"`` or None, and the file is not mapped.
 
@@ -254,8 +254,8 @@ def load_npy(
         A tensor of the file's shape; column by column in memory if the file is.
 
     Raises:
-        ValueError: The file is no ``.npy`` file of numbers or bools, is too short, or cannot be
-            mapped as *mode* says; there is no such mode.
+        ValueError: The file is not a ``.npy`` file of numbers or bools, is too short, or cannot be
+            mapped in this *mode*; there is no such mode.
         OSError: It cannot be opened.
     """
     mode = from_files.check_mode(mode, shared)

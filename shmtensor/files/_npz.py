@@ -76,15 +76,15 @@ def load_npz(
     """Return the arrays of a ``.npz`` file by name.
 
     Args:
-        path: The file. It may be replaced or deleted afterwards, not truncated.
-        mode: As in `load_npy`, without ``"r+"``: the archive has a checksum of each array. With
-            ``"c"`` compressed arrays are read. NumPy puts arrays at any byte of the archive, and
-            those that lie at odd ones are read too; `save_npz` puts them where they can be mapped.
+        path: The file. You may replace or delete it afterwards, but not truncate it.
+        mode: As in `load_npy`, without ``"r+"``: the archive has a checksum of each array. ``"c"``
+            reads compressed arrays. NumPy puts arrays at any byte of the archive, and ``"c"`` reads
+            those that are at odd ones; `save_npz` puts them where they can be mapped.
         shared: Read all arrays straight into shared memory.
 
     Raises:
-        ValueError: The file is no archive of arrays, is damaged, or cannot be mapped as *mode*
-            says.
+        ValueError: The file is not an archive of arrays, is damaged, or cannot be mapped in this
+            *mode*.
         OSError: It cannot be opened.
     """
     mode = from_files.check_mode(mode, shared)
@@ -98,7 +98,7 @@ def load_npz(
                 for info in archive.infolist():
                     name = info.filename.removesuffix(_SUFFIX)
                     if name == info.filename:
-                        raise ValueError(f"the entry {name!r} is no .npy file")
+                        raise ValueError(f"the entry {name!r} is not a .npy file")
                     if name in result:
                         raise ValueError(f"the archive has {name!r} twice")
                     result[name] = _entry(file, size, archive, info, mode, shared)
@@ -124,7 +124,7 @@ def save_npz(
     Args:
         path: The file; replaced if it exists. Nothing is added to its name.
         tensors: Name to tensor, of dtypes that NumPy has.
-        compressed: Compress them; such arrays are read and not mapped.
+        compressed: Compress them; such arrays cannot be mapped, only read.
 
     Raises:
         TypeError: NumPy has no such dtype.

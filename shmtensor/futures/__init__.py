@@ -86,7 +86,7 @@ class Future(Generic[T]):
             callback(self)
 
     def set_result(self, result: T) -> None:
-        """Set the result; whoever waits goes on, and the callbacks are called.
+        """Set the result: waiting threads continue, and the callbacks are called.
 
         Raises:
             RuntimeError: There is one already.

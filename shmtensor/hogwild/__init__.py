@@ -1,9 +1,8 @@
 """Hogwild training: several processes train one model in shared memory, without locks.
 
-`run` is the whole of it: it needs a function that makes the model, one that returns the loss of a
-batch, and the data. It starts the workers, evaluates and saves consistent snapshots beside them,
-looks after those that die, and shows what happens. `Nodes` has several machines train together,
-over a `GlobalStore`.
+Give `run` a function that makes the model, one that returns the loss of a batch, and the data. It
+starts the workers, evaluates and saves consistent snapshots, replaces workers that die if you want
+that, and shows the progress. `Nodes` lets several machines train together, over a `GlobalStore`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The board: figures of all workers in shared memory.
 
 A worker writes its own row and nothing else; everybody reads. Beside the rows there are numbers
-that only the parent writes: whether updates are to wait, whether workers are to begin, and to end.
-Whether steps are to wait is said by the leader, the process that exchanges with other nodes.
+that only the parent writes: whether updates must wait, and whether workers must begin or end. The
+leader, the process that exchanges with other nodes, says whether steps must wait.
 
 An update is a change of shared parameters. A worker's *turn* is odd while it makes one; the leader
 has a turn too, in a row of its own after the workers'. The parent that wants to copy parameters
@@ -10,8 +10,8 @@ sets *hold* and waits until all turns are even; a worker that begins an update m
 first and looks at *hold* then. A fence stands between the two steps on both sides, so one of them
 sees the other: no update is under way while the parent copies.
 
-A worker counts a step inside the first update of the step, while its turn is odd. So whoever copies
-parameters and counts together has a step in both or in neither.
+A worker counts a step inside the first update of the step, while its turn is odd. So a copy of
+parameters and counts has a step in both or in neither.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ROW = 16
 _COUNTS = ("steps", "turn", "staleness_sum", "staleness_count", "staleness_max")
 _NUMBERS = ("loss", "ready_s", "started_s", "finished_s")
 _HOLD, _BEGIN, _STOP, _PAUSE = range(4)
-#: A worker whose update is to wait looks so often whether it may go on.
+#: Seconds between checks of a worker that waits with an update.
 _LOOK_S = 50e-6
-#: A worker whose steps are to wait looks so often.
+#: Seconds between checks of a worker that waits with its steps.
 _PAUSED_LOOK_S = 1e-3
 
 
 class Board:
-    """What the parent and its workers know of each other.
+    """What the parent and its workers know about each other.
 
     Args:
         n_workers: Rows.
@@ -74,7 +74,7 @@ class Board:
     # --- of a worker ----------------------------------------------------------------------------
 
     def wait_for_begin(self, rank: int) -> None:
-        """Wait until all workers are ready; returns at once in a worker that is started again."""
+        """Wait until all workers are ready; a worker that starts again does not wait."""
         self.columns["ready_s"][rank] = time.monotonic()
         while not self._orders[_BEGIN]:
             time.sleep(_LOOK_S)
@@ -99,12 +99,12 @@ class Board:
         self._turn[rank] += 1
 
     def leave_update(self, rank: int) -> None:
-        """Take back the beginning of an update that was broken off, perhaps with its process."""
+        """Undo the beginning of an update that did not end, perhaps because its process died."""
         if self._turn[rank] & 1:
             self.end_update(rank)
 
     def add_staleness(self, rank: int, n_updates: int) -> None:
-        """Count an update before which others made *n_updates* since the parameters were read."""
+        """Count an update; others made *n_updates* since its worker read the parameters."""
         columns = self._fast
         columns["staleness_sum"][rank] += n_updates
         columns["staleness_count"][rank] += 1
@@ -112,7 +112,7 @@ class Board:
             columns["staleness_max"][rank] = n_updates
 
     def count_steps(self, rank: int, n_steps: int) -> None:
-        """A worker has done *n_steps*, as far as parameters tell."""
+        """A worker has done *n_steps*, judged by its changes of parameters."""
         self._fast["steps"][rank] = n_steps
 
     def add_step(self, rank: int, n_steps: int, loss: float) -> None:
@@ -126,7 +126,7 @@ class Board:
         return bool(self._order[_STOP])
 
     def wait_while_paused(self) -> None:
-        """Wait until steps may be made; at once when all are to end."""
+        """Wait until steps are allowed; return at once if all must end."""
         order = self._order
         while order[_PAUSE] and not order[_STOP]:
             time.sleep(_PAUSED_LOOK_S)
@@ -134,7 +134,7 @@ class Board:
     # --- of the leader --------------------------------------------------------------------------
 
     def pause(self, is_paused: bool) -> None:
-        """Have the steps of all workers wait, or go on."""
+        """Let the steps of all workers wait, or continue."""
         self._order[_PAUSE] = is_paused
 
     # --- of the parent ----------------------------------------------------------------------------
@@ -145,11 +145,11 @@ class Board:
         return bool(self._orders[_BEGIN])
 
     def begin(self) -> None:
-        """Have all workers begin."""
+        """Tell all workers to begin."""
         self._orders[_BEGIN] = 1
 
     def stop(self) -> None:
-        """Have all workers end after the step that they are at."""
+        """Tell all workers to end after their current step."""
         self._orders[_STOP] = 1
 
     def without_updates(
@@ -160,11 +160,11 @@ class Board:
         Args:
             read: Copies what it wants; the workers' updates wait for it.
             is_alive: Whether the worker of a row still runs, or the leader, which has the row after
-                the last worker's; the dead are not waited for.
+                the last worker's. Nobody waits for dead ones.
             timeout: Seconds to wait for updates under way. A worker may be stopped inside one.
 
         Returns:
-            Whether no update was under way; *read* was called in either case.
+            Whether no update was under way; *read* was called in any case.
         """
         turn = self._turn
         deadline = time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""A run in a file: all that is needed to go on after everything was killed."""
+"""A run in a file: all it needs to continue after everything was killed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ NAME = "checkpoint.pt"
 
 @dataclass
 class Checkpoint:
-    """What was at one moment.
+    """A run at one moment.
 
     Attributes:
         model: State of the model.
-        optimizers: State of each worker's optimizer, or of the one of all.
+        optimizers: State of each worker's optimizer, or of the shared one.
         steps: Steps of each worker.
-        seconds: Time that the workers had trained.
+        seconds: How long the workers had trained.
         points: The curve until then, as lists of numbers with its metrics.
         optimizer: Name of their class.
         seed: Of the run.
         batch_size: Of the run.
-        samples: How many the data has; 0 where a function makes batches; None in files of versions
+        samples: How many the data has; 0 if a function makes batches; None in files of versions
             that did not write it.
     """
 

@@ -14,7 +14,7 @@ Source = Callable[[Any], Iterable[Any]]
 
 
 class MapDataset(Protocol):
-    """A map-style dataset, as `utils.data` has them: samples by number."""
+    """A map-style dataset of `utils.data`: samples by number."""
 
     def __getitem__(self, index: Any, /) -> object:
         """Return the sample of this number."""
@@ -26,9 +26,9 @@ class MapDataset(Protocol):
 class Shards:
     """Data that workers share.
 
-    In each epoch all samples are shuffled, by the seed and the epoch alone, and each worker takes
-    every so-manieth of them. So all workers together see each sample once in an epoch, and a worker
-    that starts again at some step goes on where it was.
+    Each epoch shuffles all samples, by the seed and the epoch alone, and each of n workers takes
+    every n-th sample. So all workers together see each sample once in an epoch, and a worker that
+    starts again at some step continues where it was.
 
     Args:
         data: A tensor or a tuple of tensors with the same first dimension, a map-style dataset, or
@@ -82,15 +82,15 @@ class Shards:
 
     @property
     def n_samples(self) -> int:
-        """Samples of all workers together; 0 where only the function knows."""
+        """Samples of all workers together; 0 if only the function knows."""
         return 0 if self._dataset is None else len(self._dataset)
 
     @property
     def steps_per_epoch(self) -> int | None:
-        """Batches of each worker in an epoch; None where only the function knows.
+        """Batches of each worker in an epoch; None if only the function knows.
 
-        All workers have the same number: where samples do not divide, some take a batch that is
-        shorter by one sample.
+        All workers have the same number: if the samples do not divide evenly, some take a batch
+        with one sample less.
         """
         if self._dataset is None:
             return None

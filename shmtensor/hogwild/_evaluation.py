@@ -44,14 +44,14 @@ def _evaluate(
 class Evaluator:
     """A process that calls ``evaluate(model)`` on a copy of the model.
 
-    The copy lies in shared memory. It is written while the process waits, and read while it
-    works, so nothing is sent but the word to begin.
+    The copy is in shared memory. The parent writes it while the process waits, and the process
+    reads it while it works, so the parent sends only the word to begin.
 
     Args:
         context: Of the package's multiprocessing.
-        make_model: Makes a model like that which is trained.
+        make_model: Makes a model like the trained one.
         evaluate: Returns a number, or a dictionary of them.
-        model: What is trained.
+        model: The trained model.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Evaluator:
         answers.close()
 
     def begin(self) -> None:
-        """Have it measure what `state` is now."""
+        """Let it measure the present contents of `state`."""
         try:
             self._requests.send(True)
             self.is_busy = True
@@ -90,7 +90,7 @@ class Evaluator:
             self.is_busy = True
 
     def result(self, timeout: float) -> Metrics | None:
-        """Wait for what it measured; None if that takes longer.
+        """Wait for its result; None if that takes longer.
 
         Raises:
             RuntimeError: The process has ended.
@@ -107,7 +107,7 @@ class Evaluator:
         return metrics
 
     def end(self) -> None:
-        """End the process, whatever it is at."""
+        """End the process, whatever it does."""
         kill_all([self._child])
         self._requests.close()
         self._answers.close()

@@ -1,12 +1,12 @@
-"""Numbers that several nodes share: what an engine that joins machines has to offer.
+"""Numbers that several nodes share: the interface of an engine that joins machines.
 
-A store holds one long vector. It is cut into shards, one for each node, and each shard has its
+A store has one long vector. It is cut into shards, one for each node, and each shard has its
 home in the memory of one node. A node pushes differences, which are added element by element, and
-pulls values. It never writes values: so nobody's work is overwritten.
+pulls values. It never writes values, so nobody's work is overwritten.
 
-Every operation is bounded. A node that gives no sign of life for a while is lost: operations that
-wait for it give up, and its shard gets a new home on the next node that lives, which goes on from
-the values that it saw last.
+Every operation ends in bounded time. If a node gives no sign of life for a while, it is lost:
+operations that wait for it give up, and its shard gets a new home on the next living node, with the
+values that this node saw last.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ class NodeLostError(ShmTensorError, RuntimeError):
 class GlobalStore(abc.ABC):
     """A vector that several nodes share.
 
-    One process of a node, its leader, uses it, in one thread. The leader has to call `poll` often
-    while it does nothing else with the store: that shows that it lives, and serves the others.
+    One process of a node, its leader, uses it, in one thread. While the leader does nothing else
+    with the store, it must call `poll` often: that shows that it lives, and serves the others.
 
     Attributes:
         node: This node's number.
         n_nodes: How many there were at the beginning.
         began_at: Unix time at which they met, the same on all.
-        lost: Why nodes were lost, by their number.
+        lost: The numbers of lost nodes, and why each was lost.
         on_lost: Called with the node and the reason when one is lost.
-        on_poll: Called whenever the store is at work, also while it waits.
+        on_poll: Called whenever the store is at work, even while it waits.
         rounds: Exchanges that each node has made, as far as this one knows.
     """
 
@@ -72,10 +72,10 @@ class GlobalStore(abc.ABC):
         """Make the vector; all nodes call this together.
 
         Args:
-            values: ``(n_elements,)``, float32 or float64. Receives the values of the node with the
+            values: ``(n_elements,)``, float32 or float64. Gets the values of the node with the
                 largest weight. The store keeps the array and reads it when it gives a home to a
-                lost node's shard, so it should hold what was pulled last.
-            weight: How much this node's values are worth, for example its steps.
+                lost node's shard, so keep the values pulled last in it.
+            weight: The weight of this node's values, for example its steps.
         """
 
     @abc.abstractmethod
@@ -89,7 +89,7 @@ class GlobalStore(abc.ABC):
 
         Returns:
             False if the shard has no home at this moment, because its node was lost. Nothing was
-            added to what its next home will have; the caller tries again later.
+            added; try again later.
         """
 
     def push(self, delta: Values, shard: int) -> bool:
@@ -102,10 +102,10 @@ class GlobalStore(abc.ABC):
 
     @abc.abstractmethod
     def sum(self, values: Values) -> bool:
-        """Set *values* to the sum over all nodes that live; all of them call this together.
+        """Set *values* to the sum over all living nodes; they all call this together.
 
         Returns:
-            False if a node was lost meanwhile; *values* are as they were.
+            False if a node was lost during the call; *values* are as they were.
         """
 
     def bounds(self, shard: int) -> slice:
@@ -125,14 +125,14 @@ class GlobalStore(abc.ABC):
 
     @abc.abstractmethod
     def barrier(self) -> None:
-        """Wait until all nodes that live have called this as often."""
+        """Wait until all living nodes have called this as many times."""
 
     @abc.abstractmethod
     def poll(self) -> None:
         """Show that this node lives, serve the others, and see whether they live."""
 
     def serve(self) -> None:
-        """Poll, and stay longer while another node waits for this one."""
+        """Poll, and take longer while another node waits for this one."""
         self.poll()
 
     @abc.abstractmethod
@@ -169,4 +169,4 @@ class GlobalStore(abc.ABC):
 
     @abc.abstractmethod
     def training_nodes(self) -> list[int]:
-        """Live nodes that have not finished; this one where there are no others."""
+        """Living nodes that have not finished; this one if there are no others."""

@@ -1,6 +1,6 @@
 """The leader: the process of a node that exchanges what was learnt with the other nodes.
 
-The workers of a node change parameters in its shared memory and know nothing of other nodes. The
+The workers of a node change parameters in its shared memory and know nothing about other nodes. The
 leader takes the difference to what it saw last, adds it to the vector that all nodes share, and
 adds to the parameters what the others did meanwhile. It adds and does not overwrite: what workers
 changed during the exchange stays.
@@ -10,12 +10,12 @@ changed during the exchange stays.
                                                w += seen - read
 
 With a gain of one over the number of nodes, what the nodes learnt is averaged, each at its own
-time; with a gain of one it is added up, which learns faster where exchanges are frequent, and goes
-too far where they are rare. Averaging at the same time is the other method: from time to time
+time. With a gain of one it is added up, which learns faster if exchanges are frequent, and goes too
+far if they are rare. Averaging at the same time is the other method: from time to time
 w += mean(w of all nodes) - w.
 
-The leader may die: MPI ends a process whose connection breaks. The parameters do not die with it;
-the parent takes note of it and goes on.
+The leader may die: MPI ends a process when its connection breaks. The parameters do not die with
+it; the parent takes note and continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Link", "Task", "lead"]
 
-#: An idle leader looks so often; others wait for it no longer than this.
+#: Seconds between checks of an idle leader; others wait for it no longer than this.
 _LOOK_S = 1e-3
 _NUMBERS = (
     "beat_s",  # when the leader last showed that it runs
@@ -69,7 +69,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Task:
-    """What a leader is to exchange, and how.
+    """What a leader must exchange, and how.
 
     Attributes:
         tensors: Floating-point tensors in shared memory.
@@ -78,7 +78,7 @@ class Task:
         every: Seconds between exchanges.
         every_steps: Steps of the node's workers between exchanges, instead.
         method: "accumulate" or "average".
-        gain: What part of a node's differences is added; None: one over the number of nodes.
+        gain: The part of a node's differences to add; None: one over the number of nodes.
         max_ahead: Exchanges that this node may be ahead of the slowest one; None: any number.
     """
 
@@ -139,7 +139,7 @@ class _Exchange:
         self._n_others_rounds = 0
 
     def open(self) -> None:
-        """Begin with the values of the node that has come furthest."""
+        """Begin with the values of the node with the most steps."""
         self._seen = self._parameters.read()
         self._store.open(self._seen, self._task.n_steps_before)
         self._parameters.write(self._seen)
@@ -189,7 +189,7 @@ class _Exchange:
         self._n_others_rounds = n_others
 
     def _once(self, is_last: bool) -> bool:
-        """Do one exchange; returns whether there is to be no further one."""
+        """Do one exchange; returns whether it was the last."""
         began = time.monotonic()
         if self._task.method == "average":
             is_over = self._average(is_last)
@@ -217,7 +217,7 @@ class _Exchange:
                 if store.home(shard) != store.node:
                     self._link["nbytes"] += 2 * out.nbytes
             else:
-                read[where] = seen[where]  # unsent; nothing is to be added here
+                read[where] = seen[where]  # unsent; add nothing here
         self._link["talks_to"] = -1
         self._parameters.add(seen - read)
 
@@ -267,13 +267,13 @@ class _Exchange:
 
 
 def lead(make_store: Callable[[], GlobalStore], link: Link, orders: Any, events: Any) -> None:
-    """Be a node's leader: join, take a task, exchange, leave.
+    """Work as a node's leader: join, take a task, exchange, leave.
 
     Args:
         make_store: Makes the store.
         link: To the parent.
-        orders: A connection from which the task is received.
-        events: A connection on which the parent is told, in tuples:
+        orders: A connection to receive the task from.
+        events: A connection to tell the parent on, in tuples:
             ``("joined", node, n_nodes, began_at)``, ``("ready",)``, ``("lost", node, why)``,
             ``("ended",)``, ``("failed", text)``.
     """

@@ -10,8 +10,8 @@ waits inside MPI. Transfers are started and tested again and again, and given up
 that the other node is lost. Memory of a transfer that was given up is kept, because MPI may still
 use it. Only joining and leaving are collective calls.
 
-Where MPI itself ends the process when a connection breaks (UCX over TCP does), there is nothing to
-be done from within: the leader dies, and its node goes on without it.
+If MPI itself ends the process when a connection breaks (as UCX over TCP does), nothing helps: the
+leader dies, and its node continues without it.
 
 Source:
     MPI: A Message-Passing Interface Standard, version 4.1, chapter 12, one-sided communications.
@@ -35,11 +35,11 @@ _BEAT, _ROUND, _FINISHED, _BUSY, _BARRIER = range(5)
 _FIRST_LOST = 5
 _TABLE, _COUNTERS, _VECTOR = range(3)  # windows
 _N_COUNTERS = 64
-#: A node shows that it lives so often.
+#: Seconds between a node's signs of life.
 _BEAT_S = 0.2
-#: After so many tests of a transfer others are let run.
+#: Tests of a transfer before other processes get the processor.
 _TESTS = 50
-#: While another node waits for this one, `poll` serves it so long.
+#: Seconds for which `poll` serves another node that waits for this one.
 _SERVE_S = 2e-3
 
 
@@ -48,7 +48,7 @@ class MpiStore(GlobalStore):
 
     Args:
         lost_after: Seconds without a sign of life after which a node is lost.
-        join_timeout: Seconds in which all nodes have to come to `open`.
+        join_timeout: Seconds in which all nodes must call `open`.
 
     Raises:
         ImportError: mpi4py is not installed, or it finds no MPI.
@@ -100,7 +100,7 @@ class MpiStore(GlobalStore):
         """Make the vector; see `GlobalStore.open`.
 
         Raises:
-            NodeLostError: Not all nodes came in time, or one of them was lost meanwhile.
+            NodeLostError: Not all nodes came in time, or one of them was lost.
         """
         self._meet(self._join_timeout)
         weights = np.zeros(self.n_nodes, np.int64)
@@ -358,7 +358,7 @@ class MpiStore(GlobalStore):
         self._look(now)
 
     def serve(self) -> None:
-        """Poll, and stay longer while another node waits for this one."""
+        """Poll, and take longer while another node waits for this one."""
         self.poll()
         ends_at = time.monotonic() + _SERVE_S
         while self._is_waited_for() and time.monotonic() < ends_at:
@@ -410,7 +410,7 @@ class MpiStore(GlobalStore):
     # --- how far the nodes are --------------------------------------------------------------------
 
     def barrier(self) -> None:
-        """Wait until all nodes that live have called this as often."""
+        """Wait until all living nodes have called this as many times."""
         self._row[_BARRIER] += 1
         self._publish()
         while self._absent():
@@ -438,6 +438,6 @@ class MpiStore(GlobalStore):
         return bool(self._table[self.live_nodes(), _FINISHED].all())
 
     def training_nodes(self) -> list[int]:
-        """Live nodes that have not finished; this one where there are no others."""
+        """Living nodes that have not finished; this one if there are no others."""
         found = [node for node in self.live_nodes() if not self._table[node, _FINISHED]]
         return found or [self.node]

@@ -26,11 +26,11 @@ log = logging.getLogger("shmtensor.hogwild")
 
 METHODS = ("accumulate", "average")
 POLICIES = ("continue", "stop")
-#: A leader that does not show itself for so many times *lost_after* hangs inside MPI.
+#: A leader without a sign of life for this many times *lost_after* hangs inside MPI.
 _HANGS = 1.4
-#: Leaders close MPI together; one that hangs there is ended after so many seconds.
+#: Leaders close MPI together; one that hangs there is ended after this many seconds.
 _CLOSE_S = 5.0
-#: While the nodes meet, the parent looks so often whether its leader lives.
+#: Seconds between checks of the parent whether its leader lives, while the nodes meet.
 _LOOK_S = 0.1
 
 
@@ -45,8 +45,8 @@ class Exchanges:
         seconds: Spent in them.
         nbytes: Sent and received.
         staleness: Exchanges of other nodes between two of this one, on average.
-        max_staleness: The most of them.
-        lost: Why nodes were lost, by their number.
+        max_staleness: The same, at most.
+        lost: The numbers of lost nodes, and why each was lost.
     """
 
     node: int
@@ -62,23 +62,23 @@ class Exchanges:
 class Nodes:
     """The nodes of a job, for `shmtensor.hogwild.run`.
 
-    Used as a context. On entering it starts the leader, a process of its own that joins the other
-    nodes, so it has to be entered before this process uses MPI. `node` and `n_nodes` are known
-    then. SIGUSR1, by which MPICH's mpiexec tells that a rank has died, is ignored from then on.
+    Use it in a ``with`` block, and enter the block before this process uses MPI: it starts the
+    leader, a process that joins the other nodes. `node` and `n_nodes` are known then. From then on
+    the program ignores SIGUSR1, which MPICH's mpiexec sends when a rank has died.
 
     Args:
         every: Seconds between exchanges.
         every_steps: Steps of the node's workers between exchanges, instead of seconds.
-        method: "accumulate": each node adds its differences to a vector that all share, whenever
-            it wants. "average": all nodes average their parameters at the same time.
-        gain: What part of its differences a node adds; None: one over the number of nodes, so that
-            they are averaged. 1 adds up what all have learnt; that needs frequent exchanges.
+        method: "accumulate": each node adds its differences to a vector that all share, at its own
+            time. "average": all nodes average their parameters at the same time.
+        gain: The part of its differences that a node adds; None: one over the number of nodes,
+            which averages them. 1 adds up what all have learnt; that needs frequent exchanges.
         max_ahead: Exchanges that a node may be ahead of the slowest one before its workers wait;
             None: any number.
-        on_lost: "continue" without a node that is lost, or "stop": write a checkpoint and raise
+        on_lost: "continue" without a lost node, or "stop": write a checkpoint and raise
             `NodeLostError`.
         lost_after: Seconds without a sign of life after which a node is lost.
-        join_timeout: Seconds in which all nodes have to come.
+        join_timeout: Seconds in which all nodes must join.
         make_store: Makes the `GlobalStore`, in the leader; `MpiStore` if None.
 
     Raises:
@@ -187,7 +187,7 @@ class Nodes:
         return f"the leader of node {self.node} {how}"
 
     def _hangs(self) -> bool:
-        """Whether the leader waits inside MPI for ever, presumably for a node that is dead."""
+        """Whether the leader hangs inside MPI, presumably because of a dead node."""
         if time.monotonic() - self._link["beat_s"] <= self._hangs_after:
             return False
         if not is_stopped(self._leader.pid):
@@ -197,7 +197,7 @@ class Nodes:
 
     @property
     def leader_pid(self) -> int:
-        """Process id of the leader."""
+        """The leader's process id."""
         return self._leader.pid
 
     def leads(self) -> bool:

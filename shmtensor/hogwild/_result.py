@@ -1,4 +1,4 @@
-"""What a run gives: the curve, the workers, the trained model."""
+"""The result of a run: the curve, the workers, the trained model."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Point:
     """The run at one moment.
 
     Attributes:
-        seconds: Time that the workers had trained.
-        steps: Of all workers together.
-        loss: The workers' average of their latest losses.
-        metrics: What ``evaluate`` said of the model then.
+        seconds: How long the workers had trained.
+        steps: Steps of all workers together.
+        loss: The average of the workers' latest losses.
+        metrics: What ``evaluate`` returned for the model at that moment.
     """
 
     seconds: float
@@ -40,11 +40,11 @@ class WorkerSummary:
         state: "waiting", "training", "finished" or "lost".
         steps: How many it has done.
         loss: The average of its latest losses.
-        steps_per_second: Since it began, in this part of a run that went on.
+        steps_per_second: Its rate in this part of the run, after a resumption too.
         staleness: Steps of others between reading the parameters and changing them, on average.
-        max_staleness: The most of them.
+        max_staleness: The same, at most.
         restarts: How often it was started again.
-        end: How its last process ended, where it is lost.
+        end: How its last process ended, if it is lost.
     """
 
     rank: int
@@ -66,10 +66,10 @@ class Result:
     Attributes:
         model: The trained model; its parameters are in shared memory.
         points: The curve; the last point is of the final model.
-        workers: What became of each worker.
-        seconds: Time that the workers trained.
-        is_resumed: Whether it went on from a checkpoint.
-        exchanges: What this node exchanged with others; None where there were no nodes.
+        workers: A summary of each worker.
+        seconds: How long the workers trained.
+        is_resumed: Whether it continued from a checkpoint.
+        exchanges: What this node exchanged with others; None without nodes.
     """
 
     model: nn.Module
@@ -91,12 +91,12 @@ class Result:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What ``evaluate`` said of the final model."""
+        """What ``evaluate`` returned for the final model."""
         return self.points[-1].metrics
 
     @property
     def lost_workers(self) -> list[WorkerSummary]:
-        """Those that did not finish."""
+        """Workers that did not finish."""
         return [worker for worker in self.workers if worker.state == "lost"]
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:

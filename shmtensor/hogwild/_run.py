@@ -35,14 +35,14 @@ __all__ = ["run"]
 log = logging.getLogger("shmtensor.hogwild")
 
 POLICIES = ("continue", "restart", "stop")
-#: The parent looks at the workers so often, and more rarely in a long run.
+#: Seconds between the parent's looks at the workers; more in a long run.
 _LOOK_S = 0.02
 _POINTS_PER_RUN = 500
-#: Where there are several nodes, it looks at least so often.
+#: The most seconds between them if there are several nodes.
 _NODES_LOOK_S = 0.25
 #: The pause between two evaluations, in times of how long one takes.
 _PAUSE_OF_EVALUATION = 4.0
-#: An update is waited for so long before a snapshot is taken all the same.
+#: Seconds to wait for an update under way before a snapshot.
 _SNAPSHOT_S = 2.0
 _NO_LIMIT = 2**62
 
@@ -83,19 +83,19 @@ def run(
 ) -> Result:
     """Train one model with several processes that change its parameters without locks.
 
-    The parameters lie in shared memory. Every worker reads them, takes a gradient on its own batch
-    and changes them in place, while the others do the same. The calling process watches, saves and
-    shows; it returns when all workers have ended.
+    The parameters are in shared memory. Every worker reads them, takes a gradient on its own batch
+    and changes them in place, while the others do the same. The calling process watches the
+    workers, saves checkpoints and shows the progress; it returns when all workers have ended.
 
     Args:
         make_model: Makes the model; called here, and in the process that evaluates.
-        train_step: ``train_step(worker, batch)`` returns the loss of a batch. If that has a graph,
-            its gradients are taken and ``worker.optimizer`` makes a step; otherwise the function
-            has done all that itself, with in-place changes inside ``with worker.update():`` where
-            they are not the optimizer's.
+        train_step: ``train_step(worker, batch)`` returns the loss of a batch. If the loss has a
+            graph, `run` computes its gradients and ``worker.optimizer`` makes a step. Otherwise the
+            function has done that itself, and made all changes that are not the optimizer's inside
+            ``with worker.update():``.
         data: A tensor or a tuple of tensors with the same first dimension, which go into shared
-            memory; a map-style dataset; or ``data(worker)`` that returns an iterable of batches,
-            which begins at ``worker.step``. The workers share each epoch's samples.
+            memory; a map-style dataset; or ``data(worker)`` that returns an iterable of batches
+            from ``worker.step`` on. The workers share each epoch's samples.
         workers: Processes.
         make_optimizer: Makes an optimizer for the model's parameters; SGD with ``lr=0.05`` and
             ``momentum=0.9`` by default.
@@ -103,17 +103,17 @@ def run(
         batch_size: Samples in a batch.
         epochs: Passes over the data, of all workers together.
         steps: Steps of each worker, instead of epochs.
-        seconds: End after so long, at a step; alone, or as a further limit.
-        evaluate: ``evaluate(model)`` returns a number or a dictionary of numbers. It runs in a
-            process of its own, on snapshots of the model.
-        evaluate_every: Seconds between evaluations at least; they take a fifth of the time at most.
-            With ``inf`` only the final model is measured.
-        folder: Where checkpoints are written; None: nowhere.
+        seconds: End after this time, between two steps; alone, or as a further limit.
+        evaluate: ``evaluate(model)`` returns a number or a dictionary of numbers. It runs in its
+            own process, on snapshots of the model.
+        evaluate_every: Seconds from one evaluation to the next, at least; together they take at
+            most a fifth of the time. ``inf`` measures only the final model.
+        folder: Where to write checkpoints; None: nowhere.
         checkpoint_every: Seconds between checkpoints.
-        resume: Go on from the checkpoint in *folder* if there is one.
-        on_failure: What happens when a worker dies: "continue" without it, "restart" it where it
-            was, or "stop" all and raise RuntimeError.
-        max_restarts: How often each worker may be started again.
+        resume: Continue from the checkpoint in *folder* if there is one.
+        on_failure: What to do when a worker dies: "continue" without it, "restart" it where it was,
+            or "stop" all and raise RuntimeError.
+        max_restarts: How often to start each worker again.
         seed: Decides the order of the data and the workers' generators. (Steps of different workers
             meet as they happen to, so two runs are not equal to the last digit.)
         start_method: "fork", "spawn" or "forkserver"; None: the default one.
@@ -121,19 +121,19 @@ def run(
         view: "table" (with rich), "plain", "none", or "auto".
         title: Of the table.
         nodes: The machines that train together; each has its own workers and *folder*, and takes
-            its share of each epoch's samples. Floating-point parameters and buffers are exchanged;
+            its share of each epoch's samples. They exchange floating-point parameters and buffers;
             at the end all nodes have the same ones. None: this machine alone.
 
     Returns:
         The curve, the workers and the model.
 
     Raises:
-        ValueError: An argument is out of its range; the checkpoint is of another run.
-        TypeError: *data* is nothing to take batches from.
-        KeyboardInterrupt: Ctrl-C; what was learnt is saved in *folder* first, and the text says so.
+        ValueError: An argument is out of its range, or the checkpoint is of another run.
+        TypeError: *data* is none of the above.
+        KeyboardInterrupt: Ctrl-C; a checkpoint is in *folder* then, and the text says so.
         RuntimeError: All workers died, or one with ``on_failure="stop"``; the evaluation died; the
             nodes could not begin.
-        NodeLostError: A node is lost, and *nodes* are to stop then.
+        NodeLostError: A node is lost, and *nodes* have ``on_lost="stop"``.
 
     Source:
         Niu, Recht, Re, Wright, "Hogwild!: a lock-free approach to parallelizing stochastic gradient
@@ -379,7 +379,7 @@ class _Run:
                 error.args = (f"{steps}; without folder= nothing was saved",)
             else:
                 path = self.folder / _checkpoint.NAME
-                error.args = (f"{steps}; saved in {path}, from which the same call goes on",)
+                error.args = (f"{steps}; saved in {path}; the same call continues from there",)
 
     def _begin_when_ready(self) -> None:
         ready = self.board.columns["ready_s"]
@@ -427,7 +427,7 @@ class _Run:
         return bool(self.board.columns["finished_s"][rank])
 
     def _look_after_workers(self) -> bool:
-        """Do what is to be done about those that died; returns whether any worker runs."""
+        """Handle workers that died; returns whether any worker runs."""
         for rank, child in enumerate(self.children):
             if not child.has_ended() or self._has_finished(rank):
                 continue

@@ -18,10 +18,10 @@ _TABLE_EVERY_S = 0.1
 
 
 class View(Protocol):
-    """Shows how far a run is."""
+    """Shows the progress of a run."""
 
     def show(self, workers: Sequence[WorkerSummary], point: Point, *, now: bool = False) -> None:
-        """Show the workers and the last point of the curve, unless that was done just now."""
+        """Show the workers and the last point of the curve, unless it has just done so."""
 
     def end(self) -> None:
         """Leave the screen as it is now."""

@@ -21,7 +21,7 @@ from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Job", "Worker", "work"]
 
-#: Of so many steps the staleness of one is counted.
+#: Measure staleness on one step in this many.
 _STALENESS_STEP = 8
 #: The weight of a step's loss in the average that is shown.
 _NEW_LOSS = 0.05
@@ -29,7 +29,7 @@ _NEW_LOSS = 0.05
 
 @dataclass(frozen=True)
 class Job:
-    """What all workers are told."""
+    """What the parent tells all workers."""
 
     train_step: Callable[[Worker, Any], SupportsFloat]
     model: nn.Module
@@ -44,16 +44,16 @@ class Job:
 
 
 class Worker:
-    """This process, as its training step sees it.
+    """The worker process, for its training step.
 
     Attributes:
         rank: Its number, from 0 on.
         n_workers: How many there are, on this node.
-        node: Number of its node; 0 where there is one.
+        node: Number of its node; 0 if there is only one.
         model: The shared model. Other workers change its parameters at any time.
-        optimizer: The worker's own one, or the one of all.
-        seed: What this process's generators were seeded with.
-        step: Steps that it has done, those of a process before it included.
+        optimizer: The worker's own, or the one that all share.
+        seed: The seed of this process's generators.
+        step: Steps that it has done, including those of a process that it replaces.
     """
 
     def __init__(self, job: Job, rank: int) -> None:
@@ -70,10 +70,11 @@ class Worker:
         self.seed = job.seed * 1_000_003 + rank + self.step * 7_919 + job.node * 15_485_863
 
     def update(self) -> contextlib.AbstractContextManager[None]:
-        """A change of shared parameters that `Worker.optimizer` does not make.
+        """Change shared parameters without `Worker.optimizer`, inside this context.
 
-        A snapshot of the model has all of it, or nothing. A step is counted with its first update:
-        a run that goes on from a snapshot does not repeat a step that has changed parameters.
+        A snapshot of the model has all of the change, or nothing. A step counts from its first
+        update: a run that continues from a snapshot does not repeat a step that has changed
+        parameters.
         """
         return self._update
 
@@ -134,7 +135,7 @@ class Worker:
 
 
 class _Update(contextlib.AbstractContextManager[None]):
-    """Inside ``with``, a worker changes parameters. It may stand inside itself."""
+    """Inside ``with``, a worker changes parameters. Blocks may nest."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -147,7 +148,7 @@ class _Update(contextlib.AbstractContextManager[None]):
 
 
 def work(job: Job, rank: int) -> None:
-    """Train until the steps or the seconds are over, or the parent says so."""
+    """Train until all steps are done, time is over, or the parent says stop."""
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what it means
     shmtensor.set_num_threads(job.n_threads)

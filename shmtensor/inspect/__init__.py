@@ -7,7 +7,7 @@ Nothing here joins a session, stops a process, or keeps memory alive.
             picture = session.look()
             print(session.name, picture.used_bytes, [c.pid for c in picture.clients])
 
-`current` opens the session of this process, for ``find_stranded`` and its like.
+`current` opens the session of this process, for ``find_stranded`` and similar functions.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class Stranded:
 
 @dataclass(frozen=True)
 class IdleHolder:
-    """A process that is the only holder of memory and used no processor time while it was watched.
+    """A process that alone holds memory, and used no processor time while it was watched.
 
     Attributes:
         client: The process and what it holds.
@@ -44,7 +44,7 @@ class IdleHolder:
 
 
 def find_stranded(session: Session, older_s: float) -> list[Stranded]:
-    """Find blocks that only messages older than *older_s* seconds keep; oldest first."""
+    """Find blocks that only messages older than *older_s* seconds keep, the oldest first."""
     picture = session.look()
     makers = {c.client: c for c in picture.clients if is_running(c.pid, c.start)}
     found = []

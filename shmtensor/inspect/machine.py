@@ -1,6 +1,6 @@
 """Checks what this machine and this process's limits allow, by trying it or by reading the limit.
 
-A check that fails says what does not work and how to fix it.
+If a check fails, it says what does not work and how to fix it.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def check_machine() -> list[Check]:
             "open files",
             resource.RLIMIT_NOFILE,
             64,
-            "a session needs 3 descriptors, queues and the file_descriptor strategy more",
+            "a process needs 5 descriptors, 3 more for each service, and many with file_descriptor",
             plural,
         ),
         _limit(

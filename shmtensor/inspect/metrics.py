@@ -24,7 +24,7 @@ _SESSION_METRICS = (
     ("stranded_bytes", "gauge", "Bytes that only unopened messages keep.", "stranded_bytes"),
     ("queued_blocks", "gauge", "Blocks kept by messages in queues.", "n_queued"),
     ("queued_bytes", "gauge", "Bytes of blocks kept by messages in queues.", "queued_bytes"),
-    ("orphan_slabs", "gauge", "Slabs whose owner has ended.", "n_orphan_slabs"),
+    ("orphan_slabs", "gauge", "Slabs of processes that have ended.", "n_orphan_slabs"),
 )
 _CLIENT_METRICS = (
     ("client_held_bytes", "gauge", "Bytes of the storages a process uses.", "held_bytes"),

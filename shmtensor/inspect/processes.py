@@ -1,4 +1,4 @@
-"""Reads from /proc what people want to know of a process: command line, state, processor time."""
+"""Reads facts about a process from /proc: command line, state, processor time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def is_running(pid: int, start: int) -> bool:
-    """Whether *pid* still is the process that started at clock tick *start* after boot."""
+    """Whether *pid* is still the process that started at clock tick *start* after boot."""
     fields = _stat(pid)
     return len(fields) > 19 and fields[0] not in "ZX" and int(fields[19]) == start
 

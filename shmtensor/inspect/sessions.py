@@ -1,7 +1,7 @@
 """Finds this user's sessions and takes pictures of what is in them.
 
-A session is found by its manager's socket in /proc/net/unix. When its manager was killed and no
-client has needed another one yet, it is found by the control file that its members have open.
+The socket of a session's manager is in /proc/net/unix. If the manager was killed and no client has
+needed another one yet, a member's open control file leads to the session.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Client:
 
     @property
     def who(self) -> str:
-        """Its process id; where that cannot be seen from here, "#" and its client number."""
+        """Its process id; if it cannot be seen from here, "#" and its client number."""
         return str(self.pid) if self.pid else f"#{self.client}"
 
     @property
@@ -99,8 +99,8 @@ class Block:
 
     Attributes:
         block: Its number.
-        owner: Client number of the process that made it; 0: that has ended.
-        is_file: Whether it is a memory file of its own.
+        owner: Client number of the process that made it; 0: it has ended.
+        is_file: Whether it is a separate memory file.
         nbytes: Bytes of the storage.
         n_leases: Unopened messages in pipes and sockets that keep it.
         n_queued: Messages in queues that keep it.
@@ -314,7 +314,7 @@ class Session:
             yield Block(**fields, holders=holders, site=site)
 
     def block_batches(self) -> Iterator[NDArray[np.void]]:
-        """Iterate over the blocks in use in arrays, for sessions of very many.
+        """Iterate over the blocks in use, many at a time, in arrays.
 
         A record has the fields of `Block`, with the bits of client numbers, ``holds``, for
         `Block.holders`: `set_bits` gives their numbers. The next array overwrites the last one.
@@ -322,7 +322,7 @@ class Session:
         return self._inspector.block_batches()
 
     def queues(self) -> Iterator[Queue]:
-        """Iterate over the queues; none if the manager was killed, since it provides the arena."""
+        """Iterate over the queues; none after the manager was killed, as it provides the arena."""
         found = [
             (int(record["block"]), tuple(set_bits(record["holds"])))
             for batch in self.block_batches()
@@ -334,12 +334,12 @@ class Session:
                 yield Queue(**fields, holders=holders)
 
     def published(self, name: str) -> Published | None:
-        """Return the newest version of a name of this service; None: the name has no value."""
+        """Return the newest version of a name of this service; None if the name has no value."""
         found = self._inspector.name(name)
         return None if found is None else Published(**found[0], blocks=found[1])
 
     def names(self) -> dict[str, Published]:
-        """Return the newest version of every published name; empty: this is no service."""
+        """Return the newest version of every published name; empty if this is not a service."""
         return {
             name: Published(**fields, blocks=blocks)
             for name, fields, blocks in self._inspector.names()
@@ -373,7 +373,7 @@ def current() -> Session:
     """Open the session in which this process shares its tensors, for inspection.
 
     Raises:
-        ManagerError: The process, and those it belongs to, have shared nothing yet.
+        ManagerError: Neither this process nor its parents have shared anything yet.
     """
     address = session_name().removeprefix("@")
     try:
@@ -426,7 +426,7 @@ def orphan_numbers(addresses: list[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """A manager that cannot be asked: it is of another version, or does not answer.
+    """A manager of another version, or one that does not answer.
 
     Attributes:
         address: Its socket without the ``@``.
@@ -443,13 +443,13 @@ class Unreadable:
 
 
 def find_sessions(wanted: str = "") -> tuple[list[Session], list[Unreadable]]:
-    """Return all sessions of this user, sorted by socket, and the managers that cannot be asked.
+    """Return all sessions of this user, sorted by socket, and the managers that do not answer.
 
-    Sessions that end meanwhile are left out.
+    Sessions that end during the call are left out.
 
     Args:
-        wanted: With a slash: the path of a socket. A service that listens there is found even if it
-            is in another network namespace and its processes in another pid namespace.
+        wanted: With a slash: the path of a socket. This finds a service that listens there, even in
+            another network namespace with its processes in another pid namespace.
     """
     opened: list[Session] = []
     refused: list[Unreadable] = []

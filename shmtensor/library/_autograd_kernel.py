@@ -1,4 +1,4 @@
-"""The kernel at Autograd of an operator whose derivative is a Python function."""
+"""The kernel at Autograd of an operator that has a Python function as derivative."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class AutogradKernel:
         elif gradient is not None:
             raise RuntimeError(
                 f"{self._overload}: the registered backward returned a gradient for an argument "
-                "that is no tensor"
+                "that is not a tensor"
             )
 
     def _make_function(self) -> type[Function]:

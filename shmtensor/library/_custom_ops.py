@@ -242,7 +242,7 @@ def custom_op(
         name: ``"namespace::name"``. Using it again replaces the operator.
         fn: The function; without it this is a decorator.
         mutates_args: The arguments that it changes in place; see `infer_schema`.
-        device_types: The devices whose tensors it takes; None: all.
+        device_types: The devices of the tensors that it takes; None: all.
         schema: Used instead of the annotations, such as ``"(Tensor x) -> Tensor"``.
         tags: Accepted.
 

@@ -160,7 +160,7 @@ def infer_schema(
 
     Raises:
         ValueError: An annotation is missing or has no word in schemas; a default has none; or
-            *mutates_args* names what is no argument.
+            *mutates_args* names something that is not an argument.
 
     Source:
         torch.library.infer_schema.

@@ -43,7 +43,7 @@ class Library:
         ns: The namespace; ``"aten"`` is that of the built-in operators.
         kind: ``"DEF"`` defines a namespace's operators (one such library per namespace),
             ``"FRAGMENT"`` adds operators, ``"IMPL"`` adds kernels only.
-        dispatch_key: The key of kernels whose ``impl`` names none.
+        dispatch_key: The key of kernels if ``impl`` names none.
 
     Raises:
         ValueError: *kind* is another word.

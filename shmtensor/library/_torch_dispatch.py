@@ -64,14 +64,14 @@ def register_torch_dispatch(
         lib: Holds the registration; without it, it stays.
 
     Raises:
-        TypeError: The class is no dispatch mode.
+        TypeError: The class is not a dispatch mode.
 
     Source:
         torch.library.register_torch_dispatch.
     """
     answers = hasattr(torch_dispatch_class, "__torch_dispatch__")
     if not answers or issubclass(torch_dispatch_class, Tensor):
-        raise TypeError(f"{torch_dispatch_class} is no subclass of TorchDispatchMode")
+        raise TypeError(f"{torch_dispatch_class} is not a subclass of TorchDispatchMode")
     _, overload = _find(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:

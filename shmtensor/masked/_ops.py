@@ -292,7 +292,7 @@ def logaddexp(
     input_mask: Tensor | None = None,
     other_mask: Tensor | None = None,
 ) -> Tensor:
-    """Return the logarithm of the sum of two exponentials, of which either may not count.
+    """Return the logarithm of the sum of two exponentials; either may be left out.
 
     Args:
         input: Floating.

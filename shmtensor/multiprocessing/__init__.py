@@ -1,13 +1,13 @@
-"""The standard `multiprocessing`, whose messages carry tensors without copying them.
+"""The standard `multiprocessing`; its messages carry tensors without copying them.
 
-A program only changes its import: ``import shmtensor.multiprocessing as multiprocessing``. Every
-name and submodule of the standard package is here. Queues, pools and contexts are this package's;
-the rest are the same objects. A tensor that is sent moves into shared memory once and stays there,
-and receivers see the same bytes. That also holds for the standard queues, pipes, executors and
-managers, because the import teaches their common pickler about tensors.
+Change only your import: ``import shmtensor.multiprocessing as multiprocessing``. Every name and
+submodule of the standard package is here. Queues, pools and contexts are this package's; the rest
+are the same objects. When you send a tensor, it moves into shared memory once and stays there, and
+receivers see the same bytes. Standard queues, pipes, executors and managers do the same, because
+the import teaches their common pickler about tensors.
 
-An unopened handle keeps its memory, whatever happens to the sender. When a receiver ends, however
-it ends, the memory that it used is released.
+An unopened handle keeps its memory, whatever happens to the sender. When a receiver ends, even if
+it is killed, its memory is released.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ _prctl_pr_set_pdeathsig = _process.set_parent_death_signal
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Choose how new shared storages are made. Existing ones do not change.
+    """Choose where new storages are shared. Existing ones do not change.
 
     Args:
-        new_strategy: ``"file_system"``: blocks of a large memory file, which are reused; the number
-            of descriptors does not grow with the number of tensors. ``"file_descriptor"``: a sealed
+        new_strategy: ``"file_system"``: in reused blocks of one large memory file; the number of
+            descriptors does not grow with the number of tensors. ``"file_descriptor"``: in a sealed
             memory file for each storage. Children of every start method inherit the choice.
 
     Raises:

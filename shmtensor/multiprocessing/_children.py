@@ -19,7 +19,7 @@ from shmtensor._boundary.descriptors import Descriptor
 
 __all__ = ["Child", "child_of", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
 
-#: A status that another thread is about to note comes within so many looks of a millisecond.
+#: Number of checks, a millisecond apart, in which another thread notes a status.
 _N_LOOKS = 20
 
 

@@ -1,7 +1,7 @@
 """Become another program that is killed when this process's parent ends.
 
 This is run by its path, in an interpreter of its own without any packages, so that the parent need
-not run Python between fork and exec, where a lock of one of its threads may be held for ever::
+not run Python between fork and exec, where a lock of one of its threads may be held forever::
 
     python -I -S _exec_with_parent.py <parent's process id> <descriptor> <variable> <program> ...
 

@@ -141,15 +141,15 @@ def adopt_lifeline(sent: Any) -> None:
 
 
 def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Have a signal sent to this process when the one that started it ends, however that ends.
+    """Kill this process, or send it *number*, when the process that started it ends.
 
-    It does nothing in a process that no other one's `multiprocessing` or ``os.fork()`` started.
-    Which thread asked for this process does not matter, nor whether that thread lives. A child of a
-    fork server ends with the program that asked for it; by SIGKILL also with the server, which
-    alone can tell its exit status.
+    It works however the parent ends, whichever thread started this process, and even if this
+    process is stopped. It does nothing in a process that neither `multiprocessing` nor
+    ``os.fork()`` started. A child of a fork server ends with the program that asked for it; with
+    SIGKILL it also ends with the server, because only the server can tell its exit status.
 
     Args:
-        number: The signal.
+        number: The signal; SIGKILL unless given.
     """
     with _lock:
         parent = _parent

@@ -52,7 +52,7 @@ _MOST_READY_BYTES = 1 << 26
 #: Seconds that `terminate` leaves between SIGTERM and SIGKILL.
 _TERMINATE_GRACE_S = 5.0
 
-#: After so many seconds without an event the supervisor checks that its descriptors are there.
+#: Seconds without an event after which the supervisor checks that its descriptors are there.
 _SLICE_S = 1.0
 
 #: Seconds to wait for the feeder thread, which may be running an iterator of the user.
@@ -68,7 +68,7 @@ class WorkerLostError(BrokenPoolError):
 
     Args:
         pid: Its process id.
-        exitcode: Its exit status; negative for the signal that killed it; None: nobody knows it.
+        exitcode: Its exit status; negative for the signal that killed it; None if nobody knows it.
     """
 
     def __init__(self, pid: int | None, exitcode: int | None) -> None:

@@ -1,11 +1,10 @@
-"""Arrays of NumPy and tensors of torch in messages: they travel by handle, and stay what they are.
+"""NumPy arrays and torch tensors in messages: they travel by handle, and stay what they are.
 
-A queue or pool made with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these
-libraries. What lies in shared memory of this package already is sent as a handle: what
-`torch_empty` and `numpy_empty` have made, and what came out of such a queue, with all views of it.
-Anything else is copied once, into shared memory, and the receiver's value shows that copy. Arrival
-copies nothing.
-Dtypes that only torch has, such as float8, arrive as they were.
+A queue or pool with ``adopt="torch"`` or ``"numpy"`` takes and gives values of these libraries. A
+value that is in this package's shared memory already travels as a handle: arrays of `numpy_empty`,
+tensors of `torch_empty`, whatever came out of such a queue, and all views of these. Anything else
+is copied once, into shared memory, and the receiver's value shows that copy. Arrival copies
+nothing. Dtypes that only torch has, such as float8, arrive unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ _LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
 
 
 def adopted(adopt: str | Iterable[str] | None) -> int:
-    """Return what a queue's or pool's argument *adopt* means, and load torch where it is named.
+    """Return the bits for a queue's or pool's argument *adopt*; load torch if it is named.
 
     Raises:
         ValueError: It names another library.
@@ -67,10 +66,7 @@ def adopted(adopt: str | Iterable[str] | None) -> int:
 
 
 def loaded(module: str, name: str) -> Any:
-    """Return a class of a library, which no value has that this process did not load it for.
-
-    Where the library is not loaded, that is the class of None.
-    """
+    """Return a class of a library, for `isinstance`; the class of None if it is not loaded."""
     return getattr(sys.modules.get(module), name, type(None))
 
 
@@ -119,7 +115,7 @@ def reduce_torch(tensor: Any) -> Any:
     """Return what pickle writes for a torch tensor; its bytes are in shared memory afterwards.
 
     Raises:
-        RuntimeError: It requires grad and is no leaf.
+        RuntimeError: It requires grad and is not a leaf.
         MemoryError: There is not enough shared memory.
     """
     if _goes_by_torch(tensor):
@@ -156,13 +152,13 @@ def rebuild_torch(memory: Tensor, requires_grad: bool, dtype: str | None = None)
 
 
 def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
-    """Return a torch tensor in shared memory, with values of no meaning.
+    """Return an uninitialised torch tensor in shared memory.
 
     Queues and pools made with ``adopt="torch"`` send it, and views of it, as handles.
 
     Args:
         *size: Its shape: numbers, or one sequence of them.
-        dtype: Of torch; None: torch's default dtype.
+        dtype: A torch dtype; None: torch's default dtype.
 
     Raises:
         ModuleNotFoundError: torch is not installed.
@@ -177,14 +173,14 @@ def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
 def numpy_empty(
     shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = float
 ) -> np.ndarray[Any, Any]:
-    """Return an array in shared memory, with values of no meaning.
+    """Return an uninitialised array in shared memory.
 
     Queues and pools made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of
     it as handles.
 
     Args:
         shape: A number or a sequence of numbers.
-        dtype: What ``numpy.dtype`` takes, but not objects.
+        dtype: Anything that ``numpy.dtype`` takes, except objects.
 
     Raises:
         TypeError: The dtype has objects.

@@ -1,8 +1,8 @@
-"""Start methods: contexts whose queues and pools are this package's.
+"""Start methods: contexts with this package's queues and pools.
 
 A program has one start method. The default context here reads and sets that of the standard
-package, so that both packages agree. Process classes and everything that is not overridden are the
-standard ones.
+package, so both packages agree. Process classes, and everything else that is not overridden, are
+the standard ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BaseContext(_standard.BaseContext):
     def JoinableQueue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
     ) -> queues.JoinableQueue:
-        """Return a queue whose items can be declared done."""
+        """Return a queue that knows which items are done; see `queues.JoinableQueue`."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
         return JoinableQueue(maxsize, ctx=self.get_context(), adopt=adopt)
@@ -151,7 +151,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
     def get_start_method(self, allow_none: bool = False) -> str | None:
         """Return the name of the start method; None if *allow_none* and none was chosen.
 
-        Without *allow_none*, the default is chosen by this call.
+        Without *allow_none*, this call chooses the default.
         """
         return _standard._default_context.get_start_method(allow_none)
 

@@ -7,8 +7,8 @@ bytes in another mode:
     queue.put(lend(weights))   # the receiver can read them; writing is an error
     queue.put(cow(weights))    # the receiver may write; nobody else sees it
 
-Sending copies nothing. The kernel enforces the modes: a lent tensor lies in read-only pages; of a
-copy-on-write tensor, the kernel copies each page when it is first written.
+Sending copies nothing. The kernel enforces the modes: a lent tensor is in read-only pages; of a
+copy-on-write tensor, the kernel copies each page at the first write to it.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _elsewhere(what: str, maker: str) -> str:
 def _wrap(value: object, mode: int) -> Any:
     if isinstance(value, Tensor):
         return _Sent(value, mode)
-    from shmtensor.multiprocessing.adoption import loaded  # programs with tensors of ours need not
+    from shmtensor.multiprocessing.adoption import loaded  # programs with our tensors need not
 
     if value is not None and isinstance(value, loaded("numpy", "ndarray")):
         return _SentArray(value, mode)
@@ -142,19 +142,19 @@ def _wrap(value: object, mode: int) -> Any:
 
 
 def lend(tensor: object) -> object:
-    """Wrap a tensor or an array for a message whose receivers may read it but not write it.
+    """Wrap a tensor or array so that the receivers of a message can only read it.
 
     In a receiver, in-place operators raise a RuntimeError, NumPy arrays are read-only, and the
     kernel stops any other store; torch has no such tensors, so there a store ends the process. The
-    receiver sees what the sender writes. A lent tensor cannot be sent on, and cannot be shared by
-    descriptor or name; send a clone.
+    receiver sees what the sender writes. It cannot send a lent tensor on, or share it by descriptor
+    or name; send a clone.
 
     This protects against mistakes, not against a hostile receiver: a process of the same user can
     reopen its memory for writing through ``/proc``.
 
     Args:
-        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
-            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+        tensor: A tensor; its storage moves into shared memory when you send it. Or a NumPy array or
+            torch tensor that is in shared memory, such as one from `shmtensor.numpy_empty` or
             `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
@@ -162,22 +162,22 @@ def lend(tensor: object) -> object:
 
     Raises:
         TypeError: *tensor* is none of these.
-        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
-            or it shows memory that others see, as that of a NumPy array.
+        BufferError: When you send it: it is an array or torch tensor outside shared memory, or it
+            shows memory that others see, such as a NumPy array's.
     """
     return _wrap(tensor, _READING)
 
 
 def cow(tensor: object) -> object:
-    """Wrap a tensor or an array for a message whose receivers get it copy-on-write.
+    """Wrap a tensor or array so that the receivers of a message get it copy-on-write.
 
     A receiver's writes stay in its process, and each page that it writes costs memory. Pages that
     it has not written show later writes of the sender, so the sender should not write while that
     matters. Two tensors over one storage do not share memory at the receiver.
 
     Args:
-        tensor: A tensor; its storage moves into shared memory when it is sent. Or an array of NumPy
-            or a tensor of torch that is in shared memory, as those of `shmtensor.numpy_empty` and
+        tensor: A tensor; its storage moves into shared memory when you send it. Or a NumPy array or
+            torch tensor that is in shared memory, such as one from `shmtensor.numpy_empty` or
             `shmtensor.torch_empty`. Receivers get one of the same library, from any queue.
 
     Returns:
@@ -185,7 +185,7 @@ def cow(tensor: object) -> object:
 
     Raises:
         TypeError: *tensor* is none of these.
-        BufferError: When it is sent: it is an array or a tensor of torch outside of shared memory,
-            or it shows memory that others see, as that of a NumPy array.
+        BufferError: When you send it: it is an array or torch tensor outside shared memory, or it
+            shows memory that others see, such as a NumPy array's.
     """
     return _wrap(tensor, _PRIVATE)

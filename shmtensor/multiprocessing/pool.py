@@ -3,12 +3,12 @@
 `Pool` has the interface of the standard pool, with these differences:
 
 - Tensors in arguments and results are sent as handles.
-- When a worker is killed or exits during a task, the task's result raises `WorkerLostError` with
-  the process and the signal, and a new worker is started. A ``map`` raises it after its other parts
-  are done.
+- If a worker is killed or exits during a task, the task's result raises `WorkerLostError` with the
+  process and the signal, and a new worker starts. A ``map`` raises it after its other parts are
+  done.
 - ``terminate`` kills workers that ignore SIGTERM for five seconds. Missing results then raise
   `BrokenPoolError`.
-- When arguments or a result cannot be unpickled, or a callback raises, only that task fails.
+- If arguments or a result cannot be unpickled, or a callback raises, only that task fails.
 
 `ThreadPool` and all other names are the standard module's.
 """
@@ -67,7 +67,7 @@ class Pool(_standard.Pool):
         processes: Number of workers; None: the number of usable processors.
         initializer: Each worker calls it first, with *initargs*.
         initargs: Arguments of *initializer*.
-        maxtasksperchild: A worker is replaced after so many tasks; None: never.
+        maxtasksperchild: Replace a worker after this many tasks; None: never.
         context: Makes the processes; None: the default context.
         adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries in
             tasks and results travel in shared memory; see `shmtensor.multiprocessing.adoption`.

@@ -1,18 +1,17 @@
-"""Queues whose messages lie in a ring in shared memory.
+"""Queues that keep their messages in a ring in shared memory.
 
 They behave like those of `multiprocessing.queues`, with these differences:
 
-- A message is written where the receiver reads it. Tensors are sent as handles, all those of a
+- ``put`` writes a message where the receiver reads it. Tensors travel as handles, all tensors of a
   message together.
-- ``put`` pickles in the calling thread, so an object that cannot be sent raises there. (With
-  `Queue`, errors that an object's own ``__reduce__`` raises are printed, as in the standard
-  package.)
+- ``put`` pickles in the calling thread, so an object that cannot be sent raises there. (`Queue`
+  prints errors of an object's own ``__reduce__``, as in the standard package.)
 - ``put`` writes the message into the ring itself. A feeder thread runs only while the ring is full.
-- A process that is killed at any moment leaves the queue usable, and no message of another process
-  is lost.
+- If a process is killed, at any moment, the queue stays usable and loses no message of another
+  process.
 - ``get`` with a timeout never takes longer than the timeout.
-- An exception that a signal's handler raises during ``get`` or ``put`` leaves the queue's counts
-  right, and loses no message: the next ``get`` of this process returns what it interrupted.
+- If a signal handler raises an exception during ``get`` or ``put``, the queue's counts stay right,
+  and no message is lost: the next ``get`` of this process returns what the interrupted one took.
 - There are batch methods, methods to ``await``, and ``fileno``.
 
 A process gets a queue by inheritance, or as an argument when it is spawned.
@@ -122,7 +121,7 @@ class _End:
         return self._closed
 
     def close(self) -> None:
-        """Stop using this end. The other end is told when no process has this one any more."""
+        """Stop using this end. Once no process has it any more, the other end finds out."""
         if not self._closed:
             self._ring.end(self._bit)
             self._closed = True
@@ -207,10 +206,10 @@ def _adopting(ring: Any, adopts: int) -> Any:
 
 
 class SimpleQueue:
-    """A queue without a bound of its own: ``put`` waits while the ring is full.
+    """A queue without a limit: ``put`` waits only while the ring is full.
 
     Args:
-        ctx: The context whose processes share it.
+        ctx: The context of the processes that share it.
         adopt: As for `Queue`.
     """
 
@@ -300,11 +299,11 @@ class Queue:
     """A queue with or without a bound.
 
     Args:
-        maxsize: ``put`` waits while so many messages have not been taken; 0 or less: no bound.
-        ctx: The context whose processes share it.
-        adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries are
-            moved into shared memory and arrive there, instead of being copied into the message or
-            sent by torch; see `shmtensor.multiprocessing.adoption`.
+        maxsize: ``put`` waits while the queue has this many messages; 0 or less: no bound.
+        ctx: The context of the processes that share it.
+        adopt: "numpy", "torch", or both in a sequence: arrays and tensors of these libraries move
+            into shared memory and arrive there; without it, the message has a copy of an array, and
+            torch sends its tensors. See `shmtensor.multiprocessing.adoption`.
 
     Raises:
         ValueError: *adopt* names another library.
@@ -453,9 +452,9 @@ class Queue:
         return self._ring[0.0]
 
     def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
-        """Wait for one object, and return it with those that are there, at most *max_n* together.
+        """Wait for one object, then return it and others that are there: at most *max_n* in all.
 
-        When a message cannot be unpickled and there are others to return, its error goes to
+        If a message cannot be unpickled and there are others to return, its error goes to
         `sys.unraisablehook`.
 
         Raises:
@@ -548,7 +547,7 @@ class Queue:
 
 
 class JoinableQueue(Queue):
-    """A queue whose consumers report which messages they have finished."""
+    """A queue that counts which messages its consumers have finished."""
 
     def task_done(self) -> None:
         """Report that the work on one object is finished.

@@ -1,13 +1,13 @@
 """How tensors and storages are pickled between processes.
 
-The pickler of `multiprocessing` has a table of classes. The entries made here move a tensor's bytes
-into shared memory and write a handle of some tens of bytes. Parameters and other subclasses are
-reduced by their ``__reduce_ex__``; the plain tensors in the result come here. Two tensors over one
-storage refer to the same block. So they share memory at the receiver too, within a message and
-across messages.
+The pickler of `multiprocessing` has a table of classes. The entries of this module move a tensor's
+bytes into shared memory and write a handle of some tens of bytes. Parameters and other subclasses
+use their ``__reduce_ex__``; the plain tensors in the result come here. Two tensors over one storage
+refer to the same block, so they share memory at the receiver too, within a message and across
+messages.
 
-NumPy arrays are pickled as usual: their bytes are copied into the message. After `share_numpy` was
-called, their bytes go into shared memory too.
+NumPy arrays are pickled as usual: the message has a copy of their bytes. Once you have called
+`share_numpy`, their bytes go into shared memory too.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _Reduction = tuple[Any, tuple[Any, ...]]
 def reduce_tensor(tensor: Tensor) -> Any:
     """Return what pickle writes for *tensor*; its storage moves into shared memory.
 
-    Memory that others see, as that of a tensor made by `from_numpy`, stays where it is, and the
-    message gets a copy.
+    Memory that others see, such as that of `from_numpy`, stays where it is, and the message gets a
+    copy.
 
     Raises:
         RuntimeError: *tensor* requires grad and is not a leaf.
@@ -202,13 +202,13 @@ _reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr
 def share_numpy(enabled: bool = True) -> None:
     """Send NumPy arrays through shared memory from now on, or stop doing so.
 
-    An array that shows a shared tensor's memory is sent as a handle, and the receiver's array shows
-    the same memory. The bytes of any other array are copied once, into shared memory, and the
-    receiver's array shows that copy. Arrays of Python objects and subclasses of arrays are pickled
-    as usual. Children inherit the setting.
+    If an array shows a shared tensor's memory, it travels as a handle, and the receiver's array
+    shows the same memory. Other arrays are copied once, into shared memory, and the receiver's
+    array shows that copy. Arrays of Python objects and subclasses of arrays are pickled as usual.
+    Children inherit the setting.
 
     Args:
-        enabled: Whether to do so.
+        enabled: False turns it off again.
     """
     import numpy as np  # loaded by who uses it
 
@@ -326,7 +326,7 @@ class StorageWeakRef:
 
 
 class SharedCache(dict[Any, StorageWeakRef]):
-    """Storages by keys of the program's choice.
+    """A dictionary of storages that does not keep them alive.
 
     Entries of storages that were freed are removed when the number of entries has doubled. Messages
     do not use it: the extension module finds the storages of a process by their handles.

@@ -90,7 +90,7 @@ class ProcessExitedException(ProcessException):
         msg: The text.
         error_index: Which of the processes, from 0 on.
         error_pid: Its process id.
-        exit_code: Its exit status; negative for a signal; None where nobody knows it.
+        exit_code: Its exit status; negative for a signal; None if nobody knows it.
         signal_name: Name of the signal, if it was one.
     """
 
@@ -176,10 +176,11 @@ class ProcessContext:
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
         """Wait for the processes, or for the first one that fails.
 
-        When one fails, the others are ended. They have *grace_period* seconds to end by themselves;
-        then they get SIGTERM, and after another such period (30 seconds without one) SIGKILL.
+        If one fails, the others must end too. They have *grace_period* seconds to do so by
+        themselves; then they get SIGTERM, and after the same time again (30 seconds without a grace
+        period) SIGKILL.
 
-        A process that SIGINT has ended has failed too, unless its function handled that.
+        If SIGINT ended a process, it has failed too, unless its function handled that.
 
         Args:
             timeout: Seconds to wait for a process to end; None waits forever.

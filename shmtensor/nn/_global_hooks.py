@@ -49,7 +49,7 @@ def are_any() -> bool:
 
 
 def registered(hooks: Hooks, module: Any, name: str, value: Any) -> Any:
-    """Call the hooks of a registration; returns what is to be registered."""
+    """Call the hooks of a registration; returns what to register."""
     for hook in [*hooks.values()]:
         changed = hook(module, name, value)
         if changed is not None:

@@ -35,7 +35,7 @@ class _IncompatibleKeys(namedtuple("_IncompatibleKeys", ["missing_keys", "unexpe
 StateDict: TypeAlias = OrderedDict[str, Any]
 
 
-# Hooks are pickled with their module. So this is no local function.
+# Hooks are pickled with their module. So this is not a local function.
 def _call_for_nothing(hook: Callable[..., Any], *args: Any) -> None:
     if hook(*args) is not None:
         raise RuntimeError("state_dict post-hook must return None")
@@ -213,7 +213,7 @@ class StateMixin:
             ``(missing_keys, unexpected_keys)``.
 
         Raises:
-            TypeError: *state_dict* is no mapping.
+            TypeError: *state_dict* is not a mapping.
             RuntimeError: Keys or shapes do not match; the text lists all of them.
 
         Source:

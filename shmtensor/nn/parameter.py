@@ -156,7 +156,7 @@ class UninitializedTensorMixin(Tensor):
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
-    """A parameter whose size is not known yet; ``materialize`` gives it one.
+    """A parameter of unknown size; ``materialize`` sets it.
 
     Args:
         requires_grad: Whether gradients are collected in ``.grad``.
@@ -188,7 +188,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
-    """A buffer whose size is not known yet; ``materialize`` gives it one."""
+    """A buffer of unknown size; ``materialize`` sets it."""
 
     cls_to_become = Tensor
 

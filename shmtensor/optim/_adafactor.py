@@ -1,4 +1,4 @@
-"""Adafactor: adaptive steps whose second moment needs the memory of a row and a column."""
+"""Adafactor: adaptive steps with a second moment that needs the memory of a row and a column."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def adafactor(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
 
     Source:
         torch.optim.adafactor.

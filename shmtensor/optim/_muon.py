@@ -39,7 +39,7 @@ class Muon(Optimizer):
             long as those of ``AdamW``.
 
     Raises:
-        ValueError: An option is out of its range; a parameter is no matrix.
+        ValueError: An option is out of its range; a parameter is not a matrix.
 
     Source:
         torch.optim.Muon; Jordan et al., "Muon: an optimizer for hidden layers in neural

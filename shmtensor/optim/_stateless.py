@@ -52,7 +52,7 @@ def swap_in_optimizer_params_and_state(
 def _prepared(
     optimizer: Optimizer, parameters: dict[str, Tensor], saved: Any
 ) -> tuple[defaultdict[Any, Any], list[dict[str, Any]]]:
-    """The state and the groups that are to be swapped in, checked."""
+    """The state and the groups to swap in, checked."""
     if not isinstance(saved, dict):
         raise RuntimeError(f"{_NAME} requires a DCP-style optimizer state_dict.")
     entries, groups = saved.get("state"), saved.get("param_groups")

@@ -170,7 +170,7 @@ def _refuse_capturable(
     what: str = "params and state_steps",
     xla: tuple[bool, bool] = (True, False),
 ) -> None:
-    """Raise if a step is to be captured in a graph: no device here can.
+    """Raise if a step should be captured in a graph: no device here can.
 
     Args:
         capturable: The option.

@@ -48,7 +48,7 @@ class Adagrad(Optimizer):
         maximize: Climb instead.
         differentiable: Record the update in the graph.
         fused: Do a step of a group of float parameters in one call in any case, halves included,
-            whose steps are then calculated in float32 throughout.
+            their steps then compute in float32 throughout.
 
     Raises:
         ValueError: An option is out of its range.
@@ -195,7 +195,7 @@ def adagrad(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *foreach* with *differentiable*; *grad_scale* or *found_inf* without
             *fused*.
 

@@ -50,7 +50,7 @@ class Adam(ListOptimizer):
         capturable: Refused in ``step``: no device here captures steps.
         differentiable: Record the update in the graph.
         fused: Do a step of a group of float parameters in one call in any case, halves
-            included, whose steps are then calculated in float32 throughout.
+            included; their steps then compute in float32 throughout.
         decoupled_weight_decay: Shrink the parameters by ``lr * weight_decay`` instead of adding
             the penalty to the gradient, as ``AdamW`` does.
 
@@ -213,7 +213,7 @@ def adam(
         maximize: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*; *grad_scale* or *found_inf*
             without *fused*.
 
@@ -302,7 +302,7 @@ def _update(
     decoupled: bool,
     maximize: bool,
 ) -> None:
-    """Change one parameter; *step* is a tensor where all of it is to be recorded."""
+    """Change one parameter; *step* is a tensor if autograd should record all of it."""
     recorded = isinstance(step, Tensor)
     if maximize:
         grad = -grad

@@ -131,7 +131,7 @@ def adamax(
         weight_decay: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

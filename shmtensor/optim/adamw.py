@@ -12,7 +12,7 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """``Adam`` whose weight decay shrinks the parameters and stays out of the moments.
+    """``Adam`` with weight decay that shrinks the parameters and stays out of the moments.
 
     Args:
         params: Parameters or groups.
@@ -26,7 +26,7 @@ class AdamW(Adam):
         capturable: Refused in ``step``: no device here captures steps.
         differentiable: Record the update in the graph.
         fused: Do a step of a group of float parameters in one call in any case, halves
-            included, whose steps are then calculated in float32 throughout.
+            included; their steps then compute in float32 throughout.
 
     Raises:
         ValueError: An option is out of its range; a tensor *lr* or tensor *betas* with *foreach*.

@@ -170,7 +170,7 @@ def nadam(
         eps: See there.
 
     Raises:
-        RuntimeError: A counter or a product is no tensor.
+        RuntimeError: A counter or a product is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

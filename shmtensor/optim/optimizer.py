@@ -82,7 +82,7 @@ def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandl
             optimizer.
 
     Returns:
-        A handle whose ``remove()`` takes the hook away again.
+        A handle; its ``remove()`` removes the hook.
     """
     return add_hook(_global_step_pre_hooks, hook)
 
@@ -94,7 +94,7 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
         hook: What it returns is ignored.
 
     Returns:
-        A handle whose ``remove()`` takes the hook away again.
+        A handle; its ``remove()`` removes the hook.
     """
     return add_hook(_global_step_post_hooks, hook)
 
@@ -185,14 +185,14 @@ class Optimizer:
     # --- groups ----------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own; missing options are the defaults.
+        """Add parameters with their own options; missing options are the defaults.
 
         Args:
             param_group: ``params`` and options. The dictionary itself becomes the group.
 
         Raises:
             TypeError: No dictionary, or ``params`` is a set or holds no tensors.
-            ValueError: A parameter is no leaf, or is in another group; a required option is
+            ValueError: A parameter is not a leaf, or is in another group; a required option is
                 missing; some parameters have names and others have none.
         """
         if not isinstance(param_group, dict):
@@ -386,7 +386,7 @@ class Optimizer:
                 the optimizer.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("step_pre"), hook)
 
@@ -394,7 +394,7 @@ class Optimizer:
         """Call ``hook(optimizer, args, kwargs)`` after every step.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("step_post"), hook)
 
@@ -410,7 +410,7 @@ class Optimizer:
             prepend: Whether it runs before the hooks that are there already.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("state_dict_pre"), hook, prepend=prepend)
 
@@ -424,7 +424,7 @@ class Optimizer:
             prepend: Whether it runs before the hooks that are there already.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("state_dict_post"), hook, prepend=prepend)
 
@@ -439,7 +439,7 @@ class Optimizer:
             prepend: Whether it runs before the hooks that are there already.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("load_state_dict_pre"), hook, prepend=prepend)
 
@@ -453,7 +453,7 @@ class Optimizer:
             prepend: Whether it runs before the hooks that are there already.
 
         Returns:
-            A handle whose ``remove()`` takes the hook away again.
+            A handle; its ``remove()`` removes the hook.
         """
         return add_hook(self._hooks("load_state_dict_post"), hook, prepend=prepend)
 

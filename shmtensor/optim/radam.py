@@ -25,7 +25,7 @@ __all__ = ["RAdam", "radam"]
 
 
 class RAdam(ListOptimizer):
-    """``Adam`` whose first steps do not trust the second moment.
+    """``Adam`` that does not trust the second moment in its first steps.
 
     With decay rates b1, b2, counting steps t from 1, and R = 2 / (1 - b2) - 1::
 
@@ -144,7 +144,7 @@ def radam(
         eps: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

@@ -157,7 +157,7 @@ def rmsprop(
         centered: See there.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

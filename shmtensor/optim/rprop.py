@@ -139,7 +139,7 @@ def rprop(
         etaplus: The factor to grow by.
 
     Raises:
-        RuntimeError: A counter is no tensor.
+        RuntimeError: A counter is not a tensor.
         AssertionError: *capturable*; *foreach* with *differentiable*.
 
     Source:

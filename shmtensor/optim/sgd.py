@@ -42,7 +42,7 @@ class SGD(Optimizer):
         foreach: Taken for torch's sake; the result does not depend on it.
         differentiable: Record the update in the graph.
         fused: Do a step of a group of float parameters in one call in any case, halves
-            included, whose steps are then calculated in float32 throughout.
+            included; their steps then compute in float32 throughout.
 
     Raises:
         ValueError: A negative *lr*, *momentum* or *weight_decay*; Nesterov without momentum.

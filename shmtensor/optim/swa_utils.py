@@ -107,7 +107,7 @@ def get_swa_avg_fn() -> _Average:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages over the updates so far.
+    """A copy of a model; its parameters are averages over the updates so far.
 
     The first update copies the parameters; each further one averages them. ``n_averaged`` is
     the number of updates, and belongs to the state.
@@ -191,7 +191,7 @@ class AveragedModel(Module):
 def update_bn(
     loader: Iterable[Any], model: Module, device: shmtensor.device | str | None = None
 ) -> None:
-    """Compute the running statistics of batch normalization anew, over all of *loader*.
+    """Compute the running statistics of batch normalization again, over all of *loader*.
 
     Args:
         loader: Gives batches: tensors, or lists or tuples that begin with one.
@@ -223,7 +223,7 @@ def update_bn(
 
 
 class SWALR(LRScheduler):
-    """From the present rate to a fixed one, for the end of a training whose model is averaged.
+    """From the present rate to a fixed one, for the end of a training with averages.
 
     Args:
         optimizer: Whose rates are set.
@@ -233,7 +233,7 @@ class SWALR(LRScheduler):
         last_epoch: The last step that was done, to continue a schedule.
 
     Raises:
-        ValueError: An unknown strategy; *anneal_epochs* is no whole number from 0 on; a list of
+        ValueError: An unknown strategy; *anneal_epochs* is not a whole number from 0 on; a list of
             another length.
 
     Source:

@@ -73,7 +73,7 @@ class ExecutionTraceObserver:
         self.unregister_callback()
 
     def start(self) -> None:
-        """Observe from now on, with a profile of its own."""
+        """Observe from now on, with a separate profile."""
         if not self._registered or self._running:
             return
         self._running = True

@@ -79,7 +79,7 @@ class ProfilerAction(Enum):
 
 
 class _ExperimentalConfig:
-    """Options of torch's profiler for GPUs: accepted, without effect."""
+    """Options of torch's profiler for GPUs; they have no effect."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.arguments = (args, kwargs)
@@ -107,7 +107,7 @@ def schedule(
 
     Args:
         wait: Steps in which nothing happens.
-        warmup: Steps before recording whose events are dropped.
+        warmup: Steps before recording; their events are dropped.
         active: Steps that are recorded.
         repeat: How many cycles; 0: no end.
         skip_first: Steps before the first cycle.

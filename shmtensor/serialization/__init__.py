@@ -49,7 +49,7 @@ _ZIP_HEAD = b"PK\3\4"
 
 
 class _OnlyWrites(io.RawIOBase):
-    """A wrapper for a file object of which only ``write`` is used."""
+    """A wrapper for a file object that needs only ``write``."""
 
     def __init__(self, f: Any) -> None:
         self._write = f.write
@@ -276,7 +276,7 @@ def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     """
     with _opened(f, "rb") as file:
         if not _is_archive(file):
-            raise RuntimeError("load(): the file is no archive")
+            raise RuntimeError("load(): the file is not an archive")
         data = Archive(file, False, "meta", _budget_of(file)).pickled()
     found: dict[str, None] = {}
     texts: list[str] = []

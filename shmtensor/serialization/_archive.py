@@ -43,7 +43,7 @@ def _reference(reference: Any, length: int) -> tuple[Any, str, str, int]:
     _, kind, key, location, count = parts
     typed = any(kind is legacy for legacy in LEGACY_CLASSES.values())
     if not typed and kind is not UntypedStorage:
-        raise pickle.UnpicklingError(f"a class of storages was expected, not {brief(kind)}")
+        raise pickle.UnpicklingError(f"expected a class of storages, got {brief(kind)}")
     if type(key) is not str or type(location) is not str or type(count) is not int or count < 0:
         raise pickle.UnpicklingError(f"unknown reference in the file: {brief(reference)}")
     dtype: Any = kind.dtype if typed else None

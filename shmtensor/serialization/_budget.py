@@ -1,6 +1,6 @@
 """How much a file may ask for.
 
-Whoever reads a file by default spends memory and time in proportion to the file's size. A few bytes
+By default, reading a file takes memory and time in proportion to the file's size. A few bytes
 of a pickle can ask for a copy of something large, or for the hash of a long key, and a compressed
 record can be a thousand times as long as its bytes in the file. All such requests are paid from one
 sum; a file that saves what it holds needs a small part of it. What an instruction makes by itself
@@ -39,10 +39,10 @@ class Budget:
         )
 
     def spend(self, n_bytes: int) -> None:
-        """Pay for something that takes so many bytes, or as long as copying so many.
+        """Pay for something that takes *n_bytes*, or the time of copying them.
 
         Raises:
-            pickle.UnpicklingError: The file has asked for too much.
+            pickle.UnpicklingError: The file wants too much.
         """
         self._left -= n_bytes
         if self._left < 0:
@@ -56,7 +56,7 @@ def inflate(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> 
     """Return the bytes of an entry, after a compressed one was paid for.
 
     Raises:
-        pickle.UnpicklingError: The archive has asked for too much.
+        pickle.UnpicklingError: The archive wants too much.
         zipfile.BadZipFile: It is damaged, or compressed in another way than torch's.
     """
     pay_for(info, budget)
@@ -71,7 +71,7 @@ def pay_for(info: zipfile.ZipInfo, budget: Budget) -> None:
     """Pay for an entry that is compressed.
 
     Raises:
-        pickle.UnpicklingError: The archive has asked for too much.
+        pickle.UnpicklingError: The archive wants too much.
         zipfile.BadZipFile: It is compressed in another way than torch's.
     """
     if info.compress_type == zipfile.ZIP_STORED:

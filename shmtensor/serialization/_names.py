@@ -41,7 +41,7 @@ __all__ = [
 
 def _storage_of(value: Any) -> UntypedStorage:
     if not isinstance(value, TypedStorage | UntypedStorage):
-        raise pickle.UnpicklingError(f"a storage was expected, not {type(value).__name__}")
+        raise pickle.UnpicklingError(f"expected a storage, got {type(value).__name__}")
     return value.untyped()
 
 
@@ -79,7 +79,7 @@ def _rebuild_tensor_v3(
 ) -> Tensor:
     """Make a tensor of a dtype for which torch has no storage class."""
     if not isinstance(dtype, _C.dtype):
-        raise pickle.UnpicklingError(f"a dtype was expected, not {type(dtype).__name__}")
+        raise pickle.UnpicklingError(f"expected a dtype, got {type(dtype).__name__}")
     lazy = metadata or {}
     return rebuild_tensor(
         _storage_of(storage),
@@ -132,7 +132,7 @@ def _rebuild_from_type_v2(
 ) -> Tensor:
     """Make a tensor of another class, or one with attributes."""
     if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise pickle.UnpicklingError(f"a class of tensors was expected, not {brief(kind)}")
+        raise pickle.UnpicklingError(f"expected a class of tensors, got {brief(kind)}")
     return _with_state(rebuild_subclass(kind, function(*arguments), {}), state)
 
 
@@ -151,7 +151,7 @@ def _encode(value: str, encoding: str = "latin1") -> bytes:
 
 
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
-    """A sparse tensor of torch's files: parts, size and, of COO, whether it is coalesced."""
+    """A sparse tensor in torch's files: parts, size and, for COO, whether it is coalesced."""
     if layout is _C.sparse_coo:
         indices, values, size, *rest = data
         is_coalesced = bool(rest[0]) if rest else False
@@ -159,7 +159,7 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     if layout in (_C.sparse_csr, _C.sparse_csc):
         compressed, plain, values, size = data
         return rebuild_sparse(layout, (compressed, plain, values), tuple(size), False)
-    raise RuntimeError(f"load(): the file holds a tensor of layout {layout}, which is not read")
+    raise RuntimeError(f"load(): cannot read tensors of layout {layout}")
 
 
 def _refusal(name: str, kind: str) -> Callable[..., Any]:
@@ -266,7 +266,7 @@ def torch_name(obj: Any) -> tuple[str, str] | None:
 
 @functools.cache
 def _written() -> dict[int, tuple[str, str]]:
-    """Identity of an object -> its module and name in files; the objects live for ever."""
+    """Identity of an object -> its module and name in files; the objects live forever."""
     names: dict[int, tuple[str, str]] = {}
     for full, value in _fixed().items():
         module, _, name = full.rpartition(".")

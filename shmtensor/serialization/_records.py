@@ -25,14 +25,14 @@ class PyTorchFileReader:
         file: A path, or a file that is open for reading.
 
     Raises:
-        RuntimeError: It is no archive.
+        RuntimeError: It is not an archive.
     """
 
     def __init__(self, file: Any) -> None:
         try:
             self._archive = zipfile.ZipFile(file)
         except zipfile.BadZipFile as error:
-            raise RuntimeError(f"PyTorchFileReader: {file!r} is no archive: {error}") from None
+            raise RuntimeError(f"PyTorchFileReader: {file!r} is not an archive: {error}") from None
         assert self._archive.fp is not None
         self._archive.fp.seek(0, os.SEEK_END)
         self._budget = Budget(self._archive.fp.tell())

@@ -29,13 +29,13 @@ FindStorage = Callable[[tuple[Any, ...]], Any]
 
 #: Parts of a key of a dictionary or a member of a set: hashes of tuples recurse without a limit.
 _MOST_PARTS = 1000
-#: What a part of a key is paid for: looking at it takes as long as copying so many bytes.
+#: The price of a part of a key, in bytes: looking at it takes as long as copying them.
 _PART_BYTES = 64
 #: Keys longer than this are paid for.
 _SHORT_KEY = 100
 #: From here on, many integers have one hash.
 _LEAST_FOLDED = sys.hash_info.modulus
-#: So many different keys may have one hash: each is compared with the others.
+#: Most different keys with one hash: each is compared with the others.
 _MOST_ALIKE = 100
 #: Digits of an integer in decimals: reading more takes time that grows with their square.
 _MOST_DIGITS = 4300
@@ -235,7 +235,7 @@ class _Reader:
         arguments = self._stack.pop()
         function = self._stack[-1]
         if type(arguments) is not tuple:
-            raise Forbidden("arguments that are no tuple")
+            raise Forbidden("arguments that are not a tuple")
         if id(function) not in self._calls:
             name = getattr(function, "__name__", None)
             raise Forbidden(f"Trying to call {name if type(name) is str else brief(function)}")
@@ -266,7 +266,7 @@ class _Reader:
                 setattr(target, name, value)
         elif kind in (collections.OrderedDict, collections.Counter) or issubclass(kind, Tensor):
             if type(state) is not dict:
-                raise Forbidden(f"attributes of {kind.__name__} that are no dictionary")
+                raise Forbidden(f"attributes of {kind.__name__} that are not a dictionary")
             self._spend(_attribute_bytes(state))
             target.__dict__.update(state)
         elif state is not None:
@@ -325,7 +325,7 @@ class _Reader:
     def _stack_global(self) -> None:
         name, module = self._stack.pop(), self._stack.pop()
         if type(name) is not str or type(module) is not str:
-            raise Forbidden("a global whose name is no text")
+            raise Forbidden("a global name that is not a string")
         self._global(module, name)
 
     def _add(self) -> None:
@@ -504,7 +504,7 @@ _MOVED = {
     "torch._C._special": "torch._C._nn",
 }
 
-#: What pickles of torch's functions and methods take them from, by getattr.
+#: Where pickles of torch's functions and methods find them, by getattr.
 _HOLDERS = {
     "torch._C._VariableFunctionsClass": _C,
     "torch._C.TensorBase": _C._TensorBase,

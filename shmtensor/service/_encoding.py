@@ -1,6 +1,6 @@
 """The encoding of published values: JSON that refers to storages by number.
 
-Reading it executes nothing, whoever wrote it. `None`, booleans, strings, integers and finite floats
+Reading it executes nothing. `None`, booleans, strings, integers and finite floats
 are written as they are. Everything else is a list whose first item says what it is:
 
     ["l", ...] list   ["u", ...] tuple   ["d", [key, value], ...] dict   ["o", ...] OrderedDict
@@ -250,7 +250,7 @@ class _Reader:
     def _dict(self, items: list[Any], depth: int) -> dict[Any, Any]:
         made: dict[Any, Any] = {}
         for item in items:
-            _need(type(item) is list and len(item) == 2, "an entry of a dict is no pair")
+            _need(type(item) is list and len(item) == 2, "an entry of a dict is not a pair")
             key = item[0]
             _need(key is None or type(key) in (bool, int, str), f"a key {_short(key)}")
             _need(key not in made, f"the key {_short(key)} occurs twice")
@@ -261,7 +261,7 @@ class _Reader:
         return OrderedDict(self._dict(items, depth))
 
     def _bytes(self, items: list[Any], depth: int) -> bytes:
-        _need(len(items) == 1 and type(items[0]) is str, "bytes that are no text")
+        _need(len(items) == 1 and type(items[0]) is str, "bytes that are not text")
         try:
             return base64.b64decode(items[0], validate=True)
         except ValueError as error:
@@ -300,7 +300,7 @@ class _Reader:
         library, dtype, node = items
         _need(library in ("numpy", "torch"), f"a value of the library {_short(library)}")
         _need(type(dtype) is str and len(dtype) <= _MAX_PATH, f"the dtype {_short(dtype)}")
-        _need(type(node) is list and node[:1] == ["t"], "a value of another dtype is no tensor")
+        _need(type(node) is list and node[:1] == ["t"], "a value of another dtype is not a tensor")
         carrier = self._tensor(node[1:], depth)
         if library == "numpy":
             width = numpy_dtype(dtype).itemsize
@@ -346,19 +346,19 @@ def _check_file(file: Any) -> None:
         type(path) is str and path.startswith("/") and len(path) <= _MAX_PATH and "\0" not in path
     )
     _need(good and _is_encodable(path), f"the path {_short(path)}")
-    _need(all(type(file[key]) is int for key in keys[1:]), "the facts of a file are no integers")
+    _need(all(type(file[key]) is int for key in keys[1:]), "the facts of a file are not integers")
 
 
 def _check_state(state: Any) -> None:
     good = isinstance(state, dict) and all(type(key) is str for key in state)
     good = good and all(isinstance(tensor, Tensor) for tensor in state.values())
-    _need(good, "a module is no dict of tensors")
+    _need(good, "a module is not a dict of tensors")
 
 
 def _read(text: bytes, storages: list[UntypedStorage]) -> Document:
     _need(len(text) <= _MAX_TEXT, f"it has {len(text)} bytes, at most {_MAX_TEXT} are possible")
     found = json.loads(text.decode("ascii"), object_pairs_hook=_unique, parse_constant=_no_constant)
-    _need(type(found) is dict and found.get("kind") in _KINDS, "it says not what it is")
+    _need(type(found) is dict and found.get("kind") in _KINDS, "it does not say what it is")
     kind = found["kind"]
     more = {"value": set(), "module": {"skeleton"}, "file": {"file"}}[kind]
     _need(set(found) == {"kind", "value", *more}, f"it has other parts than a {kind}")
@@ -366,7 +366,7 @@ def _read(text: bytes, storages: list[UntypedStorage]) -> Document:
     skeleton, file = found.get("skeleton"), found.get("file")
     if kind == "module":
         _check_state(value)
-        _need(skeleton is None or type(skeleton) is str, "the pickle of a module is no text")
+        _need(skeleton is None or type(skeleton) is str, "the pickle of a module is not a string")
     if kind == "file":
         _check_file(file)
     return Document(kind, value, skeleton, file)

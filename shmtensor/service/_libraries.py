@@ -1,8 +1,8 @@
 """Values of NumPy and torch in services: published from their memory, and attached as theirs.
 
-What lies in shared memory of this package already (an array of `numpy_empty`, a tensor of
-`torch_empty`, what a service or an adopting queue gave) is found there; the rest is shown, and
-copied by who publishes it. Neither library is loaded here: who has a value of it has loaded it.
+A value that is in this package's shared memory already (from `numpy_empty`, `torch_empty`, a
+service or an adopting queue) is found there. Other values are shown as tensors, and the publisher
+copies them. This module loads neither library: a program that has a value of one has loaded it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DTYPES: dict[str, Any] = {
 
 
 class Foreign(NamedTuple):
-    """A value whose dtype only one library has.
+    """A value of a dtype that only one library has.
 
     Attributes:
         library: ``"numpy"`` or ``"torch"``.
@@ -91,7 +91,7 @@ def is_torch_module(value: object) -> bool:
 
 
 class Importer:
-    """Finds or makes tensors of ours over values of NumPy and torch.
+    """Finds or makes our tensors over values of NumPy and torch.
 
     Values over one memory give tensors over one storage, as long as the importer lives.
     """
@@ -297,7 +297,7 @@ def dtype_of(dtype: Any, library: Library) -> tuple[Any, Any]:
     """Return our dtype for the elements of new memory, and the dtype of *library* to show it with.
 
     Args:
-        dtype: Of ours, of NumPy or of torch, or a scalar class of NumPy; None: the default of the
+        dtype: Ours, NumPy's or torch's, or a NumPy scalar class; None: the default of the
             library.
         library: Whose value is wanted.
 
@@ -306,7 +306,7 @@ def dtype_of(dtype: Any, library: Library) -> tuple[Any, Any]:
         first is ``uint8``.
 
     Raises:
-        TypeError: It is no dtype, or *library* has no such dtype.
+        TypeError: It is not a dtype, or *library* has no such dtype.
     """
     if library == "numpy":
         return _numpy_dtype_of(dtype)
@@ -332,7 +332,7 @@ def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:
 
 
 def _dtype_name(dtype: Any) -> str:
-    """Return the name of a dtype of ours, of torch or of NumPy; empty: it is none of these."""
+    """Return the name of a dtype of ours, torch's or NumPy's; empty for anything else."""
     if isinstance(dtype, (_C.dtype, loaded("torch", "dtype"))) and dtype is not None:
         return str(dtype).rpartition(".")[2]
     of_numpy = loaded("numpy", "dtype")

@@ -1,10 +1,10 @@
 """Locks, semaphores and barriers that unrelated processes find by name.
 
-A permit belongs to the process that took it. When that process ends, in whatever manner, the
+A permit belongs to the process that took it. When that process ends, even if it is killed, the
 service's manager releases its permits. So a killed owner blocks nobody.
 
-What takes and gives is C (Note [Taken for a caller] in csrc/python/ipc/named_lock.c): an exception
-from a signal handler leaves nothing taken that the object does not know of.
+C takes and releases permits (Note [Taken for a caller] in csrc/python/ipc/named_lock.c): if a
+signal handler raises an exception, no permit stays taken without the object knowing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Semaphore(_NamedLock):
 
 
 class Lock(Semaphore):
-    """A semaphore with one permit: one process holds it at a time. It is not recursive.
+    """A semaphore with one permit: one process has it at a time. It is not recursive.
 
     Args:
         service: The service that has the name.
@@ -100,15 +100,15 @@ class Lock(Semaphore):
         return "taken here" if self._n_held else "not taken here"
 
     def locked(self) -> bool:
-        """Whether a process holds the lock."""
+        """Whether a process has the lock."""
         return self.value == 0
 
 
 class Barrier(_NamedLock):
     """A barrier at which *parties* processes wait for each other, as often as they like.
 
-    When a waiting party is killed, another process can take its place; the others continue to wait.
-    A timeout or an exception withdraws only the arrival of the caller whom it ends.
+    If a waiting party is killed, another process can take its place; the others continue to wait.
+    A timeout or an exception withdraws only the arrival of its own caller.
 
     Args:
         service: The service that has the name.

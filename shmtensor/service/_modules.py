@@ -1,8 +1,8 @@
 """Publishes modules, and makes modules from published tensors.
 
-A module is published as its parameters and buffers, together with a pickle of the rest, in which
-the tensors are references. Reading a pickle can run any code. So it is read only in a service of
-which the kernel and the manager say that no process of another user can be a member.
+A published module consists of its parameters and buffers, and a pickle of the rest that refers to
+them. Reading a pickle can run any code. So it is read only if the kernel and the manager say that
+no process of another user can be a member of the service.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def library_of(module: object) -> Library:
     """Return the library of a module.
 
     Raises:
-        TypeError: It is no module.
+        TypeError: It is not a module.
     """
     if isinstance(module, nn.Module):
         return "shmtensor"
@@ -186,7 +186,7 @@ def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
 
     Args:
         identity: From `file_identity`.
-        writable: Allow writes, which stay in this process; otherwise they are refused.
+        writable: Allow writes, which stay in this process; otherwise they raise.
 
     Raises:
         RuntimeError: The file was replaced or has changed.

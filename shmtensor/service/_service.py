@@ -72,20 +72,18 @@ class Service:
     """Named values that unrelated processes share.
 
     Args:
-        name: As given to ``shmtensor serve --name``. None: the default service, which is called
-            ``"default"``, or as the environment variable ``SHMTENSOR_SERVICE`` says when it is
-            first needed. It is started by the first process that needs it. It ends when it has no
-            process and no persistent name.
-        socket: Path of the socket, as given to ``shmtensor serve --socket``.
-        owner: Id of the user who runs the service; None: the user whom this process has when it
-            needs the service.
-        start: Start the service when it does not run, like the default one. The same holds for its
-            end. Not with *socket*, or with another *owner*.
+        name: The name in ``shmtensor serve --name``. None: the default service. Its name is in
+            the environment variable ``SHMTENSOR_SERVICE``, or ``"default"``. The first process
+            that needs it starts it, and it ends when it has no process and no persistent name.
+        socket: The path in ``shmtensor serve --socket``.
+        owner: Id of the user who runs the service; None: the user of this process at its first use.
+        start: Start the service if it does not run; it then ends like the default one. Not with
+            *socket*, or with another *owner*.
 
     Raises:
         ValueError: *start* was given with *socket* or another *owner*.
 
-    The first method that needs the service joins it. It raises `ManagerError` when the service does
+    The first method that needs the service joins it, and raises `ManagerError` if the service does
     not run. A ``with`` block closes the object at its end.
     """
 
@@ -131,10 +129,10 @@ class Service:
         return made
 
     def close(self) -> None:
-        """Use the service no more through this object: its methods raise ValueError from now on.
+        """Stop using the service through this object: its methods raise ValueError from now on.
 
-        What this process has published stays until it is unpublished or the process ends, and what
-        it has attached stays usable. So do locks that were opened before.
+        Values that this process has published stay until someone unpublishes them or the process
+        ends. Attached values and open locks stay usable.
         """
         self._is_closed = True
         self._made = None
@@ -162,9 +160,9 @@ class Service:
         """Publish *value* under *name*, as a new version.
 
         Processes that have an older version keep it. Nobody waits, and nobody sees a half-published
-        value. The bytes are copied into the service, except for tensors that are in its memory
-        already (made by `empty`, or attached with ``mode="rw"``). Those are shared as they are:
-        later writes to them are visible to everybody who has this version.
+        value. `publish` copies the bytes into the service, except those of tensors that are in its
+        memory already (from `empty`, or attached with ``mode="rw"``). It shares these as they are:
+        everybody who has this version sees later writes to them.
 
         Args:
             name: 1 to 127 bytes.
@@ -172,10 +170,10 @@ class Service:
                 lists and tuples of tensors, arrays, numbers, strings, bytes and None. Tensors that
                 share a storage also share one in the readers.
             persist: Let the name outlive this process.
-            timeout: Seconds to wait for room when a memory limit is reached; None waits for ever.
+            timeout: Seconds to wait for room if a memory limit is reached; None waits forever.
 
         Returns:
-            The version, which is higher than every earlier one of this name.
+            The version; it is higher than all earlier ones of this name.
 
         Raises:
             TypeError: *value* contains something else.
@@ -242,23 +240,23 @@ class Service:
         timeout: float | None = 0.0,
         as_: Library = "shmtensor",
     ) -> Any:
-        """Make a tensor or an array in the service's memory. `publish` does not copy it.
+        """Make a tensor or an array in the service's memory, which `publish` need not copy.
 
         Args:
             *size: The sizes: numbers, or one sequence of them.
-            dtype: A dtype of this package, of NumPy or of torch; for NumPy's arrays, what
-                ``numpy.dtype`` takes, but not objects. None: the library's default dtype.
+            dtype: A dtype of this package, of NumPy or of torch; for arrays, anything that
+                ``numpy.dtype`` takes, except objects. None: the library's default dtype.
             timeout: As in `publish`.
             as_: What to return: a tensor of this package (``"shmtensor"``), an array
                 (``"numpy"``), or a tensor of torch (``"torch"``).
 
         Returns:
-            It is uninitialised and contiguous.
+            A contiguous tensor or array; its elements are not initialised.
 
         Raises:
             TypeError: The library has no such dtype.
             MemoryError: There is not enough room.
-            ModuleNotFoundError: torch was asked for and is not installed.
+            ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
         """
         _libraries.check_library(as_)
         ours, theirs = _libraries.dtype_of(dtype, as_)
@@ -278,11 +276,11 @@ class Service:
         Args:
             name: As given to `publish`.
             mode: ``"ro"``: operators that write raise RuntimeError, and the kernel stops other
-                stores; torch knows no such tensors, so there a write ends the process. ``"rw"``:
-                writes are visible to everybody who has this version. ``"cow"``: writes stay in this
-                process; pages that it has not written show later writes of others.
-            as_: What tensors and arrays are given as, whoever published them: tensors of this
-                package (``"shmtensor"``), arrays (``"numpy"``), or tensors of torch (``"torch"``).
+                stores; torch has no read-only tensors, so there a write ends the process. ``"rw"``:
+                everybody who has this version sees writes. ``"cow"``: writes stay in this process;
+                pages that it has not written show later writes of others.
+            as_: What to return, whoever published it: tensors of this package
+                (``"shmtensor"``), arrays (``"numpy"``), or tensors of torch (``"torch"``).
 
         Returns:
             The value; for a module, its parameters and buffers by name.
@@ -292,7 +290,7 @@ class Service:
             TypeError: The value has a dtype that the library *as_* does not have.
             HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
-            ModuleNotFoundError: torch was asked for and is not installed.
+            ModuleNotFoundError: *as_* is ``"torch"``, and torch is not installed.
         """
         return self.latest(name, mode, as_=as_).value
 
@@ -348,12 +346,12 @@ class Service:
         *,
         as_: Library = "shmtensor",
     ) -> Versioned[Any]:
-        """Wait until *name* stands for a version above *version*, also one not yet published.
+        """Wait until *name* has a version above *version*; it need not exist yet.
 
         Args:
             name: As published.
-            version: The one that is known; 0 waits for any.
-            timeout: Seconds to wait; None waits for ever.
+            version: The version that you have; 0 waits for any.
+            timeout: Seconds to wait; None waits forever.
             mode: As in `attach`.
             as_: As in `attach`.
 
@@ -361,9 +359,9 @@ class Service:
             The newest value and its version.
 
         Raises:
-            WaitTimeoutError: None was published in time; it is a TimeoutError.
+            WaitTimeoutError: Nobody published one in time; it is a TimeoutError.
             HandleError: The value is damaged.
-            ManagerError: The service has ended, or was begun anew by another manager.
+            ManagerError: The service has ended, or another manager has started a new one.
         """
         self._check_name(name)
         deadline = _deadline(timeout)
@@ -406,8 +404,8 @@ class Service:
     ) -> int:
         """Publish a module's parameters and buffers, or those in a safetensors file.
 
-        For a file, only its path and identity are published. Every process that attaches it maps
-        the file itself. So there is one copy of its pages in memory, and none in the service.
+        Of a file, only the path and identity are published. Every process that attaches it maps the
+        file itself, so there is one copy of its pages in memory, and none in the service.
 
         Args:
             name: As in `publish`.
@@ -446,21 +444,21 @@ class Service:
 
         Args:
             name: As given to `publish_module`.
-            module: The module, of this package or of torch, whose parameters and buffers are
-                replaced. None makes a module from a pickle. That is allowed only in a service of
-                this user, and not when it is open to a group.
+            module: A module of this package or of torch; the published memory replaces its
+                parameters and buffers. None makes a module from a pickle. That works only in a
+                service of this user that is not open to a group.
             mode: As in `attach`.
-            as_: Without a module: of which library the published one is, ``"shmtensor"`` or
+            as_: Without a module: the library of the published one, ``"shmtensor"`` or
                 ``"torch"``.
 
         Returns:
-            The module, and the version whose memory it has.
+            The module, and the version of its memory.
 
         Raises:
             NotPublishedError: Nothing is published under this name; it is a KeyError.
-            HandleError: What is published is damaged.
-            TypeError: *module* is no module.
-            ValueError: A module of NumPy was asked for.
+            HandleError: The published value is damaged.
+            TypeError: *module* is not a module.
+            ValueError: *as_* is ``"numpy"``, which has no modules.
             RuntimeError: The module does not fit, or *module* must be given.
         """
         if module is not None:
@@ -494,8 +492,8 @@ class Service:
         if facts.is_group or facts.owner != os.geteuid():
             members = "a group" if facts.is_group else f"user {facts.owner}"
             raise RuntimeError(
-                f"attach_module(): {name!r} is in a service of {members}, whose pickles are not "
-                "read; make the module and pass it"
+                f"attach_module(): {name!r} is in a service of {members}, and pickles are read "
+                "from this user's own service only; make the module and pass it"
             )
 
     # --- locks --------------------------------------------------------------------------------

@@ -150,7 +150,7 @@ def kaiser(points: _Points, sym: bool, *, beta: float = 12.0) -> Tensor:
     k = points.line(-beta, min(beta, -beta + (points.M - 1) * step))
     top = _C._nn.special_i0e(_C.tensor(beta, dtype=points.dtype, device=k.device))
     x = _C.sqrt(_C.clamp(beta * beta - k * k, min=0))
-    # The exponential of a large beta is no float: only that of the difference is taken.
+    # The exponential of a large beta is not a float: only that of the difference is taken.
     return _C._nn.special_i0e(x) / top * _C.exp(x - beta)
 
 

@@ -28,7 +28,7 @@ _nn = _C._nn
 
 
 def mm(sparse: Tensor, dense: Tensor, reduce: str | None = None) -> Tensor:
-    """Multiply two matrices of which one or both may be sparse.
+    """Multiply two matrices; one or both may be sparse.
 
     The gradient of a sparse factor has entries where the factor has.
 

@@ -108,7 +108,7 @@ class Shared:
         """Open a descriptor from `_share_fd_` of any process; it stays the caller's.
 
         Raises:
-            HandleError: *fd* is no descriptor of shared memory, or the storage has another size.
+            HandleError: *fd* is not a descriptor of shared memory, or the storage has another size.
         """
         return cls._own(_sharing().import_fd(fd, size))
 

@@ -43,7 +43,7 @@ def check_mode(mode: str | None, shared: bool) -> str | None:
 def open_descriptor(path: str | os.PathLike[str], flags: int) -> int:
     """Open a file and return its descriptor; an ``opener`` for `open`.
 
-    Whoever gave the path may have put a pipe or a device there, which waits for its other end when
+    The path may lead to a pipe or a device, which waits for its other end when
     it is opened or read. Every path that comes from the program or from another process is opened
     by this, by `shmt__os_file_map`, or looked at in the same way.
 
@@ -128,7 +128,7 @@ def read(file: IO[bytes], nbytes: int, shared: bool) -> UntypedStorage:
 def tensor_over(
     storage: UntypedStorage, offset: int, dtype: Any, shape: Sequence[int], strides: Sequence[int]
 ) -> Any:
-    """Return the tensor of a geometry, whose elements begin at byte *offset* of a storage."""
+    """Return a tensor of this geometry over the elements from byte *offset* of a storage."""
     return _C.empty(0, dtype=dtype).set_(storage, offset // dtype.itemsize, shape, strides)
 
 

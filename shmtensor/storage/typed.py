@@ -27,7 +27,7 @@ def warn_of_removal(stacklevel: int = 2) -> None:
 
 
 class TypedStorage(Conversions):
-    """A storage whose bytes are elements of one dtype.
+    """A storage with elements of one dtype.
 
     Args:
         *args: Nothing (empty), a number of elements, or a sequence of values.

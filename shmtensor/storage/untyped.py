@@ -430,7 +430,7 @@ class UntypedStorage(Conversions, Shared):
             nbytes: Size of the mapping in bytes.
 
         Raises:
-            RuntimeError: The file cannot be opened, is no regular file, or is too small for a
+            RuntimeError: The file cannot be opened, is not a regular file, or is too small for a
                 private mapping.
             MemoryError: The disk is full.
 

@@ -107,7 +107,7 @@ def make_tensor(
 
     Raises:
         ValueError: The bounds do not fit, or options that exclude each other.
-        TypeError: The sizes are no ints, or *dtype* is no dtype that tensors have here.
+        TypeError: The sizes are not ints, or *dtype* is not a dtype that tensors have here.
 
     Source:
         torch.testing.make_tensor; the same seed gives the same values.

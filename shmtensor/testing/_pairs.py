@@ -158,7 +158,7 @@ class Pair:
 
 
 class NonePair(Pair):
-    """None, and None again. Takes pairs of which at least one is None."""
+    """None, and None again. Takes pairs with at least one None."""
 
     def __init__(self, actual: Any, expected: Any, **options: Any) -> None:
         if actual is not None and expected is not None:

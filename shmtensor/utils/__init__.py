@@ -32,7 +32,7 @@ def set_module(obj: Any, mod: str) -> None:
         mod: The module's name.
 
     Raises:
-        TypeError: *mod* is no text.
+        TypeError: *mod* is not a string.
     """
     if not isinstance(mod, str):
         raise TypeError("The mod argument should be a string")

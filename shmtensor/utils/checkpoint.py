@@ -131,7 +131,7 @@ class CheckpointFunction(Function):
 
 
 class DefaultDeviceType:
-    """The type of devices whose random numbers count when no tensor tells it.
+    """The type of devices with random numbers that count if no tensor tells it.
 
     There are none but the CPU, whose numbers always count.
 

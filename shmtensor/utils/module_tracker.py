@@ -25,7 +25,7 @@ def _recorded_tensors(value: Any) -> list[Tensor]:
 
 
 class ModuleTracker:
-    """A context in which ``parents`` has the names of the modules whose calls are under way.
+    """A context; in it, ``parents`` has the names of the modules that are being called.
 
     That goes for the backward pass too: a module is in it from the gradients of its outputs until
     those of its inputs. ``"Global"`` is always there. A module that is called by itself has its

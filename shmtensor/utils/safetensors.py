@@ -218,9 +218,9 @@ def _parse(data: Any) -> tuple[dict[str, Any], dict[str, str], int]:
             parse_int=_short_int,
         )
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise SafetensorsError(f"header is no JSON: {error}") from error
+        raise SafetensorsError(f"header is not JSON: {error}") from error
     if not isinstance(header, dict):
-        raise SafetensorsError(f"header is no JSON object but {type(header).__name__}")
+        raise SafetensorsError(f"header is not a JSON object but {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise SafetensorsError(f"__metadata__ must map strings to strings, got {metadata!r:.200}")
@@ -254,7 +254,7 @@ def _tensor(
     if (start + begin) % dtype.itemsize:  # kernels need aligned elements
         if storage.filename is not None:
             raise SafetensorsError(
-                f"{name}: begins at byte {start + begin}, which is no multiple of "
+                f"{name}: begins at byte {start + begin}, which is not a multiple of "
                 f"{dtype.itemsize}: writes to it cannot reach the file"
             )
         part: Any = shmtensor.empty(0, dtype=shmtensor.uint8)
@@ -285,7 +285,7 @@ def _shown_part(storage: Any, begin: int, nbytes: int) -> Any:
 
 
 class OpenFile(Mapping[str, Tensor]):
-    """The tensors of a file by name, each made when it is asked for. `open_file` makes one.
+    """The tensors of a file by name, each made at its first use. `open_file` makes one.
 
     Tensors keep the file's memory; the object itself need not be kept or closed.
 
@@ -325,7 +325,7 @@ class OpenFile(Mapping[str, Tensor]):
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """Tensors of a file's content; they have memory of their own.
+    """Tensors of a file's content, with their own memory.
 
     Raises:
         SafetensorsError: *data* is no valid safetensors data.
@@ -336,7 +336,7 @@ def load(data: bytes) -> dict[str, Tensor]:
 def open_file(
     filename: str | os.PathLike[str], mode: str | None = "c", *, shared: bool = False
 ) -> OpenFile:
-    """Open a file, whose tensors are made one by one; the arguments are those of `load_file`."""
+    """Open a file and make its tensors one by one; the arguments are those of `load_file`."""
     mode = from_files.check_mode(mode, shared)
     with from_files.open_regular(filename) as (file, _):
         return _open(file, mode, shared)

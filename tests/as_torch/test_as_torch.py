@@ -129,7 +129,7 @@ def test_missing_names_are_named_and_reported(tmp_path):
         "No module named 'torch.nn.no_such_module'",
         "module 'torch' has no attribute 'no_such_name'",
     ]
-    used, missing = done.stderr.split("names were asked for that shmtensor does not have:")
+    used, missing = done.stderr.split("names that the program asked for are missing in shmtensor:")
     assert "  torch.nn.Linear\n" in used
     for name in ("torch.no_such_module", "torch.nn.no_such_module", "torch.no_such_name"):
         assert f"  {name}\n" in missing

@@ -293,7 +293,7 @@ os._exit(0)
 """
     ranks = job(2, script)
     ranks.wait_for(1, "error: .*takes tags from 0 to .*, got -1")
-    ranks.wait_for(1, "rank 0 has sent 8 bytes, 12 were to be received")
+    ranks.wait_for(1, "rank 0 has sent 8 bytes, expected 12")
     ranks.finish()
 
 

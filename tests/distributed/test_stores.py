@@ -74,7 +74,7 @@ def test_what_is_missing(store: dist.Store) -> None:
     with pytest.raises(dist.DistStoreError, match=r"after 100ms, keys: /.*x, /.*y"):
         store.wait(["x", "y"], timedelta(milliseconds=100))
     store.set("text", "abc")
-    with pytest.raises(ValueError, match="no number"):
+    with pytest.raises(ValueError, match="not a number"):
         store.add("text", 1)
     with pytest.raises(ValueError, match="64 bits"):
         store.add("n", 2**63 - 1) and store.add("n", 1)
@@ -144,7 +144,7 @@ def test_a_file_is_removed_with_its_last_user(tmp_path: Path) -> None:
 def test_damaged_files(tmp_path: Path) -> None:
     path = tmp_path / "store"
     path.write_bytes(b"\xff" * 100)
-    with pytest.raises(dist.DistStoreError, match="no file of a store"):
+    with pytest.raises(dist.DistStoreError, match="not a store file"):
         dist.FileStore(str(path), 1)
     path.write_bytes(pack(77, []))
     with pytest.raises(dist.DistStoreError, match="no operation 77"):
@@ -191,7 +191,7 @@ def test_something_else_has_the_port() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(dist.DistNetworkError, match="is no store"):
+        with pytest.raises(dist.DistNetworkError, match="is not a store"):
             dist.TCPStore("127.0.0.1", server.getsockname()[1], None, False)
         thread.join()
 

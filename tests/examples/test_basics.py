@@ -18,9 +18,9 @@ BASICS = EXAMPLES / "basics"
 LAST_LINES = {
     "queue_of_arrays": r"picture 19: the mean was 19\.\d+, now it is -?\d\.\de-0[5-9]",
     "pool_over_arrays": r"deviation 0\.7\d+ before, 0\.7\d+ after",
-    "data_loader": r"batches lie in shared memory: True",
-    "train_together": r"(9\d|100)\.\d% of new points are told right",
-    "actors_and_learner": r"lever 3 is pulled \d+% of the time",
+    "data_loader": r"batches are in shared memory: True",
+    "train_together": r"(9\d|100)\.\d% of new points are classified correctly",
+    "actors_and_learner": r"the policy pulls lever 3 \d+% of the time",
 }
 
 

@@ -144,7 +144,7 @@ def test_bad_data_is_one_line(tmp_path, name, content, text):
 
 def test_a_run_without_a_checkpoint_is_not_resumed(counting, tmp_path):
     errors = refused("--data", str(counting), "--resume", str(tmp_path / "none"))
-    assert "none has no checkpoint.pt to go on from" in errors and errors.count("\n") == 1
+    assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
     assert not (tmp_path / "none" / "curve.csv").exists()
 
 

@@ -101,7 +101,7 @@ def test_a_run_goes_on_after_everything_was_killed(started: list[Run], tmp_path:
         (["--data", "absent"], "no such file"),
         (["--batch", "100000"], "--batch 100000 of 1438 examples"),
         (["--resume", "absent"], "has no checkpoint.pt"),
-        (["--resume", "damaged"], "is no checkpoint of this program"),
+        (["--resume", "damaged"], "is not a checkpoint of this program"),
         (["--resume", "other"], "was made with --model cnn"),
     ],
 )

@@ -115,7 +115,7 @@ def test_interrupt_ends_the_workers_and_says_how_to_go_on(started, tmp_path):
     assert "Traceback" not in text
     assert run.process.returncode == 130
     assert run.nothing_is_left()
-    command = shlex.split(text.splitlines()[-1].removeprefix("interrupted; to go on: "))
+    command = shlex.split(text.splitlines()[-1].removeprefix("interrupted; to resume: "))
     again = subprocess.run(
         [*command, "--seconds", "1"],
         capture_output=True,

@@ -151,7 +151,7 @@ def test_a_checkpoint_of_another_run_is_refused(start, tmp_path):
 
 def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path):
     errors = refused("--resume", str(tmp_path / "none"))
-    assert "none has no checkpoint.pt to go on from" in errors and errors.count("\n") == 1
+    assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
     assert not (tmp_path / "none" / "curve.csv").exists()
 
 

@@ -147,7 +147,7 @@ def test_bad_input_is_one_line(tmp_path):
     assert "--workers" in of_bad_input(tmp_path, "--workers", "0")
     assert "--max-delay-ms" in of_bad_input(tmp_path, "--max-delay-ms", "-1")
     (tmp_path / "empty").mkdir()
-    assert "no run to go on with" in of_bad_input(tmp_path, "--resume", "empty")
+    assert "no run to resume" in of_bad_input(tmp_path, "--resume", "empty")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "checkpoint.pt").write_bytes(b"nothing")
     assert "is not a checkpoint" in of_bad_input(tmp_path, "--resume", "bad")

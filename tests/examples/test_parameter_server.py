@@ -94,7 +94,7 @@ def test_killed_worker_is_reported_and_not_waited_for(started, tmp_path):
     wait_until_it_trains(run)
     os.kill(pids[0], signal.SIGKILL)
     text = finished(run)
-    assert f"worker 0 (pid {pids[0]}) was killed by SIGKILL; the others go on" in text
+    assert f"worker 0 (pid {pids[0]}) was killed by SIGKILL; the others continue" in text
     assert "1 of 2 workers finished" in text
     assert updates_in(text) > 100
 
@@ -117,7 +117,7 @@ def test_killed_server_ends_all_and_its_checkpoint_goes_on(started, tmp_path):
     last = finished(first, 1).splitlines()[-1]
     found = re.fullmatch(
         rf"parameter_server: server 0 \(pid {server}\) was killed by SIGKILL after (\d+) updates; "
-        rf"--resume {re.escape(str(out))} goes on",
+        rf"to resume: --resume {re.escape(str(out))}",
         last,
     )
     assert found, last
@@ -194,7 +194,7 @@ print("ready", flush=True); sys.stdin.read()
     for arguments, text in (
         (("--staleness", "-1"), "--staleness is out of range: -1"),
         (("--data", "nowhere"), "nowhere: no such file or folder"),
-        (("--resume", "nowhere"), "no run to go on with"),
+        (("--resume", "nowhere"), "no run to resume"),
         (("--resume", str(out), "--batch", "16"), "of a run with batch 32, this one has 16"),
     ):
         assert text in of_bad_input(tmp_path, *arguments)

@@ -58,4 +58,4 @@ def test_an_interrupted_run_says_the_command_that_goes_on(
 
     assert program.run("name", argparse.Namespace(workers=1), tmp_path, stop) == 130
     command = " ".join(["python train.py", *kept, "--resume", str(tmp_path)])
-    assert capsys.readouterr().out == f"\ninterrupted; to go on: {command}\n"
+    assert capsys.readouterr().out == f"\ninterrupted; to resume: {command}\n"

@@ -93,7 +93,7 @@ def test_the_other_byte_order_is_read_and_not_mapped(name: str, tmp_path: Path) 
     swaps = array.dtype.itemsize > 1
     for mode in ("r", "r+"):
         if swaps:
-            with pytest.raises(ValueError, match="bytes are in the other order"):
+            with pytest.raises(ValueError, match="byte order is not"):
                 load_npy(path, mode)
 
 
@@ -207,16 +207,16 @@ def test_headers_may_be_written_in_many_ways(text: str, version: bytes, tmp_path
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no .npy file"),
-        (b"PK\3\4" + b"0" * 100, "no .npy file"),
+        (b"", "not a .npy file"),
+        (b"PK\3\4" + b"0" * 100, "not a .npy file"),
         (b"\x93NUMPY", "version"),
         (b"\x93NUMPY\4\0" + b"0" * 100, r"version 4\.0"),
         (b"\x93NUMPY\1\0\xff\xff", "a header of 65535 bytes, at most"),
         (b"\x93NUMPY\2\0\xff\xff\xff\x7f" + b" " * 100, "at most 10000"),
         (header("{", length=500), "does not fit"),
-        (header("__import__('os').abort()"), "no dictionary"),
+        (header("__import__('os').abort()"), "not a dictionary"),
         (header("{'descr': open('x')}"), "unknown entry"),
-        (header("{" * 5000), "no dictionary"),
+        (header("{" * 5000), "not a dictionary"),
         (header("{" + "(" * 5000 + "}"), "unknown entry"),
         (header(f"{{{F8}, 'shape': (2,)}}"), "'shape' twice"),
         (header(f"{{{F8}, 'more': (2,)}}"), "not descr, fortran_order and shape"),
@@ -226,10 +226,10 @@ def test_headers_may_be_written_in_many_ways(text: str, version: bytes, tmp_path
         (header("{'descr': '<f8', 'fortran_order': False, 'shape': '2'}"), "other types"),
         (header("{'descr': '<f8', 'fortran_order': False, 'shape': (-2,)}"), "unknown entry"),
         (header("{'descr': '<f8', 'fortran_order': False, 'shape': (2.0,)}"), "unknown entry"),
-        (header("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}"), "no tensor of NumPy"),
+        (header("{'descr': '|O', 'fortran_order': False, 'shape': (2,)}"), "cannot have the"),
         (header("{'descr': '<U4', 'fortran_order': False, 'shape': (2,)}"), "'<U4'"),
         (header("{'descr': '<f3', 'fortran_order': False, 'shape': (2,)}"), "'<f3'"),
-        (header("{'descr': '>M8[s]', 'fortran_order': False, 'shape': (2,)}"), "no tensor"),
+        (header("{'descr': '>M8[s]', 'fortran_order': False, 'shape': (2,)}"), "cannot have the"),
         (
             header("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (2,)}"),
             "structured types",
@@ -248,7 +248,7 @@ def test_headers_may_be_written_in_many_ways(text: str, version: bytes, tmp_path
             "65 dimensions",
         ),
         (header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({'9' * 40},)}}"), "unknown"),
-        (header("{'descr': '\xff'}", b"\3\0")[:-3] + b"\xff'}", "no text"),
+        (header("{'descr': '\xff'}", b"\3\0")[:-3] + b"\xff'}", "not text"),
     ],
 )
 def test_files_that_lie_are_refused(data: bytes, message: str, tmp_path: Path) -> None:
@@ -267,7 +267,8 @@ def test_elements_at_odd_places_are_read_and_not_mapped(tmp_path: Path) -> None:
     assert begin % 8
     assert load_npy(path).tolist() == [1.5, 2.5]
     for mode in ("r", "r+"):
-        with pytest.raises(ValueError, match=f"begins at byte {begin}, which is no multiple of 8"):
+        text = f"begins at byte {begin}, which is not a multiple of 8"
+        with pytest.raises(ValueError, match=text):
             load_npy(path, mode)
 
 

@@ -80,10 +80,10 @@ def test_archives_that_lie_are_refused(tmp_path: Path) -> None:
     refused("not a zip file")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "x")
-    refused("'notes.txt' is no .npy file")
+    refused("'notes.txt' is not a .npy file")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.npy", b"x")
-    refused("no .npy file, it begins with b'x'")
+    refused("not a .npy file, it begins with b'x'")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.npy", npy(np.arange(9))[:-1])
     refused("takes 72 bytes, there are 71")

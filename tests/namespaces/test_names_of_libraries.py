@@ -145,7 +145,7 @@ def test_records_of_an_archive_are_read_one_by_one():
         reader.get_record("b")
     with pytest.raises(RuntimeError, match="24 bytes"):
         reader.get_storage_from_record("data/0", 4, T.int64)
-    with pytest.raises(RuntimeError, match="no archive"):
+    with pytest.raises(RuntimeError, match="not an archive"):
         T.PyTorchFileReader(io.BytesIO(b"none"))
 
 

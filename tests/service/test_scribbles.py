@@ -77,7 +77,7 @@ def test_pickles_of_a_group_are_not_read_whatever_its_members_write(
         assert scribbler.line() == "written"
         publisher.say()
         for _ in range(20):
-            assert "in a service of a group, whose pickles" in publisher.line()
+            assert "in a service of a group, and pickles" in publisher.line()
         newcomer = run(
             "import sys; from shmtensor.service import Service\n"
             "service = Service(sys.argv[1])\n"
@@ -139,7 +139,7 @@ def test_pickles_of_another_users_service_are_not_read(run: type[programs.Progra
         name,
     )
     text, shape, own = victim.finish().splitlines()
-    assert "pickles are not read; make the module and pass it" in text
+    assert "own service only; make the module and pass it" in text
     assert (shape, own) == ("2", "{}")
 
 

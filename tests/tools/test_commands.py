@@ -111,7 +111,7 @@ for wanted in address, address[-16:]:
 def test_session_that_does_not_exist_is_an_error(name: str, shmtensor_command: Command) -> None:
     done = shmtensor_command(name, "--session", "no-such-session")
     assert done.status == 1
-    assert "no session of this user is 'no-such-session'" in done.err
+    assert "this user has no session 'no-such-session'" in done.err
 
 
 def test_holders_of_a_process(family: Any, shmtensor_command: Command) -> None:

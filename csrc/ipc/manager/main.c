@@ -105,7 +105,7 @@ int main(int argc, char** argv) {
   int claim = a.adopt ? shmt__management_claim(FD_CONTROL, SHMT_MANAGER_ENDS_MS) : 0;
   if (claim < 0) {
     (void)fprintf(stderr, "shmtensor-manager: %s\n",
-                  claim == -1 ? "another manager has the session" : "the session's files cannot be opened anew");
+                  claim == -1 ? "another manager has the session" : "the session's files cannot be reopened");
     return claim == -1 ? SHMT_MANAGER_ELSEWHERE : 4;
   }
   shmt_status status =

@@ -86,7 +86,7 @@ static int n_clients_of_process(const request* r, bool reserved) {
 static shmt_status reserve(request* r, uint32_t* out_id) {
   int fd = shmt__os_reopen(r->m->arena_manager.control_fd);
   SHMT_REQUIRE(fd >= 0, SHMT_E_OS,
-               "the manager cannot open its files anew: too many open files, or /proc is missing");
+               "the manager cannot reopen its files: too many open files, or /proc is missing");
   r->send_fds[r->n_send++] = fd;
   r->n_own++;
   SHMT_TRY(shmt__arena_manager_reserve_client(&r->m->arena_manager, fd, r->pid, out_id));

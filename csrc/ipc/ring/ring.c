@@ -62,7 +62,7 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
               header->capacity == SHMT_RING_CAPACITY;
   if (!good) {
     shmt__storage_release(s);
-    SHMT_FAIL(SHMT_E_HANDLE, "the handle's block %" PRIu32 " of %" PRIu64 " bytes is no queue",
+    SHMT_FAIL(SHMT_E_HANDLE, "the handle's block %" PRIu32 " of %" PRIu64 " bytes is not a queue",
               h->block, h->nbytes);
   }
   return make_ring(s, out);

@@ -108,7 +108,7 @@ shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** 
                "service \"%s\" was begun anew by another manager: its names and versions are new ones",
                shmt__service_label(v));
   SHMT_REQUIRE((s->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
-               "session %016" PRIx64 " is no service", v->key.id);
+               "session %016" PRIx64 " is not a service", v->key.id);
   if (writing) SHMT_TRY(shmt__session_map_arena(s, true));
   *out = s;
   return SHMT_OK;

@@ -249,7 +249,7 @@ shmt_status shmt__to_sparse(shmt_tensor* self, shmt_layout layout, shmt_ints blo
                             shmt_tensor** out) {
   if (layout == SHMT_LAYOUT_NONE) layout = SHMT_SPARSE_COO;
   SHMT_REQUIRE(blocksize.len <= 0, SHMT_E_RUNTIME,
-               "to_sparse: blocksize is for block layouts, of which there are no tensors");
+               "to_sparse: blocksize is for block layouts, and there are no tensors of these");
   const int64_t n_dense = dense_dim.has ? dense_dim.value : 0;
   SHMT_REQUIRE(n_dense >= 0 && n_dense <= self->n_dims && (n_dense == 0 || layout == SHMT_SPARSE_COO), SHMT_E_RUNTIME,
                "to_sparse: %" PRId64 " dense dimensions of a tensor of %d with layout %s", n_dense, (int)self->n_dims,

@@ -300,7 +300,7 @@ static PyObject* function_apply(PyObject* module, PyObject* const* args, Py_ssiz
   PyObject* ctx = backward_cls ? PyObject_CallNoArgs(backward_cls) : NULL;
   Py_XDECREF(backward_cls);
   if (ctx && !shmt__py_is_context(ctx)) {
-    PyErr_Format(PyExc_TypeError, "_backward_cls made a %s, which is no function context",
+    PyErr_Format(PyExc_TypeError, "_backward_cls made a %s, which is not a function context",
                  Py_TYPE(ctx)->tp_name);
     Py_CLEAR(ctx);
   }

@@ -288,10 +288,10 @@ static PyMethodDef node_methods[] = {
      "_sequence_nr($self)\n--\n\nThe position in the order in which nodes were made."},
     {"register_hook", node_register_hook, METH_O,
      "register_hook($self, fn, /)\n--\n\nCall fn(grad_inputs, grad_outputs) after the node has run; a "
-     "result replaces grad_inputs.\n\nReturns a handle, whose remove() takes the hook back."},
+     "result replaces grad_inputs.\n\nReturns a handle; its remove() removes the hook."},
     {"register_prehook", node_register_prehook, METH_O,
      "register_prehook($self, fn, /)\n--\n\nCall fn(grad_outputs) before the node runs; a result replaces "
-     "grad_outputs.\n\nReturns a handle, whose remove() takes the hook back."},
+     "grad_outputs.\n\nReturns a handle; its remove() removes the hook."},
     {"_register_hook_dict", node_register_hook_dict, METH_O,
      "_register_hook_dict($self, tensor, /)\n--\n\nLet the hooks of a tensor run with this node, too, "
      "unless it is the tensor's own."},

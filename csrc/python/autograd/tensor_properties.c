@@ -475,10 +475,10 @@ static PyMethodDef tensor_methods[] = {
      "view, which cannot be cut off in place."},
     {"register_hook", register_hook, METH_O,
      "register_hook($self, hook, /)\n--\n\nCall hook(grad) when the gradient of this tensor is known; a "
-     "result other than None replaces it.\n\nReturns a handle, whose remove() takes the hook back."},
+     "result other than None replaces it.\n\nReturns a handle; its remove() removes the hook."},
     {"register_post_accumulate_grad_hook", register_post_hook, METH_O,
      "register_post_accumulate_grad_hook($self, hook, /)\n--\n\nCall hook(tensor) after the .grad of this "
-     "leaf was updated.\n\nReturns a handle, whose remove() takes the hook back. Raises RuntimeError for "
+     "leaf was updated.\n\nReturns a handle; its remove() removes the hook. Raises RuntimeError for "
      "a tensor with history."},
     {NULL, NULL, 0, NULL},
 };

@@ -180,7 +180,7 @@ shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out) {
   record r;
   SHMT_TRY(find_record(place, &r, dims));
   SHMT_REQUIRE(r.dtype < SHMT_N_DTYPES && shmt__conj_neg_bits_fit(r.dtype, r.bits), SHMT_E_HANDLE,
-               "place %" PRId64 " of a message is no tensor: dtype %u, bits %#x", place, r.dtype,
+               "place %" PRId64 " of a message is not a tensor: dtype %u, bits %#x", place, r.dtype,
                (unsigned)r.bits);
   int64_t n = r.n_dims;
   for (int64_t i = 0; i < 2 * n; i++)

@@ -268,7 +268,7 @@ static PyMethodDef lock_methods[] = {
      "Raises:\n    ValueError: This object has none, or it was taken before this process was forked."},
     {"__enter__", lock_enter, METH_NOARGS, "__enter__($self)\n--\n\nTake a permit."},
     {"__exit__", lock_exit, METH_VARARGS, "__exit__($self, *args)\n--\n\nRelease the permit."},
-    {"_wait", lock_wait, METH_O, "_wait($self, timeout)\n--\n\nArrive at a barrier, and wait; None: in vain."},
+    {"_wait", lock_wait, METH_O, "_wait($self, timeout)\n--\n\nArrive at a barrier, and wait; None if time is up."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef lock_getset[] = {

@@ -196,7 +196,7 @@ PyMethodDef shmt__py_construct_functions[] = {
      "for Python floats, int64 for ints.\n    device: 'cpu' or 'meta'.\n    requires_grad: Record "
      "operations on it.\n    pin_memory: Refused: there is no device to pin memory for.\n    shared: Make "
      "it in shared memory, where other processes can map it.\n\nRaises ValueError for lists of unlike "
-     "lengths, TypeError for what is no number.\n\nExample:\n    >>> shmtensor.tensor([[1, 2], [3, 4]])\n    "
+     "lengths, TypeError for anything but numbers.\n\nExample:\n    >>> shmtensor.tensor([[1, 2], [3, 4]])\n    "
      "tensor([[1, 2],\n            [3, 4]])"},
     {"as_tensor", (PyCFunction)(void (*)(void))py_as_tensor, METH_FASTCALL | METH_KEYWORDS,
      "as_tensor(data, dtype=None, device=None, *, shared=False)\n--\n\nA tensor of data that shares its "

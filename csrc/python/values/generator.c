@@ -175,7 +175,7 @@ static PyMethodDef methods[] = {
      "get_state($self)\n--\n\nThe state as a tensor of bytes, for set_state."},
     {"set_state", set_state, METH_O,
      "set_state($self, state, /)\n--\n\nContinue from a state that get_state gave.\n\nRaises RuntimeError "
-     "for what is no state, TypeError for what is no tensor of bytes."},
+     "if it is not a state, TypeError if it is not a tensor of bytes."},
     {"clone_state", clone_state, METH_NOARGS,
      "clone_state($self)\n--\n\nAnother generator in the same state."},
     {"__reduce__", generator_reduce, METH_NOARGS, "Pickle by state."},

@@ -171,7 +171,7 @@ static shmt_status adopt_once(uint64_t session, int control_fd, int arena_fd, sh
   *out = (shmt__arena_manager){.control_fd = shmt__os_reopen(control_fd), .arena_fd = shmt__os_dup(arena_fd)};
   shmt_status status = SHMT_OK;
   if (out->control_fd < 0 || out->arena_fd < 0)
-    status = shmt__fail(SHMT_E_OS, "the manager cannot open its files anew: too many open files, or /proc is missing");
+    status = shmt__fail(SHMT_E_OS, "the manager cannot reopen its files: too many open files, or /proc is missing");
   if (status == SHMT_OK) status = shmt__map_open(out->control_fd, &out->map);
   if (status == SHMT_OK &&
       (out->map.fixed.session != session || !shmt__arena_matches(&out->map, out->arena_fd)))

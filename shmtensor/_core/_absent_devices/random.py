@@ -29,7 +29,7 @@ def manual_seed(seed: int) -> None:
     """Seed the generator of the current device: there is none, and nothing happens.
 
     Raises:
-        ValueError: *seed* is no number.
+        ValueError: *seed* is not a number.
     """
     int(seed)
 
@@ -38,7 +38,7 @@ def manual_seed_all(seed: int) -> None:
     """Seed the generators of all devices: there are none, and nothing happens.
 
     Raises:
-        ValueError: *seed* is no number.
+        ValueError: *seed* is not a number.
     """
     int(seed)
 

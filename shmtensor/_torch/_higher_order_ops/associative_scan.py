@@ -57,7 +57,7 @@ def associative_scan(
         A tree like *xs* of tensors of its shapes.
 
     Raises:
-        ValueError: *combine_fn* is no function, *combine_mode* is unknown, or there is no tensor.
+        ValueError: *combine_fn* is not a function, *combine_mode* is unknown, or no tensor came.
         RuntimeError: The tensors have other lengths along *dim*.
     """
     if not callable(combine_fn):

@@ -36,7 +36,7 @@ def scan(
         What is carried at last, and the results, stacked along a new dimension *dim*.
 
     Raises:
-        RuntimeError: *combine_fn* is no function, or *xs* has no tensors, no slices, or tensors
+        RuntimeError: *combine_fn* is not a function, or *xs* has no tensors, no slices, or tensors
             of other lengths.
     """
     if not callable(combine_fn):

@@ -54,7 +54,7 @@ class Flag:
         return self if instance is None else self.value
 
     def check(self, value: Any) -> None:
-        """Refuse what is no setting.
+        """Raise unless it is a setting.
 
         Raises:
             RuntimeError: No bool, where it must be one.
@@ -85,7 +85,7 @@ class PrecisionFlag(Flag):
         self._backend = backend
 
     def check(self, value: Any) -> None:
-        """Refuse what is no precision of the backend.
+        """Raise unless it is a precision of the backend.
 
         Raises:
             RuntimeError: It is not.

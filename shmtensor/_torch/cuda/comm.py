@@ -1,4 +1,4 @@
-"""Collective operations on tensors of CUDA devices, of which there are none."""
+"""Collective operations on tensors of CUDA devices; there are none here."""
 
 from __future__ import annotations
 

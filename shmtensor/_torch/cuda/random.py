@@ -1,4 +1,4 @@
-"""Seeds and states of the generators of CUDA devices, of which there are none."""
+"""Seeds and states of generators of CUDA devices; there are none here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tuning of matrix products on CUDA devices, of which there are none."""
+"""Tuning of matrix products on CUDA devices; there are none here."""
 
 from __future__ import annotations
 

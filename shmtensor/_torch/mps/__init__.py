@@ -1,4 +1,4 @@
-"""The namespace of Apple's Metal devices, of which there are none.
+"""The namespace of Apple's Metal devices; there are none here.
 
 ``is_available()`` is False and ``device_count()`` 0; a seed does nothing; what needs a device
 raises RuntimeError, as torch does where it was built without MPS.
@@ -62,7 +62,7 @@ def set_per_process_memory_fraction(fraction: float) -> None:
     """Limit the memory of the device that this process may take.
 
     Raises:
-        TypeError: *fraction* is no float.
+        TypeError: *fraction* is not a float.
         ValueError: It is not between 0 and 2.
         RuntimeError: There is no device.
     """

@@ -1,4 +1,4 @@
-"""The namespace of Intel's XPU devices, of which there are none.
+"""The namespace of Intel's XPU devices; there are none here.
 
 ``is_available()`` is False and ``device_count()`` 0; seeds do nothing; what needs a device raises
 AssertionError, as torch does where it was built without XPU.

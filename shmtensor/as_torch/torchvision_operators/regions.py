@@ -170,7 +170,8 @@ def _mapping(rois: Tensor, channels: int, bins: tuple[int, int]) -> Tensor:
 def _check_channels(name: str, channels: int, bins: tuple[int, int]) -> None:
     if channels % (bins[0] * bins[1]):
         raise RuntimeError(
-            f"{name}(): {channels} input channels are no multiple of the {bins[0]} x {bins[1]} bins"
+            f"{name}(): {channels} input channels are not a multiple of the {bins[0]} x {bins[1]} "
+            "bins"
         )
 
 

@@ -73,10 +73,10 @@ class Joinable(abc.ABC):
 
 
 class Join:
-    """A context around a training loop whose number of iterations may differ among the ranks.
+    """A context around a training loop that may have different numbers of iterations on the ranks.
 
     Args:
-        joinables: Objects whose collectives are shadowed, in the order of an iteration.
+        joinables: Shadow the collectives of these objects, in the order of an iteration.
         enable: False: nothing is done.
         throw_on_early_termination: Raise on every rank as soon as one has no more batches.
         **kwargs: For the hooks.

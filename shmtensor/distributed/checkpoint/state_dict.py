@@ -84,7 +84,7 @@ def get_optimizer_state_dict(
     """Return the state of optimizers by the names of the parameters.
 
     Args:
-        model: The module whose parameters they have.
+        model: The module of these parameters.
         optimizers: One, or several.
         submodules: Accepted.
         options: Accepted.
@@ -114,7 +114,7 @@ def set_optimizer_state_dict(
     """Load what `get_optimizer_state_dict` returned.
 
     Args:
-        model: The module whose parameters they have.
+        model: The module of these parameters.
         optimizers: One, or several.
         optim_state_dict: States by name.
         options: Accepted.

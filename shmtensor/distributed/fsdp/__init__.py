@@ -1,4 +1,4 @@
-"""Modules whose parameters a group of processes holds in parts, which are not here.
+"""Modules with parameters in parts on a group of processes; they are missing here.
 
 Source:
     torch.distributed.fsdp.

@@ -1,4 +1,4 @@
-"""Optimizers whose ranks divide the work among themselves.
+"""Optimizers that divide their work among ranks.
 
 Source:
     torch.distributed.optim.

@@ -1,4 +1,4 @@
-"""An optimizer whose state the ranks of a group hold in parts.
+"""An optimizer that keeps its state in parts on the ranks of a group.
 
 Each parameter has one owner. The owner alone keeps its state and takes its step; then all ranks
 take the new value from the owner.
@@ -34,12 +34,12 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
         params: The parameters or the groups, in one order on all ranks.
         optimizer_class: Makes the optimizer of a rank's own parameters.
         process_group: The ranks; None: the default group.
-        parameters_as_bucket_view: Accepted; parameters stay tensors of their own.
+        parameters_as_bucket_view: Ignored; each parameter stays its own tensor.
         overlap_with_ddp: Not offered: steps begin when backward has ended.
         **defaults: Options of *optimizer_class*.
 
     Raises:
-        TypeError: *params* are no tensors or groups.
+        TypeError: *params* are not tensors or groups.
         ValueError: There are none, or the ranks' parameters differ in number, shape or dtype.
         NotImplementedError: *overlap_with_ddp* is given.
 
@@ -80,7 +80,7 @@ class ZeroRedundancyOptimizer(Optimizer, Joinable):
     # --- owners ---------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own, on all ranks together."""
+        """Add parameters with their own options, on all ranks together."""
         super().add_param_group(param_group)
         group = self.param_groups[-1]
         self._give_owners(group["params"])

@@ -1,4 +1,4 @@
-"""Models whose layers a group of processes computes together, which are not here.
+"""Models with layers that a group of processes computes together; they are missing here.
 
 Source:
     torch.distributed.tensor.parallel.

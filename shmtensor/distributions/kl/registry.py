@@ -32,7 +32,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[F], F]:
         type_q: The same.
 
     Raises:
-        TypeError: One of them is no class.
+        TypeError: One of them is not a class.
     """
     for kind in (type_p, type_q):
         if not isinstance(kind, type):

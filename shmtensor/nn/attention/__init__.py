@@ -57,7 +57,7 @@ def sdpa_kernel(
 
     Args:
         backends: One or several.
-        set_priority: Accepted: that the first is to be taken where it fits.
+        set_priority: Ignored; it asks for the first backend that fits.
 
     Raises:
         AssertionError: Something else is given.

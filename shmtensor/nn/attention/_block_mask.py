@@ -58,7 +58,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return a function that allows what all the given ones allow.
 
     Raises:
-        RuntimeError: One of them is no function.
+        RuntimeError: One of them is not a function.
     """
     return _combined(mask_mods, True)
 
@@ -67,7 +67,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     """Return a function that allows what one of the given ones allows.
 
     Raises:
-        RuntimeError: One of them is no function.
+        RuntimeError: One of them is not a function.
     """
     return _combined(mask_mods, False)
 
@@ -470,7 +470,7 @@ def create_block_mask(
 
     Raises:
         AssertionError: The function has not four parameters.
-        TypeError: *mask_mod* is no function.
+        TypeError: *mask_mod* is not a function.
     """
     if _takes_scores(mask_mod):
         raise AssertionError(f"create-block_mask requires a mask_mod function! Got {mask_mod}")

@@ -62,7 +62,7 @@ _score_mod_signature = ScoreMod
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Options of torch's kernels, which are accepted."""
+    """Options of torch's kernels, which have no effect here."""
 
     BACKEND: str
     BLOCK_M: int

@@ -210,7 +210,7 @@ def rrelu(
         inplace: Write the result into *input*.
 
     Raises:
-        RuntimeError: The limits are no finite, ordered numbers.
+        RuntimeError: The limits are not finite, ordered numbers.
     """
     for name, bound in (("lower", lower), ("upper", upper)):
         if not inplace and not math.isfinite(bound):

@@ -55,6 +55,6 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
         ``(N * (N - 1) / 2,)``: the pairs (0, 1), (0, 2), ..., (N - 2, N - 1).
 
     Raises:
-        RuntimeError: *input* is no matrix, or *p* is negative.
+        RuntimeError: *input* is not a matrix, or *p* is negative.
     """
     return shmtensor.pdist(input, p)

@@ -208,7 +208,7 @@ def linear_cross_entropy(
         linear_bias: ``(C)`` or ``(C, d_1, ..., d_K)``.
         weight: Of each class, ``(C)``.
         reduction: ``'none'``, ``'mean'`` or ``'sum'``.
-        ignore_index: A class whose rows do not count, -100 if absent; not for probabilities.
+        ignore_index: Rows of this class do not count; -100 if absent; not for probabilities.
         label_smoothing: The share of the uniform distribution in the targets, 0 to 1.
         options: Calculate rows at a time, so that the logits of all never exist together. Then
             second derivatives cannot be had, and what cannot be divided is calculated whole, with

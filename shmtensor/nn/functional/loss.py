@@ -203,7 +203,7 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Divergence of *target* from the distribution whose logarithm is *input*.
+    """Divergence of *target* from the distribution with the logarithm *input*.
 
     Args:
         input: Log-probabilities, any shape.

@@ -15,7 +15,7 @@ from shmtensor.nn.parameter import Parameter
 
 
 class _Plain(Module):
-    """An activation whose only option is whether it works in place."""
+    """An activation with one option: whether it works in place."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """Leaky rectifier whose slope is drawn from [*lower*, *upper*] in training."""
+    """Leaky rectifier; in training its slope is drawn from [*lower*, *upper*]."""
 
     def __init__(
         self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False
@@ -410,7 +410,7 @@ class Softmin(Module):
 
 
 class Softmax(Module):
-    """Exponentials divided by their sum along *dim*: numbers from 0 to 1 whose sum is 1.
+    """Exponentials divided by their sum along *dim*: numbers from 0 to 1 that add up to 1.
 
     Args:
         dim: The dimension; None chooses one by the number of dimensions, and warns.

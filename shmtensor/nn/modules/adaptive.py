@@ -1,4 +1,4 @@
-"""Softmax over many classes, of which few are frequent."""
+"""Softmax over many classes, if only a few are frequent."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
     """Log-softmax over classes sorted by falling frequency, cheaper for rare ones.
 
     The head has a score for each frequent class and one for each cluster of others; a cluster
-    has a smaller projection of its own.
+    has its own, smaller projection.
 
     Args:
         in_features: Size of the inputs.
@@ -95,7 +95,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Draw all weights again."""
         self.head.reset_parameters()
         for project in self.tail:
             for part in project.children():

@@ -147,7 +147,7 @@ class Sequential(_Numbered):
 
 
 class ModuleList(_Numbered):
-    """A list of modules whose parameters are found; it has no ``forward``.
+    """A list of modules that its owner knows, with their parameters; it has no ``forward``.
 
     Args:
         modules: The first modules.
@@ -322,7 +322,7 @@ def _pairs(owner: str, what: str, given: Any) -> list[tuple[str, Any]]:
 
 
 class ModuleDict(Module):
-    """A dictionary of modules whose parameters are found, in order of insertion.
+    """A dictionary of modules that its owner knows, with their parameters, in order of insertion.
 
     Args:
         modules: A mapping from names to modules, or pairs of both.
@@ -481,7 +481,7 @@ class ParameterDict(Module):
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise: a dictionary is no function."""
+        """Raise: a dictionary is not a function."""
         raise RuntimeError("ParameterDict should not be called.")
 
     def __repr__(self) -> str:

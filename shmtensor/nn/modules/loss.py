@@ -116,7 +116,7 @@ class SoftMarginLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """Divergence of the target from the distribution whose logarithm is the input."""
+    """Divergence of the target from the distribution that has the input as its logarithm."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class CrossEntropyLoss(_WeightedLoss):
     Args:
         weight: ``(C,)``, a factor for each class.
         size_average: Old form of *reduction*, as *reduce* is.
-        ignore_index: Class number whose examples do not count.
+        ignore_index: Examples of this class do not count.
         reduce: See *size_average*.
         reduction: ``'mean'`` (weighted by *weight*), ``'sum'``, or ``'none'``.
         label_smoothing: Share of the target that is spread over all classes, from 0 to 1.

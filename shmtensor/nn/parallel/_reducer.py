@@ -151,7 +151,7 @@ class Reducer:
     Args:
         parameters: Those that require gradients.
         group: The group whose ranks average their gradients.
-        bucket_bytes: A bucket is full with so many.
+        bucket_bytes: The size at which a bucket is full.
         finds_unused: Some parameters may have no gradient on some ranks.
         is_on: Asked at each gradient: whether gradients are reduced now.
         sparse: Addresses (`id`) of the parameters whose gradients are sparse.

@@ -46,7 +46,7 @@ class DistributedDataParallel(Module):
         find_unused_parameters: Some parameters may have no gradient in some backwards. A parameter
             that no rank has used keeps its gradient as it is.
         check_reduction: Accepted.
-        gradient_as_bucket_view: Accepted; gradients stay tensors of their own.
+        gradient_as_bucket_view: Ignored; each gradient stays its own tensor.
         static_graph: The same parameters are used each time: accepted.
         options: Further arguments of torch are accepted if they are None or False.
 

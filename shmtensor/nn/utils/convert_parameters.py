@@ -19,7 +19,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     """Let the data of *parameters* be slices of *vec*, in the same order.
 
     Raises:
-        TypeError: *vec* is no tensor.
+        TypeError: *vec* is not a tensor.
     """
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected shmtensor.Tensor, but got: {type(vec).__name__}")

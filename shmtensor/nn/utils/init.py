@@ -24,7 +24,7 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
         The module; its parameters and buffers hold anything.
 
     Raises:
-        RuntimeError: *module_cls* is no class of modules, or takes no ``device``.
+        RuntimeError: *module_cls* is not a class of modules, or takes no ``device``.
 
     Source:
         torch.nn.utils.skip_init.

@@ -1,4 +1,4 @@
-"""Weights that stay orthogonal, or of a norm of their own, as parametrizations.
+"""Weights that stay orthogonal or keep a separate norm, as parametrizations.
 
 Source: torch.nn.utils.parametrizations.
 """
@@ -192,7 +192,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Args:
         module: Whose weight.
         name: Of the weight.
-        dim: The dimension whose slices have lengths; None: the whole has one.
+        dim: Slices along this dimension have lengths; None: the whole has one.
 
     Raises:
         ValueError: No such weight.

@@ -66,7 +66,7 @@ class ParametrizationList(ModuleList):
     """The functions that a tensor goes through, one after the other, and what they start from.
 
     Args:
-        modules: At least one module; with ``right_inverse`` where values are to be assigned.
+        modules: At least one module; with ``right_inverse`` if values will be assigned.
         original: The parameter or buffer that is replaced.
         unsafe: Do not check that the result has the dtype and shape of *original*.
 

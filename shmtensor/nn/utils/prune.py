@@ -24,10 +24,10 @@ from shmtensor.nn.parameter import Parameter
 
 
 def _validate_pruning_amount_init(amount: Any) -> None:
-    """Refuse what is no amount: a share from 0 to 1, or a number of elements.
+    """Raise unless it is an amount: a share from 0 to 1, or a number of elements.
 
     Raises:
-        TypeError: It is no number.
+        TypeError: It is not a number.
         ValueError: It is out of range.
     """
     if not isinstance(amount, numbers.Real):
@@ -87,7 +87,7 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
 
     def __call__(self, module: Module, inputs: Any) -> None:
-        """Make the pruned parameter anew, as the hook of the module."""
+        """Make the pruned parameter again, as the hook of the module."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
     @abstractmethod
@@ -378,7 +378,7 @@ class RandomStructured(_Slices):
 
 
 class LnStructured(_Slices):
-    """Prunes the slices along a dim whose norm is the smallest.
+    """Prunes the slices along a dim that have the smallest norm.
 
     Args:
         amount: How many slices, or which share of all.
@@ -498,7 +498,7 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune the slices of a parameter along a dim whose norm is the smallest; returns the module.
+    """Prune the slices of a parameter with the smallest norm along a dim; returns the module.
 
     Args:
         module: It.

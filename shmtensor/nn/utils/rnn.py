@@ -264,7 +264,7 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """Undo ``pad_sequence``: a list of ``(L_i, *)``, in memory of their own."""
+    """Undo ``pad_sequence``: a list of ``(L_i, *)`` with separate memory."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     dense = shmtensor.contiguous_format
     return [

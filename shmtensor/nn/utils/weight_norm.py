@@ -20,7 +20,7 @@ M = TypeVar("M", bound=Module)
 
 
 class _Recomputed:
-    """A hook that makes the attribute *name* of its module anew."""
+    """A hook that makes the attribute *name* of its module again."""
 
     kind: str
 
@@ -30,7 +30,7 @@ class _Recomputed:
         self.handles: list[RemovableHandle] = []
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight as it is to be used."""
+        """The weight to use."""
         raise NotImplementedError
 
     def start(self, module: Module, weight: Parameter) -> None:
@@ -113,7 +113,7 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
     Args:
         module: Whose weight. Its parameters are then ``name_g`` and ``name_v``.
         name: Of the weight.
-        dim: The dimension whose slices have lengths; None: the whole has one.
+        dim: Slices along this dimension have lengths; None: the whole has one.
 
     Raises:
         RuntimeError: The weight has such a hook.

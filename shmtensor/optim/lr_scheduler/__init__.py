@@ -1,4 +1,4 @@
-"""Schedules of learning rates: objects whose ``step`` sets the ``lr`` of an optimizer's groups.
+"""Schedules of learning rates: their ``step`` sets the ``lr`` of an optimizer's groups.
 
 ``optimizer.step()`` comes first, then ``scheduler.step()``. The names, the formulas, the
 warnings and the layout of ``state_dict()`` are those of torch.optim.lr_scheduler.

@@ -52,7 +52,7 @@ def _check_same_optimizer(name: str, i: int, scheduler: LRScheduler, optimizer: 
 
 
 class SequentialLR(_CombinedLR):
-    """One schedule after the other; each begins anew at its milestone.
+    """One schedule after the other; each restarts at its milestone.
 
     Args:
         optimizer: Whose rates are set.
@@ -63,7 +63,7 @@ class SequentialLR(_CombinedLR):
     Raises:
         ValueError: No schedules, or one of another optimizer; not one milestone fewer than
             schedules; a schedule by metrics.
-        TypeError: One is no schedule.
+        TypeError: One is not a schedule.
 
     Source:
         torch.optim.lr_scheduler.SequentialLR.
@@ -105,7 +105,7 @@ class SequentialLR(_CombinedLR):
         self._last_lr = first.get_last_lr()
 
     def recursive_undo(self, sched: LRScheduler | None = None) -> None:
-        """Let all schedules within stand before their first step."""
+        """Put all schedules within before their first step."""
         schedule = self if sched is None else sched
         if isinstance(schedule, _CombinedLR):
             for part in schedule._schedulers:

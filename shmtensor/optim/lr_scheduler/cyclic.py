@@ -186,7 +186,7 @@ class OneCycleLR(LRScheduler):
 
     Raises:
         TypeError: *optimizer* is none.
-        ValueError: The number of steps is not given or is no whole number above zero;
+        ValueError: The number of steps is not given or is not a whole number above zero;
             *pct_start* is out of its range; an unknown strategy; no momentum to cycle; lists of
             another length.
 

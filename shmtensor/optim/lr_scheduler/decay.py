@@ -149,7 +149,7 @@ class MultiStepLR(LRScheduler):
 
     Args:
         optimizer: Whose rates are set.
-        milestones: Epochs; one that stands there twice counts twice.
+        milestones: Epochs; one that occurs twice counts twice.
         gamma: The factor.
         last_epoch: The last step that was done, to continue a schedule.
 
@@ -398,7 +398,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: The last step that was done, to continue a schedule.
 
     Raises:
-        ValueError: *T_0* or *T_mult* is no whole number above zero; *eta_min* is no number.
+        ValueError: *T_0* or *T_mult* is not a whole number above zero; *eta_min* is not a number.
 
     Source:
         torch.optim.lr_scheduler.CosineAnnealingWarmRestarts; Loshchilov, Hutter, "SGDR:

@@ -205,7 +205,7 @@ def create_selective_checkpoint_contexts(
     """Two contexts for ``checkpoint(context_fn=...)`` that keep the results of some operators.
 
     Args:
-        policy_fn_or_list: Operators (``torch.ops.aten.mm.default``) whose results are kept; or a
+        policy_fn_or_list: Keep results of these operators (``torch.ops.aten.mm.default``); or a
             function that is called with a `SelectiveCheckpointContext`, each operator and its
             arguments, and returns a `CheckpointPolicy`, or true for "keep it". Operators are seen
             as autograd records them. What writes into its arguments is always computed again.

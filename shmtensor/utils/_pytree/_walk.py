@@ -47,7 +47,7 @@ def tree_is_leaf(tree: PyTree, is_leaf: IsLeaf = None) -> bool:
 
     Args:
         tree: Any object.
-        is_leaf: Says of nodes that they are to be leaves.
+        is_leaf: Says whether a node counts as a leaf.
     """
     if is_leaf is not None and is_leaf(tree):
         return True
@@ -74,7 +74,7 @@ def tree_flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeS
 
     Args:
         tree: Any object.
-        is_leaf: Says of nodes that they are to be leaves.
+        is_leaf: Says whether a node counts as a leaf.
     """
     leaves: list[Any] = []
     spec = _collect(tree, leaves, is_leaf)
@@ -130,13 +130,13 @@ def arg_tree_leaves(*args: PyTree, **kwargs: PyTree) -> list[Any]:
 def tree_map(
     func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None
 ) -> PyTree:
-    """Return a tree whose leaves are *func* of the leaves of a tree.
+    """Return a tree with *func* of each leaf of a tree.
 
     Args:
-        func: Is called with a leaf, and with what stands in its place in each of *rests*.
+        func: Called with a leaf, and with what is in its place in each of *rests*.
         tree: Gives the structure.
         *rests: Trees that have the nodes of *tree* at least.
-        is_leaf: Says of nodes that they are to be leaves.
+        is_leaf: Says whether a node counts as a leaf.
 
     Raises:
         ValueError: One of *rests* has other nodes.

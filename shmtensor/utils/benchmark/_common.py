@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 _MAX_SIGNIFICANT_FIGURES = 4
-# Timers themselves vary by so many seconds.
+# Seconds by which timers themselves vary.
 _LEAST_INTERVAL = 25e-9
 # A spread, relative to the median, that is told of, and one that is much.
 _SPREAD_NOTED = 0.1

@@ -39,7 +39,7 @@ class Timer:
         language: Python.
 
     Raises:
-        ValueError: *stmt* is no text, or the language is unknown.
+        ValueError: *stmt* is not a string, or the language is unknown.
         NotImplementedError: C++.
 
     Examples:

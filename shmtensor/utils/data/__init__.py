@@ -54,7 +54,7 @@ __all__ = [
     "random_split",
 ]
 
-#: Names of torch's that are not here.
+#: torch's names that are missing here.
 _OF_DATAPIPES = {
     "DFIterDataPipe",
     "DataChunk",

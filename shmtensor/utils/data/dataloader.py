@@ -1,6 +1,6 @@
 """`DataLoader`: batches of a dataset, which worker processes make in advance.
 
-The batches of worker processes lie in shared memory, in blocks that are reused.
+The batches of worker processes are in shared memory, in blocks that are reused.
 `shmtensor.utils.data._utils.worker_loop` describes the messages to and from the workers.
 """
 

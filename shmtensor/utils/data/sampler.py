@@ -23,7 +23,7 @@ __all__ = [
 
 _T_co = TypeVar("_T_co", covariant=True)
 
-#: `RandomSampler` draws so many numbers at once when it draws with replacement, as torch does.
+#: Numbers that `RandomSampler` draws at once with replacement, as torch does.
 _AT_ONCE = 32
 
 

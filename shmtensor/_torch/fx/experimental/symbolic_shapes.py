@@ -60,7 +60,7 @@ def guard_or_false(a: bool) -> bool:
     """Return the condition; a trace that does not know it would take False.
 
     Raises:
-        AssertionError: It is no bool.
+        AssertionError: It is not a bool.
     """
     result: bool = _of(a, bool, "bool")
     return result
@@ -150,7 +150,7 @@ def is_concrete_int(a: int) -> bool:
     """Return whether a size is a plain int: True.
 
     Raises:
-        AssertionError: It is no int.
+        AssertionError: It is not an int.
     """
     return _of(a, int, "int") is a
 
@@ -159,7 +159,7 @@ def is_concrete_float(a: float) -> bool:
     """Return whether a number is a plain float: True.
 
     Raises:
-        AssertionError: It is no float.
+        AssertionError: It is not a float.
     """
     return _of(a, float, "float") is a
 
@@ -168,7 +168,7 @@ def is_concrete_bool(a: bool) -> bool:
     """Return whether a condition is a plain bool: True.
 
     Raises:
-        AssertionError: It is no bool.
+        AssertionError: It is not a bool.
     """
     return _of(a, bool, "bool") is a
 

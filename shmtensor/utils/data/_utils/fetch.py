@@ -55,7 +55,7 @@ def not_an_end(what: str) -> RuntimeError:
     """Return the error for a StopIteration that is no iterator's end.
 
     Note: as in a generator, StopIteration out of a function that is called in between does not end
-    an iteration of ours: the rest would be missing without a word.
+    our iteration: the rest would be missing silently.
     """
     return RuntimeError(f"{what} raised StopIteration")
 

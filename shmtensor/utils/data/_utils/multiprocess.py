@@ -19,14 +19,14 @@ from shmtensor.utils.data._utils.worker_group import WorkerGroup
 
 __all__ = ["_MultiProcessingDataLoaderIter"]
 
-#: While there are workers, it looks so often whether they are all alive.
+#: Seconds between its checks whether all workers are alive.
 _LOOK_S = 0.1
 #: For the workers to be ended before `multiprocessing` ends and joins what daemons there are.
 _EXIT_PRIORITY = 10
 
 
 class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
-    """A pass whose batches worker processes make in advance.
+    """A pass; worker processes make its batches in advance.
 
     Batches are numbered. Their indices are given to the workers in turn. Each worker answers in
     order, through its own queue. So it is known which worker has the next batch, and an answer that
