@@ -24,6 +24,7 @@ from typing import Any
 
 from shmtensor.multiprocessing import context as _context
 from shmtensor.multiprocessing._overlay import Overlay
+from shmtensor.multiprocessing._stdlib import of_pool
 from shmtensor.multiprocessing._worker_group import (
     BrokenPoolError,
     TaskQueue,
@@ -98,9 +99,7 @@ class Pool(_standard.Pool):
         self._adopts = adopted(adopt)
         self._taskqueue = TaskQueue()
         self._change_notifier = _Notifier()
-        self._cache: Any = _standard._PoolCache(  # type: ignore[attr-defined]
-            notifier=self._change_notifier
-        )
+        self._cache: Any = of_pool("_PoolCache")(notifier=self._change_notifier)
         self._worker_group = self._make_worker_group()
         self._terminate = util.Finalize(self, self._worker_group.terminate, exitpriority=15)
         self._state = _standard.RUN  # type: ignore[attr-defined]
