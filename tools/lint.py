@@ -18,6 +18,7 @@ STEPS: dict[str, list[str]] = {
     "layers": [PYTHON, "tools/check_layers.py"],
     "words": [PYTHON, "tools/check_words.py"],
     "locks": [PYTHON, "tools/check_locks.py"],
+    "stdlib": [PYTHON, "tools/check_stdlib.py"],
     "headers": [PYTHON, "tools/check_headers.py"],
     "style": [PYTHON, "tools/check_style.py"],
     "strict-c": [PYTHON, "tools/strict_c.py", "sources"],

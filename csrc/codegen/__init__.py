@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from codegen.emit.adapters import emit_adapters
+from codegen.emit.aliases import emit_aliases
 from codegen.emit.autograd import emit_autograd, plan_autograd
 from codegen.emit.dispatch import emit_dispatch
 from codegen.emit.emitter import Emitter, GeneratedFiles
@@ -67,6 +68,7 @@ def generate(
     arguments = load_arguments(spec_dir / "arguments.yaml", root, model)
     emit_python(emitter, names, Help(arguments, nodes, loops, tables).text)
     emit_stubs(emitter, names, [d.name for d in tables.dtypes])
+    emit_aliases(emitter)
     emit_docs(emitter, model, tables, nodes, loops, arguments)
     emitter.remove_stale()
     emitter.result.problems = [str(problem) for problem in model.problems]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import os
 import re
+from collections.abc import Iterable
 
 from shmtensor import _C
 from shmtensor._boundary.core import check, ffi, lib, pointer_to
@@ -24,6 +25,7 @@ __all__ = [
     "export_fd",
     "export_filename",
     "get_strategy",
+    "give_up",
     "import_fd",
     "import_filename",
     "in_mode",
@@ -173,6 +175,18 @@ def import_filename(manager: bytes, handle: bytes, nbytes: int) -> StorageRef:
         raise RuntimeError(f"storage: the size must be between 0 and 2**63 - 1 bytes, got {nbytes}")
     check(lib.shmt_storage_import_name(manager, handle, nbytes, ref.place))
     return ref.filled()
+
+
+def give_up(messages: Iterable[bytes | memoryview]) -> None:
+    """End the leases of pickled messages that nobody will read; the manager does it, soon."""
+    # They are tied to a pipe that nobody can read from.
+    reader, writer = os.pipe()
+    try:
+        for message in messages:
+            _C._bind_message(writer, message)
+    finally:
+        os.close(reader)
+        os.close(writer)
 
 
 def export_fd(address: int) -> tuple[int, int]:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from multiprocessing import util
+
+from shmtensor.multiprocessing._stdlib import interpreter_flags
 
 SUMMARY = "run a torch program with shmtensor"
 
@@ -45,7 +46,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         os.environ[as_torch.REPORT_VARIABLE] = str(os.getpid())
     module = ["-m"] if arguments.is_module else []
-    flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined] # such as -W and -O
-    command = [sys.executable, *flags, *module, arguments.program, *arguments.arguments]
+    command = [
+        sys.executable,
+        *interpreter_flags(),
+        *module,
+        arguments.program,
+        *arguments.arguments,
+    ]
     sys.stdout.flush()
     os.execv(sys.executable, command)

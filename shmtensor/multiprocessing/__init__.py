@@ -31,10 +31,10 @@ from multiprocessing import *  # type: ignore[assignment,no-redef] # noqa: F403
 from shmtensor._boundary import process as _process, sharing as _sharing
 from shmtensor.multiprocessing import context as context
 from shmtensor.multiprocessing import _children as _children  # for its call in forked children
-from shmtensor.multiprocessing._arguments import track_arguments as _track_arguments
 from shmtensor.multiprocessing._inherit import prepare_children as _prepare_children
 from shmtensor.multiprocessing._label import label_children as _label_children
 from shmtensor.multiprocessing._lifeline import end_with_parent as end_with_parent
+from shmtensor.multiprocessing._stdlib import install as _install
 from shmtensor.multiprocessing.modes import cow as cow, lend as lend
 from shmtensor.multiprocessing.reductions import (
     init_reductions as init_reductions,
@@ -136,7 +136,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+_install()
 init_reductions()
 _prepare_children()
 _label_children()
-_track_arguments()

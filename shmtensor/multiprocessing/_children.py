@@ -11,11 +11,12 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Sequence
-from multiprocessing import connection, process
+from multiprocessing import connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from shmtensor._boundary.descriptors import Descriptor
+from shmtensor.multiprocessing._stdlib import forget_child, forget_children, popen_of
 
 __all__ = ["Child", "child_of", "end_all", "is_stopped", "kill_all", "terminate_all", "wait_all"]
 
@@ -38,7 +39,7 @@ class Child:
         self._owner = os.getpid()
         self._has_ended = False
         self._pidfd: Descriptor | None = None
-        if process._popen is not None:
+        if popen_of(process) is not None:
             self._open_pidfd()
 
     def start(self) -> None:
@@ -53,7 +54,7 @@ class Child:
     def _open_pidfd(self) -> None:
         # What a fork server forks is not this process's to wait for, and its number may be another
         # process's by now.
-        if self.process._popen.method != "forkserver":
+        if popen_of(self.process).method != "forkserver":
             with contextlib.suppress(OSError, AttributeError):
                 self._pidfd = Descriptor(os.pidfd_open(self.process.pid))
 
@@ -84,7 +85,7 @@ class Child:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the process has ended; False: it has not, in *timeout* seconds."""
-        if self.process._popen is None:
+        if popen_of(self.process) is None:
             return True
         if not self._has_ended and self._is_mine():
             self._has_ended = bool(connection.wait([self.sentinel], timeout))
@@ -92,7 +93,7 @@ class Child:
 
     def status(self) -> int | None:
         """Return the exit status of the process, which has ended; None: nobody knows it."""
-        if self.process._popen is None or not self._is_mine():
+        if popen_of(self.process) is None or not self._is_mine():
             return None
         status: int | None = self.process.exitcode
         n_looks = 0
@@ -100,7 +101,7 @@ class Child:
             time.sleep(0.001)  # another thread may have got it from the kernel just now
             status = self.process.exitcode
             n_looks += 1
-        process._children.discard(self.process)  # type: ignore[attr-defined]
+        forget_child(self.process)
         return status
 
     def send_signal(self, number: int) -> None:
@@ -209,9 +210,5 @@ def is_stopped(pid: int) -> bool:
         return False
 
 
-def _forget_in_child() -> None:
-    """Have `multiprocessing` not end and join its parent's children when a forked child exits."""
-    process._children.clear()  # type: ignore[attr-defined]
-
-
-os.register_at_fork(after_in_child=_forget_in_child)
+# A forked child does not end and join its parent's children when it exits.
+os.register_at_fork(after_in_child=forget_children)

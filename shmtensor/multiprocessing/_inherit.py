@@ -10,12 +10,12 @@ children.
 
 from __future__ import annotations
 
-from multiprocessing import process
 from typing import Any
 
 from shmtensor._boundary import sharing as _sharing
 from shmtensor.multiprocessing import _lifeline
 from shmtensor.multiprocessing import reductions as _reductions
+from shmtensor.multiprocessing._stdlib import configuration
 
 __all__ = ["prepare_children"]
 
@@ -42,5 +42,4 @@ def _take_over(session: str, strategy: str, shares_numpy: bool, lifeline: Any) -
 
 def prepare_children() -> None:
     """Add the settings to the configuration of process objects that are made from now on."""
-    current: Any = process.current_process()
-    current._config[_KEY] = _Settings()
+    configuration()[_KEY] = _Settings()

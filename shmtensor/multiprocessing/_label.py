@@ -7,10 +7,11 @@ its parent's.
 from __future__ import annotations
 
 import contextlib
-from multiprocessing import context, process, util
+from multiprocessing import process, util
 from typing import Any
 
 from shmtensor._boundary.sharing import set_label
+from shmtensor.multiprocessing._stdlib import call_in_spawned, target_of
 
 __all__ = ["label_children", "label_this"]
 
@@ -31,7 +32,7 @@ def label_this(runs: object = None) -> None:
 
 def _task(current: Any) -> object:
     """The target, or the class of the process object, which then defines `run`."""
-    target: object = getattr(current, "_target", None)
+    target: object = target_of(current)
     return type(current) if target is None else target
 
 
@@ -45,13 +46,5 @@ def _name_of(runs: Any) -> str:
 def label_children() -> None:
     """Label the children that start from now on, and this process if it is a child."""
     util.register_after_fork(label_children, lambda _: label_this())
-    spawned: Any = context.SpawnProcess
-    before = spawned._after_fork
-
-    def begin() -> None:
-        before()
-        label_this()
-
-    # A spawned child does not run the after-fork functions, but it calls `_after_fork`.
-    spawned._after_fork = staticmethod(begin)
+    call_in_spawned(label_this)
     label_this()

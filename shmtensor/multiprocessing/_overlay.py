@@ -1,14 +1,22 @@
-"""Overlays: modules that add names to a standard module, and otherwise behave like it.
+"""Standard submodules under names of this package: the same modules, or overlays of them.
 
-A program can read and set names of the standard module through its overlay. So
-``spawn.set_executable`` has the same effect through either module, and there is only one setting.
+``import shmtensor.multiprocessing.connection`` gives `multiprocessing.connection`, and so for each
+standard submodule that has no file here. Type checkers know files only: the build writes stubs for
+them (``csrc/codegen/emit/aliases.py``).
+
+An overlay is a module that adds names to a standard one, and otherwise behaves like it. A program
+can read and set names of the standard module through its overlay. So ``spawn.set_executable`` has
+the same effect through either module, and there is only one setting.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from shmtensor._core import Alias
 
 __all__ = ["Overlay"]
 
@@ -56,3 +64,22 @@ class Overlay(ModuleType):
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *dir(self._standard)})
+
+
+_PACKAGE = f"{__package__}."
+
+
+class _Finder:
+    """Finds a standard submodule by the name that it has here."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return how to get the module; None: there is none."""
+        if not name.startswith(_PACKAGE):
+            return None
+        import importlib.util  # most programs ask for no such name
+
+        standard = "multiprocessing." + name[len(_PACKAGE) :]
+        return importlib.util.find_spec(standard) and ModuleSpec(name, Alias(standard))
+
+
+sys.meta_path.append(_Finder())  # the last one: what has a file here is found before

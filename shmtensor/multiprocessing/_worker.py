@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from shmtensor.multiprocessing._lifeline import end_with_parent
+from shmtensor.multiprocessing._stdlib import of_pool, require
 from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["read_result", "work"]
@@ -96,11 +97,13 @@ def read_result(message: bytes | bytearray) -> tuple[bool, Any]:
         return False, error
 
 
+require(_standard.__name__)  # every module of the pool needs this one
+
 #: What is called in place of the standard functions for chunks of a ``map``.
 _OF_CHUNKS: Any = {
     _standard.mapstar: _map_chunk,  # type: ignore[attr-defined]
     _standard.starmapstar: _starmap_chunk,  # type: ignore[attr-defined]
 }
-_reraise: Any = _standard._helper_reraises_exception  # type: ignore[attr-defined]
+_reraise: Any = of_pool("_helper_reraises_exception")
 _EncodingError: Any = _standard.MaybeEncodingError  # type: ignore[attr-defined]
 _WithTraceback: Any = _standard.ExceptionWithTraceback  # type: ignore[attr-defined]

@@ -30,11 +30,11 @@ from typing import Any, NamedTuple
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Flag
+from shmtensor._boundary.sharing import give_up
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._interrupts import Condition
 from shmtensor.errors import ShmTensorError
 from shmtensor.multiprocessing import _worker
-from shmtensor.multiprocessing._arguments import give_up
 from shmtensor.multiprocessing._channel import Channel
 from shmtensor.multiprocessing._children import Child, child_of, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name

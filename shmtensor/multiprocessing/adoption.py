@@ -12,14 +12,14 @@ from __future__ import annotations
 import importlib
 import operator
 import sys
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, ClassVar, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._torch_memory import held_memory, memory_of, shown
+from shmtensor.multiprocessing._stdlib import pickler_with
 from shmtensor.multiprocessing.reductions import reduce_array
 from shmtensor.utils.hooks import warn_if_has_hooks
 
@@ -86,13 +86,7 @@ def dumps_with(adopts: int) -> Callable[[Any], Any]:
         reducers[np.ndarray] = reduce_array
     if adopts & TORCH:
         reducers[_torch().Tensor] = reduce_torch
-
-    known = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
-
-    class Pickler(ForkingPickler):
-        _extra_reducers: ClassVar = ChainMap(reducers, known)
-
-    return Pickler.dumps
+    return pickler_with(reducers).dumps
 
 
 def _torch() -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from shmtensor.multiprocessing._overlay import Overlay
+from shmtensor.multiprocessing._stdlib import default_context
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -89,9 +90,8 @@ class BaseContext(_standard.BaseContext):
             return self
         if method not in _concrete_contexts:
             raise ValueError(f"cannot find context for {method!r}")
-        context = cast("BaseContext", _concrete_contexts[method])
-        context._check_available()
-        return context
+        default_context().get_context(method)  # raises where the system cannot do it
+        return cast("BaseContext", _concrete_contexts[method])
 
 
 class ForkContext(BaseContext, _standard.ForkContext):
@@ -115,8 +115,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
 
     @property
     def _default_context(self) -> BaseContext:
-        default: Any = _standard._default_context
-        return cast(BaseContext, _concrete_contexts[default._default_context._name])
+        return cast(BaseContext, _concrete_contexts[self.get_all_start_methods()[0]])
 
     @property
     def _actual_context(self) -> BaseContext | None:
@@ -125,7 +124,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
 
     @_actual_context.setter
     def _actual_context(self, context: Any) -> None:
-        self.set_start_method(None if context is None else context._name, force=True)
+        self.set_start_method(None if context is None else context.get_start_method(), force=True)
 
     def get_context(self, method: str | None = None) -> Any:  # type: ignore[override]
         """Return the context of a start method; None: of the current one.
@@ -142,7 +141,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
             RuntimeError: It was chosen before, and *force* is false.
             ValueError: There is no such start method here.
         """
-        _standard._default_context.set_start_method(method, force)  # type: ignore[arg-type]
+        default_context().set_start_method(method, force)  # type: ignore[arg-type]
 
     @overload  # type: ignore[override]
     def get_start_method(self, allow_none: Literal[False] = False) -> str: ...
@@ -153,11 +152,11 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
 
         Without *allow_none*, this call chooses the default.
         """
-        return _standard._default_context.get_start_method(allow_none)
+        return default_context().get_start_method(allow_none)
 
     def get_all_start_methods(self) -> list[str]:
         """Return the names of the start methods, the default one first."""
-        return _standard._default_context.get_all_start_methods()
+        return default_context().get_all_start_methods()
 
 
 _concrete_contexts: dict[str, Any] = {

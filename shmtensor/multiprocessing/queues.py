@@ -29,7 +29,6 @@ import traceback
 import types
 from collections.abc import Iterable
 from multiprocessing import context
-from multiprocessing.reduction import ForkingPickler
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
 from multiprocessing.util import Finalize, debug, register_after_fork
 from queue import Empty, Full
@@ -40,6 +39,7 @@ from shmtensor._boundary.descriptors import Descriptor
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor.multiprocessing import reductions
+from shmtensor.multiprocessing._stdlib import reducers
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class _MessagePickler(pickle.Pickler):
 
 _C._set_messages(
     _MessagePickler,
-    ForkingPickler._extra_reducers,  # type: ignore[attr-defined]
+    reducers(),
     pickle.loads,
     Empty,
     Full,

@@ -13,7 +13,6 @@ NumPy arrays are pickled as usual: the message has a copy of their bytes. Once y
 from __future__ import annotations
 
 import os
-from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +20,7 @@ from shmtensor import _C
 from shmtensor import storage as _storage
 from shmtensor._core._pickling import rebuild_sparse, sparse_parts
 from shmtensor._core._tensor import Tensor
+from shmtensor.multiprocessing._stdlib import reducers
 from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
@@ -125,78 +125,16 @@ def _reduce_with_python(tensor: Tensor) -> Any:
     return rebuild_tensor, (_C._pack_shared_tensor(tensor), tensor.requires_grad)
 
 
-_dumps_any: Any = vars(ForkingPickler)["dumps"].__func__
-_dump_any: Any = ForkingPickler.dump
-
-
-def _dump(self: ForkingPickler, obj: Any) -> None:
-    """Pickle an object. Two tensors over one storage that is copied get one copy."""
-    _C._begin_copies()
-    try:
-        _dump_any(self, obj)
-    finally:
-        _C._end_copies()
-
-
-def _dumps(cls: type[ForkingPickler], obj: Any, protocol: int | None = None) -> Any:
-    """Pickle a message; a message of plain objects and plain tensors is pickled in one step.
-
-    The standard pickler reduces one tensor after the other. In one step, they become one list
-    (csrc/python/ipc/dumps.h).
-    """
-    if cls is ForkingPickler and protocol is None:
-        plain = _C._dumps_message(obj)
-        if plain is not None:
-            return memoryview(plain)
-    # Something after the tensors may fail to pickle: then their leases end.
-    return _C._call_tracked(_dumps_any, cls, obj, protocol)
-
-
-_write_message: Any = vars(Connection)["_send_bytes"]
-
-
-def _send_bytes(self: Connection, buf: Any) -> None:
-    """Write a message, after its tensors' leases were tied to the end where it will be read.
-
-    When nobody has that end open any more, or this process dies before it has written the message,
-    the manager frees the memory of the tensors.
-    """
-    if not _C._begin_send(self, buf):
-        _write_message(self, buf)
-        return
-    try:
-        _write_message(self, buf)
-    finally:  # also after an exception: in doubt the message was written
-        _C._end_send(buf)
-
-
-def _send(self: Connection, obj: Any) -> None:
-    """Send a picklable object.
-
-    One call of C pickles and writes it: an exception that a signal's handler raises before the
-    first byte was written ends the leases of its tensors.
-    """
-    self._check_closed()  # type: ignore[attr-defined]
-    self._check_writable()  # type: ignore[attr-defined]
-    _C._send_message(self, obj, ForkingPickler.dumps, os.write)
-
-
 def init_reductions() -> None:
-    """Teach the pickler and the connections of `multiprocessing` about tensors and storages."""
+    """Teach the pickler of `multiprocessing` about tensors and storages."""
     _C._set_slow_reduce(_reduce_with_python)
     # The C function itself, because a Python function around it would double the cost.
     ForkingPickler.register(Tensor, _C._reduce_shared_tensor)
     ForkingPickler.register(_storage.UntypedStorage, reduce_storage)
     ForkingPickler.register(_storage.TypedStorage, reduce_typed_storage)
-    ForkingPickler.dumps = classmethod(_dumps)  # type: ignore[assignment]
-    ForkingPickler.dump = _dump  # type: ignore
-    Connection._send_bytes = _send_bytes  # type: ignore[attr-defined]
-    Connection.send = _send  # type: ignore[method-assign,assignment]
 
 
 # --- NumPy arrays -----------------------------------------------------------------------------
-
-_reducers: dict[type, Any] = ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 
 
 def share_numpy(enabled: bool = True) -> None:
@@ -215,12 +153,12 @@ def share_numpy(enabled: bool = True) -> None:
     if enabled:
         ForkingPickler.register(np.ndarray, reduce_array)
     else:
-        _reducers.pop(np.ndarray, None)
+        reducers().pop(np.ndarray, None)
 
 
 def shares_numpy() -> bool:
     """Return whether arrays are sent through shared memory, see `share_numpy`."""
-    return reduce_array in _reducers.values()
+    return reduce_array in reducers().values()
 
 
 def shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:

@@ -146,7 +146,9 @@ def _reported(report: Report) -> Iterator[None]:
 
 
 def _end_by_interrupt() -> None:
-    util._flush_std_streams()  # type: ignore[attr-defined]
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, ValueError):  # there is none, or it is closed
+            stream.flush()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.kill(os.getpid(), signal.SIGINT)

@@ -49,8 +49,8 @@ def test_all_is_the_standard_one_and_the_strategies() -> None:
 
 
 def test_every_module_says_what_an_import_of_all_takes() -> None:
-    names = {name for _, name, _ in pkgutil.iter_modules(mp.__path__)} - {"popen_spawn_win32"}
-    for name in names:
+    names = {name for _, name, _ in pkgutil.iter_modules(mp.__path__)}
+    for name in {*names, *SAME}:
         module = importlib.import_module(f"shmtensor.multiprocessing.{name}")
         assert [a for a in module.__all__ if not hasattr(module, a)] == [], name
 
@@ -90,10 +90,41 @@ def test_overlay_has_all_names_of_the_standard_module(name: str) -> None:
     assert hasattr(ours, "__all__")
 
 
-def test_every_standard_submodule_is_here() -> None:
+def test_every_standard_submodule_is_here_with_a_file_or_a_stub() -> None:
     here, there = (Path(m.__file__).parent for m in (mp, standard))
-    names = {p.name for p in there.rglob("*.py")}
-    assert names <= {p.name for p in here.rglob("*.py")}
+    names = {p.relative_to(there).with_suffix("") for p in there.rglob("*.py")}
+    own, stubs = (
+        {p.relative_to(here).with_suffix("") for p in here.rglob(pattern)}
+        for pattern in ("*.py", "*.pyi")
+    )
+    assert names <= own | stubs
+    assert stubs == names - own
+    assert {str(p).replace("/", ".") for p in stubs} == {*SAME, "popen_spawn_win32"}
+
+
+def test_submodule_that_the_standard_package_has_not_is_named_as_it_was_asked_for() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"'shmtensor\.multiprocessing\.no_such'"):
+        importlib.import_module("shmtensor.multiprocessing.no_such")
+
+
+_AS_IMPORTED = """
+import shmtensor.multiprocessing.dummy.connection as dummy
+import shmtensor.multiprocessing.connection, shmtensor.multiprocessing as mp
+from shmtensor.multiprocessing import synchronize
+from shmtensor.multiprocessing.managers import BaseManager
+import importlib.util, multiprocessing, pickle
+assert dummy is multiprocessing.dummy.connection
+assert mp.connection is multiprocessing.connection
+assert mp.heap.__spec__.name == "multiprocessing.heap"
+assert importlib.reload(mp.heap) is multiprocessing.heap
+assert importlib.util.find_spec("shmtensor.multiprocessing.sharedctypes") is not None
+print(BaseManager.__module__, pickle.loads(pickle.dumps(synchronize.Lock)).__module__)
+"""
+
+
+def test_submodules_are_imported_in_every_way(scripts: Any) -> None:
+    output = scripts(_AS_IMPORTED).finish()
+    assert output == "multiprocessing.managers multiprocessing.synchronize\n"
 
 
 def test_setting_a_name_of_an_overlay_sets_the_standard_one(

@@ -13,12 +13,12 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from multiprocessing import util
 from pathlib import Path
 
 from shmtensor._boundary.runtime import cpu_capability
 from shmtensor._cli._common import check_lines, count, print_json
 from shmtensor.inspect import Check
+from shmtensor.multiprocessing._stdlib import interpreter_flags
 from shmtensor.testing._selftest.section import run_section
 
 __all__ = ["main"]
@@ -49,9 +49,8 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 def _run(section: str, mark: str, changes: Mapping[str, str]) -> Iterator[Check]:
     """Run a section in a process of its own; its end is a result too, if it is not as it should."""
-    flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined] # as spawn starts children
     process = subprocess.Popen(
-        [sys.executable, *flags, "-m", "shmtensor.testing", "--section", section],
+        [sys.executable, *interpreter_flags(), "-m", "shmtensor.testing", "--section", section],
         env=_environment(mark, changes),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
