@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast, overload
 from shmtensor.multiprocessing._overlay import Overlay
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     from typing_extensions import Self
 
     from shmtensor.multiprocessing import pool, queues
@@ -23,6 +25,9 @@ __all__: tuple[str, ...] = ()
 
 class BaseContext(_standard.BaseContext):
     """What the contexts of all start methods share."""
+
+    if TYPE_CHECKING:  # each start method has a class of its own
+        Process: type[BaseProcess]
 
     def Queue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
@@ -94,19 +99,19 @@ class BaseContext(_standard.BaseContext):
         return context
 
 
-class ForkContext(BaseContext, _standard.ForkContext):
+class ForkContext(BaseContext, _standard.ForkContext):  # type: ignore[misc]
     """Children are copies of the process as it is."""
 
 
-class SpawnContext(BaseContext, _standard.SpawnContext):
+class SpawnContext(BaseContext, _standard.SpawnContext):  # type: ignore[misc]
     """Children are fresh interpreters."""
 
 
-class ForkServerContext(BaseContext, _standard.ForkServerContext):
+class ForkServerContext(BaseContext, _standard.ForkServerContext):  # type: ignore[misc]
     """Children are copies of a small server process that was started fresh."""
 
 
-class DefaultContext(BaseContext, _standard.DefaultContext):
+class DefaultContext(BaseContext, _standard.DefaultContext):  # type: ignore[misc]
     """The context of the current start method, which is the standard package's."""
 
     def __init__(self) -> None:
