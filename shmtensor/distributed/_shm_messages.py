@@ -70,7 +70,7 @@ class Messages:
                 if time.monotonic() > deadline:
                     break
                 if len(sources) > 1:
-                    self._memory.look()
+                    self._memory.check_ranks()
                     time.sleep(50e-6)
         except group.Broken as found:
             raise self._steps.broken(found, "recv") from None

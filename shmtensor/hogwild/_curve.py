@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shmtensor.hogwild._result import Point
+from shmtensor.hogwild._types import Metrics
 
 __all__ = ["Curve"]
 
@@ -29,7 +30,7 @@ class Curve:
     def __init__(self, shortest_pause: float) -> None:
         self._shortest_pause = shortest_pause
         self.points: list[Point] = []
-        self.metrics: dict[str, float] = {}
+        self.metrics: Metrics = {}
 
     def restore(self, rows: Iterable[Any]) -> None:
         """Go on from the points that `rows` returned."""
@@ -53,7 +54,7 @@ class Curve:
         if is_due:
             self.points.append(point)
 
-    def add_metrics(self, point: Point, metrics: dict[str, float]) -> None:
+    def add_metrics(self, point: Point, metrics: Metrics) -> None:
         """The model was measured as it was at *point*: it and all later points have *metrics*."""
         self.metrics = metrics
         measured = dataclasses.replace(point, metrics=metrics)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Generic, SupportsFloat
 
 import shmtensor
-from shmtensor import nn
+from shmtensor import Tensor
 from shmtensor._core._waits import LONGEST_S
 from shmtensor.hogwild._curve import Curve
 from shmtensor.hogwild._result import Point
+from shmtensor.hogwild._types import Evaluate, Metrics, ModelT
 from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 from shmtensor.multiprocessing._lifeline import end_with_parent
+from shmtensor.multiprocessing.context import BaseContext
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 __all__ = ["Evaluations", "Evaluator"]
 
-Metrics = dict[str, float]
 #: The pause between two evaluations, in times of how long one takes.
 _PAUSE_OF_EVALUATION = 4.0
 
@@ -30,11 +34,11 @@ def _metrics_of(found: SupportsFloat | Mapping[str, SupportsFloat]) -> Metrics:
 
 
 def _evaluate(
-    make_model: Callable[[], nn.Module],
-    evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
-    state: dict[str, Any],
-    requests: Any,
-    answers: Any,
+    make_model: Callable[[], ModelT],
+    evaluate: Evaluate[ModelT],
+    state: dict[str, Tensor],
+    requests: Connection[None, bool],
+    answers: Connection[Metrics, None],
 ) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -46,7 +50,7 @@ def _evaluate(
             answers.send(_metrics_of(evaluate(model.eval())))
 
 
-class Evaluator:
+class Evaluator(Generic[ModelT]):
     """A process that calls ``evaluate(model)`` on a copy of the model.
 
     The copy is in shared memory. The parent writes it while the process waits, and the process
@@ -61,12 +65,12 @@ class Evaluator:
 
     def __init__(
         self,
-        context: Any,
-        make_model: Callable[[], nn.Module],
-        evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
-        model: nn.Module,
+        context: BaseContext,
+        make_model: Callable[[], ModelT],
+        evaluate: Evaluate[ModelT],
+        model: ModelT,
     ) -> None:
-        self.state: dict[str, Any] = {
+        self.state: dict[str, Tensor] = {
             name: shmtensor.empty_like(tensor, shared=True)
             for name, tensor in model.state_dict().items()
         }
@@ -118,7 +122,7 @@ class Evaluator:
         self._answers.close()
 
 
-class Evaluations:
+class Evaluations(Generic[ModelT]):
     """When snapshots are taken and measured, and where the metrics go.
 
     Args:
@@ -130,10 +134,10 @@ class Evaluations:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: Evaluator[ModelT],
         every: float,
         curve: Curve,
-        snapshot: Callable[[dict[str, Any]], None],
+        snapshot: Callable[[dict[str, Tensor]], None],
     ) -> None:
         self._evaluator = evaluator
         self._every = every

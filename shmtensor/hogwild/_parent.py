@@ -9,10 +9,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import Any, Generic, SupportsFloat
 
 import shmtensor
-from shmtensor import nn, optim
+from shmtensor import Tensor, nn, optim
 from shmtensor.errors import ShmTensorWarning
 from shmtensor.hogwild import _checkpoint
 from shmtensor.hogwild._board import Board
@@ -22,6 +22,7 @@ from shmtensor.hogwild._data import Shards
 from shmtensor.hogwild._evaluation import Evaluations, Evaluator
 from shmtensor.hogwild._nodes import Nodes
 from shmtensor.hogwild._result import Point, Result
+from shmtensor.hogwild._types import ModelT
 from shmtensor.hogwild._view import View
 from shmtensor.hogwild._worker import Job, Worker
 from shmtensor.hogwild._workers import Workers
@@ -39,13 +40,13 @@ _NODES_LOOK_S = 0.25
 _SNAPSHOT_S = 2.0
 
 
-class Parent:
+class Parent(Generic[ModelT]):
     """A run, as the process that called `run` has it."""
 
     def __init__(
         self,
         context: BaseContext,
-        model: nn.Module,
+        model: ModelT,
         shards: Shards,
         n_steps: int,
         on_failure: str,
@@ -63,8 +64,8 @@ class Parent:
         self.board = Board(shards.n_workers)
         self.curve = Curve(_LOOK_S)
         self.workers = Workers(context, self.board, on_failure, max_restarts)
-        self.evaluator: Evaluator | None = None
-        self.evaluations: Evaluations | None = None
+        self.evaluator: Evaluator[ModelT] | None = None
+        self.evaluations: Evaluations[ModelT] | None = None
         self.seconds_before = 0.0  # of earlier parts of the run
         self.is_resumed = False
         self._saved_at = time.monotonic()
@@ -73,7 +74,7 @@ class Parent:
 
     def prepare(
         self,
-        train_step: Callable[[Worker, Any], SupportsFloat],
+        train_step: Callable[[Worker[ModelT], Any], SupportsFloat],
         make_optimizer: Callable[[Iterator[nn.Parameter]], optim.Optimizer],
         is_shared: bool,
         seconds: float | None,
@@ -138,7 +139,7 @@ class Parent:
         """Start all workers."""
         self.workers.start(self.job)
 
-    def evaluate_with(self, evaluator: Evaluator, every: float) -> None:
+    def evaluate_with(self, evaluator: Evaluator[ModelT], every: float) -> None:
         """Have snapshots measured while the workers train."""
         self.evaluator = evaluator
         self.evaluations = Evaluations(evaluator, every, self.curve, self.snapshot)
@@ -151,7 +152,7 @@ class Parent:
             if not self.board.has_begun:
                 self.workers.begin_when_ready()
             if self.nodes is not None:
-                self.nodes.look()
+                self.nodes.poll()
             point = self._point()
             if self.evaluations is not None:
                 self.evaluations.look_after(point)
@@ -206,9 +207,9 @@ class Parent:
         """Wait until the workers of all nodes have ended, and their changes are here."""
         nodes.say_finished()
         while not nodes.has_ended:
-            nodes.look()
+            nodes.poll()
             time.sleep(_LOOK_S)
-        nodes.look()
+        nodes.poll()
 
     # --- snapshots ------------------------------------------------------------------------------
 
@@ -217,7 +218,7 @@ class Parent:
             return self.nodes is not None and self.nodes.leads()
         return self.workers.is_alive(rank)
 
-    def snapshot(self, into: dict[str, Any]) -> None:
+    def snapshot(self, into: dict[str, Tensor]) -> None:
         """Copy the model's state *into* tensors, between updates of the workers."""
         state = self.model.state_dict()
 
@@ -269,7 +270,7 @@ class Parent:
 
     # --- the end --------------------------------------------------------------------------------
 
-    def finish(self) -> Result:
+    def finish(self) -> Result[ModelT]:
         """Measure and save the final model.
 
         Raises:

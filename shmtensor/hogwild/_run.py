@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import SupportsFloat, TypeVar
 
@@ -16,6 +16,7 @@ from shmtensor.hogwild._global_store import NodeLostError
 from shmtensor.hogwild._nodes import Nodes
 from shmtensor.hogwild._parent import Parent
 from shmtensor.hogwild._result import Result
+from shmtensor.hogwild._types import Evaluate, ModelT
 from shmtensor.hogwild._view import VIEWS, make_view
 from shmtensor.hogwild._worker import Worker
 from shmtensor.hogwild._workers import POLICIES
@@ -24,7 +25,6 @@ __all__ = ["run"]
 
 _NO_LIMIT = 2**62
 
-_Model = TypeVar("_Model", bound=nn.Module)
 _Batch = TypeVar("_Batch")
 
 
@@ -33,9 +33,9 @@ def _sgd(parameters: Iterator[nn.Parameter]) -> optim.Optimizer:
 
 
 def run(
-    make_model: Callable[[], _Model],
-    train_step: Callable[[Worker, _Batch], SupportsFloat],
-    data: Tensor | tuple[Tensor, ...] | MapDataset | Callable[[Worker], Iterable[_Batch]],
+    make_model: Callable[[], ModelT],
+    train_step: Callable[[Worker[ModelT], _Batch], SupportsFloat],
+    data: Tensor | tuple[Tensor, ...] | MapDataset | Callable[[Worker[ModelT]], Iterable[_Batch]],
     workers: int = 2,
     *,
     make_optimizer: Callable[[Iterator[nn.Parameter]], optim.Optimizer] = _sgd,
@@ -44,7 +44,7 @@ def run(
     epochs: float | None = None,
     steps: int | None = None,
     seconds: float | None = None,
-    evaluate: Callable[[_Model], SupportsFloat | Mapping[str, SupportsFloat]] | None = None,
+    evaluate: Evaluate[ModelT] | None = None,
     evaluate_every: float = 0.0,
     folder: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
@@ -57,7 +57,7 @@ def run(
     view: str = "auto",
     title: str = "hogwild",
     nodes: Nodes | None = None,
-) -> Result:
+) -> Result[ModelT]:
     """Train one model with several processes that change its parameters without locks.
 
     The parameters are in shared memory. Every worker reads them, takes a gradient on its own batch

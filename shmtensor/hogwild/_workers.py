@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from shmtensor import nn
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._result import WorkerSummary
 from shmtensor.hogwild._worker import Job, work
@@ -40,7 +41,7 @@ class Workers:
         self._restarts = [0] * board.n_workers
         self._children: list[Child] = []
 
-    def start(self, job: Job) -> None:
+    def start(self, job: Job[nn.Module]) -> None:
         """Start all of them; *job* is what they are told."""
         self._job = job
         self._steps_before: list[int] = self._board.columns["steps"].tolist()

@@ -31,7 +31,7 @@ class BaseContext(_standard.BaseContext):
 
     def Queue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.Queue:
+    ) -> queues.Queue[Any]:
         """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
         from shmtensor.multiprocessing.queues import Queue  # only programs that make one need it
 
@@ -39,7 +39,7 @@ class BaseContext(_standard.BaseContext):
 
     def JoinableQueue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.JoinableQueue:
+    ) -> queues.JoinableQueue[Any]:
         """Return a queue that knows which items are done; see `queues.JoinableQueue`."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
@@ -47,7 +47,7 @@ class BaseContext(_standard.BaseContext):
 
     def SimpleQueue(  # type: ignore[override]
         self, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.SimpleQueue:
+    ) -> queues.SimpleQueue[Any]:
         """Return a queue without a bound, a feeder thread or timeouts."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
@@ -132,7 +132,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):  # type: ignore[mis
     def _actual_context(self, context: Any) -> None:
         self.set_start_method(None if context is None else context._name, force=True)
 
-    def get_context(self, method: str | None = None) -> Any:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> BaseContext:  # type: ignore[override]
         """Return the context of a start method; None: of the current one.
 
         Raises:
