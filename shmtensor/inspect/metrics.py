@@ -11,7 +11,7 @@ from shmtensor.inspect.sessions import Session
 __all__ = ["Json", "as_prometheus", "as_rows"]
 
 #: A value that JSON can hold.
-Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 #: A metric's name, type, help text, and the field of a session's snapshot with its value.
