@@ -23,7 +23,7 @@
 
 typedef words { byte block, generation } /* of a slot; they are written one by one */
 words slots[2];
-byte tick; /* modulo 4 */
+byte sequence; /* modulo 4 */
 byte generation[2], holds[2];
 bool is_used[2];
 bool is_numbered[4], activity;
@@ -36,7 +36,7 @@ byte uses[4];          /* by client: 1 + block that it has attached to; nothing 
 #define SET_BIT(b, c) holds[b] = holds[b] | (1 << (c))
 #define CLEAR_BIT(b, c) holds[b] = holds[b] & ~(1 << (c))
 #define HAS_BIT(b, c) ((holds[b] >> (c)) & 1)
-#define IS_NAMED(b) (slots[tick % 2].block == (b) && slots[tick % 2].generation == generation[b])
+#define IS_NAMED(b) (slots[sequence % 2].block == (b) && slots[sequence % 2].generation == generation[b])
 
 proctype client(byte me) {
   byte b, block, wanted, seen;
@@ -66,11 +66,11 @@ proctype client(byte me) {
      }
   :: me == 3 -> /* shmt__names_read, then attach */
 again:
-     atomic { seen = tick }
+     atomic { seen = sequence }
      block = slots[seen % 2].block;
      wanted = slots[seen % 2].generation;
      if
-     :: atomic { tick == seen && block != GONE } /* a whole slot */
+     :: atomic { sequence == seen && block != GONE } /* a whole slot */
         if
         :: SET_BIT(block, 3)
         OR_DIES
@@ -86,8 +86,8 @@ again:
            goto again
         OR_DIES
         fi
-     :: atomic { tick != seen } goto again
-     :: atomic { tick == seen && block == GONE }
+     :: atomic { sequence != seen } goto again
+     :: atomic { sequence == seen && block == GONE }
      fi;
      if
      :: atomic { uses[3] != 0 -> uses[3] = 0; CLEAR_BIT(block, 3) }
@@ -144,10 +144,10 @@ inline disuse(at) {
 /* commit(), show() */
 inline commit(at, want) {
 #ifdef FAULT_TICK_BEFORE_SLOT
-  tick = (tick + 1) % 4;
-  own_tick = tick;
+  sequence = (sequence + 1) % 4;
+  own_sequence = sequence;
 #else
-  own_tick = (own_tick + 1) % 4;
+  own_sequence = (own_sequence + 1) % 4;
 #endif
 #ifdef FAULT_ONE_SLOT
   slots[0].block = at; slots[1].block = at;
@@ -156,14 +156,14 @@ inline commit(at, want) {
   OR_DIES
   fi;
 #else
-  slots[own_tick % 2].block = at;
+  slots[own_sequence % 2].block = at;
   if
-  :: slots[own_tick % 2].generation = want
+  :: slots[own_sequence % 2].generation = want
   OR_DIES
   fi;
 #endif
   if
-  :: tick = own_tick
+  :: sequence = own_sequence
   OR_DIES /* point: name_written */
   fi
 }
@@ -173,7 +173,7 @@ inline commit(at, want) {
 #define IS_RIGHT(b) (!is_used[b] || IS_NAMED(b) || (HAS_BIT(b, 1) && !is_dead[1]) || (HAS_BIT(b, 3) && !is_dead[3]))
 
 active proctype manager() {
-  byte me = MANAGER, b, c, old, n_uses[2], own_tick, own_block = GONE;
+  byte me = MANAGER, b, c, old, n_uses[2], own_sequence, own_block = GONE;
   bool ok;
   atomic {
     slots[0].block = GONE; slots[1].block = GONE; generation[0] = 1; generation[1] = 1;
@@ -183,10 +183,10 @@ active proctype manager() {
     run client(1); run client(2); run client(3)
   }
 begin: /* adopt_entries() */
-  own_tick = tick;
-  own_block = slots[own_tick % 2].block;
+  own_sequence = sequence;
+  own_block = slots[own_sequence % 2].block;
   if
-  :: own_block != GONE -> use_block(own_block, slots[own_tick % 2].generation); assert(ok)
+  :: own_block != GONE -> use_block(own_block, slots[own_sequence % 2].generation); assert(ok)
   :: own_block == GONE
   fi;
 #ifndef FAULT_SUCCESSOR_KEEPS_ALL_HOLDS

@@ -29,7 +29,7 @@ ALLOWED = {
     "shmtensor/autograd/profiler.py": "a decorator that makes a new range for each call",
     "shmtensor/distributed/_mpi_backend.py": "sets sys.excepthook, as programs may",
     "shmtensor/multiprocessing/_exec_with_parent.py": "prepares the environment of another program",
-    "shmtensor/multiprocessing/_worker_group.py": "completes the results of the standard pool",
+    "shmtensor/multiprocessing/_pool_workers.py": "completes the results of the standard pool",
     "shmtensor/multiprocessing/context.py": "extends the standard contexts",
     "shmtensor/multiprocessing/pool.py": "extends the standard pool",
     "shmtensor/serialization/_writing.py": "extends the pickler that is written in Python",

@@ -54,6 +54,8 @@ WORDS = {
     "strangers": "unidentified connections",
     "suspect": "recheck",
     "doubt": "backoff",
+    "world": "incarnation",
+    "sole": "alone",
 }
 #: Words that nothing here may use, and what the field says.
 PRIVATE = {

@@ -171,12 +171,10 @@ def draw(
     rows: list[dict[str, str]],
 ) -> None:
     """Draw costs, staleness and gain over the number of nodes."""
-    import matplotlib  # optional, and slow to import
+    from matplotlib.figure import Figure  # optional, and slow to import
 
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (costs, stale, gains) = plt.subplots(1, 3, figsize=(13, 3.8))
+    figure = Figure(figsize=(13, 3.8))
+    costs, stale, gains = figure.subplots(1, 3)
     many = np.unique(np.geomspace(2, max(nodes), 60).astype(int))
     for megabytes in (1, 16, 400):
         other = Machine(
@@ -229,7 +227,6 @@ def draw(
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=80)
-    plt.close(figure)
 
 
 def parsed() -> argparse.Namespace:

@@ -33,7 +33,7 @@ int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes);
 int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n);
 
 typedef struct shmt_session_view {
-  uint64_t session, world;
+  uint64_t session, incarnation;
   uint64_t arena_bytes, limit_bytes; /* limit_bytes 0: none */
   uint64_t n_used, used_bytes;       /* blocks in use and their storages' sizes */
   uint64_t n_free, free_bytes;       /* free blocks with pages, bytes with pages */
@@ -55,7 +55,7 @@ typedef struct shmt_client_view {
   uint32_t n_slabs;
   uint64_t slab_bytes; /* of the slabs it owns */
   uint64_t n_held, held_bytes;
-  uint64_t n_sole, sole_bytes; /* held by it and nobody else */
+  uint64_t n_alone, alone_bytes; /* held by it and nobody else */
   uint64_t n_made, made_bytes; /* in use, in slabs it owns */
   char label[40];              /* what it says of itself; any bytes, zero-terminated */
 } shmt_client_view;

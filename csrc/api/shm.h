@@ -21,7 +21,7 @@ void shmt_sharing_set_strategy(int strategy);
 int shmt_sharing_strategy(void);
 
 typedef struct shmt_sharing_status_info {
-  uint64_t session, world;
+  uint64_t session, incarnation;
   int64_t manager_pid;
   uint64_t n_clients, n_leases, n_slabs;
   uint64_t resident_bytes; /* memory that the arena occupies */

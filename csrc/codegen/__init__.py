@@ -25,8 +25,8 @@ from codegen.emit.stubs import emit_stubs
 from codegen.emit.tables import emit_tables
 from codegen.emit.views import emit_views
 from codegen.spec.arguments import load_arguments
+from codegen.spec.entries import load_model
 from codegen.spec.errors import SpecError
-from codegen.spec.model import load_model
 from codegen.spec.tables import load_tables
 
 __all__ = ["GeneratedFiles", "SpecError", "generate"]

@@ -50,13 +50,13 @@ static shmt_status request_manager(shmt__message type, uint64_t count, shmt__pac
                       .type = (uint16_t)type,
                       .client = s->client,
                       .session = s->id,
-                      .world = s->world,
+                      .incarnation = s->incarnation,
                       .count = count};
     status = shmt__session_call(s, &p, NULL, 0, reply, fds, &n_fds);
   }
   if (status == SHMT_OK && info != NULL) {
     info->session = s->id;
-    info->world = s->world;
+    info->incarnation = s->incarnation;
     info->n_held = s->n_held_blocks;
   }
   shmt__sessions_unlock();
@@ -147,7 +147,7 @@ static shmt_status prepare_export(shmt_storage* s, bool as_file) {
   return as_file ? shmt__storage_share_as_file(s) : shmt__storage_share(s);
 }
 
-/* "/shmtensor_<pid>_<world><block><generation><check>", all but the pid in hex. */
+/* "/shmtensor_<pid>_<incarnation><block><generation><check>", all but the pid in hex. */
 int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_capacity,
                              char* handle, uint64_t handle_capacity) {
   shmt__handle h;
@@ -158,7 +158,7 @@ int shmt_storage_export_name(shmt_storage* s, char* manager, uint64_t manager_ca
   int n = snprintf(manager, manager_capacity, "@%s", address);
   int m = snprintf(handle, handle_capacity,
                    "/shmtensor_%" PRId32 "_%016" PRIx64 "%08" PRIx32 "%012" PRIx64 "%08" PRIx32,
-                   shmt__os_pid(), h.world, h.block, h.generation, h.check);
+                   shmt__os_pid(), h.incarnation, h.block, h.generation, h.check);
   SHMT_REQUIRE(n >= 0 && m >= 0 && (uint64_t)n < manager_capacity && (uint64_t)m < handle_capacity,
                SHMT_E_RUNTIME, "a name of %d bytes does not fit %" PRIu64, m, handle_capacity);
   return SHMT_OK;
@@ -176,7 +176,7 @@ int shmt_storage_import_name(const char* manager, const char* handle, uint64_t n
                "\"%.128s\" names no manager, expected \"@shmtensor-<uid>-<16 hex digits>\"",
                manager);
   good = sscanf(handle, "/shmtensor_%d_%16" SCNx64 "%8" SCNx32 "%12" SCNx64 "%8" SCNx32 "%n", &pid,
-                &h.world, &h.block, &h.generation, &h.check, &end) == 5 &&
+                &h.incarnation, &h.block, &h.generation, &h.check, &end) == 5 &&
          handle[end] == '\0';
   SHMT_REQUIRE(good, SHMT_E_HANDLE,
                "\"%.128s\" is not a handle, expected \"/shmtensor_<pid>_<44 hex digits>\"", handle);
@@ -224,7 +224,7 @@ static shmt_status resolve_fd(int fd, uint64_t nbytes, shmt__handle* handle,
   const shmt__block* b = &s->map.blocks[block];
   *handle = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,
                            .session = s->id,
-                           .world = s->world,
+                           .incarnation = s->incarnation,
                            .nbytes = nbytes,
                            .block = block};
   handle->generation = shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));

@@ -68,7 +68,7 @@ static shmt_status open_files(const char* address, const shmt__packet* reply, in
       o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
                 : shmt__fail(SHMT_E_NOMEM, "inspector: tried to allocate %zu bytes", sizeof *o);
   if (status == SHMT_OK && reply != NULL)
-    status = shmt__map_believe(&o->map, reply->session, reply->world, (uint32_t)reply->flags);
+    status = shmt__map_believe(&o->map, reply->session, reply->incarnation, (uint32_t)reply->flags);
   if (status != SHMT_OK) {
     shmt__os_close(control_fd);
     shmt__os_close(arena_fd);
@@ -168,7 +168,7 @@ typedef struct seen {
   shmt__block_state state;
   uint64_t generation, nbytes;
   uint32_t n_leases, n_queued;
-  uint32_t n_holders, sole; /* sole: the only holder, 0 when there is none or several */
+  uint32_t n_holders, only_holder; /* only_holder: the only holder, 0 when there is none or several */
   uint64_t holds[SHMT_HOLD_WORDS];
 } seen;
 
@@ -186,9 +186,9 @@ static seen read_block(const shmt__map* m, uint32_t block) {
     s.holds[i] = shmt__block_holds(m, block, i);
     if (s.holds[i] == 0) continue;
     s.n_holders += (uint32_t)__builtin_popcountll(s.holds[i]);
-    s.sole = i * 64 + (uint32_t)__builtin_ctzll(s.holds[i]);
+    s.only_holder = i * 64 + (uint32_t)__builtin_ctzll(s.holds[i]);
   }
-  if (s.n_holders != 1) s.sole = 0;
+  if (s.n_holders != 1) s.only_holder = 0;
   return s;
 }
 
@@ -212,9 +212,9 @@ static void count_used(counts* c, const seen* s, uint32_t owner) {
   }
   c->by_client[owner].n_made++;
   c->by_client[owner].made_bytes += s->nbytes;
-  if (s->sole != 0) {
-    c->by_client[s->sole].n_sole++;
-    c->by_client[s->sole].sole_bytes += s->nbytes;
+  if (s->only_holder != 0) {
+    c->by_client[s->only_holder].n_alone++;
+    c->by_client[s->only_holder].alone_bytes += s->nbytes;
   }
   for (uint32_t i = 0; i < SHMT_HOLD_WORDS; i++) {
     for (uint64_t bits = s->holds[i]; bits != 0; bits &= bits - 1) {
@@ -264,7 +264,7 @@ int shmt_inspector_count(shmt_inspector* o, shmt_session_view* session, shmt_cli
   SHMT_REQUIRE(c.by_client != NULL, SHMT_E_NOMEM, "counting blocks: tried to allocate %zu bytes",
                SHMT_MAX_CLIENTS * sizeof *c.by_client);
   *session = (shmt_session_view){.session = o->session,
-                                 .world = fixed->world,
+                                 .incarnation = fixed->incarnation,
                                  .arena_bytes = fixed->arena_bytes,
                                  .limit_bytes = fixed->limit_bytes};
   memcpy(session->service, o->map.control->name, SHMT_NAME_BYTES - 1);
@@ -386,10 +386,10 @@ static shmt_name_view view_of(const shmt__version* v) {
 
 int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out) {
   atomic_uint_least32_t* word = NULL;
-  uint32_t tick = 0;
+  uint32_t sequence = 0;
   shmt__version v;
   if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0 || strlen(name) >= SHMT_NAME_BYTES ||
-      !shmt__names_read(&o->map, name, &v, &word, &tick))
+      !shmt__names_read(&o->map, name, &v, &word, &sequence))
     return 0;
   *out = view_of(&v);
   return 1;

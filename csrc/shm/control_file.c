@@ -61,11 +61,11 @@ shmt_status shmt__map_open_read_only(int fd, shmt__map* out) {
   return open_map(fd, shmt__os_uid(), shmt__os_map_read_only, out);
 }
 
-shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t world, uint32_t flags) {
-  SHMT_REQUIRE(m->fixed.session == session && m->fixed.world == world, SHMT_E_MANAGER,
-               "the control file is of session %016" PRIx64 " world %016" PRIx64 ", the manager has session %016" PRIx64
-               " world %016" PRIx64,
-               m->fixed.session, m->fixed.world, session, world);
+shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t incarnation, uint32_t flags) {
+  SHMT_REQUIRE(m->fixed.session == session && m->fixed.incarnation == incarnation, SHMT_E_MANAGER,
+               "the control file is of session %016" PRIx64 " incarnation %016" PRIx64
+               ", the manager has session %016" PRIx64 " incarnation %016" PRIx64,
+               m->fixed.session, m->fixed.incarnation, session, incarnation);
   m->fixed.flags = flags;
   return SHMT_OK;
 }

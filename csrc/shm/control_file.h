@@ -128,9 +128,9 @@ static inline bool shmt__slab_state_is_file(uint32_t state) {
 
 /* What never changes in the life of a control file. Everybody copies it when mapping the file, and uses the copy. */
 typedef struct shmt__fixed {
-  uint64_t session; /* names the manager's socket */
-  uint64_t world;   /* tells this control file from an earlier one of the session */
-  uint64_t secret;  /* key of the handles' checksum */
+  uint64_t session;     /* names the manager's socket */
+  uint64_t incarnation; /* tells this control file from an earlier one of the session */
+  uint64_t secret;      /* key of the handles' checksum */
   uint64_t arena_bytes;
   uint64_t arena_identity[2];  /* device and inode of the arena that belongs to this file */
   uint64_t limit_bytes;        /* bound of what slabs may cover; 0: none */
@@ -293,8 +293,8 @@ shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
 /* The same, for a file of another user. */
 shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
 /* Take over what a manager says of the session whose control file it sent, in place of what members may have written
- * there. Errors: SHMT_E_MANAGER (the file is of another session or world). */
-shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t world, uint32_t flags);
+ * there. Errors: SHMT_E_MANAGER (the file is of another session or incarnation). */
+shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t incarnation, uint32_t flags);
 void shmt__map_close(shmt__map* m);
 /* Give pages to records that will be used now: Note [Pages of the control file]. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__map_populate(const shmt__map* m, int fd, const void* at, uint64_t nbytes);

@@ -5,12 +5,12 @@
  *
  * Note [Names]
  * Entries are found by open addressing with the hash of the name. A used entry never becomes empty again, so a search
- * ends at the first empty one. The value of a name is in one of two slots: `tick` counts the changes, and its lowest
- * bit says which slot. The manager fills the other slot and then increments `tick`. So a reader that finds the same
- * tick before and after reading has read a whole slot, a manager that is killed in between has changed nothing, and
- * nobody waits. `tick` is also the futex word for processes that wait for a newer version. The manager holds the blocks
- * of a version as client 0. A reader that gets its own holds in time keeps the version; one that comes too late reads
- * the entry again.
+ * ends at the first empty one. The value of a name is in one of two slots: `sequence` counts the changes, and its
+ * lowest bit says which slot. The manager fills the other slot and then increments `sequence`. So a reader that finds
+ * the same number before and after reading has read a whole slot, a manager that is killed in between has changed
+ * nothing, and nobody waits. `sequence` is also the futex word for processes that wait for a newer version. The
+ * manager holds the blocks of a version as client 0. A reader that gets its own holds in time keeps the version; one
+ * that comes too late reads the entry again.
  *
  * Note [Named locks]
  * A lock, semaphore or barrier is an array of slots. Each taken slot has the number of the client that took it. When a
@@ -56,8 +56,8 @@ enum {
 };
 
 typedef struct shmt__name {
-  atomic_uint_least32_t state; /* 0: never used; written last */
-  atomic_uint_least32_t tick;  /* see Note [Names] */
+  atomic_uint_least32_t state;    /* 0: never used; written last */
+  atomic_uint_least32_t sequence; /* see Note [Names] */
   uint64_t hash;
   atomic_uint_least64_t slots[2][SHMT_VERSION_WORDS];
   char text[SHMT_NAME_BYTES];
@@ -87,7 +87,7 @@ _Static_assert(offsetof(shmt__named_lock, users) == 128, "named lock");
 
 /* The beginning of the names. */
 typedef struct shmt__names_head {
-  atomic_uint_least32_t tick; /* futex: changes with every new name */
+  atomic_uint_least32_t sequence; /* futex: changes with every new name */
   uint32_t n_used;
   uint64_t floor; /* the versions of new names start above it */
   uint64_t pad[6];

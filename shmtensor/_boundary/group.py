@@ -247,7 +247,7 @@ class GroupMemory:
         lib.shmt_group_disagreement(self._group, out, out + 1, out + 2)
         return int(out[0]), int(out[1]), int(out[2])
 
-    def look(self) -> None:
+    def check_ranks(self) -> None:
         """Raise Broken if a rank has died, or if the group is broken."""
         rank = ffi.new("uint32_t *")
         reason = lib.shmt_group_check(self._group, rank)

@@ -165,7 +165,7 @@ class Handle:
         """Remove the value of the name."""
         check(lib.shmt_service_unpublish(self._pointer, name.encode()))
 
-    def look(self, name: str) -> Entry:
+    def entry(self, name: str) -> Entry:
         """Return the facts of the name."""
         out = ffi.new("shmt_service_entry *")
         check(lib.shmt_service_find(self._pointer, name.encode(), out))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shmtensor.inspect import Check, Picture, Session, Unreadable, find_sessions
+from shmtensor.inspect import Check, Session, Snapshot, Unreadable, find_sessions
 from shmtensor.inspect.processes import printable
 from shmtensor.inspect.sessions import select
 
@@ -133,7 +133,7 @@ def styled(text: str, style: str) -> str:
 
 def title(session: Session) -> str:
     """Return "session 0123456789abcdef" with the name of its service, or what it runs."""
-    of = f"service {printable(session.service)}" if session.service else session.look().program
+    of = f"service {printable(session.service)}" if session.service else session.snapshot().program
     return f"session {session.name}" + (f" ({of})" if of else "")
 
 
@@ -180,15 +180,15 @@ def table(
     return [styled(lines[0], "bold"), *lines[1:]]
 
 
-def queue_values(session: Session, picture: Picture) -> list[dict[str, Any]]:
+def queue_values(session: Session, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the session's queues for JSON, with the ids of the processes that made them."""
-    pids = {c.client: c.pid for c in picture.clients}
+    pids = {c.client: c.pid for c in snapshot.clients}
     return [{**asdict(q), "made_by": pids.get(q.owner)} for q in session.queues()]
 
 
-def queue_lines(session: Session, picture: Picture) -> list[str]:
+def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
     """Return a table of the session's queues; no lines: it has none."""
-    who = {c.client: c.who for c in picture.clients}
+    who = {c.client: c.who for c in snapshot.clients}
     rows = []
     for q in session.queues():
         bound = f" of {q.max_messages}" if q.max_messages else ""

@@ -73,7 +73,7 @@ class LiveView:
 
         #: The order that was chosen last.
         self.order = order
-        #: No new pictures are wanted.
+        #: No new snapshots are wanted.
         self.is_paused = False
         self._orders = orders
         self._top = 0  # the first line of the body that is seen
@@ -88,7 +88,7 @@ class LiveView:
         stack.callback(signal.signal, signal.SIGTSTP, signal.signal(signal.SIGTSTP, self._stop))
 
     def show(self, render: Callable[[int, str], tuple[str, Sequence[str]]]) -> None:
-        """Draw a picture. *render* returns heading and lines for a width and an order."""
+        """Draw the screen. *render* returns heading and lines for a width and an order."""
         self._render = render
         self._draw()
 

@@ -56,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _agrees(sessions: list[Session]) -> bool:
     """Ask at the terminal whether to act on all these sessions."""
     for session in sessions:
-        print(f"{title(session)}, {count(len(session.look().clients), 'process')}")
+        print(f"{title(session)}, {count(len(session.snapshot().clients), 'process')}")
     these = count(len(sessions), "session")
     print(f"End messages and free memory of {these}? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -73,7 +73,7 @@ def _free(session: Session, arguments: argparse.Namespace) -> dict[str, Any]:
         **identity(session),
         "n_blocks": len(stranded),
         "nbytes": sum(leak.block.nbytes for leak in stranded),
-        "idle_bytes": session.look().free_bytes,
+        "idle_bytes": session.snapshot().free_bytes,
         "is_dry_run": arguments.dry_run,
     }
     if not arguments.dry_run:

@@ -32,7 +32,7 @@ from shmtensor._cli._common import (
     table,
     title,
 )
-from shmtensor.inspect import Block, Client, Picture, Session
+from shmtensor.inspect import Block, Client, Session, Snapshot
 
 SUMMARY = "show who holds a block, or what a process holds"
 
@@ -64,14 +64,14 @@ def _holder(client: Client, block: Block) -> _Found:
     }
 
 
-def _who(picture: Picture, numbers: tuple[int, ...]) -> list[str]:
-    who = {0: "name", **{c.client: c.who for c in picture.clients}}
+def _who(snapshot: Snapshot, numbers: tuple[int, ...]) -> list[str]:
+    who = {0: "name", **{c.client: c.who for c in snapshot.clients}}
     return [who.get(n, f"#{n}") for n in numbers]
 
 
 def _find_process(session: Session, pid: int) -> _Found | None:
-    picture = session.look()
-    client = next((c for c in picture.clients if c.pid == pid and not c.is_forking), None)
+    snapshot = session.snapshot()
+    client = next((c for c in snapshot.clients if c.pid == pid and not c.is_forking), None)
     if client is None:
         return None
     groups: Counter[_Group] = Counter()
@@ -80,14 +80,14 @@ def _find_process(session: Session, pid: int) -> _Found | None:
             others = tuple(h for h in block.holders if h != client.client)
             groups[block.nbytes, others, block.owner == client.client] += 1
     rows = [
-        {"n_blocks": n, "nbytes": nbytes, "made": made, "also_held_by": _who(picture, others)}
+        {"n_blocks": n, "nbytes": nbytes, "made": made, "also_held_by": _who(snapshot, others)}
         for (nbytes, others, made), n in sorted(groups.items(), key=lambda g: -g[0][0] * g[1])
     ]
     return {**asdict(client), "command": client.command, "what": client.what, "blocks": rows}
 
 
 def _print_process(session: Session, found: _Found) -> None:
-    held, alone = size_text(found["held_bytes"]), size_text(found["sole_bytes"])
+    held, alone = size_text(found["held_bytes"]), size_text(found["alone_bytes"])
     print(f"{found['pid']} ({found['what']}) in {title(session)}")
     print(f"  holds {count(found['n_held'], 'block')}, {held}; {alone} of it alone")
     rows = [
@@ -106,11 +106,11 @@ def _print_process(session: Session, found: _Found) -> None:
 
 
 def _find_block(session: Session, number: int) -> _Found | None:
-    picture = session.look()
+    snapshot = session.snapshot()
     block = next((b for b in session.blocks() if b.block == number), None)
     if block is None:
         return None
-    holders = [_holder(c, block) for c in picture.clients if c.client in block.holders]
+    holders = [_holder(c, block) for c in snapshot.clients if c.client in block.holders]
     return {**asdict(block), "holders": holders}
 
 
@@ -139,7 +139,7 @@ def _find_name(session: Session, name: str) -> _Found | None:
             "command": c.command,
             "what": c.what,
         }
-        for c in session.look().clients
+        for c in session.snapshot().clients
         if held[c.client]
     ]
     return {"name": name, **asdict(published), "holders": holders}

@@ -120,8 +120,8 @@ def _print_idle(idle: list[tuple[Session, IdleHolder]], watched_s: float) -> Non
     rows = [
         [
             holder.client.pid,
-            size_text(holder.client.sole_bytes),
-            holder.client.n_sole,
+            size_text(holder.client.alone_bytes),
+            holder.client.n_alone,
             holder.state,
             session.name,
             holder.command,

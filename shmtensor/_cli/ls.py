@@ -54,7 +54,7 @@ from shmtensor._cli._common import (
     size_text,
     table,
 )
-from shmtensor.inspect import Picture, Published, Session
+from shmtensor.inspect import Published, Session, Snapshot
 from shmtensor.inspect.processes import printable
 
 SUMMARY = "list sessions, their processes and blocks"
@@ -70,35 +70,35 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-def _session_row(session: Session, picture: Picture) -> list[object]:
+def _session_row(session: Session, snapshot: Snapshot) -> list[object]:
     return [
         session.name,
         session.manager_pid() or "-",
-        len(picture.clients),
-        picture.n_used,
-        size_text(picture.used_bytes),
-        size_text(picture.resident_bytes),
-        picture.n_leases,
+        len(snapshot.clients),
+        snapshot.n_used,
+        size_text(snapshot.used_bytes),
+        size_text(snapshot.resident_bytes),
+        snapshot.n_leases,
         printable(session.service),
     ]
 
 
-def _process_lines(picture: Picture) -> list[str]:
+def _process_lines(snapshot: Snapshot) -> list[str]:
     rows = [
         [
             "fork" if c.is_forking else c.who,
             f"{size_text(c.held_bytes)} in {c.n_held}",
-            f"{size_text(c.sole_bytes)} in {c.n_sole}",
+            f"{size_text(c.alone_bytes)} in {c.n_alone}",
             f"{size_text(c.made_bytes)} in {c.n_made}",
             c.what,
         ]
-        for c in picture.clients
+        for c in snapshot.clients
     ]
     return table([">PID", ">HOLDS", ">ALONE", ">MADE", "RUNS"], rows, indent="  ")
 
 
-def _name_lines(names: dict[str, Published], picture: Picture) -> list[str]:
-    who = {c.client: c.who for c in picture.clients}
+def _name_lines(names: dict[str, Published], snapshot: Snapshot) -> list[str]:
+    who = {c.client: c.who for c in snapshot.clients}
     rows = [
         [
             printable(name),
@@ -112,8 +112,8 @@ def _name_lines(names: dict[str, Published], picture: Picture) -> list[str]:
     return table(["NAME", ">VERSION", ">BYTES", ">AGE", "PUBLISHED BY"], rows, indent="  ")
 
 
-def _block_lines(session: Session, picture: Picture) -> list[str]:
-    who = {0: "name", **{c.client: c.who for c in picture.clients}}
+def _block_lines(session: Session, snapshot: Snapshot) -> list[str]:
+    who = {0: "name", **{c.client: c.who for c in snapshot.clients}}
     rows = [
         [
             b.block,
@@ -133,14 +133,14 @@ def _block_lines(session: Session, picture: Picture) -> list[str]:
     )
 
 
-def _values(session: Session, picture: Picture, arguments: argparse.Namespace) -> dict[str, Any]:
+def _values(session: Session, snapshot: Snapshot, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return a session for JSON, with the lists that the options select."""
-    row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
-    del row["at_s"], row["world"], row["clients"]
+    row = {**asdict(snapshot), **identity(session), "n_clients": len(snapshot.clients)}
+    del row["at_s"], row["incarnation"], row["clients"]
     if not arguments.quiet:
-        row["clients"] = [{**asdict(c), "command": c.command} for c in picture.clients]
+        row["clients"] = [{**asdict(c), "command": c.command} for c in snapshot.clients]
     if arguments.queues:
-        row["queues"] = queue_values(session, picture)
+        row["queues"] = queue_values(session, snapshot)
     if arguments.names or arguments.session:
         row["names"] = [{"name": n, **asdict(p)} for n, p in sorted(session.names().items())]
     if arguments.blocks:
@@ -152,23 +152,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the tables."""
     heads = ["SESSION", ">MANAGER", ">PROCS", ">BLOCKS", ">USED", ">MEMORY", ">LEASES", "SERVICE"]
     with chosen_sessions(arguments) as sessions:
-        pictures = [session.look() for session in sessions]
-        pairs = list(zip(sessions, pictures, strict=True))
+        snapshots = [session.snapshot() for session in sessions]
+        pairs = list(zip(sessions, snapshots, strict=True))
         if arguments.json:
-            print_json([_values(session, picture, arguments) for session, picture in pairs])
+            print_json([_values(session, snapshot, arguments) for session, snapshot in pairs])
             return 0
         rows = [_session_row(s, p) for s, p in pairs]
         lines = table(heads, rows)
         print(lines[0])
-        for line, (session, picture) in zip(lines[1:], pairs, strict=True):
+        for line, (session, snapshot) in zip(lines[1:], pairs, strict=True):
             print(line)
-            if not arguments.quiet and picture.clients:
-                print(*_process_lines(picture), sep="\n")
+            if not arguments.quiet and snapshot.clients:
+                print(*_process_lines(snapshot), sep="\n")
             names = session.names() if arguments.names or arguments.session else {}
             if names:
-                print(*_name_lines(names, picture), sep="\n")
+                print(*_name_lines(names, snapshot), sep="\n")
             if arguments.queues:
-                print(*queue_lines(session, picture), sep="\n")
-            if arguments.blocks and picture.n_used:
-                print(*_block_lines(session, picture), sep="\n")
+                print(*queue_lines(session, snapshot), sep="\n")
+            if arguments.blocks and snapshot.n_used:
+                print(*_block_lines(session, snapshot), sep="\n")
     return 0

@@ -27,7 +27,7 @@ from shmtensor._cli._common import (
     styled,
     title,
 )
-from shmtensor.inspect import as_prometheus, snapshot
+from shmtensor.inspect import as_prometheus, as_rows
 
 SUMMARY = "print the figures of all sessions"
 
@@ -68,7 +68,7 @@ def _lines(row: dict[str, Any]) -> list[tuple[str, str]]:
 def run(arguments: argparse.Namespace) -> int:
     """Print the figures."""
     with chosen_sessions(arguments) as sessions:
-        rows = snapshot(sessions)
+        rows = as_rows(sessions)
         titles = [title(session) for session in sessions]
     if arguments.json:
         print_json(rows)

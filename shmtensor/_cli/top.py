@@ -53,7 +53,7 @@ from shmtensor._cli._common import (
     title,
 )
 from shmtensor._cli._live import LiveView
-from shmtensor.inspect import Picture, Queue, Session
+from shmtensor.inspect import Queue, Session, Snapshot
 from shmtensor.inspect.processes import cpu_seconds
 
 SUMMARY = "show sessions and what processes hold, live"
@@ -90,20 +90,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_json_argument(parser)
 
 
-class _Pictures:
-    """The last picture of each session, from which rates are computed."""
+class _Snapshots:
+    """The last snapshot of each session, from which rates are computed."""
 
     def __init__(self) -> None:
-        self._pictures: dict[str, Picture] = {}
+        self._snapshots: dict[str, Snapshot] = {}
         self._puts: dict[tuple[str, int], tuple[float, int]] = {}
         self._cpu: dict[tuple[int, int], tuple[float, float]] = {}
 
-    def freed_per_s(self, session: Session, picture: Picture) -> float:
-        before = self._pictures.get(session.name)
-        self._pictures[session.name] = picture
-        if before is None or picture.at_s <= before.at_s or before.world != picture.world:
+    def freed_per_s(self, session: Session, snapshot: Snapshot) -> float:
+        before = self._snapshots.get(session.name)
+        self._snapshots[session.name] = snapshot
+        if (
+            before is None
+            or snapshot.at_s <= before.at_s
+            or before.incarnation != snapshot.incarnation
+        ):
             return 0.0
-        return max(picture.n_reclaimed - before.n_reclaimed, 0) / (picture.at_s - before.at_s)
+        return max(snapshot.n_reclaimed - before.n_reclaimed, 0) / (snapshot.at_s - before.at_s)
 
     def put_per_s(self, session: Session, queue: Queue, now_s: float) -> float:
         key = (session.name, queue.block)
@@ -118,24 +122,24 @@ class _Pictures:
         return 100 * (used - before) / (now_s - before_s) if now_s > before_s else 0.0
 
 
-def _values(session: Session, pictures_before: _Pictures) -> dict[str, Any]:
-    """A picture of a session, with the rates since the last one."""
-    picture = session.look()
-    now_s = picture.at_s
-    row = {**asdict(picture), **identity(session), "n_clients": len(picture.clients)}
-    row["freed_per_s"] = pictures_before.freed_per_s(session, picture)
+def _values(session: Session, before: _Snapshots) -> dict[str, Any]:
+    """A snapshot of a session, with the rates since the last one."""
+    snapshot = session.snapshot()
+    now_s = snapshot.at_s
+    row = {**asdict(snapshot), **identity(session), "n_clients": len(snapshot.clients)}
+    row["freed_per_s"] = before.freed_per_s(session, snapshot)
     row["clients"] = [
         {
             **asdict(c),
             "command": c.command,
             "what": c.what,
             "who": c.who,
-            "cpu_percent": pictures_before.cpu_percent(c.pid, c.start, now_s),
+            "cpu_percent": before.cpu_percent(c.pid, c.start, now_s),
         }
-        for c in picture.clients
+        for c in snapshot.clients
     ]
     row["queues"] = [
-        {**asdict(queue), "put_per_s": pictures_before.put_per_s(session, queue, now_s)}
+        {**asdict(queue), "put_per_s": before.put_per_s(session, queue, now_s)}
         for queue in session.queues()
     ]
     return row
@@ -179,7 +183,7 @@ def _process_lines(clients: list[dict[str, Any]], width: int) -> list[str]:
             f"{c['cpu_percent']:.0f}%",
             size_text(c["held_bytes"]),
             c["n_held"],
-            size_text(c["sole_bytes"]),
+            size_text(c["alone_bytes"]),
             size_text(c["slab_bytes"]),
             c["what"],
         ]
@@ -244,7 +248,7 @@ def _heading(rows: list[dict[str, Any]]) -> str:
 
 
 class _Output:
-    """Where pictures go: redrawn in place, one below the other, or a line of JSON each."""
+    """Where snapshots go: redrawn in place, one below the other, or a line of JSON each."""
 
     def __init__(self, stack: ExitStack, arguments: argparse.Namespace) -> None:
         self._json: bool = arguments.json
@@ -254,7 +258,7 @@ class _Output:
         self._said_none = False
 
     def show(self, titles: list[str], rows: list[dict[str, Any]], *, is_last: bool) -> None:
-        """Print a picture; says only once that there is no session."""
+        """Print a snapshot; says only once that there is no session."""
         if self._json:
             for row in rows:
                 row["clients"] = _ordered(row["clients"], self._order)
@@ -275,7 +279,7 @@ class _Output:
         self._is_first = False
 
     def wait(self, interval_s: float) -> bool:
-        """Wait for the next picture; False: the user wants to leave."""
+        """Wait for the next snapshot; False: the user wants to leave."""
         if self._live is not None:
             return self._live.wait(interval_s)
         time.sleep(interval_s)
@@ -291,8 +295,8 @@ def _live(stack: ExitStack, order: str) -> LiveView | None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print pictures until the user leaves, or as many as --count says."""
-    pictures_before = _Pictures()
+    """Print snapshots until the user leaves, or as many as --count says."""
+    before = _Snapshots()
     skipped: set[str] = set()
     shown = 0
     with ExitStack() as stack:
@@ -301,7 +305,7 @@ def run(arguments: argparse.Namespace) -> int:
             shown += 1
             is_last = shown == arguments.count
             with chosen_sessions(arguments, skipped) as sessions:
-                rows = [_values(session, pictures_before) for session in sessions]
+                rows = [_values(session, before) for session in sessions]
                 titles = [title(session) for session in sessions]
             output.show(titles, rows, is_last=is_last)
             if is_last or not output.wait(arguments.interval):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from shmtensor import _C
-from shmtensor._core._tensor import _LEGACY_DTYPES, Tensor
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._type_names import LEGACY_DTYPES
 
 __all__ = [
     "ByteTensor",
@@ -50,8 +51,8 @@ class tensortype(type):
 
 
 def _make(name: str) -> tensortype:
-    doc = f"Make a tensor of dtype {_LEGACY_DTYPES[name]} from sizes or data."
-    members = {"_legacy_dtype": _LEGACY_DTYPES[name], "__doc__": doc, "__module__": "shmtensor"}
+    doc = f"Make a tensor of dtype {LEGACY_DTYPES[name]} from sizes or data."
+    members = {"_legacy_dtype": LEGACY_DTYPES[name], "__doc__": doc, "__module__": "shmtensor"}
     return tensortype(name, (), members)
 
 

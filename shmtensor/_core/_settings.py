@@ -6,7 +6,8 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._arguments import checked
-from shmtensor._core._tensor import _LEGACY_DTYPES, Tensor
+from shmtensor._core._tensor import Tensor
+from shmtensor._core._type_names import LEGACY_DTYPES
 from shmtensor._core._warnings import is_warn_always_enabled, set_warn_always, warn_once
 from shmtensor.dtypes import set_default_dtype
 
@@ -176,7 +177,7 @@ def set_default_tensor_type(t: Any) -> None:
         "set_default_device()"
     )
     name = t if isinstance(t, str) else getattr(t, "__name__", "")
-    dtype = _LEGACY_DTYPES.get(name.rpartition(".")[2])
+    dtype = LEGACY_DTYPES.get(name.rpartition(".")[2])
     if dtype is None:
         raise TypeError(f"invalid type object: {t!r}")
     set_default_dtype(dtype)

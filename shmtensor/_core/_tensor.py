@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor import _C
 from shmtensor._C import _TensorBase, memory_format
-from shmtensor._core import _array_standard, _layouts, _named_dimensions
+from shmtensor._core import _array_standard, _layouts, _named_dimensions, _type_names
 from shmtensor._core._elements import replace_elements
 from shmtensor._core._printing import tensor_text
 from shmtensor._generated.dtypes import DTYPES
@@ -27,47 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tensor"]
 
-_LEGACY_DTYPES = {
-    "ByteTensor": _C.uint8,
-    "CharTensor": _C.int8,
-    "ShortTensor": _C.int16,
-    "IntTensor": _C.int32,
-    "LongTensor": _C.int64,
-    "HalfTensor": _C.float16,
-    "BFloat16Tensor": _C.bfloat16,
-    "FloatTensor": _C.float32,
-    "DoubleTensor": _C.float64,
-    "BoolTensor": _C.bool,
-    "ComplexFloatTensor": _C.complex64,
-    "ComplexDoubleTensor": _C.complex128,
-}
-#: The names that `Tensor.type` knows: not all of them are classes.
-_TYPE_NAMES = _LEGACY_DTYPES | {
-    "UInt16Tensor": _C.uint16,
-    "UInt32Tensor": _C.uint32,
-    "UInt64Tensor": _C.uint64,
-    "ComplexHalfTensor": _C.complex32,
-}
-_NAMES_OF_TYPES = {dtype: name for name, dtype in _TYPE_NAMES.items()}
 _WITHOUT_NUMPY = {getattr(_C, row.name) for row in DTYPES if not row.numpy}
-
-
-def _dtype_of_type(kind: Any) -> Any:
-    """The dtype that *kind* stands for: itself, or of an old-style class or its name."""
-    if isinstance(kind, _C.dtype):
-        return kind
-    if hasattr(kind, "_legacy_dtype"):
-        return kind._legacy_dtype
-    if not isinstance(kind, (str, type)):
-        raise TypeError("dtype must be a type, str, or dtype object")
-    if kind is Tensor or kind == "torch.Tensor":
-        return _C.get_default_dtype()
-    package, _, name = kind.rpartition(".") if isinstance(kind, str) else ("", "", "")
-    if package == "torch.cuda" and name in _LEGACY_DTYPES:
-        raise RuntimeError(f"type {kind}: there is no accelerator device, tensors live on the CPU")
-    if name not in _TYPE_NAMES:
-        raise ValueError(f"invalid type: '{kind if isinstance(kind, str) else kind.__name__}'")
-    return _TYPE_NAMES[name]
 
 
 _NOT_THERE = property(lambda self: False, doc="False: no tensor is on such a device.")
@@ -215,7 +175,7 @@ class Tensor(_TensorBase):
                     f"tensor.{resolve}().numpy() instead."
                 )
         if self.dtype in _WITHOUT_NUMPY:
-            title = _NAMES_OF_TYPES[self.dtype].removesuffix("Tensor")
+            title = _type_names.NAMES[self.dtype].removesuffix("Tensor")
             raise TypeError(f"Got unsupported ScalarType {title}")
         return np.asarray(memoryview(self))
 
@@ -296,8 +256,9 @@ class Tensor(_TensorBase):
             if self.layout in (_C.sparse_csr, _C.sparse_csc):
                 raise RuntimeError("type(): a compressed matrix has no old-style type name")
             package = "torch.sparse" if self.is_sparse else "torch"
-            return f"{package}.{_NAMES_OF_TYPES[self.dtype]}"
-        return self.to(_dtype_of_type(dtype), non_blocking=non_blocking)
+            return f"{package}.{_type_names.NAMES[self.dtype]}"
+        wanted = _C.get_default_dtype() if dtype is Tensor else _type_names.dtype_of(dtype)
+        return self.to(wanted, non_blocking=non_blocking)
 
     def __reversed__(self) -> Tensor:
         return self if self.dim() == 0 else self.flip(0)

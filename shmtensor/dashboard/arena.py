@@ -100,17 +100,17 @@ def _classify(batch: _Array) -> _Array:
     n_words = used.sum(axis=1)
     word = used.argmax(axis=1)
     bits = holds[np.arange(len(batch)), word]
-    is_sole = (n_words == 1) & (bits & (bits - np.uint64(1)) == 0)
+    is_alone = (n_words == 1) & (bits & (bits - np.uint64(1)) == 0)
     # Exact: the logarithm of a power of two.
-    sole = 64 * word + np.log2(np.where(is_sole, bits, 1).astype(np.float64)).astype(np.int64)
-    conditions = [batch["is_queue"] != 0, is_sole, n_words > 0]
+    alone = 64 * word + np.log2(np.where(is_alone, bits, 1).astype(np.float64)).astype(np.int64)
+    conditions = [batch["is_queue"] != 0, is_alone, n_words > 0]
     conditions += [batch["n_queued"] > 0, batch["n_leases"] > 0]
-    found: _Array = np.select(conditions, [_QUEUE, sole, _SHARED, _QUEUED, _LEASED], _UNHELD)
+    found: _Array = np.select(conditions, [_QUEUE, alone, _SHARED, _QUEUED, _LEASED], _UNHELD)
     return found
 
 
 def _kind(held_by: int) -> dict[str, Any]:
-    return {"kind": "sole", "client": held_by} if held_by > 0 else {"kind": _KINDS[held_by]}
+    return {"kind": "alone", "client": held_by} if held_by > 0 else {"kind": _KINDS[held_by]}
 
 
 def map_of(blocks: Blocks, max_cells: int = MAX_CELLS) -> dict[str, Any]:

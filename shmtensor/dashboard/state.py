@@ -1,6 +1,6 @@
 """What the page shows, as values that JSON can hold: sessions, and one of them in detail.
 
-An `Observer` keeps its last look at each session, from which rates are computed. However many
+An `Observer` keeps its last now at each session, from which rates are computed. However many
 browsers ask, it looks at most twice a second, and one at a time.
 """
 
@@ -20,13 +20,14 @@ from shmtensor.dashboard.curves import read_curve
 from shmtensor.errors import ManagerError
 from shmtensor.inspect import (
     Client,
-    Picture,
+    Json,
     Queue,
     Session,
+    Snapshot,
     Unreadable,
     as_prometheus,
+    as_rows,
     find_sessions,
-    snapshot,
 )
 from shmtensor.inspect.processes import cpu_seconds, printable
 from shmtensor.inspect.sessions import select
@@ -40,8 +41,8 @@ _FRESH_S = 0.4
 
 
 @dataclass(frozen=True)
-class _Look:
-    """The counters of one look at a session, by queue and by process."""
+class _Counters:
+    """The counters of a session at one moment, by queue and by process."""
 
     at_s: float
     n_reclaimed: int
@@ -70,7 +71,7 @@ class Observer:
         self._wanted = wanted
         self._folder = folder
         self._lock = free_in_child(threading.Lock())
-        self._looks: dict[str, _Look] = {}
+        self._counters: dict[str, _Counters] = {}
         self._answers: dict[str | None, _Answer] = {}
         self._metrics: _Answer | None = None
 
@@ -88,7 +89,7 @@ class Observer:
                 old = [key for key, a in self._answers.items() if a.until_s <= began_s]
                 for key in old:
                     del self._answers[key]
-                answer = self._answers[name] = _Answer(self._look(name), began_s)
+                answer = self._answers[name] = _Answer(self._compute(name), began_s)
             value: dict[str, Any] = answer.value
             return value
 
@@ -98,7 +99,7 @@ class Observer:
             began_s = time.monotonic()
             if self._metrics is None or self._metrics.until_s <= began_s:
                 with self._sessions() as (sessions, _):
-                    rows = [row for session in sessions for row in _snapshot(session)]
+                    rows = [row for session in sessions for row in _rows(session)]
                 self._metrics = _Answer(as_prometheus(rows), began_s)
             text: str = self._metrics.value
             return text
@@ -112,25 +113,25 @@ class Observer:
             for session in opened:
                 session.close()
 
-    def _look(self, name: str | None) -> dict[str, Any]:
+    def _compute(self, name: str | None) -> dict[str, Any]:
         with self._sessions() as (sessions, refused):
-            pictures = [(session, session.look()) for session in sessions]
+            snapshots = [(session, session.snapshot()) for session in sessions]
             chosen = {session.name for session in sessions}
             if name is not None and name not in chosen:
                 most = max(
-                    pictures, key=lambda p: (p[1].used_bytes, len(p[1].clients)), default=None
+                    snapshots, key=lambda p: (p[1].used_bytes, len(p[1].clients)), default=None
                 )
                 name = most[0].name if most else None
             rows = []
-            for session, picture in pictures:
-                row = _figures(session, picture)
+            for session, snapshot in snapshots:
+                row = _figures(session, snapshot)
                 if name is None or session.name == name:
                     try:
-                        row |= self._details(session, picture)
+                        row |= self._details(session, snapshot)
                     except ManagerError:  # it ended meanwhile
                         continue
                 rows.append(row)
-        self._looks = {key: look for key, look in self._looks.items() if key in chosen}
+        self._counters = {key: now for key, now in self._counters.items() if key in chosen}
         return {
             "version": __version__,
             "at": time.time(),
@@ -141,28 +142,28 @@ class Observer:
             "curve": None if self._folder is None else read_curve(self._folder),
         }
 
-    def _details(self, session: Session, picture: Picture) -> dict[str, Any]:
+    def _details(self, session: Session, snapshot: Snapshot) -> dict[str, Any]:
         blocks, queues, names = Blocks.of(session), list(session.queues()), session.names()
-        clients = sorted(picture.clients, key=lambda c: -c.held_bytes)
-        before = self._looks.get(session.name)
-        look = self._looks[session.name] = _Look(
-            picture.at_s,
-            picture.n_reclaimed,
+        clients = sorted(snapshot.clients, key=lambda c: -c.held_bytes)
+        before = self._counters.get(session.name)
+        now = self._counters[session.name] = _Counters(
+            snapshot.at_s,
+            snapshot.n_reclaimed,
             {q.block: (q.n_put, q.n_messages) for q in queues},
             {(c.pid, c.start): cpu_seconds(c.pid) for c in clients[:MAX_ROWS]},
         )
-        if before is not None and before.at_s >= look.at_s:
+        if before is not None and before.at_s >= now.at_s:
             before = None
         leases = blocks.leases_by_owner()
-        who = {c.client: c.who for c in picture.clients}
+        who = {c.client: c.who for c in snapshot.clients}
         return {
-            "freed_per_s": _rate(before, look, max(look.n_reclaimed - before.n_reclaimed, 0))
+            "freed_per_s": _rate(before, now, max(now.n_reclaimed - before.n_reclaimed, 0))
             if before
             else None,
-            "clients": [_client(c, leases, before, look) for c in clients[:MAX_ROWS]],
-            "pids": {c.client: c.pid for c in picture.clients},
+            "clients": [_client(c, leases, before, now) for c in clients[:MAX_ROWS]],
+            "pids": {c.client: c.pid for c in snapshot.clients},
             "who": who,
-            "queues": [_queue(q, before, look) for q in queues[:MAX_ROWS]],
+            "queues": [_queue(q, before, now) for q in queues[:MAX_ROWS]],
             "n_queues": len(queues),
             "names": [
                 {
@@ -182,38 +183,38 @@ class Observer:
         }
 
 
-def _snapshot(session: Session) -> list[dict[str, Any]]:
+def _rows(session: Session) -> list[dict[str, Json]]:
     try:
-        return snapshot([session])
+        return as_rows([session])
     except ManagerError:  # it ended meanwhile
         return []
 
 
-def _figures(session: Session, picture: Picture) -> dict[str, Any]:
-    row = asdict(picture)
-    for key in ("at_s", "world", "clients"):
+def _figures(session: Session, snapshot: Snapshot) -> dict[str, Any]:
+    row = asdict(snapshot)
+    for key in ("at_s", "incarnation", "clients"):
         del row[key]
     return {
         **row,
         "session": session.name,
         "service": printable(session.service),
-        "program": picture.program,
+        "program": snapshot.program,
         "manager_pid": session.manager_pid(),
-        "n_clients": len(picture.clients),
+        "n_clients": len(snapshot.clients),
     }
 
 
-def _rate(before: _Look, look: _Look, n: float) -> float:
-    return n / (look.at_s - before.at_s)
+def _rate(before: _Counters, now: _Counters, n: float) -> float:
+    return n / (now.at_s - before.at_s)
 
 
 def _client(
-    client: Client, leases: dict[int, int], before: _Look | None, look: _Look
+    client: Client, leases: dict[int, int], before: _Counters | None, now: _Counters
 ) -> dict[str, Any]:
     key = (client.pid, client.start)
     cpu = None
     if before is not None and key in before.cpu_s:
-        cpu = 100 * _rate(before, look, max(look.cpu_s[key] - before.cpu_s[key], 0.0))
+        cpu = 100 * _rate(before, now, max(now.cpu_s[key] - before.cpu_s[key], 0.0))
     return {
         **asdict(client),
         "label": printable(client.label),
@@ -225,16 +226,16 @@ def _client(
     }
 
 
-def _queue(queue: Queue, before: _Look | None, look: _Look) -> dict[str, Any]:
-    """Return a queue with its rates; they are None at the first look."""
+def _queue(queue: Queue, before: _Counters | None, now: _Counters) -> dict[str, Any]:
+    """Return a queue with its rates; they are None at the first now."""
     put = got = None
     if before is not None and queue.block in before.put:
         n_put, n_messages = before.put[queue.block]
         n_new = (queue.n_put - n_put) % 2**32
         # The counter of another queue in the same block may be below the last one's.
         n_new = n_new if n_new < 2**31 else 0
-        put = _rate(before, look, n_new)
-        got = _rate(before, look, max(n_new + n_messages - queue.n_messages, 0))
+        put = _rate(before, now, n_new)
+        got = _rate(before, now, max(n_new + n_messages - queue.n_messages, 0))
     holders = list(queue.holders)
     return {
         **asdict(queue),

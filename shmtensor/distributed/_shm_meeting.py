@@ -78,7 +78,7 @@ def _serve(
                 connection, _ = listener.accept()
             except TimeoutError:
                 try:
-                    opened.look()
+                    opened.check_ranks()
                 except memory.Broken as broken:
                     raise DistBackendError(
                         f"rank {broken.rank} of the group has ended while the others were coming"

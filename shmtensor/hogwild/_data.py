@@ -16,7 +16,7 @@ Source = Callable[[Any], Iterable[Any]]
 class MapDataset(Protocol):
     """A map-style dataset of `utils.data`: samples by number."""
 
-    def __getitem__(self, index: Any, /) -> object:
+    def __getitem__(self, index: int, /) -> object:
         """Return the sample of this number."""
 
     def __len__(self) -> int:

@@ -1,21 +1,30 @@
-"""The process that measures snapshots of the model while the workers train."""
+"""Measuring snapshots of the model while the workers train: the process that does it, and when."""
 
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Mapping
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Generic, SupportsFloat
 
 import shmtensor
-from shmtensor import nn
+from shmtensor import Tensor
 from shmtensor._core._waits import LONGEST_S
+from shmtensor.hogwild._curve import Curve
+from shmtensor.hogwild._result import Point
+from shmtensor.hogwild._types import Evaluate, Metrics, ModelT
 from shmtensor.multiprocessing._children import Child, kill_all
 from shmtensor.multiprocessing._exit_status import in_words
 from shmtensor.multiprocessing._lifeline import end_with_parent
+from shmtensor.multiprocessing.context import BaseContext
 
-__all__ = ["Evaluator"]
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
-Metrics = dict[str, float]
+__all__ = ["Evaluations", "Evaluator"]
+
+#: The pause between two evaluations, in times of how long one takes.
+_PAUSE_OF_EVALUATION = 4.0
 
 
 def _metrics_of(found: SupportsFloat | Mapping[str, SupportsFloat]) -> Metrics:
@@ -25,11 +34,11 @@ def _metrics_of(found: SupportsFloat | Mapping[str, SupportsFloat]) -> Metrics:
 
 
 def _evaluate(
-    make_model: Callable[[], nn.Module],
-    evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
-    state: dict[str, Any],
-    requests: Any,
-    answers: Any,
+    make_model: Callable[[], ModelT],
+    evaluate: Evaluate[ModelT],
+    state: dict[str, Tensor],
+    requests: Connection[None, bool],
+    answers: Connection[Metrics, None],
 ) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -41,7 +50,7 @@ def _evaluate(
             answers.send(_metrics_of(evaluate(model.eval())))
 
 
-class Evaluator:
+class Evaluator(Generic[ModelT]):
     """A process that calls ``evaluate(model)`` on a copy of the model.
 
     The copy is in shared memory. The parent writes it while the process waits, and the process
@@ -56,12 +65,12 @@ class Evaluator:
 
     def __init__(
         self,
-        context: Any,
-        make_model: Callable[[], nn.Module],
-        evaluate: Callable[[Any], SupportsFloat | Mapping[str, SupportsFloat]],
-        model: nn.Module,
+        context: BaseContext,
+        make_model: Callable[[], ModelT],
+        evaluate: Evaluate[ModelT],
+        model: ModelT,
     ) -> None:
-        self.state: dict[str, Any] = {
+        self.state: dict[str, Tensor] = {
             name: shmtensor.empty_like(tensor, shared=True)
             for name, tensor in model.state_dict().items()
         }
@@ -111,3 +120,62 @@ class Evaluator:
         kill_all([self._child])
         self._requests.close()
         self._answers.close()
+
+
+class Evaluations(Generic[ModelT]):
+    """When snapshots are taken and measured, and where the metrics go.
+
+    Args:
+        evaluator: Measures them; the caller ends it.
+        every: Seconds between two at least; more where one takes long.
+        curve: Gets the metrics.
+        snapshot: Copies the model's state into tensors, by their names.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator[ModelT],
+        every: float,
+        curve: Curve,
+        snapshot: Callable[[dict[str, Tensor]], None],
+    ) -> None:
+        self._evaluator = evaluator
+        self._every = every
+        self._curve = curve
+        self._snapshot = snapshot
+        self._point: Point | None = None  # of the snapshot that is measured
+        self._began = self._ended = 0.0
+        self._took = 0.0  # seconds, for the latest one
+
+    def look_after(self, point: Point) -> None:
+        """Take the metrics that are ready, or begin an evaluation, at *point*, when it is due."""
+        pause = max(self._every, _PAUSE_OF_EVALUATION * self._took)
+        if self._evaluator.is_busy:
+            self._take(0.0)
+        elif time.monotonic() - self._ended >= pause:
+            self._begin(point)
+
+    def measure(self, point: Point) -> None:
+        """Measure the model as it is now, at *point*, and wait for the result."""
+        self._begin(point)
+        self.finish()
+
+    def finish(self) -> None:
+        """Wait for the metrics of a snapshot that is being measured, if there is one."""
+        while self._evaluator.is_busy:
+            self._take(1.0)
+
+    def _begin(self, point: Point) -> None:
+        self._snapshot(self._evaluator.state)
+        self._began = time.monotonic()
+        self._point = point
+        self._evaluator.begin()
+
+    def _take(self, timeout: float) -> None:
+        metrics = self._evaluator.result(timeout)
+        if metrics is None:
+            return
+        assert self._point is not None
+        self._ended = time.monotonic()
+        self._took = self._ended - self._began
+        self._curve.add_metrics(self._point, metrics)

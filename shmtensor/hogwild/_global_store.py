@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from shmtensor.errors import ShmTensorError
 
 __all__ = ["GlobalStore", "NodeLostError"]
 
-Values = NDArray[Any]
+Values: TypeAlias = NDArray[np.float32 | np.float64]
 
 
 class NodeLostError(ShmTensorError, RuntimeError):

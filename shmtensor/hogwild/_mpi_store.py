@@ -355,7 +355,7 @@ class MpiStore(GlobalStore):
             self._publish()
         self._send_rows()
         self._comm.Iprobe()
-        self._look(now)
+        self._check_beats(now)
 
     def serve(self) -> None:
         """Poll, and take longer while another node waits for this one."""
@@ -370,7 +370,7 @@ class MpiStore(GlobalStore):
         busy = self._table[:, _BUSY]
         return any(busy[node] for node in self.live_nodes() if node != self.node)
 
-    def _look(self, now: float) -> None:
+    def _check_beats(self, now: float) -> None:
         if len(self.lost) == self.n_nodes - 1:
             return
         self._windows[_TABLE].Sync()

@@ -233,7 +233,7 @@ class Nodes:
         if event[0] != "ready":
             raise RuntimeError(f"hogwild.run(): the nodes could not begin: {event[-1]}")
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """See what the leader says, and whether it runs.
 
         Raises:

@@ -6,9 +6,10 @@ import csv
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Generic
 
-from shmtensor import nn
 from shmtensor.hogwild._nodes import Exchanges
+from shmtensor.hogwild._types import Metrics, ModelT_co
 
 __all__ = ["Point", "Result", "WorkerSummary"]
 
@@ -27,7 +28,7 @@ class Point:
     seconds: float
     steps: int
     loss: float
-    metrics: dict[str, float] = field(default_factory=dict)
+    metrics: Metrics = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class WorkerSummary:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Generic[ModelT_co]):
     """A finished run.
 
     Attributes:
@@ -72,7 +73,7 @@ class Result:
         exchanges: What this node exchanged with others; None without nodes.
     """
 
-    model: nn.Module
+    model: ModelT_co
     points: list[Point]
     workers: list[WorkerSummary]
     seconds: float
@@ -90,7 +91,7 @@ class Result:
         return self.steps / self.seconds if self.seconds > 0 else 0.0
 
     @property
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """What ``evaluate`` returned for the final model."""
         return self.points[-1].metrics
 

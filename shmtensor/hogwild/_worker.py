@@ -10,13 +10,14 @@ import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, SupportsFloat
+from typing import Any, Generic, SupportsFloat
 
 import shmtensor
-from shmtensor import nn, optim
+from shmtensor import optim
 from shmtensor._core._numpy_seed import seed_numpy
 from shmtensor.hogwild._board import Board
 from shmtensor.hogwild._data import Shards
+from shmtensor.hogwild._types import ModelT_co
 from shmtensor.multiprocessing._lifeline import end_with_parent
 
 __all__ = ["Job", "Worker", "work"]
@@ -28,11 +29,11 @@ _NEW_LOSS = 0.05
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Generic[ModelT_co]):
     """What the parent tells all workers."""
 
-    train_step: Callable[[Worker, Any], SupportsFloat]
-    model: nn.Module
+    train_step: Callable[[Worker[ModelT_co], Any], SupportsFloat]  # of any batch
+    model: ModelT_co
     optimizers: list[optim.Optimizer]  # one for each worker, or the same one
     shards: Shards
     board: Board
@@ -43,7 +44,7 @@ class Job:
     node: int = 0
 
 
-class Worker:
+class Worker(Generic[ModelT_co]):
     """The worker process, for its training step.
 
     Attributes:
@@ -56,7 +57,7 @@ class Worker:
         step: Steps that it has done, including those of a process that it replaces.
     """
 
-    def __init__(self, job: Job, rank: int) -> None:
+    def __init__(self, job: Job[ModelT_co], rank: int) -> None:
         self._board = job.board
         self._depth = 0  # of updates
         self._is_in_step = False
@@ -116,7 +117,9 @@ class Worker:
         bound = types.MethodType(step_in_update, self.optimizer)
         self.optimizer.step = bound  # type: ignore[method-assign]
 
-    def _train(self, train_step: Callable[[Worker, Any], SupportsFloat], batch: object) -> float:
+    def _train(
+        self, train_step: Callable[[Worker[ModelT_co], Any], SupportsFloat], batch: object
+    ) -> float:
         """Do a step; returns its loss."""
         self._break_off_updates()
         self._is_in_step = True

@@ -4,8 +4,8 @@ Nothing here joins a session, stops a process, or keeps memory alive.
 
     for session in inspect.open_sessions():
         with session:
-            picture = session.look()
-            print(session.name, picture.used_bytes, [c.pid for c in picture.clients])
+            snapshot = session.snapshot()
+            print(session.name, snapshot.used_bytes, [c.pid for c in snapshot.clients])
 
 `current` opens the session of this process, for ``find_stranded`` and similar functions.
 """
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from shmtensor.inspect.leaks import IdleHolder, Stranded, find_idle_holders, find_stranded
 from shmtensor.inspect.machine import Check, check_machine
-from shmtensor.inspect.metrics import as_prometheus, snapshot
+from shmtensor.inspect.metrics import Json, as_prometheus, as_rows
 from shmtensor.inspect.sessions import (
     Block,
     Client,
-    Picture,
     Published,
     Queue,
     Session,
+    Snapshot,
     Unreadable,
     current,
     find_sessions,
@@ -35,13 +35,15 @@ __all__ = [
     "Check",
     "Client",
     "IdleHolder",
-    "Picture",
+    "Json",
     "Published",
     "Queue",
     "Session",
+    "Snapshot",
     "Stranded",
     "Unreadable",
     "as_prometheus",
+    "as_rows",
     "check_machine",
     "current",
     "find_idle_holders",
@@ -50,5 +52,4 @@ __all__ = [
     "live_addresses",
     "open_sessions",
     "orphan_numbers",
-    "snapshot",
 ]

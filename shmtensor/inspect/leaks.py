@@ -45,8 +45,8 @@ class IdleHolder:
 
 def find_stranded(session: Session, older_s: float) -> list[Stranded]:
     """Find blocks that only messages older than *older_s* seconds keep, the oldest first."""
-    picture = session.look()
-    makers = {c.client: c for c in picture.clients if is_running(c.pid, c.start)}
+    snapshot = session.snapshot()
+    makers = {c.client: c for c in snapshot.clients if is_running(c.pid, c.start)}
     found = []
     for block in session.blocks():
         age_s = block.sent_ms / 1000
@@ -64,18 +64,18 @@ def find_idle_holders(
     watched = [
         (session, client, cpu_seconds(client.pid))
         for session in sessions
-        for client in session.look().clients
-        if client.sole_bytes >= min_bytes and is_running(client.pid, client.start)
+        for client in session.snapshot().clients
+        if client.alone_bytes >= min_bytes and is_running(client.pid, client.start)
     ]
     if not watched:
         return []
     time.sleep(watch_s)
     found = []
     for session, before, used_s in watched:
-        after = session.look().client(before.client)
+        after = session.snapshot().client(before.client)
         if after is None or (after.pid, after.start) != (before.pid, before.start):
             continue
-        if cpu_seconds(after.pid) == used_s and after.sole_bytes >= min_bytes:
+        if cpu_seconds(after.pid) == used_s and after.alone_bytes >= min_bytes:
             holder = IdleHolder(after, state_of(after.pid), after.what)
             found.append((session, holder))
-    return sorted(found, key=lambda item: -item[1].client.sole_bytes)
+    return sorted(found, key=lambda item: -item[1].client.alone_bytes)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TypeAlias, cast
 
 from shmtensor.inspect.sessions import Session
 
-__all__ = ["as_prometheus", "snapshot"]
+__all__ = ["Json", "as_prometheus", "as_rows"]
+
+#: A value that JSON can hold.
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 
 #: A metric's name, type, help text, and the field of a session's snapshot with its value.
@@ -29,7 +33,7 @@ _SESSION_METRICS = (
 _CLIENT_METRICS = (
     ("client_held_bytes", "gauge", "Bytes of the storages a process uses.", "held_bytes"),
     ("client_held_blocks", "gauge", "Blocks a process uses.", "n_held"),
-    ("client_sole_bytes", "gauge", "Bytes that only this process uses.", "sole_bytes"),
+    ("client_alone_bytes", "gauge", "Bytes that only this process uses.", "alone_bytes"),
     ("client_slab_bytes", "gauge", "Bytes of the slabs a process owns.", "slab_bytes"),
 )
 
@@ -47,28 +51,33 @@ _QUEUE_METRICS = (
 )
 
 
-def snapshot(sessions: list[Session]) -> list[dict[str, Any]]:
-    """Return the figures of *sessions* as values that JSON can hold."""
-    rows = []
-    for session in sessions:
-        picture = session.look()
-        row = asdict(picture)
-        del row["at_s"], row["world"]
-        row["session"] = session.name
-        row["address"] = session.address
-        row["manager_pid"] = session.manager_pid()
-        row["n_clients"] = len(row["clients"])
-        row["clients"] = [
-            {**fields, "command": client.what}
-            for fields, client in zip(row["clients"], picture.clients, strict=True)
-        ]
-        row["queues"] = [asdict(queue) for queue in session.queues()]
-        row["names"] = [
-            {"name": name, "version": p.version, "nbytes": p.nbytes, "age_s": p.age_s}
-            for name, p in sorted(session.names().items())
-        ]
-        rows.append(row)
-    return rows
+def as_rows(sessions: Iterable[Session]) -> list[dict[str, Json]]:
+    """Return the figures of *sessions* as values that JSON can hold: a dictionary for each."""
+    return [_row(session) for session in sessions]
+
+
+def _row(session: Session) -> dict[str, Json]:
+    snapshot = session.snapshot()
+    row = asdict(snapshot)
+    del row["at_s"], row["incarnation"]
+    clients = [
+        {**fields, "command": client.what}
+        for fields, client in zip(row["clients"], snapshot.clients, strict=True)
+    ]
+    names = [
+        {"name": name, "version": p.version, "nbytes": p.nbytes, "age_s": p.age_s}
+        for name, p in sorted(session.names().items())
+    ]
+    return {
+        **row,
+        "session": session.name,
+        "address": session.address,
+        "manager_pid": session.manager_pid(),
+        "n_clients": len(clients),
+        "clients": clients,
+        "queues": [asdict(queue) for queue in session.queues()],
+        "names": names,
+    }
 
 
 def _label(text: str) -> str:
@@ -76,14 +85,19 @@ def _label(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _labels(row: dict[str, Any], **further: object) -> str:
+def _labels(row: Mapping[str, Json], **further: Json) -> str:
     """Return the labels of a session's metric: the session, its service, and *further* ones."""
     labels = {"session": row["session"], "service": row["service"], **further}
     return ",".join(f"{name}={_label(str(value))}" for name, value in labels.items())
 
 
-def as_prometheus(rows: list[dict[str, Any]]) -> str:
-    """Return the rows of `snapshot` in Prometheus's text format, version 0.0.4."""
+def _parts(row: Mapping[str, Json], name: str) -> list[Mapping[str, Json]]:
+    return cast("list[Mapping[str, Json]]", row[name])
+
+
+def as_prometheus(rows: Iterable[Mapping[str, Json]]) -> str:
+    """Return the rows of `as_rows` in Prometheus's text format, version 0.0.4."""
+    rows = list(rows)
     lines = []
     for name, kind, text, field in _SESSION_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
@@ -92,19 +106,19 @@ def as_prometheus(rows: list[dict[str, Any]]) -> str:
     for name, kind, text, field in _CLIENT_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
-            for client in row["clients"]:
+            for client in _parts(row, "clients"):
                 labels = _labels(row, pid=client["pid"], command=client["command"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {client[field]}")
     for name, kind, text, field in _QUEUE_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
-            for queue in row["queues"]:
+            for queue in _parts(row, "queues"):
                 labels = _labels(row, block=queue["block"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {queue[field]}")
     for name, kind, text, field in _NAME_METRICS:
         lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
         for row in rows:
-            for published in row["names"]:
+            for published in _parts(row, "names"):
                 labels = _labels(row, name=published["name"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {published[field]}")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""Finds this user's sessions and takes pictures of what is in them.
+"""Finds this user's sessions and takes snapshots of what is in them.
 
 The socket of a session's manager is in /proc/net/unix. If the manager was killed and no client has
 needed another one yet, a member's open control file leads to the session.
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 __all__ = [
     "Block",
     "Client",
-    "Picture",
     "Published",
     "Queue",
     "Session",
+    "Snapshot",
     "Unreadable",
     "current",
     "find_sessions",
@@ -57,7 +57,7 @@ class Client:
         is_forking: Whether the number is reserved for a child that is being forked.
         n_slabs: Number of slabs that it owns; `slab_bytes`: their bytes.
         n_held: Number of blocks that it uses; `held_bytes`: their bytes.
-        n_sole: Of these, blocks that no other process uses; `sole_bytes`: their bytes.
+        n_alone: Of these, blocks that no other process uses; `alone_bytes`: their bytes.
         n_made: Blocks in use, by any process, that it made; `made_bytes`: their bytes.
         label: The name of a child process and the function it runs. The process writes the label
             itself, so a hostile one may write anything.
@@ -71,8 +71,8 @@ class Client:
     slab_bytes: int
     n_held: int
     held_bytes: int
-    n_sole: int
-    sole_bytes: int
+    n_alone: int
+    alone_bytes: int
     n_made: int
     made_bytes: int
     label: str = ""
@@ -190,12 +190,12 @@ class Published:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Snapshot:
     """The state of a session at one moment. Bytes are sizes of storages, unless said otherwise.
 
     Attributes:
         session: Its number.
-        at_s: When the picture was taken, on the clock of `time.monotonic`.
+        at_s: When the snapshot was taken, on the clock of `time.monotonic`.
         arena_bytes: Size of the address range; `limit_bytes`: most bytes of slabs, 0: no limit.
         n_used: Blocks in use; `used_bytes`: their bytes.
         n_free: Free blocks that still have memory; `free_bytes`: their bytes.
@@ -212,7 +212,7 @@ class Picture:
     """
 
     session: int
-    world: int
+    incarnation: int
     at_s: float
     arena_bytes: int
     limit_bytes: int
@@ -301,10 +301,10 @@ class Session:
         """Close the session's files."""
         self._inspector.close()
 
-    def look(self) -> Picture:
-        """Take a picture. No process is stopped, so two figures may be of different moments."""
+    def snapshot(self) -> Snapshot:
+        """Take a snapshot. No process is stopped, so two figures may be of different moments."""
         session, clients = self._inspector.count()
-        return Picture(
+        return Snapshot(
             **session, at_s=time.monotonic(), clients=tuple(Client(**c) for c in clients)
         )
 
@@ -517,7 +517,7 @@ def select(sessions: list[Session], wanted: str) -> list[Session]:
         pid = int(name)
         if pid == 0:  # a process that cannot be seen has no id
             return False
-        return pid == session.manager_pid() or any(c.pid == pid for c in session.look().clients)
+        return pid == session.manager_pid() or any(c.pid == pid for c in session.snapshot().clients)
 
     rules: list[Callable[[Session], bool]] = [
         # A session whose manager was killed has no socket, but is known by its former address.

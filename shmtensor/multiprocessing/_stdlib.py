@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from multiprocessing import context, process, reduction, util
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from shmtensor import _C
 from shmtensor._boundary.sharing import give_up
@@ -204,6 +204,9 @@ def of_pool(name: str) -> Any:
 # --- what is changed --------------------------------------------------------------------------
 
 
+_Make = TypeVar("_Make", bound=Callable[[Any], Any])
+
+
 class _Change(NamedTuple):
     """A part that is changed: it is given what it was, and returns what it is to be."""
 
@@ -236,8 +239,8 @@ def install() -> None:
     _is_installed = True
 
 
-def _changes(part: str, loss: str) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
-    def add(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _changes(part: str, loss: str) -> Callable[[_Make], _Make]:
+    def add(make: _Make) -> _Make:
         CHANGES[part] = _Change(make, loss)
         return make
 

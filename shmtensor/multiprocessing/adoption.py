@@ -14,7 +14,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.reduction import ForkingPickler
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar, overload
 
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
@@ -25,7 +25,9 @@ from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
+
+    _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 __all__ = [
     "NUMPY",
@@ -65,9 +67,10 @@ def adopted(adopt: str | Iterable[str] | None) -> int:
     return bits
 
 
-def loaded(module: str, name: str) -> Any:
+def loaded(module: str, name: str) -> type:
     """Return a class of a library, for `isinstance`; the class of None if it is not loaded."""
-    return getattr(sys.modules.get(module), name, type(None))
+    found: type = getattr(sys.modules.get(module), name, type(None))
+    return found
 
 
 def prepare_torch() -> None:
@@ -75,7 +78,7 @@ def prepare_torch() -> None:
     _C._set_torch_reduce(_torch().Tensor, reduce_torch)
 
 
-def dumps_with(adopts: int) -> Callable[[Any], Any]:
+def dumps_with(adopts: int) -> Callable[[object], memoryview]:
     """Return what pickles messages of the standard library's pipes, and adopts these libraries."""
     if not adopts:
         return ForkingPickler.dumps
@@ -164,9 +167,21 @@ def torch_empty(*size: int | Sequence[int], dtype: object = None) -> Any:
     return shown(_C.empty(*size, dtype=ours.dtype, shared=True), name)
 
 
+@overload
+def numpy_empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: type[float] = float
+) -> NDArray[np.float64]: ...
+@overload
+def numpy_empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: type[_Scalar] | np.dtype[_Scalar]
+) -> NDArray[_Scalar]: ...
+@overload
+def numpy_empty(
+    shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike
+) -> NDArray[Any]: ...
 def numpy_empty(
     shape: SupportsIndex | Sequence[SupportsIndex], dtype: DTypeLike = float
-) -> np.ndarray[Any, Any]:
+) -> NDArray[Any]:
     """Return an uninitialised array in shared memory.
 
     Queues and pools made with ``adopt="numpy"``, and all after `share_numpy`, send it and views of
@@ -190,5 +205,5 @@ def numpy_empty(
     for size in sizes:
         n_bytes *= size
     memory = _C.empty(n_bytes, dtype=_C.uint8, shared=True)
-    array: np.ndarray[Any, Any] = np.ndarray(sizes, wanted, memory.numpy())
+    array: NDArray[Any] = np.ndarray(sizes, wanted, memory.numpy())
     return array

@@ -15,6 +15,8 @@ from shmtensor.multiprocessing._overlay import Overlay
 from shmtensor.multiprocessing._stdlib import default_context
 
 if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
     from typing_extensions import Self
 
     from shmtensor.multiprocessing import pool, queues
@@ -25,9 +27,12 @@ __all__: tuple[str, ...] = ()
 class BaseContext(_standard.BaseContext):
     """What the contexts of all start methods share."""
 
+    if TYPE_CHECKING:  # each start method has a class of its own
+        Process: type[BaseProcess]
+
     def Queue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.Queue:
+    ) -> queues.Queue[Any]:
         """Return a queue object; see `shmtensor.multiprocessing.queues.Queue`."""
         from shmtensor.multiprocessing.queues import Queue  # only programs that make one need it
 
@@ -35,7 +40,7 @@ class BaseContext(_standard.BaseContext):
 
     def JoinableQueue(  # type: ignore[override]
         self, maxsize: int = 0, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.JoinableQueue:
+    ) -> queues.JoinableQueue[Any]:
         """Return a queue that knows which items are done; see `queues.JoinableQueue`."""
         from shmtensor.multiprocessing.queues import JoinableQueue
 
@@ -43,7 +48,7 @@ class BaseContext(_standard.BaseContext):
 
     def SimpleQueue(  # type: ignore[override]
         self, *, adopt: str | Iterable[str] | None = None
-    ) -> queues.SimpleQueue:
+    ) -> queues.SimpleQueue[Any]:
         """Return a queue without a bound, a feeder thread or timeouts."""
         from shmtensor.multiprocessing.queues import SimpleQueue
 
@@ -94,19 +99,19 @@ class BaseContext(_standard.BaseContext):
         return cast("BaseContext", _concrete_contexts[method])
 
 
-class ForkContext(BaseContext, _standard.ForkContext):
+class ForkContext(BaseContext, _standard.ForkContext):  # type: ignore[misc]
     """Children are copies of the process as it is."""
 
 
-class SpawnContext(BaseContext, _standard.SpawnContext):
+class SpawnContext(BaseContext, _standard.SpawnContext):  # type: ignore[misc]
     """Children are fresh interpreters."""
 
 
-class ForkServerContext(BaseContext, _standard.ForkServerContext):
+class ForkServerContext(BaseContext, _standard.ForkServerContext):  # type: ignore[misc]
     """Children are copies of a small server process that was started fresh."""
 
 
-class DefaultContext(BaseContext, _standard.DefaultContext):
+class DefaultContext(BaseContext, _standard.DefaultContext):  # type: ignore[misc]
     """The context of the current start method, which is the standard package's."""
 
     def __init__(self) -> None:
@@ -126,7 +131,7 @@ class DefaultContext(BaseContext, _standard.DefaultContext):
     def _actual_context(self, context: Any) -> None:
         self.set_start_method(None if context is None else context.get_start_method(), force=True)
 
-    def get_context(self, method: str | None = None) -> Any:  # type: ignore[override]
+    def get_context(self, method: str | None = None) -> BaseContext:  # type: ignore[override]
         """Return the context of a start method; None: of the current one.
 
         Raises:

@@ -25,10 +25,10 @@ from typing import Any
 from shmtensor._core._interrupts import Condition, Event
 from shmtensor.multiprocessing import context as _context
 from shmtensor.multiprocessing._overlay import Overlay
-from shmtensor.multiprocessing._worker_group import (
+from shmtensor.multiprocessing._pool_workers import (
     BrokenPoolError,
+    PoolWorkers,
     TaskQueue,
-    WorkerGroup,
     WorkerLostError,
 )
 from shmtensor.multiprocessing.adoption import adopted
@@ -112,16 +112,16 @@ class Pool(_standard.Pool):
         self._adopts = adopted(adopt)
         self._taskqueue = TaskQueue()
         self._cache = _Results()
-        self._worker_group = self._make_worker_group()
-        self._terminate = util.Finalize(self, self._worker_group.terminate, exitpriority=15)
+        self._workers = self._make_workers()
+        self._terminate = util.Finalize(self, self._workers.terminate, exitpriority=15)
         self._state = _standard.RUN  # type: ignore[attr-defined]
 
-    def _make_worker_group(self) -> WorkerGroup:
+    def _make_workers(self) -> PoolWorkers:
         """Start the workers and their threads, which hold no reference to this pool."""
         make: Any = self.Process  # type: ignore[attr-defined]
         ctx: Any = self._ctx
         wraps: bool = self._wrap_exception  # type: ignore[attr-defined]
-        worker_group = WorkerGroup(
+        workers = PoolWorkers(
             lambda **kwargs: make(ctx, **kwargs),
             self._processes,
             (self._initializer, self._initargs, self._maxtasksperchild, wraps, self._adopts),
@@ -130,20 +130,20 @@ class Pool(_standard.Pool):
             self._taskqueue,
         )
         try:
-            worker_group.repopulate()
+            workers.repopulate()
         except BaseException:
-            worker_group.abandon()
+            workers.abandon()
             raise
-        self._cache.was_emptied = worker_group.all_have_results
-        worker_group.start()
-        return worker_group
+        self._cache.was_emptied = workers.all_have_results
+        workers.start()
+        return workers
 
     def _repopulate_pool(self) -> None:
-        self._worker_group.repopulate()
+        self._workers.repopulate()
 
     def _check_running(self) -> None:
-        if self._worker_group.breakage is not None:
-            raise BrokenPoolError(str(self._worker_group.breakage))
+        if self._workers.breakage is not None:
+            raise BrokenPoolError(str(self._workers.breakage))
         super()._check_running()  # type: ignore[misc]
 
     def _map_async(
@@ -170,7 +170,7 @@ class Pool(_standard.Pool):
         util.debug("closing pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
             self._state = _standard.CLOSE  # type: ignore[attr-defined]
-            self._worker_group.close()
+            self._workers.close()
 
     def terminate(self) -> None:
         """End the workers at once. Missing results raise `BrokenPoolError`."""
@@ -187,7 +187,7 @@ class Pool(_standard.Pool):
         util.debug("joining pool")
         if self._state == _standard.RUN:  # type: ignore[attr-defined]
             raise ValueError("Pool is still running")
-        self._worker_group.join()
+        self._workers.join()
         for process in self._pool:
             process.join()
 

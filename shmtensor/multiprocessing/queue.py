@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import pickle
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from shmtensor.multiprocessing.queues import Queue, SimpleQueue
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 __all__ = ["ConnectionWrapper", "Queue", "SimpleQueue"]
+
+
+class _Bytes(Protocol):
+    """What a wrapped connection needs to have."""
+
+    def send_bytes(self, buf: Buffer, /) -> None: ...
+    def recv_bytes(self) -> bytes: ...
 
 
 class ConnectionWrapper:
@@ -18,7 +28,7 @@ class ConnectionWrapper:
         torch.multiprocessing.queue.ConnectionWrapper.
     """
 
-    def __init__(self, conn: Any) -> None:
+    def __init__(self, conn: _Bytes) -> None:
         self.conn = conn
 
     def send(self, obj: object) -> None:

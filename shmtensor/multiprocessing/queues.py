@@ -26,13 +26,12 @@ import pickle
 import threading
 import time
 import traceback
-import types
 from collections.abc import Iterable
 from multiprocessing import context
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
 from multiprocessing.util import Finalize, debug, register_after_fork
 from queue import Empty, Full
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
@@ -43,11 +42,18 @@ from shmtensor.multiprocessing._stdlib import reducers
 from shmtensor.multiprocessing.adoption import TORCH, adopted, prepare_torch
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing_extensions import Self, TypeVar
 
     from shmtensor.multiprocessing.context import BaseContext
 
+    _T = TypeVar("_T", default=Any)  # a queue that does not say of what it is takes anything
+else:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
+
 __all__ = ["Empty", "Full", "JoinableQueue", "Queue", "SimpleQueue"]
+
 
 _NO_GET, _NO_PUT = 1, 2
 _BATCH = 64
@@ -142,7 +148,7 @@ class _Reader(_End):
         Raises:
             EOFError: No process is left that could put one.
         """
-        return self._ring[None]
+        return self._ring[None]  # type: ignore[no-any-return]
 
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Whether a message arrives within *timeout* seconds (None: wait forever)."""
@@ -205,7 +211,7 @@ def _adopting(ring: Any, adopts: int) -> Any:
     return ring
 
 
-class SimpleQueue:
+class SimpleQueue(Generic[_T]):
     """A queue without a limit: ``put`` waits only while the ring is full.
 
     Args:
@@ -235,7 +241,7 @@ class SimpleQueue:
         handle, adopts = state
         self._open(_C._open_ring(handle), adopts)
 
-    def put(self, obj: object) -> None:
+    def put(self, obj: _T) -> None:
         """Put an object; wait while there is no room.
 
         Raises:
@@ -244,14 +250,14 @@ class SimpleQueue:
         """
         self._ring.put(obj, None, False)
 
-    def get(self) -> Any:
+    def get(self) -> _T:
         """Return the next object; wait while there is none.
 
         Raises:
             OSError: The queue is closed.
             EOFError: There is none, and no process is left that could put one.
         """
-        return self._ring[None]
+        return self._ring[None]  # type: ignore[no-any-return]
 
     def empty(self) -> bool:
         """Whether there is no message."""
@@ -277,8 +283,6 @@ class SimpleQueue:
         """Return a descriptor that is readable while there is a message."""
         return self._reader.fileno()
 
-    __class_getitem__: Any = classmethod(types.GenericAlias)
-
 
 def _is_of_the_object(error: Exception) -> bool:
     """Whether an object's own ``__reduce__`` or the like raised *error*, and not the pickler.
@@ -295,7 +299,7 @@ def _is_of_the_object(error: Exception) -> bool:
     return is_reduction and package not in ("multiprocessing", "shmtensor")
 
 
-class Queue:
+class Queue(Generic[_T]):
     """A queue with or without a bound.
 
     Args:
@@ -346,7 +350,7 @@ class Queue:
 
     # --- putting ---
 
-    def put(self, obj: object, block: bool = True, timeout: float | None = None) -> None:
+    def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
         """Put an object; it is pickled before this returns.
 
         Args:
@@ -372,12 +376,12 @@ class Queue:
                 raise
             self._on_queue_feeder_error(error, obj)
 
-    def put_nowait(self, obj: object) -> None:
+    def put_nowait(self, obj: _T) -> None:
         """Put an object, or raise `Full` at once."""
         self.put(obj, False)
 
     def put_many(
-        self, objects: Iterable[object], block: bool = True, timeout: float | None = None
+        self, objects: Iterable[_T], block: bool = True, timeout: float | None = None
     ) -> None:
         """Put objects in order. The timeout applies to all of them together.
 
@@ -406,7 +410,7 @@ class Queue:
             wait = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             self._ring.put_packed(message, wait)
 
-    async def aput(self, obj: object) -> None:
+    async def aput(self, obj: _T) -> None:
         """Put an object; other asyncio tasks run while the queue is full.
 
         It is pickled once, before other tasks run. Errors are those of `put`.
@@ -431,7 +435,7 @@ class Queue:
 
     # --- getting ---
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+    def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Return the next object.
 
         Args:
@@ -444,14 +448,14 @@ class Queue:
         """
         if self._closed:
             self._check()
-        return self._ring[timeout if block else 0.0]
+        return self._ring[timeout if block else 0.0]  # type: ignore[no-any-return]
 
-    def get_nowait(self) -> Any:
+    def get_nowait(self) -> _T:
         """Return the next object, or raise `Empty` at once."""
         self._check()
-        return self._ring[0.0]
+        return self._ring[0.0]  # type: ignore[no-any-return]
 
-    def get_many(self, max_n: int, timeout: float | None = None) -> list[Any]:
+    def get_many(self, max_n: int, timeout: float | None = None) -> list[_T]:
         """Wait for one object, then return it and others that are there: at most *max_n* in all.
 
         If a message cannot be unpickled and there are others to return, its error goes to
@@ -462,7 +466,7 @@ class Queue:
             ValueError: *max_n* is less than 1, or the queue is closed.
         """
         self._check()
-        taken: list[Any] = []
+        taken: list[_T] = []
         try:
             self._ring.get_many(max_n, timeout, taken)
             return taken
@@ -470,12 +474,12 @@ class Queue:
             self._ring.give_back(taken)
             raise
 
-    async def aget(self) -> Any:
+    async def aget(self) -> _T:
         """Return the next object; other asyncio tasks run until there is one."""
         while True:
             self._check()
             try:
-                return self._ring[0.0]
+                return self._ring[0.0]  # type: ignore[no-any-return]
             except Empty:  # `contextlib.suppress` would be called after the message was taken
                 pass
             await _readable(self._reader.fileno())
@@ -543,10 +547,8 @@ class Queue:
         """Print the error of an object that could not be put; subclasses may do more."""
         traceback.print_exception(e)
 
-    __class_getitem__: Any = classmethod(types.GenericAlias)
 
-
-class JoinableQueue(Queue):
+class JoinableQueue(Queue[_T]):
     """A queue that counts which messages its consumers have finished."""
 
     def task_done(self) -> None:

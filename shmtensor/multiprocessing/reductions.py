@@ -13,6 +13,7 @@ NumPy arrays are pickled as usual: the message has a copy of their bytes. Once y
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Hashable
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,10 @@ from shmtensor.utils.hooks import warn_if_has_hooks
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
+
+    from shmtensor._C import dtype
+    from shmtensor.storage import TypedStorage, UntypedStorage
 
 __all__ = [
     "SharedCache",
@@ -47,10 +52,11 @@ __all__ = [
     "storage_from_cache",
 ]
 
-_Reduction = tuple[Any, tuple[Any, ...]]
+#: What ``__reduce__`` returns: a function, and what it is called with.
+_Reduction = tuple[Callable[..., object], tuple[object, ...]]
 
 
-def reduce_tensor(tensor: Tensor) -> Any:
+def reduce_tensor(tensor: Tensor) -> _Reduction:
     """Return what pickle writes for *tensor*; its storage moves into shared memory.
 
     Memory that others see, such as that of `from_numpy`, stays where it is, and the message gets a
@@ -64,41 +70,42 @@ def reduce_tensor(tensor: Tensor) -> Any:
     Source:
         torch.multiprocessing.reductions.reduce_tensor.
     """
-    return _C._reduce_shared_tensor(tensor)
+    reduction: _Reduction = _C._reduce_shared_tensor(tensor)
+    return reduction
 
 
-def rebuild_tensor(packed: bytes, requires_grad: bool) -> Any:
+def rebuild_tensor(packed: bytes, requires_grad: bool) -> Tensor:
     """Return the tensor of a message, with its ``requires_grad``."""
-    tensor: Any = _C._rebuild_shared_tensor(packed)
+    tensor: Tensor = _C._rebuild_shared_tensor(packed)
     tensor.requires_grad = requires_grad
     return tensor
 
 
 def rebuild_meta_tensor(
-    size: tuple[int, ...], stride: tuple[int, ...], dtype: Any, requires_grad: bool
-) -> Any:
+    size: tuple[int, ...], stride: tuple[int, ...], dtype: dtype, requires_grad: bool
+) -> Tensor:
     """Return a meta tensor of this geometry."""
-    tensor: Any = _C.empty_strided(size, stride, dtype=dtype, device="meta")
+    tensor = _C.empty_strided(size, stride, dtype=dtype, device="meta")
     tensor.requires_grad = requires_grad
     return tensor
 
 
-def reduce_storage(storage: Any) -> _Reduction:
+def reduce_storage(storage: UntypedStorage) -> _Reduction:
     """Return what pickle writes for an untyped storage; its bytes move into shared memory."""
     return rebuild_storage, (_C._pack_shared_storage(storage._cdata),)
 
 
-def rebuild_storage(packed: bytes) -> Any:
+def rebuild_storage(packed: bytes) -> UntypedStorage:
     """Return the storage of a message: the existing one if this process has one."""
     return _storage.UntypedStorage._received(packed)
 
 
-def reduce_typed_storage(storage: Any) -> _Reduction:
+def reduce_typed_storage(storage: TypedStorage) -> _Reduction:
     """Return what pickle writes for a typed storage."""
     return rebuild_typed_storage, (storage.untyped(), storage.dtype)
 
 
-def rebuild_typed_storage(untyped: Any, dtype: Any) -> Any:
+def rebuild_typed_storage(untyped: UntypedStorage, dtype: dtype) -> TypedStorage:
     """Return a typed storage over *untyped*."""
     return _storage.TypedStorage(wrap_storage=untyped, dtype=dtype, _internal=True)
 
@@ -161,7 +168,7 @@ def shares_numpy() -> bool:
     return reduce_array in reducers().values()
 
 
-def shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None:
+def shared_bytes_below(array: NDArray[np.generic]) -> tuple[Tensor, int] | None:
     """Return the bytes of the shared storage below *array*, and the offset of the array."""
     import numpy as np
 
@@ -176,7 +183,7 @@ def shared_bytes_below(array: np.ndarray[Any, Any]) -> tuple[Tensor, int] | None
     return _C.empty(0, dtype=_C.uint8).set_(storage), begin
 
 
-def reduce_array(array: np.ndarray[Any, Any]) -> Any:
+def reduce_array(array: NDArray[np.generic]) -> str | _Reduction:
     """Return what pickle writes for *array*; its bytes are in shared memory afterwards.
 
     Raises:
@@ -205,17 +212,17 @@ def reduce_array(array: np.ndarray[Any, Any]) -> Any:
 
 def rebuild_array(
     packed: bytes,
-    dtype: np.dtype[Any] | str,
+    dtype: np.dtype[np.generic] | str,
     shape: tuple[int, ...],
     begin: int,
     strides: tuple[int, ...],
     writeable: bool,
-) -> np.ndarray[Any, Any]:
+) -> NDArray[np.generic]:
     """Return the array of a message, over the shared memory."""
     import numpy as np
 
     memory: Any = _C._rebuild_shared_tensor(packed)
-    array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, memory.numpy(), begin, strides)
+    array: NDArray[np.generic] = np.ndarray(shape, dtype, memory.numpy(), begin, strides)
     array.flags.writeable = writeable
     return array
 
@@ -235,7 +242,7 @@ class StorageWeakRef:
 
     __slots__ = ("_free_weak_ref", "cdata")
 
-    def __init__(self, storage: Any) -> None:
+    def __init__(self, storage: UntypedStorage | TypedStorage) -> None:
         self.cdata: int = storage._weak_ref()
         # Kept here, because the other module may be empty when the interpreter ends.
         self._free_weak_ref = _storage.UntypedStorage._free_weak_ref
@@ -263,7 +270,7 @@ class StorageWeakRef:
         return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
 
 
-class SharedCache(dict[Any, StorageWeakRef]):
+class SharedCache(dict[Hashable, StorageWeakRef]):
     """A dictionary of storages that does not keep them alive.
 
     Entries of storages that were freed are removed when the number of entries has doubled. Messages
@@ -277,7 +284,7 @@ class SharedCache(dict[Any, StorageWeakRef]):
         super().__init__()
         self.limit = 128
 
-    def __setitem__(self, key: Any, storage_ref: StorageWeakRef) -> None:
+    def __setitem__(self, key: Hashable, storage_ref: StorageWeakRef) -> None:
         super().__setitem__(key, storage_ref)
         if len(self) > self.limit:
             self.free_dead_references()
@@ -294,7 +301,7 @@ class SharedCache(dict[Any, StorageWeakRef]):
 shared_cache = SharedCache()
 
 
-def storage_from_cache(cls: Any, key: Any) -> Any:
+def storage_from_cache(cls: type[UntypedStorage], key: Hashable) -> UntypedStorage | None:
     """Return the storage of class *cls* that the cache has for *key*, or None.
 
     Source:

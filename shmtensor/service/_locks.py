@@ -9,12 +9,14 @@ signal handler raises an exception, no permit stays taken without the object kno
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NoReturn
 
 from shmtensor import _C
 from shmtensor.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from shmtensor.service._service import Service
 
 __all__ = ["Barrier", "Lock", "Semaphore"]
@@ -30,8 +32,8 @@ class _NamedLock(_C._NamedLock):  # type: ignore[misc]
     _n: int
 
     @classmethod
-    def _open(cls, service: Service, name: str, kind: int, n: int) -> Any:
-        lock = _C._NamedLock.__new__(cls, service._handle.address, name, kind, n)
+    def _open(cls, service: Service, name: str, kind: int, n: int) -> Self:
+        lock: Self = _C._NamedLock.__new__(cls, service._handle.address, name, kind, n)
         lock._service, lock._name, lock._n = service, name, n
         return lock
 
@@ -42,7 +44,7 @@ class _NamedLock(_C._NamedLock):  # type: ignore[misc]
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r} of {self._service!r}, {self._state()}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError(f"a {type(self).__name__} is opened by its name, it cannot be pickled")
 
 

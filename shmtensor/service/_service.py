@@ -7,7 +7,7 @@ import operator
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeVar, overload
 
 from shmtensor import nn
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
@@ -17,6 +17,11 @@ from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.storage import UntypedStorage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from shmtensor import Tensor
 
 __all__ = ["Service", "Versioned"]
 
@@ -149,7 +154,7 @@ class Service:
         closed = ", closed" if self._is_closed else ""
         return f"<Service {self._name!r}{path}{owner}{closed}>"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise TypeError("a Service is found by its name, it cannot be pickled")
 
     # --- publishing ---------------------------------------------------------------------------
@@ -233,6 +238,30 @@ class Service:
         self._check_name(name)
         self._handle.unpublish(name)
 
+    @overload
+    def empty(
+        self,
+        *size: int | Sequence[int],
+        dtype: object = None,
+        timeout: float | None = 0.0,
+        as_: Literal["shmtensor"] = "shmtensor",
+    ) -> Tensor: ...
+    @overload
+    def empty(
+        self,
+        *size: int | Sequence[int],
+        dtype: object = None,
+        timeout: float | None = 0.0,
+        as_: Literal["numpy"],
+    ) -> NDArray[Any]: ...
+    @overload
+    def empty(
+        self,
+        *size: int | Sequence[int],
+        dtype: object = None,
+        timeout: float | None = 0.0,
+        as_: Library,
+    ) -> Any: ...
     def empty(
         self,
         *size: int | Sequence[int],
@@ -335,7 +364,7 @@ class Service:
             NotPublishedError: Nothing is published under this name; it is a KeyError.
         """
         self._check_name(name)
-        return self._handle.look(name)
+        return self._handle.entry(name)
 
     def wait_newer(
         self,

@@ -140,7 +140,7 @@ def test_the_terminal_is_as_it_was_afterwards(keyboard: int) -> None:
 
 def _row(pid: int, used_bytes: int, cpu_percent: float) -> dict[str, Any]:
     client = {"pid": pid, "who": str(pid), "held_bytes": used_bytes, "cpu_percent": cpu_percent}
-    client |= {"n_held": 1, "sole_bytes": 0, "slab_bytes": 0, "what": f"program {pid}"}
+    client |= {"n_held": 1, "alone_bytes": 0, "slab_bytes": 0, "what": f"program {pid}"}
     figures = dict.fromkeys(["limit_bytes", "granted_bytes", "resident_bytes", "freed_per_s"], 0)
     figures |= dict.fromkeys(["n_used", "n_leases", "n_stranded"], 0)
     return figures | {"n_clients": 1, "used_bytes": used_bytes, "clients": [client], "queues": []}

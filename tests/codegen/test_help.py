@@ -12,7 +12,8 @@ from codegen import SpecError, generate
 from codegen.emit.parameters import Parameter, merged, parameters_of, with_star
 from codegen.emit.python import PythonName, public_name, python_tables
 from codegen.spec.arguments import load_arguments
-from codegen.spec.model import Model, load_model
+from codegen.spec.entries import load_model
+from codegen.spec.model import Model
 from codegen.spec.tables import load_tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ from pathlib import Path
 from codegen import generate
 from codegen.emit.kernels import load_loops
 from codegen.emit.python import python_tables
-from codegen.spec.model import load_model
+from codegen.spec.entries import load_model
 from codegen.spec.tables import load_tables
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -45,7 +45,7 @@ def test_page_shows_a_session_as_text_and_tells_when_the_server_is_gone(
     page.wait_for_selector("#processes tr")
     assert "<img src=x" in page.locator("#processes tr").first.text_content()
     assert page.locator("img").count() == 0
-    assert page.locator(".cell.sole").count() >= 1
+    assert page.locator(".cell.alone").count() >= 1
 
     # One column, nothing wider than the screen.
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -36,9 +36,9 @@ def test_state_shows_processes_and_the_map(site: Any) -> None:
     kept = T.zeros(3001, dtype=T.uint8, shared=True)
     row = _own(site)
     (client,) = [c for c in row["clients"] if c["pid"] == os.getpid()]
-    assert client["held_bytes"] >= client["sole_bytes"] >= kept.numel()
+    assert client["held_bytes"] >= client["alone_bytes"] >= kept.numel()
     (cell,) = [c for c in _cells(row) if c.get("nbytes") == 3001]
-    assert (cell["kind"], cell["client"], cell["n_used"]) == ("sole", client["client"], 1)
+    assert (cell["kind"], cell["client"], cell["n_used"]) == ("alone", client["client"], 1)
     assert cell["first"] == cell["last"]
     assert row["pids"][str(client["client"])] == os.getpid()
     used = sum(c["n_used"] for c in _cells(row))
@@ -200,9 +200,9 @@ def test_million_blocks_stay_few_cells() -> None:
         assert len(cells) <= 2500
         assert sum(cell["n_used"] for cell in cells) == n
         assert sum(cell.get("nbytes", 0) for cell in cells) == 10 * n
-        assert {(c["kind"], c.get("client")) for c in cells if c["n_used"]} == {("sole", 7)}
+        assert {(c["kind"], c.get("client")) for c in cells if c["n_used"]} == {("alone", 7)}
         assert told["kinds"][0] == {
-            "kind": "sole",
+            "kind": "alone",
             "client": 7,
             "n_used": n * 9 // 10,
             "nbytes": n * 9,
@@ -228,7 +228,7 @@ def test_map_shows_runs_that_are_not_in_use() -> None:
     blocks = Blocks(number, one, one, one, 64 * one, one, one, np.array([1, -1, 0]), {4: [1, 2]})
     (band,) = map_of(blocks)["bands"]
     assert [(c["kind"], c["first"], c["last"]) for c in band["cells"]] == [
-        ("sole", 3, 3),
+        ("alone", 3, 3),
         ("shared", 4, 4),
         ("free", 5, 8),
         ("name", 9, 9),

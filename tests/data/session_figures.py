@@ -11,11 +11,11 @@ from shmtensor._boundary import sharing
 HANG_S = 100
 
 
-def _look() -> inspect.Picture:
+def _look() -> inspect.Snapshot:
     sharing.join()
     (session,) = inspect.open_sessions(sharing.session_name())
     with session:
-        return session.look()
+        return session.snapshot()
 
 
 def used_bytes() -> int:

@@ -28,7 +28,7 @@ from shmtensor.utils.data import (
     WeightedRandomSampler,
     get_worker_info,
 )
-from shmtensor.utils.data._utils import worker_group
+from shmtensor.utils.data._utils import loader_workers
 from shmtensor.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
@@ -113,7 +113,7 @@ def test_large_index_lists_and_many_messages() -> None:
 def test_leaving_while_indices_wait_for_room(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_group, "MP_STATUS_CHECK_INTERVAL", 0.3)
+    monkeypatch.setattr(loader_workers, "MP_STATUS_CHECK_INTERVAL", 0.3)
     # Huge numbers, so that they are long as messages.
     dataset = sets.Calls(sets.slow, 10**15)
     sampler = range(10**14, 10**14 + 400_000)
@@ -436,7 +436,7 @@ def test_a_stopped_worker_does_not_hold_up_the_end() -> None:
 def test_a_worker_that_does_not_come_back_is_ended_by_force(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(worker_group, "MP_STATUS_CHECK_INTERVAL", 0.3)
+    monkeypatch.setattr(loader_workers, "MP_STATUS_CHECK_INTERVAL", 0.3)
     dataset = sets.Calls(sets.hang_in_the_first_batch, 20)
     iterator = iter(DataLoader(dataset, num_workers=2, in_order=False))
     assert next(iterator).item() == 1

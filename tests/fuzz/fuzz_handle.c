@@ -105,7 +105,7 @@ static void change(void* bytes, size_t n, const uint8_t** data, size_t* size) {
 
 static uint64_t secret_of(const shmt__handle* h) {
   shmt__sessions_lock();
-  const shmt__session* s = shmt__session_lookup(h->session, h->world);
+  const shmt__session* s = shmt__session_lookup(h->session, h->incarnation);
   uint64_t secret = s != NULL && h->block != (uint32_t)SHMT_HANDLE_NO_BLOCK
                         ? s->map.fixed.secret
                         : 0;

@@ -88,7 +88,7 @@ static void send_packet(input* in, const peer* p) {
   packet.type = (uint16_t)(type % 24);
   packet.session = vary(in, how & 3, session);
   packet.client = (uint32_t)vary(in, how >> 2 & 3, p->known.client);
-  packet.world = vary(in, how >> 6 & 3, p->known.world);
+  packet.incarnation = vary(in, how >> 6 & 3, p->known.incarnation);
   packet.block = (uint32_t)vary(in, how >> 8 & 3, p->known.block);
   packet.generation = vary(in, how >> 10 & 3, p->known.generation);
   packet.nbytes = vary(in, how >> 12 & 3, 4096);
@@ -113,9 +113,9 @@ static void read_replies(peer* p) {
               reply.text[SHMT_WIRE_TEXT - 1] == '\0',
           "a reply is none");
     if (reply.status != SHMT_OK) continue;
-    uint64_t world = reply.world != 0 ? reply.world : p->known.world;
+    uint64_t incarnation = reply.incarnation != 0 ? reply.incarnation : p->known.incarnation;
     p->known = reply;
-    p->known.world = world;
+    p->known.incarnation = incarnation;
   }
 }
 

@@ -25,7 +25,7 @@ def all_gone(seconds=30):
         gc.collect()
         (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
         with session:
-            seen = session.look()
+            seen = session.snapshot()
         if (seen.n_used, seen.n_leases) == (1, 0):
             return
         assert time.monotonic() < deadline, seen
@@ -71,7 +71,7 @@ os.kill(child.pid, signal.SIGSTOP)
 time.sleep(2)
 (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
 with session:
-    seen = session.look()
+    seen = session.snapshot()
 assert seen.n_used >= 4, seen  # it may go on and read them
 child.kill()
 child.join()

@@ -26,7 +26,7 @@ anchor = st.ones(16, shared=True)  # the session lives on by it
 def picture():
     (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
     with session:
-        return session.look()
+        return session.snapshot()
 
 def kept():
     '''Bytes that only messages keep, and leases.'''

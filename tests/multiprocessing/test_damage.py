@@ -71,7 +71,7 @@ def header(file):
 tensor = st.full((1000,), 5.0, shared=True)
 other = st.full((200_000,), 6.0, shared=True)
 manager = sharing.status()["manager_pid"]
-old = sharing.status()["world"]
+old = sharing.status()["incarnation"]
 os.kill(manager, signal.SIGSTOP)  # it would repair what it finds
 locals()[sys.argv[1]](control())
 os.kill(manager, signal.SIGKILL)
@@ -83,7 +83,7 @@ try:
 except errors.ManagerError as error:
     assert "begun anew" in str(error), error
 new = st.full((5_000_000,), 7.0, shared=True)
-assert sharing.status()["world"] != old
+assert sharing.status()["incarnation"] != old
 assert (tensor == 5).all() and (other == 6).all() and (new == 7).all()
 
 def work(queue):

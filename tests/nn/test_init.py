@@ -134,3 +134,13 @@ def test_old_name_warns_and_does_the_same(name: str) -> None:
     with pytest.warns(FutureWarning, match=f"nn.init.{name}_"):
         result = getattr(nn.init, name)(shmtensor.empty(sizes), *arguments)
     assert result.equal(expected)
+
+
+def test_initial_values_have_their_shapes_and_bounds():
+    tall = nn.init.orthogonal_(shmtensor.empty(5, 3, dtype=shmtensor.float64))
+    assert shmtensor.allclose(tall.t() @ tall, shmtensor.eye(3, dtype=shmtensor.float64))
+    wide = nn.init.orthogonal_(shmtensor.empty(3, 5, dtype=shmtensor.float64), gain=2)
+    assert shmtensor.allclose(wide @ wide.t(), 4 * shmtensor.eye(3, dtype=shmtensor.float64))
+    cut = nn.init.trunc_normal_(shmtensor.empty(4000), std=2.0, a=-1.0, b=3.0)
+    assert -1 <= float(cut.min()) < -0.9 and 2.9 < float(cut.max()) <= 3
+    assert (nn.init.sparse_(shmtensor.empty(10, 4), 0.3) == 0).sum(0).tolist() == [3, 3, 3, 3]

@@ -52,6 +52,31 @@ def test_linear_multiplies_and_adds():
             lambda: nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()]),
             "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)",
         ),
+        (
+            lambda: nn.Conv1d(4, 6, 3, groups=2),
+            "Conv1d(4, 6, kernel_size=(3,), stride=(1,), groups=2)",
+        ),
+        (
+            lambda: nn.ConvTranspose2d(4, 6, 3, 2, output_padding=1),
+            "ConvTranspose2d(4, 6, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))",
+        ),
+        (
+            lambda: nn.BatchNorm2d(3),
+            "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, bias=True, "
+            "track_running_stats=True)",
+        ),
+        (lambda: nn.LayerNorm(3), "LayerNorm((3,), eps=1e-05, elementwise_affine=True, bias=True)"),
+        (lambda: nn.GroupNorm(2, 4), "GroupNorm(2, 4, eps=1e-05, affine=True, bias=True)"),
+        (
+            lambda: nn.LSTM(3, 4, 2, bidirectional=True),
+            "LSTM(3, 4, num_layers=2, bidirectional=True)",
+        ),
+        (lambda: nn.GRUCell(3, 4, bias=False), "GRUCell(3, 4, bias=False)"),
+        (lambda: nn.Upsample(scale_factor=2), "Upsample(scale_factor=2.0, mode='nearest')"),
+        (lambda: nn.AvgPool1d(2), "AvgPool1d(kernel_size=(2,), stride=(2,), padding=(0,))"),
+        (lambda: nn.ConstantPad1d(2, 3.0), "ConstantPad1d(padding=(2, 2), value=3.0)"),
+        (lambda: nn.ReLU6(), "ReLU6()"),
+        (lambda: nn.EmbeddingBag(3, 4), "EmbeddingBag(3, 4, mode='mean')"),
     ],
 )
 def test_repr_names_the_options(layer, text):
@@ -232,28 +257,6 @@ def test_flatten_and_unflatten_are_inverse():
     assert nn.Unflatten(1, (3, 4))(flat).tolist() == x.tolist()
 
 
-def test_sequential_behaves_as_a_list():
-    net = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
-    assert len(net) == 3
-    assert isinstance(net[-1], nn.Sigmoid)
-    assert isinstance(net[:2], nn.Sequential)
-    del net[1]
-    assert list(net._modules) == ["0", "1"]
-    net.insert(1, nn.GELU()).append(nn.Identity())
-    assert [type(m).__name__ for m in net] == ["ReLU", "GELU", "Sigmoid", "Identity"]
-    assert len(net + nn.Sequential(nn.ReLU())) == 5
-    with pytest.raises(IndexError, match="index 7 is out of range"):
-        net[7]
-
-
-def test_parameter_list_makes_parameters():
-    values = nn.ParameterList([shmtensor.zeros(2), nn.Parameter(shmtensor.ones(1))])
-    values.append(shmtensor.zeros(3))
-    assert len(values) == len(list(values.parameters())) == 3
-    assert all(isinstance(v, nn.Parameter) for v in values)
-    assert "(0): Parameter containing: [" in repr(values)
-
-
 def test_losses_on_two_tensors_have_their_formulas():
     a, b = shmtensor.tensor([0.2, 0.9]), shmtensor.tensor([1.0, 0.4])
     d = [0.8, 0.5]
@@ -341,3 +344,62 @@ def test_gradcheck_warns_of_single_precision():
     x = shmtensor.ones(2, requires_grad=True)
     with pytest.warns(UserWarning, match="double precision"):
         shmtensor.autograd.gradcheck(lambda x: x * 2, x, eps=1e-2, atol=1e-2)
+
+
+def test_batch_norm_remembers_batches():
+    layer = nn.BatchNorm1d(2)
+    x = shmtensor.tensor([[1.0, 2.0], [3.0, 6.0]])
+    layer(x)
+    assert int(layer.num_batches_tracked) == 1
+    assert layer.running_mean.tolist() == pytest.approx([0.2, 0.4])
+    assert layer.running_var.tolist() == pytest.approx([0.9 + 0.1 * 2, 0.9 + 0.1 * 8])
+    layer.eval()
+    expected = (x - layer.running_mean) / (layer.running_var + layer.eps).sqrt()
+    assert shmtensor.allclose(layer(x), expected)
+    assert list(layer.state_dict()) == [
+        "weight",
+        "bias",
+        "running_mean",
+        "running_var",
+        "num_batches_tracked",
+    ]
+    mean = nn.BatchNorm1d(2, momentum=None, affine=False)
+    mean(x)
+    mean(x + 2)
+    assert mean.running_mean.tolist() == pytest.approx([3.0, 5.0])
+    with pytest.raises(ValueError, match="expected 2D or 3D input"):
+        layer(shmtensor.ones(2))
+
+
+def test_convolutions_keep_or_reach_sizes():
+    x = shmtensor.rand(2, 4, 7)
+    assert nn.Conv1d(4, 6, 3, padding="same", padding_mode="circular")(x).shape == (2, 6, 7)
+    up = nn.ConvTranspose1d(4, 6, 3, stride=2)
+    assert up(x).shape == (2, 6, 15)
+    assert up(x, output_size=[16]).shape == (2, 6, 16)
+    with pytest.raises(ValueError, match=r"valid sizes range from \[15\] to \[16\]"):
+        up(x, output_size=[17])
+    assert nn.Conv3d(1, 2, 2)(shmtensor.rand(1, 3, 3, 3)).shape == (2, 2, 2, 2)
+
+
+def test_dropouts_drop_whole_channels():
+    x = shmtensor.ones(50, 4, 3, 3)
+    for layer in (nn.Dropout2d(0.5), nn.FeatureAlphaDropout(0.5)):
+        values = layer(x).flatten(2)
+        assert shmtensor.equal(values.amax(2), values.amin(2))
+        assert values.unique().numel() == 2
+        assert layer.eval()(x) is x
+    kept = nn.AlphaDropout(0.2)(shmtensor.zeros(20000))
+    assert abs(float(kept.mean())) < 0.05
+
+
+def test_margin_and_sequence_losses_as_layers():
+    x, y = shmtensor.rand(3, 4), shmtensor.tensor([1, 2, 3])
+    assert float(nn.MultiMarginLoss()(x, y)) == float(F.multi_margin_loss(x, y))
+    logs = shmtensor.rand(5, 2, 4).log_softmax(2)
+    args = (shmtensor.tensor([[1, 2], [3, 3]]), [5, 5], [2, 2])
+    assert float(nn.CTCLoss()(logs, *args)) == float(F.ctc_loss(logs, *args))
+    pooled, where = nn.MaxPool2d(2, return_indices=True)(shmtensor.rand(1, 4, 4))
+    assert nn.MaxUnpool2d(2)(pooled, where).shape == (1, 4, 4)
+    blocks = nn.Unfold(2, stride=2)(shmtensor.ones(1, 1, 4, 4))
+    assert shmtensor.equal(nn.Fold((4, 4), 2, stride=2)(blocks), shmtensor.ones(1, 1, 4, 4))

@@ -75,7 +75,7 @@ import sys, shmtensor
 names = "dashboard files hogwild inspect multiprocessing service shm".split()
 assert {f"shmtensor.{name}" for name in names} & set(sys.modules) == {"shmtensor.multiprocessing"}
 assert set(names) <= set(dir(shmtensor))
-assert shmtensor.service.publish and shmtensor.hogwild.run and shmtensor.inspect.snapshot
+assert shmtensor.service.publish and shmtensor.hogwild.run and shmtensor.inspect.as_rows
 assert shmtensor.dashboard.Server and shmtensor.files.load_npy and shmtensor.shm.arena
 """
 

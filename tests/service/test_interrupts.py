@@ -94,7 +94,7 @@ def _used_bytes(service: Service) -> int:
     (session,) = inspect.open_sessions(service._name)
     with session:
         session.trim()  # sweeps
-        return session.look().used_bytes
+        return session.snapshot().used_bytes
 
 
 def _empty(service: Service) -> Callable[[], object]:

@@ -19,7 +19,7 @@ service = Service(name)
 def taken():
     (session,) = open_sessions(name)
     with session:
-        return session.look().resident_bytes
+        return session.snapshot().resident_bytes
 
 """
 _TINY = """

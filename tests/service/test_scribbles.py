@@ -35,8 +35,8 @@ def entry(name):
     return at - 128
 
 def version_at(name):
-    tick = struct.unpack_from("I", memory, entry(name) + 4)[0]
-    return entry(name) + 16 + tick % 2 * 56
+    sequence = struct.unpack_from("I", memory, entry(name) + 4)[0]
+    return entry(name) + 16 + sequence % 2 * 56
 
 def write(name, version=None, block=None, uid=None):
     at = version_at(name)

@@ -84,7 +84,7 @@ class _Status(ctypes.Structure):
         (name, ctypes.c_uint64)
         for name in (
             "session",
-            "world",
+            "incarnation",
             "manager_pid",
             "n_clients",
             "n_leases",

@@ -132,8 +132,8 @@ VERSION, LAST = int(sys.argv[3]), int(sys.argv[4])
 session = int(name.rsplit("-", 1)[1], 16)
 known, files = {}, [os.memfd_create("a"), os.memfd_create("b")]
 
-def genuine(kind, client=0, world=0):
-    head = 0x57544853, VERSION, kind, 1, 0, client, 0, session, 0, world
+def genuine(kind, client=0, incarnation=0):
+    head = 0x57544853, VERSION, kind, 1, 0, client, 0, session, 0, incarnation
     return bytearray(PACKET.pack(*head, 4096, 0, 4, 0))
 
 def begin():

@@ -101,7 +101,7 @@ while address[1:] in inspect.live_addresses():
 for wanted in address, address[-16:]:
     (session,) = inspect.open_sessions(wanted)
     with session:
-        assert session.look().n_used == 1
+        assert session.snapshot().n_used == 1
 """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment, timeout=120)
@@ -222,13 +222,13 @@ def test_duration_that_is_none_is_wrong_use(text: str, shmtensor_command: Comman
 
 def test_looking_leaves_the_session_as_it_was(family: Any) -> None:
     with Session(family.address) as session:
-        before = session.look()
+        before = session.snapshot()
         pid = session.manager_pid()
         for _ in range(3):
             with Session(family.address) as other:
-                assert other.look().clients == before.clients
+                assert other.snapshot().clients == before.clients
         assert session.manager_pid() == pid
-        assert session.look().n_leases == before.n_leases
+        assert session.snapshot().n_leases == before.n_leases
 
 
 def test_doctor_finds_what_sharing_needs(shmtensor_command: Command) -> None:

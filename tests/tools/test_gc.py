@@ -27,7 +27,7 @@ def test_gc_frees_unopened_messages_and_nothing_else(
     assert done.status == 0
     assert "freed 2 blocks, 3.9 KiB, of unopened messages, ended 2 leases" in done.out
     with Session(family.address) as session:
-        picture = session.look()
+        picture = session.snapshot()
         assert (picture.n_used, picture.n_leases, picture.n_stranded) == (6, 0, 0)
         assert [c.n_held for c in picture.clients] == [6, 3]
 

@@ -35,7 +35,7 @@ def test_count_is_of_what_a_process_holds(inspector: Inspector) -> None:
     after = _mine(inspector)
     assert after["n_held"] - before["n_held"] == 3
     assert after["held_bytes"] - before["held_bytes"] == 3 * 4000
-    assert after["n_sole"] - before["n_sole"] == 3
+    assert after["n_alone"] - before["n_alone"] == 3
     assert after["n_made"] - before["n_made"] == 3
     del kept
     assert _mine(inspector)["n_held"] == before["n_held"]
@@ -72,7 +72,7 @@ def test_inspector_of_members_sees_the_same_session(inspector: Inspector) -> Non
     session, _ = inspector.count()
     other = Inspector(session=session["session"])
     try:
-        assert other.count()[0]["world"] == session["world"]
+        assert other.count()[0]["incarnation"] == session["incarnation"]
     finally:
         other.close()
 
@@ -116,7 +116,7 @@ except errors.ManagerError as error:
 kept = st.ones(1000, shared=True)
 with inspect.current() as session:
     assert repr(session) == f"<Session {session.name}>"
-    (client,) = session.look().clients
+    (client,) = session.snapshot().clients
     assert (client.pid, client.is_forking) == (os.getpid(), False)
     assert [block.is_file for block in session.blocks()] == [False]
     assert inspect.find_stranded(session, 0) == []

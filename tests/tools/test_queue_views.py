@@ -10,7 +10,7 @@ import pytest
 
 import shmtensor as T
 import shmtensor.multiprocessing as mp
-from shmtensor.inspect import Queue, Session, as_prometheus, snapshot
+from shmtensor.inspect import Queue, Session, as_prometheus, as_rows
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_queue_shows_its_messages(session: Session) -> None:
         queue.get()
         (view,) = _with(session, 36)
         assert view.n_put == 37
-        row = next(row for row in snapshot([session]))
+        row = next(row for row in as_rows([session]))
         labels = f'session="{session.name}",service="",block="{view.block}"'
         line = f"shmtensor_queue_messages{{{labels}}} 36"
         assert line in as_prometheus([row]).splitlines()
@@ -54,7 +54,7 @@ def test_tensor_in_a_queue_is_not_stranded(session: Session) -> None:
         block = next(b for b in session.blocks() if b.nbytes == 779)
         assert (block.n_queued, block.n_leases, block.holders) == (1, 0, ())
         assert not block.is_stranded
-        assert session.look().n_queued >= 1
+        assert session.snapshot().n_queued >= 1
         queue.get()
     finally:
         queue.close()

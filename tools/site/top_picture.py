@@ -38,7 +38,7 @@ def _picture(session: str, width: int, height: int) -> Text:
     """Return the screen after three pictures, so that it has rates."""
     console = Console(file=io.StringIO(), force_terminal=True, width=width, height=height)
     arguments = argparse.Namespace(session=session)
-    before = top._Pictures()
+    before = top._Snapshots()
     with ExitStack() as stack:
         view = _live.LiveView(stack, top._ORDERS, "memory", console)
         view._keyboard = 0  # the picture shows the keys; none is read

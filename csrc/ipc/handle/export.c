@@ -56,7 +56,7 @@ static shmt_status export_locked(shmt_storage* storage, bool lease, shmt__handle
   }
   *out = (shmt__handle){.magic = SHMT_HANDLE_MAGIC,
                         .session = s->id,
-                        .world = s->world,
+                        .incarnation = s->incarnation,
                         .generation = h->generation,
                         .nbytes = storage->nbytes,
                         .block = h->block,

@@ -11,7 +11,7 @@ enum { SHMT_HANDLE_NO_BLOCK = -1 }; /* block of a storage of no bytes, as uint32
 typedef struct shmt__handle {
   uint32_t magic;
   uint32_t check; /* of the fields below, keyed by the session's secret */
-  uint64_t session, world;
+  uint64_t session, incarnation;
   uint64_t generation; /* of the block when the handle was made, so that a later use of the block does not match */
   uint64_t nbytes;
   uint64_t lease_id; /* of the message's lease on the block (shm/lease.h); 0: none */

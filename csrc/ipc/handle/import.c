@@ -168,7 +168,7 @@ static shmt_status import_one(const shmt__handle* handle, const shmt__checked_by
     SHMT_TRY(check_bytes(0, beside));
     return shmt__storage_adopt(&shmt__allocator_managed, NULL, NULL, 0, SHMT_STORAGE_SHARED, out);
   }
-  SHMT_TRY(shmt__session_open(handle->session, handle->world, &s));
+  SHMT_TRY(shmt__session_open(handle->session, handle->incarnation, &s));
   SHMT_TRY(import_locked(s, handle, beside, out));
   if (handle->lease_id == 0) return SHMT_OK;
   SHMT_FAILPOINT(import_held);

@@ -72,7 +72,7 @@ static uint64_t channel_of(int fd) {
  * False: it is no handle of ours. */
 static bool bind_handle(const shmt__handle* h, int fd, bool is_sending, uint64_t* channel) {
   if (h->lease_id == 0) return false;
-  shmt__session* s = shmt__session_lookup(h->session, h->world);
+  shmt__session* s = shmt__session_lookup(h->session, h->incarnation);
   if (s == NULL || s->client == 0 || s->is_lost) return false;
   if (*channel == 0) *channel = channel_of(fd);
   /* The manager of this session may not see our sockets. */
@@ -110,7 +110,7 @@ void shmt__sent_message_confirm(const void* data, size_t nbytes) {
   for (size_t at = find_handle(data, nbytes, 0); at < nbytes; at = find_handle(data, nbytes, at + 1)) {
     shmt__handle h;
     memcpy(&h, (const char*)data + at, sizeof h);
-    shmt__session* s = h.lease_id == 0 ? NULL : shmt__session_lookup(h.session, h.world);
+    shmt__session* s = h.lease_id == 0 ? NULL : shmt__session_lookup(h.session, h.incarnation);
     const shmt__lease_ticket ticket = {h.lease_id, h.lease_slot};
     if (s != NULL && s->client != 0) shmt__lease_confirm(&s->map, &ticket, s->client);
   }

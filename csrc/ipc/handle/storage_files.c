@@ -21,7 +21,7 @@ static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
                         .type = (uint16_t)type,
                         .client = s->client,
                         .session = s->id,
-                        .world = s->world};
+                        .incarnation = s->incarnation};
 }
 
 /* The manager sets our hold before it answers. */

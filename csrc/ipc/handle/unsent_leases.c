@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 void shmt__handle_end_lease_locked(const shmt__handle* h) {
-  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_lookup(h->session, h->world);
+  shmt__session* s = h->lease_id == 0 ? NULL : shmt__session_lookup(h->session, h->incarnation);
   const shmt__lease_ticket ticket = {h->lease_id, h->lease_slot};
   if (s != NULL) (void)shmt__lease_end(&s->map, &ticket, s->client);
 }

@@ -52,7 +52,7 @@ static void set_process(request* r, uint32_t client) {
 static shmt_status check_client(request* r, uint32_t client) {
   uint64_t identity[2] = {0, 0};
   shmt__arena_manager* k = &r->m->arena_manager;
-  bool is_known = r->p->world == k->map.fixed.world && client != 0 && client < SHMT_MAX_CLIENTS;
+  bool is_known = r->p->incarnation == k->map.fixed.incarnation && client != 0 && client < SHMT_MAX_CLIENTS;
   bool has_shown = is_known && r->n_fds == 1;
   SHMT_REQUIRE(r->n_fds != SHMT_SOCKET_FDS_LOST, SHMT_E_OS,
                "the manager has no room for the descriptor of client %u", client);
@@ -62,7 +62,7 @@ static shmt_status check_client(request* r, uint32_t client) {
   SHMT_REQUIRE(has_shown && identity[0] == r->m->control_identity[0] && identity[1] == r->m->control_identity[1] &&
                    (k->clients[client].state != SHMT_CLIENT_NONE || shmt__arena_manager_adopt_client(k, client)) &&
                    shmt__client_owns_number(r->fds[0], client),
-               SHMT_E_KEY, "the manager does not know client %u of this world", client);
+               SHMT_E_KEY, "the manager does not know client %u of this incarnation", client);
   return SHMT_OK;
 }
 
@@ -110,7 +110,7 @@ static shmt_status serve_hello(request* r, shmt__packet* reply) {
   SHMT_TRY(check_session(r));
   SHMT_REQUIRE(r->client == 0, SHMT_E_MANAGER, "HELLO twice on one connection");
   shmt__arena_manager_repair(k); /* a joining process trusts what it reads in the header */
-  reply->world = k->map.fixed.world;
+  reply->incarnation = k->map.fixed.incarnation;
   reply->flags = k->map.fixed.flags;
   if (id != 0) SHMT_TRY(check_client(r, id));
   if (id == 0) {
@@ -206,7 +206,7 @@ static shmt_status serve_inspect(request* r, shmt__packet* reply) {
     r->n_own++;
   }
   reply->session = r->m->session;
-  reply->world = k->map.fixed.world;
+  reply->incarnation = k->map.fixed.incarnation;
   reply->flags = k->map.fixed.flags;
   return SHMT_OK;
 }

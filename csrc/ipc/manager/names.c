@@ -21,15 +21,15 @@
 static void show(const shmt__name_entry* e, shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   memcpy(words, &e->version, sizeof words);
-  /* release: a reader that sees a word of this slot sees that an earlier tick is past. */
+  /* release: a reader that sees a word of this slot sees that an earlier sequence number is past. */
   atomic_thread_fence(memory_order_release);
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
-    atomic_store_explicit(&shown->slots[e->tick & 1][i], words[i], memory_order_relaxed);
+    atomic_store_explicit(&shown->slots[e->sequence & 1][i], words[i], memory_order_relaxed);
   SHMT_FAILPOINT(name_written);
-  /* release: a reader that sees the tick sees the slot, and what the publisher wrote before its request. */
-  atomic_store_explicit(&shown->tick, e->tick, memory_order_release);
+  /* release: a reader that sees the number sees the slot, and what the publisher wrote before its request. */
+  atomic_store_explicit(&shown->sequence, e->sequence, memory_order_release);
   SHMT_FAILPOINT(name_committed);
-  (void)shmt__os_futex_wake(&shown->tick, INT32_MAX);
+  (void)shmt__os_futex_wake(&shown->sequence, INT32_MAX);
 }
 
 static shmt__name* shown_of(const shmt__names* n, const shmt__arena_manager* k, const shmt__name_entry* e) {
@@ -39,7 +39,7 @@ static shmt__name* shown_of(const shmt__names* n, const shmt__arena_manager* k, 
 /* Give the entry the value v. */
 static void commit(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e, const shmt__version* v) {
   e->version = *v;
-  e->tick++;
+  e->sequence++;
   show(e, shown_of(n, k, e));
 }
 
@@ -201,8 +201,8 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
                       .flags = flags};
   commit(n, k, e, &v);
   if (is_new) {
-    atomic_fetch_add_explicit(&k->map.names_head->tick, 1, memory_order_release);
-    (void)shmt__os_futex_wake(&k->map.names_head->tick, INT32_MAX);
+    atomic_fetch_add_explicit(&k->map.names_head->sequence, 1, memory_order_release);
+    (void)shmt__os_futex_wake(&k->map.names_head->sequence, INT32_MAX);
   }
   disuse_blocks(n, k, &e->blocks);
   e->blocks = blocks;
@@ -250,9 +250,9 @@ void shmt__names_client_died(shmt__names* n, shmt__arena_manager* k, uint32_t cl
 /* Read an entry once. An entry with an invalid name loses its value. */
 static void read_entry(shmt__name_entry* e, const shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
-  e->tick = atomic_load_explicit(&shown->tick, memory_order_acquire);
+  e->sequence = atomic_load_explicit(&shown->sequence, memory_order_acquire);
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
-    words[i] = atomic_load_explicit(&shown->slots[e->tick & 1][i], memory_order_relaxed);
+    words[i] = atomic_load_explicit(&shown->slots[e->sequence & 1][i], memory_order_relaxed);
   memcpy(&e->version, words, sizeof words);
   memcpy(e->text, shown->text, SHMT_NAME_BYTES);
   e->is_used = true;
@@ -312,9 +312,9 @@ void shmt__names_fini(shmt__names* n) {
 static bool is_shown(const shmt__name_entry* e, const shmt__name* shown) {
   uint64_t words[SHMT_VERSION_WORDS];
   memcpy(words, &e->version, sizeof words);
-  bool same = atomic_load_explicit(&shown->tick, memory_order_relaxed) == e->tick;
+  bool same = atomic_load_explicit(&shown->sequence, memory_order_relaxed) == e->sequence;
   for (unsigned i = 0; i < SHMT_VERSION_WORDS; i++)
-    same = same && atomic_load_explicit(&shown->slots[e->tick & 1][i], memory_order_relaxed) == words[i];
+    same = same && atomic_load_explicit(&shown->slots[e->sequence & 1][i], memory_order_relaxed) == words[i];
   return same;
 }
 

@@ -18,7 +18,7 @@ typedef struct shmt__name_blocks {
 /* An entry of the table of names. */
 typedef struct shmt__name_entry {
   bool is_used;
-  uint32_t tick;
+  uint32_t sequence;
   uint64_t hash;
   shmt__version version;
   shmt__name_blocks blocks; /* of the version, its description included */

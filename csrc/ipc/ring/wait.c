@@ -84,7 +84,7 @@ unsigned shmt__ring_client(shmt__ring* r) {
   if (SHMT_LIKELY(client != 0)) return client;
   shmt__sessions_lock();
   shmt__session* same = NULL;
-  shmt_status status = shmt__session_open(s->id, s->world, &same);
+  shmt_status status = shmt__session_open(s->id, s->incarnation, &same);
   shmt__sessions_unlock();
   return status == SHMT_OK ? s->client : 0;
 }

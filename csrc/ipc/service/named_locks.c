@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 static bool is_opener(const shmt__session* s, const shmt__opened_lock* o) {
-  return s->world == o->world && s->client == o->client && o->index < s->map.n_named_locks;
+  return s->incarnation == o->incarnation && s->client == o->client && o->index < s->map.n_named_locks;
 }
 
 shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t kind, uint32_t n,
@@ -24,14 +24,14 @@ shmt_status shmt__named_lock_open(shmt_service* v, const char* name, uint32_t ki
   SHMT_REQUIRE(reply.block < s->map.n_named_locks, SHMT_E_MANAGER,
                "the manager opened semaphore %" PRIu32 " of %" PRIu32, reply.block,
                s->map.n_named_locks);
-  *out = (shmt__opened_lock){s->world, s->client, reply.block};
+  *out = (shmt__opened_lock){s->incarnation, s->client, reply.block};
   return SHMT_OK;
 }
 
 /* Find the lock, if this process is still the client that opened it. It is valid as long as *out_pin is. */
 static shmt_status find_lock(shmt_service* v, const shmt__opened_lock* o, shmt__pinned_session** out_pin,
                              shmt__named_lock** out) {
-  shmt__session* s = *out_pin = shmt__service_joined(v, o->world);
+  shmt__session* s = *out_pin = shmt__service_joined(v, o->incarnation);
   SHMT_REQUIRE(s != NULL && is_opener(s, o), SHMT_E_RUNTIME,
                "it was opened by client %" PRIu32 ", this process is client %" PRIu32
                " (forked, or the service was begun anew)",

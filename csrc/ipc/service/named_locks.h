@@ -12,7 +12,7 @@
 
 /* An opened lock: its index, and the client as which this process opened it. */
 typedef struct shmt__opened_lock {
-  uint64_t world;
+  uint64_t incarnation;
   uint32_t client, index;
 } shmt__opened_lock;
 

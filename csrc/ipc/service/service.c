@@ -56,7 +56,7 @@ void shmt_service_clear(shmt_service** place) {
 
 static shmt_status fail_absent(shmt_service* v) {
   bool has_path = v->key.path[0] != '\0';
-  v->world = 0;
+  v->incarnation = 0;
   SHMT_FAIL(SHMT_E_MANAGER,
             "no service %s\"%s\" runs (start it: shmtensor serve %s %s), and no process that this one can see has "
             "its memory",
@@ -78,7 +78,7 @@ static void set_owner(shmt_service* v) {
   uint32_t uid = v->is_own ? shmt__os_uid() : v->key.owner;
   if (uid == v->key.owner) return;
   v->key.owner = uid;
-  v->world = 0;
+  v->incarnation = 0;
 }
 
 static shmt_status open_current(shmt_service* v, bool writing, shmt__session** out) {
@@ -98,13 +98,13 @@ static shmt_status open_current(shmt_service* v, bool writing, shmt__session** o
 
 shmt_status shmt__service_locked(shmt_service* v, bool writing, shmt__session** out) {
   shmt__session* s = NULL;
-  if (writing || v->world == 0) set_owner(v);
+  if (writing || v->incarnation == 0) set_owner(v);
   shmt_status status = open_current(v, writing, &s);
   if (status == SHMT_E_HANDLE) return fail_absent(v);
   if (status != SHMT_OK) return status;
-  uint64_t before = v->world;
-  v->world = s->world;
-  SHMT_REQUIRE(before == 0 || before == v->world, SHMT_E_MANAGER,
+  uint64_t before = v->incarnation;
+  v->incarnation = s->incarnation;
+  SHMT_REQUIRE(before == 0 || before == v->incarnation, SHMT_E_MANAGER,
                "service \"%s\" was begun anew by another manager: its names and versions are new ones",
                shmt__service_label(v));
   SHMT_REQUIRE((s->map.fixed.flags & SHMT_SESSION_SERVICE) != 0, SHMT_E_MANAGER,
@@ -132,9 +132,9 @@ shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_ses
   return status;
 }
 
-shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t world) {
+shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t incarnation) {
   shmt__sessions_lock();
-  shmt__session* s = shmt__session_lookup(v->key.id, world);
+  shmt__session* s = shmt__session_lookup(v->key.id, incarnation);
   if (s != NULL) shmt__session_pin(s);
   shmt__sessions_unlock();
   return s;
@@ -155,7 +155,7 @@ shmt_status shmt__service_request(shmt_service* v, shmt__packet* p, const char* 
   if (status == SHMT_OK) {
     p->client = s->client;
     p->session = s->id;
-    p->world = s->world;
+    p->incarnation = s->incarnation;
     status = shmt__session_call(s, p, NULL, 0, reply, fds, &n_fds);
   }
   shmt__sessions_unlock();
@@ -275,9 +275,9 @@ int shmt_service_find(shmt_service* v, const char* name, shmt_service_entry* out
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   atomic_uint_least32_t* word;
   shmt__version version;
-  uint32_t tick;
+  uint32_t sequence;
   SHMT_TRY(shmt__service_pinned(v, false, &s));
-  if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
+  if (!shmt__names_read(&s->map, name, &version, &word, &sequence)) return fail_unknown(v, name);
   fill_entry(&version, out);
   return SHMT_OK;
 }
@@ -301,13 +301,13 @@ int shmt_service_wait(shmt_service* v, const char* name, uint64_t version, int t
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   atomic_uint_least32_t* word;
   shmt__version now;
-  uint32_t tick;
+  uint32_t sequence;
   SHMT_TRY(shmt__service_pinned(v, false, &s));
   const shmt__map* map = &s->map;
   for (int waited = 0; waited < 2; waited++) {
-    if (shmt__names_read(map, name, &now, &word, &tick) && now.version > version) return SHMT_OK;
+    if (shmt__names_read(map, name, &now, &word, &sequence) && now.version > version) return SHMT_OK;
     SHMT_REQUIRE(!shmt__map_has_ended(map), SHMT_E_MANAGER, "service \"%s\" has ended", shmt__service_label(v));
-    if (waited == 0) (void)shmt__os_futex_wait(word, tick, shmt__deadline_of(timeout_ms));
+    if (waited == 0) (void)shmt__os_futex_wait(word, sequence, shmt__deadline_of(timeout_ms));
   }
   return SHMT_E_TIMEOUT; /* without a record: the caller continues, or says what it waited for */
 }
@@ -344,7 +344,7 @@ static shmt_status open_block(const shmt__session* s, uint32_t block, uint64_t g
                               uint64_t nbytes, shmt_storage** out) {
   shmt__handle h = {.magic = SHMT_HANDLE_MAGIC,
                     .session = s->id,
-                    .world = s->world,
+                    .incarnation = s->incarnation,
                     .generation = generation,
                     .nbytes = nbytes,
                     .block = block};
@@ -405,8 +405,8 @@ int shmt_snapshot_open(shmt_service* v, const char* name, int mode, shmt_snapsho
   for (int i = 0; status == SHMT_OK && i < TRIES; i++) {
     atomic_uint_least32_t* word;
     shmt__version version;
-    uint32_t tick;
-    if (!shmt__names_read(&s->map, name, &version, &word, &tick)) return fail_unknown(v, name);
+    uint32_t sequence;
+    if (!shmt__names_read(&s->map, name, &version, &word, &sequence)) return fail_unknown(v, name);
     status = open_version(s, &version, mode, out);
     if (status != SHMT_E_HANDLE || version.version == last) break;
     /* A newer version was published before we held all of this one. Each attempt sees a newer version. */

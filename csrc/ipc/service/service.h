@@ -21,9 +21,9 @@ shmt_status shmt__storage_in_mode(shmt_storage* original, int mode, shmt_storage
 uint64_t shmt__service_number(const char* name);
 
 /* The value of a name at this moment, without a system call. False: it has none. (ipc/service/read_names.c)
- * out_word, out_tick: the futex word that changes with the value, and what it was. */
+ * out_word, out_sequence: the futex word that changes with the value, and what it was. */
 bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out,
-                      atomic_uint_least32_t** out_word, uint32_t* out_tick);
+                      atomic_uint_least32_t** out_word, uint32_t* out_sequence);
 /* The same for the entry at an index below map->n_names. It also gives the name. */
 bool shmt__names_read_at(const shmt__map* map, uint32_t index, shmt__version* out,
                          char name[SHMT_NAME_BYTES]);

@@ -11,8 +11,8 @@ enum { SHMT_CHECK_MS = 100 };
 struct shmt_service {
   shmt__session_key key; /* owner: of the session that was used last, where is_own */
   bool may_start;
-  bool is_own;       /* of whatever user this process has when it is used */
-  uint64_t world;    /* of the session that was used last; 0: none, or its loss was reported */
+  bool is_own;          /* of whatever user this process has when it is used */
+  uint64_t incarnation; /* of the session that was used last; 0: none, or its loss was reported */
   atomic_uint n_refs;
 };
 
@@ -41,8 +41,8 @@ static inline const char* shmt__service_label(const shmt_service* v) {
  * wherever it runs. `shmtensor serve` cannot see the memory of other containers. Where it finds a socket that a killed
  * manager has left, it first gives the members time, and then takes the place of the manager that one of them started.
  * What it gets from that manager it checks as a whole, as any manager that continues (shm/manager/adopt.c). Members
- * compare the user of the new manager as of any other. A member that comes too late finds another world under the name.
- * It is told so, once, by a ManagerError, and uses that world from then on; what it has attached stays usable.
+ * compare the user of the new manager as of any other. A member that comes too late finds another incarnation under the
+ * name. It is told so, once, by a ManagerError, and uses that one from then on; what it has attached stays usable.
  *
  * The service's session, joined if need be. The caller has the sessions' lock. Errors: SHMT_E_MANAGER (also, once, when
  * the service was begun anew since it was used last), SHMT_E_NOMEM, SHMT_E_PYTHON. */
@@ -60,8 +60,8 @@ static inline bool shmt__map_has_ended(const shmt__map* map) {
 /* Notice the end of the manager while nobody in this process uses the service. For a service at a path, which other
  * containers can reach. The caller has the lock. (ipc/service/watch.c) */
 void shmt__service_watch(shmt__session* s);
-/* The session of this world, pinned, if it is joined already; never waits for a manager. NULL: it is not. */
-shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t world);
+/* The session of this incarnation, pinned, if it is joined already; never waits for a manager. NULL: it is not. */
+shmt__pinned_session* shmt__service_joined(const shmt_service* v, uint64_t incarnation);
 /* The service's session, joined if need be, and pinned, so that it can be used without the lock. Errors:
  * SHMT_E_MANAGER, SHMT_E_NOMEM; then *out is NULL. */
 shmt_status shmt__service_pinned(shmt_service* v, bool writing, shmt__pinned_session** out);

@@ -9,13 +9,13 @@
 enum { PATIENCE = 60, PAUSE_MS = 1000 };
 
 typedef struct watch {
-  uint64_t id, world; /* of the session */
-  uint32_t n_forks;   /* of this process, when the thread began */
+  uint64_t id, incarnation; /* of the session */
+  uint32_t n_forks;         /* of this process, when the thread began */
 } watch;
 
 /* The session, if it is to be watched still. The caller has the lock. */
 static shmt__session* find_session(const watch* w) {
-  shmt__session* s = shmt__session_lookup(w->id, w->world);
+  shmt__session* s = shmt__session_lookup(w->id, w->incarnation);
   bool is_over = s == NULL || s->is_lost || shmt__map_has_ended(&s->map) || w->n_forks != shmt__fork_count();
   return is_over ? NULL : s;
 }
@@ -61,7 +61,7 @@ void shmt__service_watch(shmt__session* s) {
   if (SHMT_LIKELY(s->watch_forks == n_forks + 1) || s->key.path[0] == '\0') return;
   watch* w = malloc(sizeof *w);
   if (w == NULL) return; /* whoever uses the service notices by itself */
-  *w = (watch){s->id, s->world, n_forks};
+  *w = (watch){s->id, s->incarnation, n_forks};
   s->watch_forks = n_forks + 1;
   if (shmt__os_thread_start(watch_until_closed, w) == 0) return;
   s->watch_forks = 0;

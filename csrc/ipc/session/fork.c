@@ -45,7 +45,7 @@ static bool send_request(shmt__session* s, uint64_t deadline_ms) {
                                 .serial = s->child_serial = ++s->serial,
                                 .client = s->client,
                                 .session = s->id,
-                                .world = s->world};
+                                .incarnation = s->incarnation};
   return shmt__descriptor_number(&s->socket) >= 0 && shmt__request_send(s, &request, deadline_ms) == SHMT_OK;
 }
 
@@ -60,7 +60,7 @@ static void request_child(shmt__session* s, uint64_t deadline_ms) {
                                .type = SHMT_MESSAGE_STATUS,
                                .client = s->client,
                                .session = s->id,
-                               .world = s->world};
+                               .incarnation = s->incarnation};
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   if (shmt__session_call(s, &status, NULL, 0, &reply, fds, &n_fds) == SHMT_OK)

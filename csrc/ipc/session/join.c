@@ -43,7 +43,7 @@ static shmt__packet make_packet(shmt__session* s, shmt__message type) {
                         .serial = ++s->serial,
                         .client = s->client,
                         .session = s->id,
-                        .world = s->world};
+                        .incarnation = s->incarnation};
 }
 
 static shmt_status grant_slab(void* arg, uint64_t block_bytes, uint32_t n_blocks,
@@ -79,7 +79,7 @@ static shmt_status open_files(shmt__session* s, const shmt__packet* reply, int c
   bool reading = s->key.is_reader;
   shmt_status status = shmt__map_open_of(map_fd, s->key.owner, &map);
   shmt__os_close(map_fd);
-  if (status == SHMT_OK) status = shmt__map_believe(&map, s->id, reply->world, (uint32_t)reply->flags);
+  if (status == SHMT_OK) status = shmt__map_believe(&map, s->id, reply->incarnation, (uint32_t)reply->flags);
   if (status == SHMT_OK && !shmt__arena_matches(&map, arena_fd))
     status = shmt__fail(SHMT_E_MANAGER,
                         "the manager sent an arena that does not belong to its control file");
@@ -167,7 +167,7 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   shmt_status status = shmt__request(s, socket, &p, &control, p.client != 0 ? 1 : 0, &reply, fds, &n_fds,
                                  ANSWER_MS, lost);
   if (status == SHMT_E_KEY && p.client != 0) {
-    /* The manager does not know us: join as a new client, and see whether it has our world. */
+    /* The manager does not know us: join as a new client, and see whether it has our incarnation. */
     p.serial = ++s->serial;
     p.client = 0;
     status = shmt__request(s, socket, &p, NULL, 0, &reply, fds, &n_fds, ANSWER_MS, lost);
@@ -178,13 +178,13 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   if (is_new_id && n_fds == 3 && !was_member) {
     s->client = reply.client;
     status = open_files(s, &reply, fds[0], fds[1], fds[2]);
-  } else if (is_new_id && n_fds == 3 && reply.world == s->world) {
+  } else if (is_new_id && n_fds == 3 && reply.incarnation == s->incarnation) {
     new_control_fd = fds[0];
     keep_arena(s, fds[1]);
     shmt__os_close(fds[2]);
   } else {
     for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
-    if (was_member && reply.world != s->world) {
+    if (was_member && reply.incarnation != s->incarnation) {
       s->is_lost = true;
       SHMT_FAIL(SHMT_E_MANAGER,
                 "session %016" PRIx64
@@ -196,7 +196,7 @@ static shmt_status say_hello(shmt__session* s, const shmt__descriptor* socket, b
   if (status != SHMT_OK || *lost) return status;
   SHMT_FAILPOINT(joined);
   s->client = s->arena.client = reply.client;
-  s->world = reply.world;
+  s->incarnation = reply.incarnation;
   shmt__session_write_label(s);
   /* Also when it is the number that we had before: our holds were cleared with it. */
   if (was_member && is_new_id) {

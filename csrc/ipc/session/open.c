@@ -109,8 +109,8 @@ shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_cr
   return use_or_open(shmt__session_current_of(key->id, key->owner), key, may_create, out);
 }
 
-shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out) {
-  shmt__session* s = shmt__session_lookup(id, world);
+shmt_status shmt__session_open(uint64_t id, uint64_t incarnation, shmt__session** out) {
+  shmt__session* s = shmt__session_lookup(id, incarnation);
   if (SHMT_LIKELY(s != NULL)) {
     SHMT_TRY(shmt__session_ensure_client(s));
     *out = s;
@@ -119,10 +119,10 @@ shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out)
   s = shmt__session_current(id);
   const shmt__session_key key = own_key(id);
   if (s == NULL) SHMT_TRY(open_session(&key, false, &s));
-  SHMT_REQUIRE(s->world == world, SHMT_E_HANDLE,
-               "the handle is of world %016" PRIx64 " of session %016" PRIx64
-               ", which is gone; now there is world %016" PRIx64,
-               world, id, s->world);
+  SHMT_REQUIRE(s->incarnation == incarnation, SHMT_E_HANDLE,
+               "the handle is of incarnation %016" PRIx64 " of session %016" PRIx64
+               ", which is gone; now there is incarnation %016" PRIx64,
+               incarnation, id, s->incarnation);
   *out = s;
   return SHMT_OK;
 }

@@ -105,7 +105,7 @@ static void decline(shmt__session* s, const shmt__packet* reply) {
                             .type = SHMT_MESSAGE_RETURN_SLAB,
                             .client = s->client,
                             .session = s->id,
-                            .world = s->world,
+                            .incarnation = s->incarnation,
                             .block = reply->block};
     (void)shmt__session_send(s, &p, NULL, 0);
   }

@@ -120,10 +120,10 @@ bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int
 
 /* --- finding --- */
 
-shmt__session* shmt__session_lookup(uint64_t id, uint64_t world) {
+shmt__session* shmt__session_lookup(uint64_t id, uint64_t incarnation) {
   for (unsigned i = 0; i < sessions.len; i++) {
     shmt__session* s = sessions.at[i];
-    if (s->id == id && s->world == world) return s;
+    if (s->id == id && s->incarnation == incarnation) return s;
   }
   return NULL;
 }

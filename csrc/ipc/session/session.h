@@ -83,11 +83,11 @@ typedef struct shmt__session_files {
 
 struct shmt__session {
   shmt__session_key key;
-  uint64_t id, world;
+  uint64_t id, incarnation;
   shmt__descriptor socket, control, arena_file; /* arena_file cannot be written while `base` is NULL */
   uint32_t watch_forks; /* 1 + the forks before its watch began (ipc/service/watch.c); 0: it has none */
   uint64_t checked_ms; /* when a user of the service last looked whether the manager runs */
-  bool is_lost; /* the session ended, or another manager has begun it anew and does not know our world */
+  bool is_lost; /* the session ended, or another manager has begun it anew and does not know our incarnation */
   atomic_uint n_users; /* threads that use the maps without the lock, see shmt__session_pin */
   atomic_uint_least32_t client; /* 0: none */
   uint32_t serial;
@@ -128,9 +128,9 @@ bool shmt__sessions_try_lock(void);
 /* The default session. Joins it if need be, and starts a manager when there is none.
  * Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__session_open_default(shmt__session** out);
-/* The session of this name. Joins it if need be. Its world must be `world`: a session that was begun anew is not this
- * one. Errors: SHMT_E_HANDLE when it is gone. */
-shmt_status shmt__session_open(uint64_t id, uint64_t world, shmt__session** out);
+/* The session of this name. Joins it if need be. It must have this incarnation: a session that was begun anew is not
+ * this one. Errors: SHMT_E_HANDLE when it is gone. */
+shmt_status shmt__session_open(uint64_t id, uint64_t incarnation, shmt__session** out);
 /* A service. Joins it if need be. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create, shmt__session** out);
 /* Join if this process has no client number: a forked child whose parent could get none for it. Errors:
@@ -183,8 +183,8 @@ void shmt__session_each_held_block(shmt__session* s, void (*f)(shmt__held_block*
 
 /* --- the table of sessions (session.c) --- */
 
-/* The session of this name and world, or NULL when this process is not in it. Joins nothing. */
-shmt__session* shmt__session_lookup(uint64_t id, uint64_t world);
+/* The session of this name and incarnation, or NULL when this process is not in it. Joins nothing. */
+shmt__session* shmt__session_lookup(uint64_t id, uint64_t incarnation);
 /* The session of this name that is not lost, or NULL. Joins nothing. */
 shmt__session* shmt__session_current(uint64_t id);
 /* The same, of this owner: services of different users may have one name. */

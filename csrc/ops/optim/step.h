@@ -5,7 +5,7 @@
  * gradient, state) lie differently in memory, or with gaps, is walked by an iterator of its own.
  *
  * Read kernels/optim/step.tmpl.h for the formulas, ops/optim/fused_torch.c for what torch has operators for, too, and
- * ops/optim/fused_more.c for the rest.
+ * ops/optim/fused_own.c for the rest.
  *
  * Note [Steps and other processes]
  * Parameters and state may lie in memory that other processes step on at the same time. Elements are read once and

@@ -65,7 +65,7 @@ static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manage
   c->version = SHMT_LAYOUT_VERSION;
   c->n_clients = SHMT_MAX_CLIENTS;
   c->fixed = (shmt__fixed){.session = o->session,
-                           .world = shmt__os_random(),
+                           .incarnation = shmt__os_random(),
                            .secret = shmt__os_random(),
                            .arena_bytes = arena_bytes,
                            .limit_bytes = o->limit_bytes,

@@ -1,4 +1,4 @@
-"""What the namespaces of devices that are not here have in common: ``cuda``, ``xpu`` and others.
+"""Makers of the names of devices and libraries that are not here: ``cuda``, ``mkldnn`` and others.
 
 Questions are answered ("no", "none", 0) without a sound, seeds have nothing to seed, and whatever
 needs a device raises torch's error for a build without it.
@@ -13,10 +13,57 @@ from typing import Any, ClassVar, NoReturn
 from shmtensor import _C
 from shmtensor._core._utils import _get_device_index
 
-__all__ = ["Device", "DeviceGuard", "StreamContext", "absent_class", "device_number", "refusals"]
+__all__ = [
+    "Device",
+    "DeviceGuard",
+    "StreamContext",
+    "Unchanging",
+    "absent_class",
+    "device_number",
+    "dummy_class",
+    "dummy_refusal",
+    "no",
+    "refusal_of",
+    "refusals",
+]
 
 Device = _C.device | str | int | None
 Refusal = Callable[[str], Exception]
+
+
+def no(module: str, name: str, what: str) -> Callable[[], bool]:
+    """Return a function that answers False.
+
+    Args:
+        module: Where it is found.
+        name: Its name.
+        what: What it tells whether it is so.
+    """
+
+    def answer() -> bool:
+        return False
+
+    answer.__name__ = answer.__qualname__ = name
+    answer.__module__ = module
+    answer.__doc__ = f"Return whether {what}: False."
+    return answer
+
+
+def refusal_of(title: str, module: str) -> Callable[..., AssertionError]:
+    """Return what makes the exception of a build without the device called *title*."""
+
+    def refusal(name: str = "") -> AssertionError:
+        return AssertionError(f"Torch not compiled with {title} enabled")
+
+    refusal.__qualname__ = "refusal"
+    refusal.__module__ = module
+    refusal.__doc__ = f"Return the exception of a build without {title}."
+    return refusal
+
+
+def dummy_refusal(name: str) -> RuntimeError:
+    """Return the exception for what torch has as a class without a body, in such a build."""
+    return RuntimeError(f"Tried to instantiate dummy base class {name}")
 
 
 def refusals(
@@ -74,6 +121,11 @@ def absent_class(name: str, module: str, refusal: Refusal, **members: Any) -> An
     return type(name, (), {"__module__": module, "__doc__": doc, "__new__": refuse, **members})
 
 
+def dummy_class(name: str, module: str) -> Any:
+    """Return a class without instances that torch has as one without a body."""
+    return absent_class(name, module, dummy_refusal)
+
+
 def device_number(device: Device, kind: str, optional: bool = False) -> int:
     """Return the number in *device*; without one, -1, which stands for the current device.
 
@@ -93,7 +145,19 @@ def device_number(device: Device, kind: str, optional: bool = False) -> int:
     return -1 if number is None else number
 
 
-class DeviceGuard:
+class Unchanging:
+    """A context at whose end there is nothing to be done."""
+
+    def __exit__(
+        self,
+        type: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class DeviceGuard(Unchanging):
     """A context in which another device is the current one: none can be, but "as it is" may.
 
     A subclass says the type of its device and, as ``_absence``, the exception on entering with a
@@ -118,16 +182,8 @@ class DeviceGuard:
         if self.idx >= 0:
             raise type(self._absence)(*self._absence.args)
 
-    def __exit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        pass
 
-
-class StreamContext:
+class StreamContext(Unchanging):
     """A context in which a stream is the current one; there are no streams, and it does nothing.
 
     Args:
@@ -140,12 +196,4 @@ class StreamContext:
         self.stream = stream
 
     def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self,
-        type: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
         pass

@@ -6,11 +6,12 @@ Source:
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._absent_devices import Device, refusals
+from shmtensor._core._absent_devices import Unchanging as _Unchanging
+from shmtensor._core._absent_devices import no as _no
 
 _REFUSED = """
     Graph current_device_idx current_device_index current_stream empty_cache empty_host_cache
@@ -37,9 +38,7 @@ def _refusal(name: str = "") -> RuntimeError:
 __getattr__, __dir__ = refusals(__name__, _REFUSED, _refusal)
 
 
-def is_available() -> bool:
-    """Return whether there is an accelerator: False."""
-    return False
+is_available = _no(__name__, "is_available", "there is an accelerator")
 
 
 def device_count() -> int:
@@ -66,7 +65,7 @@ def set_device_index(device: Device, /) -> None:
 set_device_idx = set_device_index
 
 
-class device_index:
+class device_index(_Unchanging):
     """A context in which another accelerator is the current one; None changes nothing.
 
     Args:
@@ -83,11 +82,3 @@ class device_index:
     def __enter__(self) -> None:
         if self.idx is not None:
             raise _refusal()
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass

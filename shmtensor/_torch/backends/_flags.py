@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 __all__ = ["Flag", "FlagModule", "Precision", "PrecisionFlag", "disable_global_flags"]
-__all__ += ["flags_frozen", "swapped", "use_flags"]
+__all__ += ["changed", "flags_frozen", "swapped", "use_flags"]
 
 _PRECISIONS = ("none", "ieee", "tf32", "bf16")
 
@@ -127,6 +127,15 @@ def use_flags(name: str, kind: type[FlagModule]) -> Any:
     module: Any = sys.modules[name]
     module.__class__ = kind
     return module
+
+
+def changed(module: Any, **values: Any) -> tuple[Any, ...]:
+    """Give flags of a module these values; None leaves one as it is. Returns all as they were."""
+    before = tuple(getattr(module, name) for name in values)
+    for name, value in values.items():
+        if value is not None:
+            setattr(module, name, value)
+    return before
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
+from shmtensor._core._absent_devices import no as _no
 from shmtensor._core._attention_choice import allowed
 
 from ._flags import Flag, PrecisionFlag
@@ -46,9 +47,7 @@ __all__ = [
 ]
 
 
-def is_built() -> bool:
-    """Return whether there is code for CUDA: False."""
-    return False
+is_built = _no(__name__, "is_built", "there is code for CUDA")
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -256,14 +255,14 @@ def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
     _reduction["allowed"] = enabled
 
 
-def is_flash_attention_available() -> bool:
-    """Return whether there is such attention for CUDA devices: False."""
-    return False
+is_flash_attention_available = _no(
+    __name__, "is_flash_attention_available", "there is such attention for CUDA devices"
+)
 
 
-def is_ck_sdpa_available() -> bool:
-    """Return whether there is such attention for AMD devices: False."""
-    return False
+is_ck_sdpa_available = _no(
+    __name__, "is_ck_sdpa_available", "there is such attention for AMD devices"
+)
 
 
 def can_use_flash_attention(params: Any, debug: bool = False) -> bool:

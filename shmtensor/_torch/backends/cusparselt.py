@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shmtensor._core._absent_devices import no as _no
+
 __all__ = ["get_max_alg_id", "is_available", "version"]
 
 
@@ -10,9 +12,7 @@ def version() -> int | None:
     return None
 
 
-def is_available() -> bool:
-    """Return whether the library is here: False."""
-    return False
+is_available = _no(__name__, "is_available", "the library is here")
 
 
 def get_max_alg_id() -> int | None:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ._flags import Flag, FlagModule, swapped, use_flags
+from ._flags import changed as _changed
 
 if TYPE_CHECKING:
     immediate: bool
@@ -20,9 +21,7 @@ _module = use_flags(__name__, _Module)
 
 def set_flags(_immediate: bool | None = None) -> tuple[bool]:
     """Set the flag unless it is None; returns the value before."""
-    before = _module.immediate
-    if _immediate is not None:
-        _module.immediate = _immediate
+    (before,) = _changed(_module, immediate=_immediate)
     return (before,)
 
 

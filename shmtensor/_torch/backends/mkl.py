@@ -6,18 +6,17 @@ Source:
 
 from __future__ import annotations
 
-from types import TracebackType
+from shmtensor._core._absent_devices import Unchanging as _Unchanging
+from shmtensor._core._absent_devices import no as _no
 
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
 
 
-def is_available() -> bool:
-    """Return whether the library is here: False."""
-    return False
+is_available = _no(__name__, "is_available", "the library is here")
 
 
-class verbose:
+class verbose(_Unchanging):
     """A context in which the library would print what it does.
 
     Args:
@@ -29,11 +28,3 @@ class verbose:
 
     def __enter__(self) -> verbose:
         return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass

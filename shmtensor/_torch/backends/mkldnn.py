@@ -7,8 +7,10 @@ Source:
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from shmtensor._core._absent_devices import Unchanging as _Unchanging
+from shmtensor._core._absent_devices import no as _no
 
 from ._flags import (
     Flag,
@@ -18,6 +20,7 @@ from ._flags import (
     swapped,
     use_flags,
 )
+from ._flags import changed as _changed
 
 if TYPE_CHECKING:
     enabled: bool
@@ -44,17 +47,13 @@ class _Module(FlagModule):
 _module = use_flags(__name__, _Module)
 
 
-def is_available() -> bool:
-    """Return whether the library is here: False."""
-    return False
+is_available = _no(__name__, "is_available", "the library is here")
 
 
-def is_acl_available() -> bool:
-    """Return whether it can use Arm's library: False."""
-    return False
+is_acl_available = _no(__name__, "is_acl_available", "it can use Arm's library")
 
 
-class verbose:
+class verbose(_Unchanging):
     """A context in which the library would print what it does.
 
     Args:
@@ -67,14 +66,6 @@ class verbose:
     def __enter__(self) -> verbose:
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        pass
-
 
 def set_flags(
     _enabled: bool | None = None,
@@ -83,13 +74,13 @@ def set_flags(
     _fp32_precision: str = "none",
 ) -> tuple[Any, ...]:
     """Set flags, and return all of them as they were; None leaves one as it is."""
-    names = ("enabled", "deterministic", "allow_tf32", "fp32_precision")
-    values = (_enabled, _deterministic, _allow_tf32, _fp32_precision)
-    before = tuple(getattr(_module, name) for name in names)
-    for name, value in zip(names, values, strict=True):
-        if value is not None:
-            setattr(_module, name, value)
-    return before
+    return _changed(
+        _module,
+        enabled=_enabled,
+        deterministic=_deterministic,
+        allow_tf32=_allow_tf32,
+        fp32_precision=_fp32_precision,
+    )
 
 
 def flags(

@@ -6,17 +6,15 @@ Source:
 
 from __future__ import annotations
 
+from shmtensor._core._absent_devices import no as _no
+
 __all__ = ["is_available", "is_built", "is_macos_or_newer", "is_macos13_or_newer"]
 
 
-def is_built() -> bool:
-    """Return whether there is code for it: False."""
-    return False
+is_built = _no(__name__, "is_built", "there is code for it")
 
 
-def is_available() -> bool:
-    """Return whether there is a device: False."""
-    return False
+is_available = _no(__name__, "is_available", "there is a device")
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:

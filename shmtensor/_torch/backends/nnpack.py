@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from shmtensor._core._absent_devices import no as _no
+
 from ._flags import Flag, FlagModule, swapped
 
 __all__ = ["flags", "is_available", "set_flags"]
@@ -16,9 +18,7 @@ class _Settings(FlagModule):
 _settings = _Settings(__name__)
 
 
-def is_available() -> bool:
-    """Return whether the library is here: False."""
-    return False
+is_available = _no(__name__, "is_available", "the library is here")
 
 
 def set_flags(_enabled: bool) -> tuple[bool]:

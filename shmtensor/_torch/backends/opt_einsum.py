@@ -9,7 +9,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+from shmtensor._core._absent_devices import no as _no
+
 from ._flags import Flag, FlagModule, swapped, use_flags
+from ._flags import changed as _changed
 
 if TYPE_CHECKING:
     enabled: bool
@@ -24,9 +27,7 @@ class _Module(FlagModule):
 _module = use_flags(__name__, _Module)
 
 
-def is_available() -> bool:
-    """Return whether the package is used: False."""
-    return False
+is_available = _no(__name__, "is_available", "the package is used")
 
 
 def get_opt_einsum() -> Any:
@@ -38,12 +39,8 @@ def set_flags(
     _enabled: bool | None = None, _strategy: str | None = None
 ) -> tuple[bool, str | None]:
     """Set flags, and return both as they were; None leaves one as it is."""
-    before = (_module.enabled, _module.strategy)
-    if _enabled is not None:
-        _module.enabled = _enabled
-    if _strategy is not None:
-        _module.strategy = _strategy
-    return before
+    enabled_before, strategy_before = _changed(_module, enabled=_enabled, strategy=_strategy)
+    return enabled_before, strategy_before
 
 
 def flags(enabled: bool | None = None, strategy: str | None = None) -> AbstractContextManager[None]:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from shmtensor import _C
 from shmtensor._core._absent_devices import (
     Device,
-    DeviceGuard,
     absent_class,
     device_number,
     refusals,
 )
 from shmtensor._core._absent_devices import StreamContext as StreamContext
 from shmtensor._core._absent_devices.answers import *  # noqa: F403
+from shmtensor._core._absent_devices.guards import guards_of as _guards_of
 from shmtensor.errors import AcceleratorError as AcceleratorError
 from shmtensor.errors import OutOfMemoryError as OutOfMemoryError
 from shmtensor.errors import ShmTensorError
@@ -133,32 +133,9 @@ class cudaStatus:
     ERROR_NOT_READY = 34
 
 
-def _lazy_init() -> None:
-    """Raise AssertionError, as everything that needs a device does."""
-    raise refusal()
-
-
-class device(DeviceGuard):
-    """A context in which another CUDA device is the current one.
-
-    Raises:
-        ValueError: A device of another type.
-        RuntimeError: On entering with a number from 0 on; there is no such device.
-    """
-
-    _kind = "cuda"
-    _absence = RuntimeError("PyTorch was compiled without CUDA support")
-
-
-class device_of(device):
-    """A context in which a tensor's device is the current one; of a tensor elsewhere, no change.
-
-    Args:
-        obj: A tensor or a storage.
-    """
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if obj.is_cuda else -1)
+device, device_of, stream, _lazy_init = _guards_of(
+    __name__, "cuda", RuntimeError("PyTorch was compiled without CUDA support"), refusal
+)
 
 
 def set_device(device: Device) -> None:
@@ -170,11 +147,6 @@ def set_device(device: Device) -> None:
     """
     if device_number(device, "cuda") >= 0:
         raise refusal()
-
-
-def stream(stream: Any) -> StreamContext:
-    """Return a context for a stream; None changes nothing, and there are no others."""
-    return StreamContext(stream)
 
 
 def set_stream(stream: Any) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from shmtensor._core._absent_devices import refusal_of as _refusal_of
+
 __all__ = ["refusal"]
 
-
-def refusal(name: str = "") -> AssertionError:
-    """Return the exception of a build without CUDA."""
-    return AssertionError("Torch not compiled with CUDA enabled")
+refusal = _refusal_of("CUDA", __name__)

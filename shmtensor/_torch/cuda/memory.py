@@ -11,7 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
-from shmtensor._core._absent_devices import Device, absent_class, refusals
+from shmtensor._core._absent_devices import Device, refusals
+from shmtensor._core._absent_devices import dummy_class as _dummy_class
 from shmtensor._core._absent_devices.memory import (
     empty_cache,
     max_memory_allocated,
@@ -57,9 +58,7 @@ __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 
 use_mem_pool = refused_pools(refusal)
 
-MemPool = absent_class(
-    "MemPool", "torch.cuda", lambda _: RuntimeError("Tried to instantiate dummy base class MemPool")
-)
+MemPool = _dummy_class("MemPool", "torch.cuda")
 
 
 def memory_cached(device: Device = None) -> int:

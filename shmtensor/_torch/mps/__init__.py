@@ -10,6 +10,7 @@ Source:
 from __future__ import annotations
 
 from shmtensor._core._absent_devices import absent_class, refusals
+from shmtensor._core._absent_devices import no as _no
 
 # The name that the error gives, where it is not the function's own.
 _REFUSED = {
@@ -44,9 +45,7 @@ __getattr__, __dir__ = refusals(__name__, _REFUSED, _refusal)
 Event = absent_class("Event", "torch.mps", lambda _: _refusal("acquireEvent"))
 
 
-def is_available() -> bool:
-    """Return whether there is a Metal device: False."""
-    return False
+is_available = _no(__name__, "is_available", "there is a Metal device")
 
 
 def device_count() -> int:

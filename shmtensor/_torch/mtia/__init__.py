@@ -14,7 +14,6 @@ from typing import Any, NoReturn
 from shmtensor import _C
 from shmtensor._core._absent_devices import (
     Device,
-    DeviceGuard,
     absent_class,
     device_number,
     refusals,
@@ -28,6 +27,7 @@ from shmtensor._core._absent_devices.answers import (  # noqa: F401 - names of t
     is_available,
     is_initialized,
 )
+from shmtensor._core._absent_devices.guards import device_guard as _device_guard
 from shmtensor._core._absent_devices.memory import max_memory_allocated, memory_allocated
 from shmtensor._core._absent_devices.random import (
     get_rng_state_all,
@@ -135,16 +135,7 @@ def _lazy_init() -> NoReturn:
     raise _not_compiled()
 
 
-class device(DeviceGuard):
-    """A context in which another MTIA device is the current one.
-
-    Raises:
-        ValueError: A device of another type.
-        RuntimeError: On entering with a number from 0 on; there is no such device.
-    """
-
-    _kind = "mtia"
-    _absence = _refusal("exchangeDevice")
+device = _device_guard(__name__, "mtia", _refusal("exchangeDevice"))
 
 
 def set_device(device: Device) -> None:

@@ -9,12 +9,11 @@ Source:
 
 from __future__ import annotations
 
-from typing import Any
-
 from shmtensor import _C
-from shmtensor._core._absent_devices import Device, DeviceGuard, refusals
+from shmtensor._core._absent_devices import Device, refusals
 from shmtensor._core._absent_devices import StreamContext as StreamContext
 from shmtensor._core._absent_devices.answers import *  # noqa: F403
+from shmtensor._core._absent_devices.guards import guards_of as _guards_of
 
 from . import graphs as graphs
 from . import memory as memory
@@ -37,32 +36,9 @@ __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 default_generators: tuple[_C.Generator, ...] = ()
 
 
-def _lazy_init() -> None:
-    """Raise AssertionError, as everything that needs a device does."""
-    raise refusal()
-
-
-class device(DeviceGuard):
-    """A context in which another XPU device is the current one.
-
-    Raises:
-        ValueError: A device of another type.
-        NotImplementedError: On entering with a number from 0 on; there is no such device.
-    """
-
-    _kind = "xpu"
-    _absence = NotImplementedError("PyTorch was compiled without XPU support")
-
-
-class device_of(device):
-    """A context in which a tensor's device is the current one; of a tensor elsewhere, no change.
-
-    Args:
-        obj: A tensor or a storage.
-    """
-
-    def __init__(self, obj: Any) -> None:
-        super().__init__(obj.get_device() if obj.is_xpu else -1)
+device, device_of, stream, _lazy_init = _guards_of(
+    __name__, "xpu", NotImplementedError("PyTorch was compiled without XPU support"), refusal
+)
 
 
 def set_device(device: Device) -> None:
@@ -72,8 +48,3 @@ def set_device(device: Device) -> None:
         AssertionError: There is no device.
     """
     raise refusal()
-
-
-def stream(stream: Any) -> StreamContext:
-    """Return a context for a stream; None changes nothing, and there are no others."""
-    return StreamContext(stream)

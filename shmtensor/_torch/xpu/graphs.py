@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from shmtensor._core._absent_devices import absent_class, refusals
-
-_REFUSED = "graph_pool_handle is_current_stream_capturing make_graphed_callables".split()
+from shmtensor._core._absent_devices.graphs import REFUSED as _REFUSED
+from shmtensor._core._absent_devices.graphs import graphs_of as _graphs_of
 
 __all__ = ["XPUGraph", "graph", *_REFUSED]
-
 
 # What the error calls what was asked for.
 _NAMES = {
@@ -15,12 +13,4 @@ _NAMES = {
     "is_current_stream_capturing": "_xpu_isCurrentStreamCapturing",
 }
 
-
-def _refusal(name: str) -> RuntimeError:
-    return RuntimeError(f"Tried to instantiate dummy base class {_NAMES.get(name, name)}")
-
-
-__getattr__, __dir__ = refusals(__name__, _REFUSED, _refusal)
-
-XPUGraph = absent_class("XPUGraph", "torch.xpu", _refusal)
-graph = absent_class("graph", "torch.xpu", _refusal)
+__getattr__, __dir__, XPUGraph, graph = _graphs_of(__name__, "xpu", "XPUGraph", _NAMES)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from shmtensor._core._absent_devices import absent_class, refusals
+from shmtensor._core._absent_devices import dummy_class as _dummy_class
+from shmtensor._core._absent_devices import refusals
 from shmtensor._core._absent_devices.memory import (
     empty_cache,
     max_memory_allocated,
@@ -41,9 +42,7 @@ __getattr__, __dir__ = refusals(__name__, _REFUSED, refusal)
 
 use_mem_pool = refused_pools(refusal)
 
-MemPool = absent_class(
-    "MemPool", "torch.xpu", lambda _: RuntimeError("Tried to instantiate dummy base class MemPool")
-)
+MemPool = _dummy_class("MemPool", "torch.xpu")
 
 
 def memory_snapshot(mempool_id: tuple[int, int] | None = None) -> list[dict[str, Any]]:

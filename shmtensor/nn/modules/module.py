@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import shmtensor
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
-from shmtensor.nn._apply import applied, check_can_be_shared
 from shmtensor.nn._global_hooks import *  # noqa: F403 - names of this module in torch
 from shmtensor.nn._gradients import set_to_zero
 from shmtensor.nn._hooks import HookMixin
@@ -24,7 +23,7 @@ from shmtensor.nn._state import StateMixin
 from shmtensor.nn._state import _IncompatibleKeys as _IncompatibleKeys
 from shmtensor.nn._state import _WrappedHook as _WrappedHook
 from shmtensor.nn._to import parse_to
-from shmtensor.nn.parameter import Buffer, Parameter
+from shmtensor.nn.parameter import Buffer, Parameter, is_lazy
 
 __all__ = ["Module"]
 
@@ -45,6 +44,40 @@ def _type_name(value: object) -> str:
 
 def _addindent(text: str, n_spaces: int = 2) -> str:
     return text.replace("\n", "\n" + " " * n_spaces)
+
+
+def _applied(fn: Callable[[Tensor], Tensor], parameter: Parameter) -> Parameter:
+    """*parameter* with the data and gradient that *fn* makes of its own; a new one if it must."""
+    with shmtensor.no_grad():
+        data = fn(parameter.data)
+        grad = parameter.grad
+        changed = None if grad is None else fn(grad.data).requires_grad_(grad.requires_grad)
+        if data.device != parameter.device:
+            parameter = Parameter(data, parameter.requires_grad)
+            parameter.grad = changed
+            return parameter
+        parameter.data = data
+        if grad is not None and changed is not None:
+            if changed.dtype == grad.dtype:
+                grad.data = changed
+            else:
+                parameter.grad = changed
+    return parameter
+
+
+def _check_can_be_shared(tensors: Iterable[tuple[str, Tensor]]) -> None:
+    """Refuse parameters and buffers without a size: their memory comes later, and is not shared.
+
+    Raises:
+        RuntimeError: There are some; the text names them.
+    """
+    names = [name for name, tensor in tensors if is_lazy(tensor)]
+    if names:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`. Uninitialized: "
+            f"{', '.join(names)}"
+        )
 
 
 class _HasForward(Protocol[P, R_co]):
@@ -430,7 +463,7 @@ class Module(HookMixin, StateMixin):
                 module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
-                self._parameters[name] = applied(fn, parameter)
+                self._parameters[name] = _applied(fn, parameter)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
@@ -444,7 +477,7 @@ class Module(HookMixin, StateMixin):
         Raises:
             RuntimeError: A parameter or buffer has no size yet; nothing is shared then.
         """
-        check_can_be_shared((*self.named_parameters(), *self.named_buffers()))
+        _check_can_be_shared((*self.named_parameters(), *self.named_buffers()))
         return self._apply(lambda tensor: tensor.share_memory_())
 
     def to(self: M, *args: Any, **kwargs: Any) -> M:

@@ -91,14 +91,14 @@ def _killed_holder() -> str:
         nbytes = sent.nbytes
         del sent  # from here on only the child holds it
         with _own_session() as session:
-            before = session.look()
+            before = session.snapshot()
             same("the child is in the session", child.pid in [c.pid for c in before.clients], True)
             os.kill(child.pid or 0, signal.SIGKILL)
             child.join(_TIMEOUT_S)
             same("exit status", child.exitcode, -signal.SIGKILL)
             limit = before.used_bytes - nbytes
-            _wait("freeing what it held", lambda: session.look().used_bytes <= limit)
-            gone = [c.pid for c in session.look().clients]
+            _wait("freeing what it held", lambda: session.snapshot().used_bytes <= limit)
+            gone = [c.pid for c in session.snapshot().clients]
             same("the child is in the session", child.pid in gone, False)
     finally:
         child.kill()
@@ -155,7 +155,7 @@ def _own_session() -> Session:
 def _session() -> str:
     T.zeros(1, shared=True)
     with _own_session() as session:
-        members = [c.pid for c in session.look().clients]
+        members = [c.pid for c in session.snapshot().clients]
         same("this process is in the session", os.getpid() in members, True)
         return f"manager {session.manager_pid()}, session {session.name}"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import shmtensor as st
-from codegen.spec.model import Model, Operator, OperatorEntry, load_model
+from codegen.spec.entries import load_model
+from codegen.spec.model import Model, Operator, OperatorEntry
 from codegen.spec.tables import load_tables
 
 #: What an operator may raise for arguments it does not take.

@@ -13,11 +13,17 @@ from shmtensor import Tensor, hogwild, nn
 from shmtensor.nn.parallel import DistributedDataParallel
 
 
-def make_model() -> nn.Module:
+def make_model() -> nn.Linear:
     return nn.Linear(4, 1)
 
 
-def train_step(worker: hogwild.Worker, batch: Tensor) -> Tensor:
+def any_step(worker: hogwild.Worker, batch: Tensor) -> Tensor:
+    assert_type(worker.model, nn.Module)
+    return batch.sum()
+
+
+def train_step(worker: hogwild.Worker[nn.Linear], batch: Tensor) -> Tensor:
+    assert_type(worker.model.in_features, int)
     loss: Tensor = worker.model(batch).square().mean()
     worker.optimizer.zero_grad()
     loss.backward()
@@ -40,9 +46,16 @@ def group() -> None:
         dist.destroy_process_group()
 
 
+def train() -> None:
+    result = hogwild.run(make_model, train_step, torch.ones(8, 4), 1, steps=2, view="none")
+    assert_type(result.model, nn.Linear)
+    hogwild.run(make_model, any_step, torch.ones(8, 4), 1, steps=2, view="none")
+
+
 def main() -> None:
     group()
-    print(torch.__version__, os.cpu_count(), hogwild.run, train_step, make_model())
+    train()
+    print(torch.__version__, os.cpu_count())
 
 
 if __name__ == "__main__":

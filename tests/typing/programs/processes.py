@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import assert_type
 
 import shmtensor as torch
@@ -31,6 +34,10 @@ def main() -> None:
     assert_type(mp.SimpleQueue().empty(), bool)
     simple: SimpleQueue = context.SimpleQueue()
     simple.put({"x": weights})
+    numbers: Queue[int] = context.Queue()
+    numbers.put_many([1, 2])
+    assert_type(numbers.get(), int)
+    assert_type(numbers.get_many(1, 60.0), list[int])
     assert_type(queue.qsize(), int)
     mp.spawn(work, args=(weights, queue), nprocs=2)
     received: Tensor = queue.get(timeout=60)
@@ -44,6 +51,10 @@ def main() -> None:
     name = f"typing-{os.getpid()}"
     assert_type(service.publish(name, {"weights": weights}), int)
     print(service.attach(name)["weights"].sum())
+    assert_type(service.empty(2), Tensor)
+    assert_type(service.empty(2, as_="numpy"), NDArray[Any])
+    assert_type(torch.numpy_empty(2), NDArray[np.float64])
+    assert_type(torch.numpy_empty(2, np.int32), NDArray[np.int32])
     service.unpublish(name)
 
 

@@ -46,5 +46,9 @@ def refused(x: Tensor, model: nn.Linear) -> None:
     mp.Queue("4")  # error: arg-type
     mp.get_context("spawn").Queue(adopt=3)  # error: arg-type
     mp.Queue().put_many(3)  # error: arg-type
+    numbers: mp.Queue[int] = mp.Queue()
+    numbers.put("one")  # error: arg-type
+    words: str = numbers.get()  # error: assignment
+    print(words)
     torch.device(1.5)  # error: arg-type
     torch.float32.size  # error: attr-defined

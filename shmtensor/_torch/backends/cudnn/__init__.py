@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import _C
+from shmtensor._core._absent_devices import no as _no
 
 from .._flags import (
     Flag,
@@ -19,6 +20,7 @@ from .._flags import (
     swapped,
     use_flags,
 )
+from .._flags import changed as _changed
 from . import rnn as rnn
 
 if TYPE_CHECKING:
@@ -52,9 +54,7 @@ def version() -> int | None:
     return None
 
 
-def is_available() -> bool:
-    """Return whether the library is here: False."""
-    return False
+is_available = _no(__name__, "is_available", "the library is here")
 
 
 def is_acceptable(tensor: Any) -> bool:
@@ -72,23 +72,16 @@ def set_flags(
     _depthwise_kernel: str | None = None,
 ) -> tuple[Any, ...]:
     """Set flags, and return all of them as they were; None leaves one as it is."""
-    names = (
-        "enabled benchmark benchmark_limit deterministic allow_tf32 fp32_precision depthwise_kernel"
+    return _changed(
+        _module,
+        enabled=_enabled,
+        benchmark=_benchmark,
+        benchmark_limit=_benchmark_limit,
+        deterministic=_deterministic,
+        allow_tf32=_allow_tf32,
+        fp32_precision=_fp32_precision,
+        depthwise_kernel=_depthwise_kernel,
     )
-    values = (
-        _enabled,
-        _benchmark,
-        _benchmark_limit,
-        _deterministic,
-        _allow_tf32,
-        _fp32_precision,
-        _depthwise_kernel,
-    )
-    before = tuple(getattr(_module, name) for name in names.split())
-    for name, value in zip(names.split(), values, strict=True):
-        if value is not None:
-            setattr(_module, name, value)
-    return before
 
 
 def flags(

@@ -13,9 +13,9 @@ from shmtensor import multiprocessing
 from shmtensor._core._utils import ExceptionWrapper
 from shmtensor.utils.data._utils.fetch import not_an_end
 from shmtensor.utils.data._utils.iterators import _BaseDataLoaderIter
+from shmtensor.utils.data._utils.loader_workers import LoaderWorkers
 from shmtensor.utils.data._utils.transport import packed_index
 from shmtensor.utils.data._utils.worker import _IterableDatasetStopIteration
-from shmtensor.utils.data._utils.worker_group import WorkerGroup
 
 __all__ = ["_MultiProcessingDataLoaderIter"]
 
@@ -46,7 +46,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._epoch = 0
         self._next_look = 0.0
         context = loader.multiprocessing_context
-        self._group = WorkerGroup(
+        self._group = LoaderWorkers(
             multiprocessing.get_context() if context is None else context, self._num_workers
         )
         # Runs at the end of the program, or when this iterator is freed.

@@ -25,14 +25,14 @@ from shmtensor.utils.data._utils.signal_handling import (
 )
 from shmtensor.utils.data._utils.worker_loop import STARTING, STOP, WorkerJob, _worker_loop
 
-__all__ = ["WorkerGroup"]
+__all__ = ["LoaderWorkers"]
 
 #: After SIGTERM; what has not gone then gets SIGKILL.
 _AFTER_SIGTERM_S = 1.0
 _STEP_S = 0.05
 
 
-class _Messages(Queue):
+class _Messages(Queue[Any]):
     """A queue whose ``put`` raises whatever pickling raises, since the other side waits for it."""
 
     @staticmethod
@@ -40,7 +40,7 @@ class _Messages(Queue):
         raise e
 
 
-class WorkerGroup:
+class LoaderWorkers:
     """The worker processes, with two queues for each: one for tasks, one for results.
 
     Workers do not share queues, so no worker waits for another that is stopped.

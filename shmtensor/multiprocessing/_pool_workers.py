@@ -40,7 +40,7 @@ from shmtensor.multiprocessing._children import Child, child_of, end_all
 from shmtensor.multiprocessing._exit_status import in_words, signal_name
 from shmtensor.multiprocessing.adoption import dumps_with
 
-__all__ = ["BrokenPoolError", "TaskQueue", "WorkerGroup", "WorkerLostError"]
+__all__ = ["BrokenPoolError", "TaskQueue", "PoolWorkers", "WorkerLostError"]
 
 _ApplyResult: Any = _standard.ApplyResult
 _IMapIterator: Any = _standard.IMapIterator
@@ -192,7 +192,7 @@ class TaskQueue:
         return not self._items
 
 
-class WorkerGroup:
+class PoolWorkers:
     """Workers, their tasks, and the threads that serve them. Holds no reference to the pool.
 
     Args:

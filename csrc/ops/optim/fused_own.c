@@ -1,4 +1,4 @@
-/* ops/optim/fused_more.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
+/* ops/optim/fused_own.c -- the steps that torch makes of several operators: NAdam, RAdam, Adamax, Adadelta, RMSprop,
  * Rprop, ASGD. */
 #include "base/dtype.h"
 #include "base/scalar.h"
