@@ -11,10 +11,11 @@
 
 typedef struct shmt_inspector shmt_inspector;
 
-/* Inspect the session whose manager listens on the abstract socket `address` (without the "@"), or at this path. The
- * caller closes *out. Errors: SHMT_E_MANAGER (no manager of this user listens there), SHMT_E_NOMEM. */
-int shmt_inspector_open(const char* address, shmt_inspector** out);
-/* Inspect a session whose manager was killed, through the files that its members still have open. Errors:
+/* Inspect the session of user `owner` whose manager listens on the abstract socket `address` (without the "@"), or at
+ * this path. The manager admits whoever may join. The caller closes *out. Errors: SHMT_E_MANAGER (no manager of the
+ * owner listens there, or it does not admit this user), SHMT_E_NOMEM. */
+int shmt_inspector_open(const char* address, uint32_t owner, shmt_inspector** out);
+/* Inspect a session of this user whose manager was killed, through the files that its members still have open. Errors:
  * SHMT_E_MANAGER when nobody has them. */
 int shmt_inspector_open_members(uint64_t session, shmt_inspector** out);
 /* NULL is fine. */

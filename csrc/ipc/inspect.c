@@ -22,6 +22,7 @@ enum { ADDRESS_BYTES = SHMT_SOCKET_PATH_BYTES, INSPECT_MS = 5000 };
 struct shmt_inspector {
   char address[ADDRESS_BYTES]; /* of the manager's socket: a path, or an abstract one */
   uint64_t session;
+  uint32_t owner; /* the user whose session it is */
   shmt__map map; /* read-only */
   shmt__descriptor control, arena; /* the arena may be none */
 };
@@ -29,9 +30,8 @@ struct shmt_inspector {
 /* --- connecting --- */
 
 /* Send one request on a connection of its own, so that the manager keeps nothing for us. */
-static shmt_status request_manager(const char* address, uint64_t session, shmt__message type, uint64_t count,
-                       shmt__packet* reply, int* fds, int* n_fds) {
-  shmt__peer peer;
+static shmt_status request_manager(const char* address, uint32_t owner, uint64_t session, shmt__message type,
+                                   uint64_t count, shmt__packet* reply, int* fds, int* n_fds) {
   shmt__packet p = {.magic = SHMT_WIRE_MAGIC,
                     .version = SHMT_WIRE_VERSION,
                     .type = (uint16_t)type,
@@ -44,15 +44,16 @@ static shmt_status request_manager(const char* address, uint64_t session, shmt__
     fds = ignored;
     n_fds = &n_ignored;
   }
-  int fd = shmt__os_connect(address);
+  int fd = shmt__session_connect_to(address, owner);
   if (shmt__os_is_out_of_descriptors(-fd)) return shmt__fail_errno(-fd, "cannot connect to @%s", address);
+  SHMT_REQUIRE(fd != -SHMT_OS_DENIED, SHMT_E_MANAGER, "@%s is not open to this user, or not of user %" PRIu32, address,
+               owner);
   SHMT_REQUIRE(fd >= 0, SHMT_E_MANAGER, "no manager listens on @%s (error %d)", address, -fd);
   shmt__descriptor socket = shmt__descriptor_own(fd);
-  bool is_ours = shmt__os_peer(shmt__descriptor_number(&socket), &peer) && peer.uid == shmt__os_uid();
-  shmt_status status =
-      is_ours ? shmt__request(NULL, &socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost)
-              : shmt__fail(SHMT_E_MANAGER, "@%s belongs to another user", address);
+  shmt_status status = shmt__request(NULL, &socket, &p, NULL, 0, reply, fds, n_fds, INSPECT_MS, &lost);
   shmt__descriptor_close(&socket);
+  if (lost && owner != shmt__os_uid())
+    status = shmt__fail(SHMT_E_MANAGER, "the manager on @%s does not admit user %" PRIu32, address, shmt__os_uid());
   for (int i = 0; i < n_ignored; i++) shmt__os_close(ignored[i]);
   return status;
 }
@@ -61,12 +62,17 @@ static shmt_status request_manager(const char* address, uint64_t session, shmt__
 
 /* Consumes the descriptors. arena_fd may be -1. reply: the manager's answer; NULL: nobody answers, and the files say
  * what they are. */
-static shmt_status open_files(const char* address, const shmt__packet* reply, int control_fd, int arena_fd,
-                              shmt_inspector** out) {
+static shmt_status open_files(const char* address, uint32_t owner, const shmt__packet* reply, int control_fd,
+                              int arena_fd, shmt_inspector** out) {
+  uint64_t arena_bytes = 0;
   shmt_inspector* o = calloc(1, sizeof *o);
   shmt_status status =
-      o != NULL ? shmt__map_open_read_only(control_fd, &o->map)
+      o != NULL ? shmt__map_open_read_only(control_fd, owner, &o->map)
                 : shmt__fail(SHMT_E_NOMEM, "inspector: tried to allocate %zu bytes", sizeof *o);
+  /* Another kind of file could make a reader wait. */
+  if (status == SHMT_OK && arena_fd >= 0 && !shmt__os_memfd_check_of(arena_fd, owner, &arena_bytes))
+    status = shmt__fail(SHMT_E_MANAGER, "the manager on @%s sent an arena that is no memory file of user %" PRIu32,
+                        address, owner);
   if (status == SHMT_OK && reply != NULL)
     status = shmt__map_believe(&o->map, reply->session, reply->incarnation, (uint32_t)reply->flags);
   if (status != SHMT_OK) {
@@ -78,20 +84,21 @@ static shmt_status open_files(const char* address, const shmt__packet* reply, in
   }
   (void)snprintf(o->address, sizeof o->address, "%s", address);
   o->session = o->map.fixed.session;
+  o->owner = owner;
   o->control = shmt__descriptor_own(control_fd);
   o->arena = shmt__descriptor_own(arena_fd);
   *out = o;
   return SHMT_OK;
 }
 
-int shmt_inspector_open(const char* address, shmt_inspector** out) {
+int shmt_inspector_open(const char* address, uint32_t owner, shmt_inspector** out) {
   shmt__packet reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
   SHMT_TRY(shmt__os_check_own_user());
   SHMT_REQUIRE(strlen(address) < ADDRESS_BYTES, SHMT_E_MANAGER,
                "no manager has an address of %zu bytes", strlen(address));
-  SHMT_TRY(request_manager(address, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));
-  if (n_fds == 2) return open_files(address, &reply, fds[0], fds[1], out);
+  SHMT_TRY(request_manager(address, owner, 0, SHMT_MESSAGE_INSPECT, 0, &reply, fds, &n_fds));
+  if (n_fds == 2) return open_files(address, owner, &reply, fds[0], fds[1], out);
   for (int i = 0; i < n_fds; i++) shmt__os_close(fds[i]);
   SHMT_FAIL(SHMT_E_MANAGER, "the manager on @%s sent %d descriptors, expected 2", address, n_fds);
 }
@@ -104,7 +111,7 @@ typedef struct wanted {
 static bool visit_control(int fd, void* arg) {
   wanted* w = arg;
   shmt__map map = {0};
-  bool found = shmt__map_open_read_only(fd, &map) == SHMT_OK && map.fixed.session == w->session;
+  bool found = shmt__map_open_read_only(fd, shmt__os_uid(), &map) == SHMT_OK && map.fixed.session == w->session;
   shmt__map_close(&map);
   if (found) w->fd = shmt__os_reopen_read_only(fd);
   shmt__os_close(fd);
@@ -120,7 +127,7 @@ int shmt_inspector_open_members(uint64_t session, shmt_inspector** out) {
   SHMT_REQUIRE(w.fd >= 0, SHMT_E_MANAGER,
                "session %016" PRIx64 ": no process of this user has its files open", session);
   shmt__session_address(session, address, sizeof address);
-  return open_files(address, NULL, w.fd, -1, out);
+  return open_files(address, shmt__os_uid(), NULL, w.fd, -1, out);
 }
 
 void shmt_inspector_clear(shmt_inspector** place) {
@@ -137,7 +144,7 @@ void shmt_inspector_clear(shmt_inspector** place) {
 
 int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_STATUS, 0, &reply, NULL, NULL));
   *out = (shmt_manager_view){.pid = reply.block,
                              .n_clients = reply.client,
                              .n_leases = reply.leases,
@@ -148,14 +155,14 @@ int shmt_inspector_manager(shmt_inspector* o, shmt_manager_view* out) {
 
 int shmt_inspector_trim(shmt_inspector* o, uint64_t* out_resident_bytes) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_SWEEP, 0, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_SWEEP, 0, &reply, NULL, NULL));
   *out_resident_bytes = reply.nbytes;
   return SHMT_OK;
 }
 
 int shmt_inspector_gc(shmt_inspector* o, uint32_t age_ms, uint64_t* out_n) {
   shmt__packet reply;
-  SHMT_TRY(request_manager(o->address, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
+  SHMT_TRY(request_manager(o->address, o->owner, o->session, SHMT_MESSAGE_DROP_LEASES, age_ms, &reply, NULL, NULL));
   *out_n = reply.count;
   return SHMT_OK;
 }

@@ -57,8 +57,8 @@ shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out) {
   return open_map(fd, uid, shmt__os_map_shared, out);
 }
 
-shmt_status shmt__map_open_read_only(int fd, shmt__map* out) {
-  return open_map(fd, shmt__os_uid(), shmt__os_map_read_only, out);
+shmt_status shmt__map_open_read_only(int fd, uint32_t uid, shmt__map* out) {
+  return open_map(fd, uid, shmt__os_map_read_only, out);
 }
 
 shmt_status shmt__map_believe(shmt__map* m, uint64_t session, uint64_t incarnation, uint32_t flags) {

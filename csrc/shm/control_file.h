@@ -288,8 +288,8 @@ uint32_t shmt__blocks_of_size(uint64_t nbytes);
 
 /* Map the control file behind fd and check that it is one. Errors: SHMT_E_MANAGER, SHMT_E_NOMEM. */
 shmt_status shmt__map_open(int fd, shmt__map* out);
-/* The same without the right to write to it. */
-shmt_status shmt__map_open_read_only(int fd, shmt__map* out);
+/* Map that of user `uid` without the right to write to it. */
+shmt_status shmt__map_open_read_only(int fd, uint32_t uid, shmt__map* out);
 /* The same, for a file of another user. */
 shmt_status shmt__map_open_of(int fd, uint32_t uid, shmt__map* out);
 /* Take over what a manager says of the session whose control file it sent, in place of what members may have written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,17 +53,20 @@ class Inspector:
 
     Args:
         address: The manager's abstract socket without the ``@``, or its path.
+        owner: Id of the user whose session it is; None: this user.
         session: The number of a session whose manager was killed; its files are opened through a
             member. Used when *address* is empty.
 
     Raises:
-        ManagerError: No manager of this user listens there, or no process has the files.
+        ManagerError: No manager of the owner listens there, it does not admit this user, or no
+            process has the files.
     """
 
-    def __init__(self, address: str = "", session: int = 0) -> None:
+    def __init__(self, address: str = "", owner: int | None = None, session: int = 0) -> None:
         self._place = place_for("shmt_inspector *", lib.shmt_inspector_clear)
         if address:
-            check(lib.shmt_inspector_open(address.encode(), self._place))
+            of = os.geteuid() if owner is None else owner
+            check(lib.shmt_inspector_open(address.encode(), of, self._place))
         else:
             check(lib.shmt_inspector_open_members(session, self._place))
         self._pointer = self._place[0]

@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import os
+import pwd
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from shmtensor.inspect.sessions import select
 
 __all__ = [
     "add_json_argument",
+    "add_owner_argument",
     "add_session_argument",
     "check_lines",
     "chosen_sessions",
@@ -49,6 +51,26 @@ def add_session_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_owner_argument(parser: argparse.ArgumentParser) -> None:
+    """Give a sub-command that only looks ``--owner``."""
+    parser.add_argument(
+        "--owner",
+        metavar="USER",
+        type=_uid,
+        help="sessions of this user (name or number) instead of your own: services of a group to "
+        "which you belong (shmtensor serve --group)",
+    )
+
+
+def _uid(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"there is no user {text!r}") from None
+
+
 def add_json_argument(parser: argparse.ArgumentParser) -> None:
     """Give a sub-command ``--json``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -70,9 +92,12 @@ def chosen_sessions(
         LookupError: No session matches the option, or the one that does cannot be read.
     """
     wanted: str = arguments.session
-    opened, refused = find_sessions(wanted)
+    owner: int | None = vars(arguments).get("owner")
+    opened, refused = find_sessions(wanted, owner)
     try:
         chosen = select(opened, wanted)
+        if not chosen and owner not in (None, os.geteuid()):
+            raise LookupError(_no_service_of(owner, wanted))
         if wanted and not chosen:
             raise LookupError(_why_not(wanted, refused))
         already_named = set() if already_named is None else already_named
@@ -89,6 +114,11 @@ def chosen_sessions(
 def _of_another(manager: Unreadable) -> str:
     version = "its manager may be of another version"
     return f"session {manager.name}: {version}: {printable(manager.reason)}"
+
+
+def _no_service_of(owner: int | None, wanted: str) -> str:
+    named = f" is {wanted!r}" if wanted else ""
+    return f"no service of user {owner} that you may join{named} (shmtensor serve --group)"
 
 
 def _why_not(wanted: str, refused: list[Unreadable]) -> str:

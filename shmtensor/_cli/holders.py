@@ -23,6 +23,7 @@ from typing import Any
 
 from shmtensor._cli._common import (
     add_json_argument,
+    add_owner_argument,
     add_session_argument,
     chosen_sessions,
     count,
@@ -48,6 +49,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="a process id, block: and a number, or a published name",
     )
     add_session_argument(parser)
+    add_owner_argument(parser)
     add_json_argument(parser)
 
 

@@ -29,6 +29,7 @@ from typing import Any
 
 from shmtensor._cli._common import (
     add_json_argument,
+    add_owner_argument,
     add_session_argument,
     chosen_sessions,
     count,
@@ -51,6 +52,7 @@ _MANY = 50
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
+    add_owner_argument(parser)
     parser.add_argument(
         "--older",
         type=seconds,

@@ -45,6 +45,7 @@ from typing import Any
 
 from shmtensor._cli._common import (
     add_json_argument,
+    add_owner_argument,
     add_session_argument,
     chosen_sessions,
     identity,
@@ -63,6 +64,7 @@ SUMMARY = "list sessions, their processes and blocks"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
+    add_owner_argument(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="show no processes")
     parser.add_argument("-N", "--names", action="store_true", help="show published names too")
     parser.add_argument("-Q", "--queues", action="store_true", help="show queues too")

@@ -19,6 +19,7 @@ import argparse
 from typing import Any
 
 from shmtensor._cli._common import (
+    add_owner_argument,
     add_session_argument,
     chosen_sessions,
     count,
@@ -35,6 +36,7 @@ SUMMARY = "print the figures of all sessions"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
+    add_owner_argument(parser)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON")
     form.add_argument("--prometheus", action="store_true", help="print Prometheus's text format")

@@ -41,6 +41,7 @@ from typing import Any
 
 from shmtensor._cli._common import (
     add_json_argument,
+    add_owner_argument,
     add_session_argument,
     chosen_sessions,
     count,
@@ -69,6 +70,7 @@ _ORDER_KEYS: dict[str, Callable[[dict[str, Any]], float]] = {
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     add_session_argument(parser)
+    add_owner_argument(parser)
     parser.add_argument(
         "-i", "--interval", type=seconds, default=1.0, metavar="S", help="seconds between snapshots"
     )

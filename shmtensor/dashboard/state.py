@@ -65,15 +65,20 @@ class Observer:
     Args:
         wanted: Which sessions, as in `inspect.open_sessions`; empty: all of this user.
         folder: Show ``curve.csv`` of this folder of a run; None: no run.
+        owner: Id of the user whose sessions are shown, as in `inspect.open_sessions`.
     """
 
-    def __init__(self, wanted: str = "", folder: str | None = None) -> None:
+    def __init__(
+        self, wanted: str = "", folder: str | None = None, owner: int | None = None
+    ) -> None:
         self._wanted = wanted
+        self._owner = owner
         self._folder = folder
         self._lock = free_in_child(threading.Lock())
         self._counters: dict[str, _Counters] = {}
         self._answers: dict[str | None, _Answer] = {}
         self._metrics: _Answer | None = None
+        self._health: _Answer | None = None
 
     def state(self, name: str | None = None) -> dict[str, Any]:
         """Return the figures of all sessions, and details.
@@ -104,9 +109,21 @@ class Observer:
             text: str = self._metrics.value
             return text
 
+    def is_well(self) -> bool:
+        """Whether a manager of the wanted sessions answers; always, if all sessions are wanted."""
+        if not self._wanted:
+            return True
+        with self._lock:
+            began_s = time.monotonic()
+            if self._health is None or self._health.until_s <= began_s:
+                with self._sessions() as (sessions, _):
+                    answers = any(session.manager_pid() for session in sessions)
+                self._health = _Answer(answers, began_s)
+            return bool(self._health.value)
+
     @contextmanager
     def _sessions(self) -> Iterator[tuple[list[Session], list[Unreadable]]]:
-        opened, refused = find_sessions()
+        opened, refused = find_sessions(self._wanted, self._owner)
         try:
             yield select(opened, self._wanted), [] if self._wanted else refused
         finally:

@@ -1,4 +1,4 @@
-"""Finds this user's sessions and takes snapshots of what is in them.
+"""Finds sessions, this user's or those that another user opened to it, and takes snapshots.
 
 The socket of a session's manager is in /proc/net/unix. If the manager was killed and no client has
 needed another one yet, a member's open control file leads to the session.
@@ -262,13 +262,15 @@ class Session:
         address: The manager's socket: a path, or an abstract name without the ``@``; empty: there
             is no manager.
         number: The session's number; needed without an address.
+        owner: Id of the user whose session it is; None: this user. That of another user must be a
+            service of a group to which this user belongs. Not without an address.
 
     Raises:
-        ManagerError: The session has ended, or is another user's.
+        ManagerError: The session has ended, is another user's, or does not admit this user.
     """
 
-    def __init__(self, address: str = "", number: int = 0) -> None:
-        self._inspector = Inspector(address, number)
+    def __init__(self, address: str = "", number: int = 0, owner: int | None = None) -> None:
+        self._inspector = Inspector(address, owner, number)
         #: The manager's socket without the ``@``; empty: there is no manager.
         self.address = address
         fields, _ = self._inspector.count()
@@ -384,9 +386,9 @@ def current() -> Session:
         raise ManagerError(f"this process has shared no tensor yet: {error}") from None
 
 
-def live_addresses() -> list[str]:
-    """Return the sockets of this user's managers, without the ``@``, sorted."""
-    prefix = f"@shmtensor-{os.geteuid()}-"
+def live_addresses(owner: int | None = None) -> list[str]:
+    """Return the sockets of the managers of a user, without the ``@``, sorted; None: this user."""
+    prefix = f"@shmtensor-{os.geteuid() if owner is None else owner}-"
     found = set()
     try:
         with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
@@ -442,37 +444,48 @@ class Unreadable:
         return self.address.rpartition("-")[2]
 
 
-def find_sessions(wanted: str = "") -> tuple[list[Session], list[Unreadable]]:
-    """Return all sessions of this user, sorted by socket, and the managers that do not answer.
+def find_sessions(
+    wanted: str = "", owner: int | None = None
+) -> tuple[list[Session], list[Unreadable]]:
+    """Return all sessions of a user, sorted by socket, and the managers that do not answer.
 
-    Sessions that end during the call are left out.
+    Sessions that end during the call are left out, and another user's that this user may not join.
 
     Args:
         wanted: With a slash: the path of a socket. This finds a service that listens there, even in
             another network namespace with its processes in another pid namespace.
+        owner: Id of the user; None: this user. Of another user, you see only the services of a
+            group to which you belong.
     """
+    is_own = owner in (None, os.geteuid())
     opened: list[Session] = []
     refused: list[Unreadable] = []
-    for address in live_addresses():
+    for address in live_addresses(owner):
         try:
-            opened.append(Session(address))
+            opened.append(Session(address, owner=owner))
         except ManagerError as error:
-            if address in live_addresses():
+            if is_own and address in live_addresses():
                 refused.append(Unreadable(address, str(error)))
-    known = [s.address for s in opened] + [s.name for s in opened] + [u.address for u in refused]
-    for number in orphan_numbers(known):
-        try:
-            opened.append(_at_its_path(Session(number=number)))
-        except ManagerError:
-            continue
+    if is_own:
+        known = [s.address for s in opened] + [s.name for s in opened]
+        opened += _without_manager([*known, *(u.address for u in refused)])
     if "/" in wanted:
         with contextlib.suppress(ManagerError):  # nobody listens there
-            served = Session(os.path.abspath(wanted))
+            served = Session(os.path.abspath(wanted), owner=owner)
             if any(session.number == served.number for session in opened):
                 served.close()
             else:
                 opened.append(served)
     return opened, refused
+
+
+def _without_manager(known: list[str]) -> Iterator[Session]:
+    """Open the sessions of this user that have processes, but no manager at a *known* address."""
+    for number in orphan_numbers(known):
+        try:
+            yield _at_its_path(Session(number=number))
+        except ManagerError:
+            continue
 
 
 def _at_its_path(found: Session) -> Session:
@@ -490,15 +503,17 @@ def _at_its_path(found: Session) -> Session:
     return served
 
 
-def open_sessions(wanted: str = "") -> list[Session]:
-    """Return this user's sessions, sorted by socket, without those that cannot be read.
+def open_sessions(wanted: str = "", owner: int | None = None) -> list[Session]:
+    """Return the sessions of a user, sorted by socket, without those that cannot be read.
 
     Args:
         wanted: Return only the sessions that this matches: a session's name or the beginning of it,
             its address, the name or path of a service, or the id of the manager or of a process in
             it. An exact match wins over a beginning. Empty: all sessions.
+        owner: Id of the user; None: this user. Of another user, only the services of a group to
+            which this user belongs can be read.
     """
-    opened, _ = find_sessions(wanted)
+    opened, _ = find_sessions(wanted, owner)
     chosen = select(opened, wanted)
     for session in opened:
         if session not in chosen:

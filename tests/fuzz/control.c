@@ -253,7 +253,7 @@ static void inspect_session(void) {
   shmt_name_view name;
   shmt_queue_view queue;
   uint32_t n = 0, next = 0, named[8];
-  if (!ok(shmt_inspector_open(address, &o))) return;
+  if (!ok(shmt_inspector_open(address, (uint32_t)getuid(), &o))) return;
   (void)shmt_inspector_count(o, &view, clients, MOST, &n);
   n = shmt_inspector_blocks(o, 0, blocks, MOST, &next);
   for (uint32_t i = 0; i < n; i++) (void)shmt_inspector_queue(o, blocks[i].block, &queue);

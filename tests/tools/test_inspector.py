@@ -88,7 +88,7 @@ def test_more_blocks_than_one_batch_are_all_seen(inspector: Inspector) -> None:
 )
 def test_session_that_is_not_there_is_a_manager_error(address: str, session: int) -> None:
     with pytest.raises(ManagerError):
-        Inspector(address, session)
+        Inspector(address, None, session)
 
 
 def test_batches_are_the_blocks(inspector: Inspector) -> None:

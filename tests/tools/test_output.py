@@ -75,7 +75,7 @@ def test_top_in_80_columns_keeps_leases_and_rates(
 def test_top_says_once_that_there_is_no_session(
     shmtensor_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_common, "find_sessions", lambda wanted="": ([], []))
+    monkeypatch.setattr(_common, "find_sessions", lambda wanted="", owner=None: ([], []))
     done = shmtensor_command("top", "--plain", "--count", "3", "--interval", "0")
     assert (done.status, done.out) == (0, "no session; waiting for one\n")
     done = shmtensor_command("top", "--plain", "--count", "1")

@@ -98,19 +98,23 @@ void shmt__sessions_in_child(void) {
 
 /* --- the connection to the manager --- */
 
-int shmt__session_connect(const shmt__session_key* key) {
-  char address[SHMT_SOCKET_PATH_BYTES];
+int shmt__session_connect_to(const char* address, uint32_t owner) {
   shmt__peer peer;
-  shmt__session_write_address(key, address, sizeof address);
   int fd = shmt__os_connect(address);
   if (fd < 0) return fd;
   /* Anybody can take the name: another user's program behind it is not our manager. The socket of a service may have
    * been made by root. */
-  if (!shmt__os_peer(fd, &peer) || (peer.uid != key->owner && peer.uid != 0)) {
+  if (!shmt__os_peer(fd, &peer) || (peer.uid != owner && peer.uid != 0)) {
     shmt__os_close(fd);
     return -SHMT_OS_DENIED;
   }
   return fd;
+}
+
+int shmt__session_connect(const shmt__session_key* key) {
+  char address[SHMT_SOCKET_PATH_BYTES];
+  shmt__session_write_address(key, address, sizeof address);
+  return shmt__session_connect_to(address, key->owner);
 }
 
 bool shmt__session_send(shmt__session* s, const shmt__packet* message, const int* fds, int n_fds) {

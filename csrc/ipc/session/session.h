@@ -156,6 +156,8 @@ shmt_status shmt__session_get_arena(shmt__session* s, bool writing, int* out_fd)
 shmt_status shmt__session_arena_number(shmt__session* s, int* out_fd);
 /* Connect to the manager without starting one: the first half of joining. -errno. */
 int shmt__session_connect(const shmt__session_key* key);
+/* The same by the address of its socket. -SHMT_OS_DENIED: it is neither that of this owner nor root's. */
+int shmt__session_connect_to(const char* address, uint32_t owner);
 
 /* --- held blocks (held_blocks.c; they are dropped in ipc/handle/release.h) --- */
 
