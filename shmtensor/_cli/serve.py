@@ -5,10 +5,13 @@ user's processes, or also those of a group. When processes can join, it prints a
 output and tells systemd that it is ready (NOTIFY_SOCKET, for Type=notify). systemd may pass it the
 socket (LISTEN_FDS).
 
+With --metrics PORT, a process beside it answers HTTP as `shmtensor dashboard` does, for this
+service alone: /metrics in Prometheus's text format, and /healthz without a token.
+
 exit status
   0  ended by SIGTERM or Ctrl-C
   1  failed: another one runs, or the socket cannot be bound
-  2  wrong usage
+  2  wrong usage, no address of this machine, or the port of --metrics is in use
   3  there is not enough memory
   4  the manager could not start
 """
@@ -16,10 +19,23 @@ exit status
 from __future__ import annotations
 
 import argparse
+import contextlib
 import grp
 import os
+import signal
 import stat
+import sys
+from typing import NoReturn
 
+from shmtensor._boundary import process
+from shmtensor._cli._http import (
+    add_server_options,
+    has_server_options,
+    open_server,
+    port,
+    url_to_print,
+)
+from shmtensor.dashboard import Observer, Server
 from shmtensor.service import Service
 
 __all__ = ["SUMMARY", "configure", "run"]
@@ -77,6 +93,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="most memory that one process may allocate; 0: no limit",
     )
+    group = parser.add_argument_group("metrics over HTTP")
+    group.add_argument(
+        "--metrics", metavar="PORT", type=port, help="answer at this port; 0: any free one"
+    )
+    add_server_options(group)
 
 
 def _check_directory(path: str, gid: int | None) -> None:
@@ -96,11 +117,42 @@ def _check_directory(path: str, gid: int | None) -> None:
         )
 
 
+def _serve_beside(server: Server) -> None:
+    """Answer HTTP in a child, which ends with this process and has nothing else open of it."""
+    parent = os.getpid()
+    if os.fork() == 0:
+        _answer(server, parent)
+
+
+def _answer(server: Server, parent: int) -> NoReturn:
+    try:
+        process.set_parent_death_signal(signal.SIGKILL)
+        # The socket that systemd passed would keep clients waiting after the manager's end.
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) not in (0, 1, 2, server.fileno()):
+                with contextlib.suppress(OSError):  # that of the listing
+                    os.close(int(name))
+        if os.getppid() == parent:
+            server.serve_forever()
+    finally:
+        os._exit(0)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Become the manager. Returns only when that fails."""
+    if arguments.metrics is None and has_server_options(arguments):
+        print(
+            "shmtensor serve: --host, --allow-host and --token-file need --metrics", file=sys.stderr
+        )
+        return 2
     service = Service(arguments.name, socket=arguments.socket)
     if arguments.socket is not None:
         _check_directory(arguments.socket, arguments.group)
+    if arguments.metrics is not None:
+        observer = Observer(arguments.socket or arguments.name)
+        server = open_server("serve", observer, arguments, arguments.metrics)
+        print(f"shmtensor: metrics at {url_to_print(server, arguments, '/metrics')}", flush=True)
+        _serve_beside(server)
     service._handle.serve(
         arguments.limit_bytes,
         arguments.client_limit_bytes,

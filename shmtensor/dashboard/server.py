@@ -1,10 +1,10 @@
 """The HTTP server of the page: on 127.0.0.1 by default, for everyone who has the token.
 
-Who may ask. On a loopback address, the Host header must name this server by it: a page of another
-site whose name was pointed at 127.0.0.1 (DNS rebinding) does not. The token must be in the query or
-in an Authorization header, but for /healthz, which tells nothing. There is no cookie, because
-browsers send cookies to every port of a host, so another user's server on this machine could read
-it.
+Who may ask. The Host header must name this server. A page of another site does not, even if its
+owner points its name at this machine (DNS rebinding): that name is none of ours. The token must be
+in the query or in an Authorization header; only /healthz needs none, and says no more than ok or
+not. There is no cookie, because browsers send cookies to every port of a host, so another user's
+server on this machine could read it.
 
 Who may stay. A connection carries one request. Its head must arrive within seconds and be small.
 When there are too many connections, those that have shown no token yet are closed, oldest first.
@@ -17,6 +17,7 @@ import hashlib
 import hmac
 import http.server
 import io
+import ipaddress
 import json
 import re
 import secrets
@@ -24,6 +25,7 @@ import socket
 import socketserver
 import threading
 import time
+from collections.abc import Sequence
 from http import HTTPStatus
 from importlib import resources
 from types import TracebackType
@@ -44,8 +46,9 @@ MAX_HEAD_BYTES = 16 << 10
 #: Most seconds until a client has taken its answer.
 ANSWER_S = 20.0
 
-_HOST = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_HOST_HEADER = re.compile(r"(\[[0-9a-f:.]+\]|[\w.-]+)(?::\d{1,5})?", re.ASCII)
 
 
 def _page() -> bytes:
@@ -68,6 +71,19 @@ def _policy(page: bytes) -> str:
     )
 
 
+def _plain(name: str) -> str:
+    """Return a host's name or address as it is compared: lower case, no brackets, no last dot."""
+    return name.lower().strip("[]").rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 class Server(http.server.ThreadingHTTPServer):
     """Serves the page. Use it in a ``with`` block, and call `serve_forever` in it.
 
@@ -77,6 +93,7 @@ class Server(http.server.ThreadingHTTPServer):
         token: What a request must show; None: a random text.
         host: The address to listen at. Others than 127.0.0.1 are reached from other machines, and
             nothing is encrypted.
+        names: Further names that a Host header may call this server.
 
     Raises:
         OSError: The port is taken, or may not be used.
@@ -86,10 +103,18 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, observer: Observer, port: int = 0, token: str | None = None, host: str = _HOST
+        self,
+        observer: Observer,
+        port: int = 0,
+        token: str | None = None,
+        host: str = _LOOPBACK,
+        names: Sequence[str] = (),
     ) -> None:
         self.observer = observer
-        self._is_local = host == _HOST
+        self._is_local = host == _LOOPBACK
+        self._names = {_plain(name) for name in names}
+        if not self._is_local:
+            self._names |= {"localhost", _plain(host), _plain(socket.gethostname())}
         #: What a request must show.
         self.token = secrets.token_urlsafe(24) if token is None else token
         self.page = _page()
@@ -104,18 +129,27 @@ class Server(http.server.ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
-    @property
-    def url(self) -> str:
-        """The address of the page, with the token."""
-        return f"http://{self.server_name}:{self.server_port}/?token={self.token}"
+    def url(self, path: str = "/", *, with_token: bool = True) -> str:
+        """Return the address of the page, or of another *path*."""
+        query = f"?token={self.token}" if with_token else ""
+        return f"http://{self.server_name}:{self.server_port}{path}{query}"
 
     def is_own_host(self, host: str) -> bool:
-        """Whether the text of a Host header means this server, as far as it can know its names."""
-        if not self._is_local:
+        """Whether the text of a Host header means this server.
+
+        Elsewhere than on the loopback address any IP address will do: a page whose owner points
+        its name here sends that name. The port may be another one, that of a proxy.
+        """
+        match = _HOST_HEADER.fullmatch(host.lower())
+        if match is None:
+            return False
+        name = _plain(match[1])
+        if name in self._names:
             return True
-        names = [_HOST, "localhost"]
-        allowed = [f"{name}:{self.server_port}" for name in names]
-        return host.lower() in (allowed + names if self.server_port == 80 else allowed)
+        if not self._is_local:
+            return _is_address(name)
+        own = [f"{own}:{self.server_port}" for own in (_LOOPBACK, "localhost")]
+        return host.lower() in own or (self.server_port == 80 and name in (_LOOPBACK, "localhost"))
 
     def is_token(self, text: str) -> bool:
         """Whether this is the token; takes as long for each wrong one."""
@@ -280,7 +314,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST, "The address cannot be read.")
             return
         if address.path == "/healthz":
-            self._send(HTTPStatus.OK, b"ok\n", "text/plain")
+            self._tell_health()
             return
         if not self._has_token(query):
             self.send_error(
@@ -297,6 +331,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, ascii(str(error))[1:-1])
         else:
             self._send(HTTPStatus.OK, content, kind)
+
+    def _tell_health(self) -> None:
+        if self.server.observer.is_well():
+            self._send(HTTPStatus.OK, b"ok\n", "text/plain")
+        else:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, "The manager does not answer.")
 
     def _content(self, path: str, query: dict[str, list[str]]) -> tuple[bytes, str]:
         """Return an answer and its media type. Raises LookupError for an unknown path."""

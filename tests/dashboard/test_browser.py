@@ -41,7 +41,7 @@ def test_page_shows_a_session_as_text_and_tells_when_the_server_is_gone(
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("dialog", lambda dialog: problems.append("a dialog was opened"))
     page.on("console", lambda m: problems.append(m.text) if "Security Policy" in m.text else None)
-    page.goto(f"{site.server.url}#{wanted['session']}")
+    page.goto(f"{site.server.url()}#{wanted['session']}")
     page.wait_for_selector("#processes tr")
     assert "<img src=x" in page.locator("#processes tr").first.text_content()
     assert page.locator("img").count() == 0

@@ -228,7 +228,8 @@ def test_token_comes_from_a_file_and_host_is_asked_for(site: Any, tmp_path: Path
     token = tmp_path / "token"
     token.write_text("0123456789abcdefghij\n")
     token.chmod(0o600)
-    with _start("--token-file", str(token), "--host", "127.0.0.2") as process:
+    options = ("--token-file", str(token), "--host", "127.0.0.2", "--allow-host", "node.example")
+    with _start(*options) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()

@@ -30,6 +30,31 @@ def unused_name() -> str:
     return f"test-{os.getpid()}-{secrets.token_hex(8)}"
 
 
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a ``shmtensor`` command that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "shmtensor", *arguments],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S,
+        check=False,
+    )
+
+
+def activated(listener: socket.socket, *arguments: str) -> int:
+    """Run ``shmtensor serve`` with a socket that it gets as from systemd; return its process id."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.dup2(listener.fileno(), 3)
+            os.environ.update(environment(), LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
+            os.execv(sys.executable, [sys.executable, "-m", "shmtensor", "serve", *arguments])
+        finally:
+            os._exit(1)
+    return pid
+
+
 def _kill(process: subprocess.Popen[str]) -> None:
     """Children of the process may have its pipes: they are closed, not read to their end."""
     process.kill()

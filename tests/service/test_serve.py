@@ -6,7 +6,6 @@ import os
 import select
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,18 +17,6 @@ import shmtensor as T
 from shmtensor import inspect
 from shmtensor.errors import ManagerError
 from shmtensor.service import Service
-
-
-def _serve(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a ``serve`` that fails."""
-    return subprocess.run(
-        [sys.executable, "-m", "shmtensor", "serve", *arguments],
-        env=programs.environment(),
-        capture_output=True,
-        text=True,
-        timeout=programs.WAIT_S,
-        check=False,
-    )
 
 
 def test_readiness_is_told_and_sigterm_ends_in_order() -> None:
@@ -86,7 +73,7 @@ def test_socket_at_a_path_in_the_tools(tmp_path: Path) -> None:
 
 
 def test_name_that_is_taken(service: Service) -> None:
-    again = _serve("--name", service._name)
+    again = programs.command("serve", "--name", service._name)
     assert again.returncode == 1
     assert again.stderr == f'shmtensor: serve: service "{service._name}" runs already\n'
 
@@ -156,7 +143,7 @@ def test_socket_at_a_path(tmp_path: Path, run: type[programs.Program]) -> None:
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
         assert run(_SUM, str(path)).finish() == "10.0\n"
-        again = _serve("--socket", str(path))
+        again = programs.command("serve", "--socket", str(path))
         assert again.returncode == 1
         assert "runs already" in again.stderr
         # A killed one leaves the path, which the next one takes over.
@@ -186,11 +173,11 @@ def test_member_revives_a_service_at_a_path(tmp_path: Path, run: type[programs.P
 
 
 def test_paths_that_cannot_be(tmp_path: Path) -> None:
-    long = _serve("--socket", "/tmp/" + "x" * 110)
+    long = programs.command("serve", "--socket", "/tmp/" + "x" * 110)
     assert long.returncode == 1
     assert "at most 107 bytes, this has 115" in long.stderr
     tmp_path.chmod(0o755)
-    open_to_all = _serve("--socket", str(tmp_path / "socket"))
+    open_to_all = programs.command("serve", "--socket", str(tmp_path / "socket"))
     assert open_to_all.returncode == 1
     assert "has mode 755" in open_to_all.stderr
     assert not (tmp_path / "socket").exists()
@@ -198,7 +185,7 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5G", "1Z", "99999999999999999999"])
 def test_sizes_that_are_none(text: str) -> None:
-    assert _serve(f"--limit-bytes={text}").returncode == 2
+    assert programs.command("serve", f"--limit-bytes={text}").returncode == 2
 
 
 def test_socket_passed_by_a_supervisor(tmp_path: Path, run: type[programs.Program]) -> None:
@@ -206,15 +193,7 @@ def test_socket_passed_by_a_supervisor(tmp_path: Path, run: type[programs.Progra
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(str(path))
     listener.listen()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.dup2(listener.fileno(), 3)
-            os.environ.update(programs.environment(), LISTEN_PID=str(os.getpid()), LISTEN_FDS="1")
-            command = [sys.executable, "-m", "shmtensor", "serve", "--socket", str(path)]
-            os.execv(sys.executable, command)
-        finally:
-            os._exit(1)
+    pid = programs.activated(listener, "--socket", str(path))
     try:
         listener.close()
         assert run(_SUM, str(path)).finish() == "10.0\n"
