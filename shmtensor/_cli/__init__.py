@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.print_help()
         return 0
 
-    parser.set_defaults(_run=show_help)
+    parser.set_defaults(_run=show_help, _parser=parser)
     for name in _names():
         module = importlib.import_module(f"{__name__}.{name}")
         command = cast(Command, module)
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.configure(sub)
-        sub.set_defaults(_run=command.run)
+        sub.set_defaults(_run=command.run, _parser=sub)
     return parser
 
 
@@ -80,7 +80,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         try:
-            arguments = _parser().parse_args(argv)
+            arguments, unknown = _parser().parse_known_args(argv)
+            if unknown:  # with the usage of the sub-command, which argparse would not show
+                arguments._parser.error(f"unrecognized arguments: {' '.join(unknown)}")
             return cast("Callable[[argparse.Namespace], int]", arguments._run)(arguments)
         finally:
             sys.stdout.flush()  # here, where the error of a closed pipe is caught

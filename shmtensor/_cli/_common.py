@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pwd
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -32,6 +33,7 @@ __all__ = [
     "styled",
     "table",
     "title",
+    "whole",
 ]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -64,6 +66,8 @@ def add_owner_argument(parser: argparse.ArgumentParser) -> None:
 
 def _uid(text: str) -> int:
     if text.isascii() and text.isdigit():
+        if int(text) >= (1 << 32) - 1:
+            raise argparse.ArgumentTypeError(f"no user has the number {text}")
         return int(text)
     try:
         return pwd.getpwnam(text).pw_uid
@@ -126,15 +130,35 @@ def _why_not(wanted: str, refused: list[Unreadable]) -> str:
     for manager in refused:
         if manager.address == name or manager.name.startswith(name):
             return f"cannot read {_of_another(manager)}"
-    return f"this user has no session {wanted!r}"
+    if "/" in wanted:
+        return _why_no_socket(os.path.abspath(wanted))
+    return f"this user has no session {wanted!r} (shmtensor ls shows them)"
+
+
+def _why_no_socket(path: str) -> str:
+    if not os.path.exists(path):
+        return f"there is no socket {path}"
+    if not stat.S_ISSOCK(os.stat(path).st_mode):
+        return f"{path} is not a socket"
+    return f"no manager listens at {path}; shmtensor serve --socket {path} starts one"
 
 
 def seconds(text: str) -> float:
     """Parse a duration argument: seconds, zero or more."""
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
     if not 0 <= value < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not a duration in seconds")
+        raise argparse.ArgumentTypeError(f"expected seconds, 0 or more, got {text!r}")
     return value
+
+
+def whole(text: str) -> int:
+    """Parse a whole number, zero or more."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"expected a whole number, 0 or more, got {text!r}")
+    return int(text)
 
 
 def size_text(nbytes: int) -> str:

@@ -41,10 +41,20 @@ _Found = dict[str, Any]
 _Group = tuple[int, tuple[int, ...], bool]
 
 
+def _what(text: str) -> str:
+    number = text.removeprefix("block:")
+    if number != text and not (number.isascii() and number.isdigit()):
+        raise argparse.ArgumentTypeError(
+            f"expected a number after block:, got {number!r}; a name: name:{text}"
+        )
+    return text
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
         "what",
+        type=_what,
         metavar="PID|block:N|NAME",
         help="a process id, block: and a number, or a published name",
     )
@@ -163,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
     if what.isascii() and what.isdigit():
         find, show = lambda session: _find_process(session, int(what)), _print_process
         missing = f"process {what} is in no session"
-    elif what.startswith("block:") and what[6:].isdigit():
+    elif what.startswith("block:"):
         find, show = lambda session: _find_block(session, int(what[6:])), _print_block
         missing = f"no block {what[6:]} is in use in any session"
     else:

@@ -40,6 +40,7 @@ from shmtensor._cli._common import (
     styled,
     table,
     title,
+    whole,
 )
 from shmtensor.inspect import IdleHolder, Session, Stranded, find_idle_holders, find_stranded
 from shmtensor.inspect.processes import printable
@@ -69,7 +70,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--min-bytes",
-        type=int,
+        type=whole,
         default=1 << 20,
         metavar="N",
         help="skip processes that alone hold less than N bytes (default: 1 MiB)",

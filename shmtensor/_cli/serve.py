@@ -100,9 +100,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_server_options(group)
 
 
-def _check_directory(path: str, gid: int | None) -> None:
-    """Make the socket's directory, or check that other users cannot enter it."""
+def _check_place(path: str, gid: int | None) -> None:
+    """Make the socket's directory, or check that other users cannot enter it.
+
+    Raises:
+        OSError: They can, the directory cannot be made, or the path is taken by something else.
+    """
     directory = os.path.dirname(os.path.abspath(path))
+    if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise FileExistsError(f"serve: {path} exists and is not a socket")
+    if not os.path.isdir(os.path.dirname(directory)):
+        raise FileNotFoundError(f"serve: there is no directory for {directory}; make it first")
     if not os.path.isdir(directory):
         os.mkdir(directory, 0o700 if gid is None else 0o710)
         if gid is not None:
@@ -147,7 +155,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     service = Service(arguments.name, socket=arguments.socket)
     if arguments.socket is not None:
-        _check_directory(arguments.socket, arguments.group)
+        _check_place(arguments.socket, arguments.group)
     if arguments.metrics is not None:
         observer = Observer(arguments.socket or arguments.name)
         server = open_server("serve", observer, arguments, arguments.metrics)

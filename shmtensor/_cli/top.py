@@ -52,6 +52,7 @@ from shmtensor._cli._common import (
     styled,
     table,
     title,
+    whole,
 )
 from shmtensor._cli._live import LiveView
 from shmtensor.inspect import Queue, Session, Snapshot
@@ -77,7 +78,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-n",
         "--count",
-        type=int,
+        type=whole,
         default=0,
         metavar="N",
         help="end after N snapshots (default: never)",

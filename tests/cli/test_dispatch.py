@@ -28,3 +28,27 @@ def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr()
     assert shown.out.startswith("usage: shmtensor")
     assert shown.err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("ls --nope", "usage: shmtensor ls "),  # of the sub-command, not of all
+        ("ls --nope", "unrecognized arguments: --nope"),
+        ("doctor more", "unrecognized arguments: more"),
+        ("top --count -1", "expected a whole number, 0 or more, got '-1'"),
+        ("top --count many", "expected a whole number, 0 or more, got 'many'"),
+        ("leaks --min-bytes -5", "expected a whole number, 0 or more, got '-5'"),
+        ("leaks --older x", "expected seconds, 0 or more, got 'x'"),
+        ("holders block:x", "expected a number after block:, got 'x'; a name: name:block:x"),
+        ("ls --owner no-such-user", "there is no user 'no-such-user'"),
+        ("ls --owner 4294967295", "no user has the number 4294967295"),
+    ],
+)
+def test_wrong_use_names_what_was_expected(
+    words: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        _cli.main(words.split())
+    assert end.value.code == 2
+    assert text in capsys.readouterr().err

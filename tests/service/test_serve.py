@@ -181,6 +181,15 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
     assert open_to_all.returncode == 1
     assert "has mode 755" in open_to_all.stderr
     assert not (tmp_path / "socket").exists()
+    file = tmp_path / "file"
+    file.touch()
+    for path, text in (
+        (file, f"serve: {file} exists and is not a socket"),
+        (tmp_path / "no" / "own" / "socket", f"no directory for {tmp_path / 'no' / 'own'}"),
+    ):
+        done = programs.command("serve", "--socket", str(path))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert text in done.stderr
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5G", "1Z", "99999999999999999999"])

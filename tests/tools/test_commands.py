@@ -10,10 +10,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,7 +113,24 @@ for wanted in address, address[-16:]:
 def test_session_that_does_not_exist_is_an_error(name: str, shmtensor_command: Command) -> None:
     done = shmtensor_command(name, "--session", "no-such-session")
     assert done.status == 1
-    assert "this user has no session 'no-such-session'" in done.err
+    text = "this user has no session 'no-such-session' (shmtensor ls shows them)"
+    assert text in done.err
+
+
+def test_socket_at_which_nobody_listens_is_an_error(
+    tmp_path: Path, shmtensor_command: Command
+) -> None:
+    stale, file, nothing = (tmp_path / name for name in ("stale", "file", "nothing"))
+    file.touch()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        left.bind(str(stale))  # as a killed manager leaves it
+    for path, text in (
+        (stale, f"no manager listens at {stale}; shmtensor serve --socket {stale} starts one"),
+        (file, f"{file} is not a socket"),
+        (nothing, f"there is no socket {nothing}"),
+    ):
+        done = shmtensor_command("ls", "--session", str(path))
+        assert (done.status, done.out, done.err) == (1, "", f"shmtensor: {text}\n")
 
 
 def test_holders_of_a_process(family: Any, shmtensor_command: Command) -> None:
