@@ -21,7 +21,7 @@ from shmtensor.hogwild._curve import Curve
 from shmtensor.hogwild._data import Shards
 from shmtensor.hogwild._evaluation import Evaluations, Evaluator
 from shmtensor.hogwild._nodes import Nodes
-from shmtensor.hogwild._result import Point, Result
+from shmtensor.hogwild._result import CURVE, Point, Result, write_curve
 from shmtensor.hogwild._types import ModelT
 from shmtensor.hogwild._view import View
 from shmtensor.hogwild._worker import Job, Worker
@@ -36,6 +36,8 @@ log = logging.getLogger("shmtensor.hogwild")
 _LOOK_S = 0.02
 #: The most seconds between them if there are several nodes.
 _NODES_LOOK_S = 0.25
+#: Least seconds between two writes of the curve.
+_CURVE_S = 2.0
 #: Seconds to wait for an update under way before a snapshot.
 _SNAPSHOT_S = 2.0
 
@@ -69,6 +71,7 @@ class Parent(Generic[ModelT]):
         self.seconds_before = 0.0  # of earlier parts of the run
         self.is_resumed = False
         self._saved_at = time.monotonic()
+        self._curve_written_at = -math.inf
 
     # --- beginning ------------------------------------------------------------------------------
 
@@ -156,8 +159,8 @@ class Parent(Generic[ModelT]):
             point = self._point()
             if self.evaluations is not None:
                 self.evaluations.look_after(point)
-            if self.folder is not None and self._is_time_to_save():
-                self.save()
+            if self.folder is not None:
+                self._save_when_due(self.folder)
             latest = dataclasses.replace(point, metrics=self.curve.metrics)
             view.show(self.workers.summaries(), latest)
             self._pause()
@@ -238,13 +241,17 @@ class Parent(Generic[ModelT]):
                 stacklevel=2,
             )
 
-    def _is_time_to_save(self) -> bool:
-        return (
-            self.board.n_steps() > 0 and time.monotonic() - self._saved_at >= self.checkpoint_every
-        )
+    def _save_when_due(self, folder: Path) -> None:
+        """Write what is due: the curve, for those who watch the run, and a checkpoint."""
+        now = time.monotonic()
+        if self.board.n_steps() > 0 and now - self._saved_at >= self.checkpoint_every:
+            self.save()
+        elif now - self._curve_written_at >= _CURVE_S:
+            write_curve(self.curve.points, folder / CURVE)
+            self._curve_written_at = now
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint and the curve."""
         assert self.folder is not None
         taken: dict[str, Any] = {}
 
@@ -266,7 +273,8 @@ class Parent(Generic[ModelT]):
             ),
             self.folder,
         )
-        self._saved_at = time.monotonic()
+        write_curve(self.curve.points, self.folder / CURVE)
+        self._saved_at = self._curve_written_at = time.monotonic()
 
     # --- the end --------------------------------------------------------------------------------
 

@@ -11,7 +11,10 @@ from typing import Generic
 from shmtensor.hogwild._nodes import Exchanges
 from shmtensor.hogwild._types import Metrics, ModelT_co
 
-__all__ = ["Point", "Result", "WorkerSummary"]
+__all__ = ["CURVE", "Point", "Result", "WorkerSummary", "write_curve"]
+
+#: The table of the curve in the folder of a run.
+CURVE = "curve.csv"
 
 
 @dataclass(frozen=True)
@@ -102,13 +105,7 @@ class Result(Generic[ModelT_co]):
 
     def write_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the curve as a table: seconds, steps, loss, and a column for each metric."""
-        names = sorted({name for point in self.points for name in point.metrics})
-        with open(path, "w", newline="") as file:
-            rows = csv.writer(file)
-            rows.writerow(["seconds", "steps", "loss", *names])
-            for point in self.points:
-                metrics = [point.metrics.get(name, "") for name in names]
-                rows.writerow([f"{point.seconds:.4f}", point.steps, f"{point.loss:.6f}", *metrics])
+        write_curve(self.points, Path(path))
 
     def write_plot(self, path: str | os.PathLike[str], title: str = "") -> None:
         """Draw the curve: losses, and each metric, over the seconds.
@@ -117,6 +114,23 @@ class Result(Generic[ModelT_co]):
             ModuleNotFoundError: matplotlib is not installed.
         """
         draw({"": self.points}, Path(path), title)
+
+
+def write_curve(points: list[Point], path: Path) -> None:
+    """Replace the table of a curve: a reader finds the old one or this one, whole."""
+    names = sorted({name for point in points for name in point.metrics})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with open(new, "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["seconds", "steps", "loss", *names])
+            for point in points:
+                metrics = [point.metrics.get(name, "") for name in names]
+                rows.writerow([f"{point.seconds:.4f}", point.steps, f"{point.loss:.6f}", *metrics])
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _measurements(points: list[Point], name: str) -> list[Point]:

@@ -85,7 +85,7 @@ def run(
             own process, on snapshots of the model.
         evaluate_every: Seconds from one evaluation to the next, at least; together they take at
             most a fifth of the time. ``inf`` measures only the final model.
-        folder: Where to write checkpoints; None: nowhere.
+        folder: Where to write checkpoints and the curve (``curve.csv``); None: nowhere.
         checkpoint_every: Seconds between checkpoints.
         resume: Continue from the checkpoint in *folder* if there is one.
         on_failure: What to do when a worker dies: "continue" without it, "restart" it where it was,

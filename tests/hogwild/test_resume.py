@@ -169,6 +169,16 @@ def test_a_checkpoint_counts_the_steps_that_it_has(kind: str, tmp_path: Path) ->
     assert result.model.count.item() == 3
 
 
+def test_the_curve_is_written_while_the_run_goes_on(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = _again(folder, train_step=cases.WaitsForTheCurve(folder), workers=1, steps=3)
+    assert result.workers[0].loss == 0.0
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoint.pt", "curve.csv"]
+    rows = (folder / "curve.csv").read_text().splitlines()
+    assert rows[0].startswith("seconds,steps,loss")
+    assert rows[-1].split(",")[1] == "3"
+
+
 def test_an_optimizer_that_raises_leaves_no_update_open(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a snapshot that an update holds up warns
