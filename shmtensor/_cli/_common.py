@@ -25,6 +25,7 @@ __all__ = [
     "chosen_sessions",
     "count",
     "identity",
+    "messages_text",
     "print_json",
     "queue_lines",
     "queue_values",
@@ -234,10 +235,17 @@ def table(
     return [styled(lines[0], "bold"), *lines[1:]]
 
 
+def messages_text(n: int, most: int, is_full: bool) -> str:
+    """Return how many messages a queue has, of how many it may have, and whether it is full."""
+    return f"{n}{f' of {most}' if most else ''}{', full' if is_full else ''}"
+
+
 def queue_values(session: Session, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the session's queues for JSON, with the ids of the processes that made them."""
     pids = {c.client: c.pid for c in snapshot.clients}
-    return [{**asdict(q), "made_by": pids.get(q.owner)} for q in session.queues()]
+    return [
+        {**asdict(q), "is_full": q.is_full, "made_by": pids.get(q.owner)} for q in session.queues()
+    ]
 
 
 def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
@@ -245,10 +253,10 @@ def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
     who = {c.client: c.who for c in snapshot.clients}
     rows = []
     for q in session.queues():
-        bound = f" of {q.max_messages}" if q.max_messages else ""
+        messages = messages_text(q.n_messages, q.max_messages, q.is_full)
         waiting = f" + {q.n_pending}" if q.n_pending else ""
         held = f"{size_text(q.used_bytes)} of {size_text(q.capacity_bytes)}"
         made = who.get(q.owner, "gone")
-        rows.append([q.block, f"{q.n_messages}{bound}{waiting}", q.n_put, held, made])
+        rows.append([q.block, f"{messages}{waiting}", q.n_put, held, made])
     heads = [">QUEUE", ">MESSAGES", ">PUT", ">BYTES", ">MADE BY"]
     return table(heads, rows, indent="  ") if rows else []

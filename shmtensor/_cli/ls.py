@@ -27,7 +27,8 @@ columns of a published name of a service, with --names or --session
 
 columns of a queue, with --queues
   QUEUE      number of its block; `shmtensor holders block:N` shows which processes have it open
-  MESSAGES   messages in it, and the bound; "+ n": n messages wait in processes for room
+  MESSAGES   messages in it, and the bound; "full": who puts next waits; "+ n": n messages wait in
+             processes for room
   PUT        messages ever put into it
   BYTES      bytes of the messages in it, and how many there is room for
 

@@ -16,7 +16,8 @@ columns
   FREED/S                blocks freed each second since the last snapshot
   CPU                    percent of one core that a process used since the last snapshot
   HOLDS, ALONE, SLABS    bytes of the storages it uses, of those only it uses, of the slabs it owns
-  MESSAGES, WAITING      messages in a queue and its bound; messages that wait in processes for room
+  MESSAGES, WAITING      messages in a queue and its bound, and "full" if whoever puts next waits;
+                         messages that wait in processes for room
   PUT/S                  messages put into the queue each second since the last snapshot
 
 exit status
@@ -46,6 +47,7 @@ from shmtensor._cli._common import (
     chosen_sessions,
     count,
     identity,
+    messages_text,
     print_json,
     seconds,
     size_text,
@@ -142,7 +144,11 @@ def _values(session: Session, before: _Snapshots) -> dict[str, Any]:
         for c in snapshot.clients
     ]
     row["queues"] = [
-        {**asdict(queue), "put_per_s": before.put_per_s(session, queue, now_s)}
+        {
+            **asdict(queue),
+            "is_full": queue.is_full,
+            "put_per_s": before.put_per_s(session, queue, now_s),
+        }
         for queue in session.queues()
     ]
     return row
@@ -200,7 +206,7 @@ def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
     rows = [
         [
             q["block"],
-            f"{q['n_messages']} of {q['max_messages']}" if q["max_messages"] else q["n_messages"],
+            messages_text(q["n_messages"], q["max_messages"], q["is_full"]),
             q["n_pending"],
             f"{q['put_per_s']:.0f}",
             f"{size_text(q['used_bytes'])} of {size_text(q['capacity_bytes'])}",
@@ -212,7 +218,7 @@ def _queue_lines(queues: list[dict[str, Any]], width: int) -> list[str]:
     lines = table(heads, rows, indent="  ", width=width) if rows else []
     # A queue that has no room for what is put holds somebody up.
     return [
-        styled(line, "yellow") if i > 0 and queues[i - 1]["n_pending"] else line
+        styled(line, "yellow") if i > 0 and queues[i - 1]["is_full"] else line
         for i, line in enumerate(lines)
     ]
 

@@ -258,7 +258,7 @@ def _queue(queue: Queue, before: _Counters | None, now: _Counters) -> dict[str, 
         **asdict(queue),
         "holders": holders[:MAX_ROWS],
         "n_holders": len(holders),
-        "is_full": queue.n_pending > 0 or queue.n_messages >= queue.max_messages > 0,
+        "is_full": queue.is_full,
         "put_per_s": put,
         "got_per_s": got,
     }

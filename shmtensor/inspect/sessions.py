@@ -157,6 +157,11 @@ class Queue:
     capacity_bytes: int
     holders: tuple[int, ...]
 
+    @property
+    def is_full(self) -> bool:
+        """Whether whoever puts next has to wait: at its bound, or without room for what waits."""
+        return self.n_pending > 0 or self.n_messages >= self.max_messages > 0
+
 
 @dataclass(frozen=True)
 class Published:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -66,3 +69,44 @@ def test_page_shows_a_session_as_text_and_tells_when_the_server_is_gone(
     assert "does not answer" in page.locator("#alert").text_content()
     assert problems == []
     assert kept.numel() == 3003
+
+
+_PUBLISHES = """
+import sys, shmtensor as T
+from shmtensor.service import Service
+service = Service(sys.argv[1], start=True)
+service.publish("a name of a value " + "that is rather long " * 4, T.zeros(3))
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def service() -> Iterator[str]:
+    """The name of a service in which a value with a long name is published."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
+    name = f"browser-{os.getpid()}"
+    with subprocess.Popen(
+        [sys.executable, "-c", _PUBLISHES, name],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield name
+        finally:
+            process.communicate(timeout=60)
+
+
+@pytest.mark.parametrize("width", [390, 1300])
+def test_no_table_is_wider_than_its_card(browser: Any, site: Any, service: str, width: int) -> None:
+    told = json.loads(site.ask("/state.json").content)["sessions"]
+    (wanted,) = [row for row in told if row["service"] == service]
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    page.goto(f"{site.server.url()}#{wanted['session']}")
+    page.wait_for_selector("#names tr")
+    cut = "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)"
+    assert page.evaluate(f"{cut}.map(e => e.getAttribute('aria-labelledby'))") == []

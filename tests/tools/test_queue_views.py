@@ -74,3 +74,25 @@ def test_ls_and_top_show_queues(session: Session, shmtensor_command: Callable[..
             queue.get()
     finally:
         queue.close()
+
+
+def test_ls_and_top_say_that_a_queue_is_full(
+    session: Session, shmtensor_command: Callable[..., Any]
+) -> None:
+    queue = mp.get_context("fork").Queue(3)
+    try:
+        for i in range(2):
+            queue.put(i)
+        before = shmtensor_command("ls", "--queues", "--session", session.name).out
+        assert "2 of 3 " in before
+        queue.put(2)
+        for arguments in (("ls", "--queues"), ("top", "--plain", "--count", "1")):
+            done = shmtensor_command(*arguments, "--session", session.name)
+            assert "3 of 3, full " in done.out
+        found = [q for q in session.queues() if q.max_messages == 3]
+        assert [q.is_full for q in found] == [True]
+        for _ in range(3):
+            queue.get()
+    finally:
+        queue.close()
+        queue.join_thread()
