@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.models import library
+
 from shmtensor.hogwild import Point
 
 # Columns of the board, on which each worker has a row.

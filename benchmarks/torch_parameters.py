@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import time
+from collections.abc import Callable
 from typing import Any
 
 from common.models import library
 
-__all__ = ["Versions"]
+__all__ = ["Versions", "under_a_lock"]
 
 
 class Versions:
@@ -46,3 +48,10 @@ class Versions:
             for shared, parameter in zip(self._shared, model.parameters(), strict=True):
                 parameter.detach().copy_(shared)
             return int(self._number[0])
+
+
+def under_a_lock(
+    options: argparse.Namespace, context: Any, make_model: Callable[[], Any]
+) -> Callable[[], Any]:
+    """What opens the versions of the parameters in another process."""
+    return Versions(context, make_model()).open

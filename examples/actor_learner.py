@@ -2,7 +2,6 @@
 
     python examples/actor_learner.py                      # two actor-learners
     python examples/actor_learner.py --workers 4 --steps 2000
-    python examples/actor_learner.py --compare torch      # the same with torch beside it
     python examples/actor_learner.py --resume runs/actor-learner-…
 
 Each worker has its own cart-poles. It lets the shared policy act for a few steps, computes the
@@ -27,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import with_torch
 from common.cartpole import LONGEST, N_ACTIONS, N_STATE, CartPoles
 from common.models import library
 from common.program import (
@@ -39,7 +37,6 @@ from common.program import (
     results_folder,
     run,
     run_arguments,
-    wants_torch,
 )
 
 from shmtensor import hogwild
@@ -65,7 +62,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--width", type=positive, default=64, help="of the hidden layers (64)")
     parser.add_argument("--lr", type=above_zero, default=3e-3, help="step size at first (0.003)")
     parser.add_argument("--discount", type=float, default=0.99, help="of later rewards (0.99)")
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     if not 0 <= options.discount < 1:
         parser.error(f"--discount must be in [0, 1), got {options.discount}")
@@ -162,11 +159,12 @@ def make_optimizer(name: str, options: argparse.Namespace, parameters: Any) -> A
     return library(name).optim.RMSprop(parameters, lr=options.lr, alpha=0.99, eps=1e-3)
 
 
-def train(name: str, options: argparse.Namespace, folder: Path) -> Any:
-    """Train with a library: shmtensor, or torch to compare with."""
+def train(
+    name: str, options: argparse.Namespace, folder: Path | None, trainer: Any = hogwild.run
+) -> Any:
+    """Train with shmtensor, or with another library and what trains its models."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
-    trainer: Any = with_torch.run if name == "torch" else hogwild.run
     return trainer(
         functools.partial(make_model, name, options.width),
         functools.partial(learn, name, options),
@@ -181,36 +179,22 @@ def train(name: str, options: argparse.Namespace, folder: Path) -> Any:
     )
 
 
-def print_summary(name: str, options: argparse.Namespace, result: Any) -> None:
-    """One line about a run."""
-    moves = result.steps_per_second * options.poles * options.length
-    print(
-        f"{name:10} greedy return {result.metrics['greedy return']:.1f}   {result.steps} steps in "
-        f"{result.seconds:.2f} s = {result.steps_per_second:.0f} steps/s, {moves:.0f} moves/s"
-    )
-
-
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, compare, write, and say what came out."""
+    """Train, write, and say what came out."""
     result = train("shmtensor", options, folder)
-    curves = {"shmtensor": result.points}
-    theirs = None
-    if wants_torch(options):
-        theirs = train("torch", options, folder)
-        curves["torch"] = theirs.points
     table, model = folder / "curve.csv", folder / "model.safetensors"
     result.write_csv(table)
     save_file(dict(result.model.state_dict()), model)
     title = f"A3C on cart-poles, {options.workers} actor-learners"
-    written = [table, model, *draw(curves, folder / "curve.png", title)]
-    print_summary("shmtensor", options, result)
+    written = [table, model, *draw({"": result.points}, folder / "curve.png", title)]
+    moves = result.steps_per_second * options.poles * options.length
+    print(
+        f"greedy return {result.metrics['greedy return']:.1f}   {result.steps} steps in "
+        f"{result.seconds:.2f} s = {result.steps_per_second:.0f} steps/s, {moves:.0f} moves/s"
+    )
     n_lost = len(result.lost_workers)
     if n_lost:
         print(f"  {options.workers - n_lost} of {options.workers} workers finished")
-    if theirs is not None:
-        print_summary("torch", options, theirs)
-        ratio = result.steps_per_second / theirs.steps_per_second
-        print(f"shmtensor made {ratio:.1f} times as many steps per second")
     print("wrote " + ", ".join(str(path) for path in written))
     meet(options, "greedy return", result.metrics["greedy return"], at_least=GOAL)
 

@@ -3,7 +3,6 @@
     python examples/char_lm.py                      # a transformer on the standard library
     python examples/char_lm.py --model lstm
     python examples/char_lm.py --data src/          # text and Python files of your own
-    python examples/char_lm.py --compare torch
     python examples/char_lm.py --resume runs/char_lm-…
 
 The model sees a row of characters and predicts the next character at each place. Several processes
@@ -25,7 +24,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import characters, text, with_torch
+from common import characters, text
 from common.characters import ALPHABET
 from common.models import library
 from common.program import (
@@ -37,7 +36,6 @@ from common.program import (
     results_folder,
     run,
     run_arguments,
-    wants_torch,
 )
 
 import shmtensor
@@ -70,7 +68,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--temperature", type=above_zero, default=0.7, help="of the sample (0.7)")
     parser.add_argument("--prompt", default="def ", help="how the sample begins")
     parser.add_argument("--sample", type=positive, default=400, help="its characters (400)")
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     width, layers, lr, steps, quick_steps = SETTINGS[options.model]
     options.width = options.width or width
@@ -139,11 +137,22 @@ def bits(name: str, rows: Any, model: Any) -> dict[str, float]:
     return {"bits a character": loss_of_rows(name, model, rows).item() / math.log(2)}
 
 
-def train(name: str, options: argparse.Namespace, rows: characters.Rows, folder: Path) -> Any:
-    """Train with a library: shmtensor, or torch to compare with."""
+def read(options: argparse.Namespace) -> characters.Rows:
+    """The rows to train on, and those that are held out."""
+    files = text.text_files(options.data) if options.data else text.standard_library_files()
+    return characters.make_rows(text.source(files), options.context + 1, N_TEST, options.seed)
+
+
+def train(
+    name: str,
+    options: argparse.Namespace,
+    rows: characters.Rows,
+    folder: Path | None,
+    trainer: Any = hogwild.run,
+) -> Any:
+    """Train with shmtensor, or with another library and what trains its models."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
-    trainer: Any = with_torch.run if name == "torch" else hogwild.run
     shape = (options.model, options.width, options.layers, options.context)
     return trainer(
         functools.partial(make_model, name, *shape),
@@ -173,32 +182,24 @@ def sample(model: Any, options: argparse.Namespace) -> str:
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Read, train, compare, write, and say what came out."""
-    files = text.text_files(options.data) if options.data else text.standard_library_files()
-    rows = characters.make_rows(text.source(files), options.context + 1, N_TEST, options.seed)
+    """Read, train, write, and say what came out."""
+    rows = read(options)
     print(
         f"{rows.train.size} characters of source to train on; {options.model} of width "
         f"{options.width} with {options.workers} workers"
     )
     result = train("shmtensor", options, rows, folder)
-    theirs = train("torch", options, rows, folder) if wants_torch(options) else None
     ((metric, value),) = result.metrics.items()
     said = sample(result.model.eval(), options)
     print("-" * 72 + f"\n{said}\n" + "-" * 72)
-    print(f"shmtensor  {metric} {value:.4f}  {result.steps_per_second:.1f} steps/s")
+    print(f"{metric} {value:.4f}  {result.steps_per_second:.1f} steps/s")
     n_lost = len(result.lost_workers)
     if n_lost:
         print(f"  {options.workers - n_lost} of {options.workers} workers finished")
-    curves = {"shmtensor" if theirs else "": result.points}
-    if theirs is not None:
-        curves["torch"] = theirs.points
-        ratio = result.steps_per_second / theirs.steps_per_second
-        print(f"torch      {metric} {theirs.metrics[metric]:.4f}", end="  ")
-        print(f"{theirs.steps_per_second:.1f} steps/s: shmtensor made {ratio:.1f} times as many")
     result.write_csv(folder / "curve.csv")
     (folder / "sample.txt").write_text(said, "utf-8")
     save_file(dict(result.model.state_dict()), folder / "model.safetensors")
-    draw(curves, folder / "curve.png", f"{options.model}, {options.workers} workers")
+    draw({"": result.points}, folder / "curve.png", f"{options.model}, {options.workers} workers")
     print(f"wrote {folder}/curve.csv, curve.png, sample.txt, model.safetensors")
     if not options.data:
         meet(options, metric, value, at_most=GOALS[options.model][bool(options.quick)])

@@ -2,7 +2,6 @@
 
     python examples/data_parallel.py                      # an MLP on digits, two ranks
     python examples/data_parallel.py --model cnn --workers 4
-    python examples/data_parallel.py --compare torch      # the same program on torch and gloo
     python examples/data_parallel.py --resume runs/data-parallel-mlp-…
 
 Each rank has a copy of the model and takes its part of every batch. `DistributedDataParallel`
@@ -41,7 +40,6 @@ from common.program import (
     positive,
     results_folder,
     run,
-    wants_torch,
 )
 from common.progress import Progress
 
@@ -68,7 +66,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, help="IDX file or folder, .npz or .csv instead of the digits"
     )
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     if not 0 <= options.momentum < 1:
         parser.error(f"--momentum must be in [0, 1), got {options.momentum}")
@@ -207,6 +205,11 @@ class Outcome:
         self.steps_here = 0  # without those of the run that it goes on with
         self.seconds = 0.0
 
+    @property
+    def steps_per_second(self) -> float:
+        """Of this run, without the one that it goes on with."""
+        return self.steps_here / max(self.seconds, 1e-9)
+
 
 def checkpoint(name: str, options: argparse.Namespace, folder: Path) -> Any:
     """Read the last checkpoint; None: there is none.
@@ -324,20 +327,18 @@ def curve(points: list[Point]) -> list[Point]:
     ]
 
 
-def print_summary(name: str, outcome: Outcome) -> float:
-    """One line about a run; returns its steps a second."""
+def print_summary(outcome: Outcome) -> None:
+    """One line about a run."""
     last = outcome.points[-1]
-    rate = outcome.steps_here / max(outcome.seconds, 1e-9)
     print(
-        f"{name:10} held-out accuracy {last.metrics['accuracy']:.4f}   {last.steps} steps, "
-        f"{rate:.0f} steps/s; the ranks' gradient and one process's differ by "
+        f"held-out accuracy {last.metrics['accuracy']:.4f}   {last.steps} steps, "
+        f"{outcome.steps_per_second:.0f} steps/s; the ranks' gradient and one process's differ by "
         f"{max(outcome.apart):.1e} of the largest entry"
     )
-    return rate
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, compare, write, and say what came out."""
+    """Train, write, and say what came out."""
     data = load(options.data, options.seed)
     if options.batch > len(data.train_y):
         raise ValueError(f"--batch {options.batch} of {len(data.train_y)} examples")
@@ -346,23 +347,17 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         f"{data.n_classes} classes; {options.model}, batches of {options.batch} for "
         f"{options.workers} ranks ({options.start_method})"
     )
-    ours = train("shmtensor", options, data, folder)
-    curves = {"shmtensor": curve(ours.points)}
-    theirs = None
-    if wants_torch(options):
-        theirs = train("torch", argparse.Namespace(**{**vars(options), "resume": None}), data, None)
-        curves["torch"] = curve(theirs.points)
+    outcome = train("shmtensor", options, data, folder)
     table = folder / "curve.csv"
-    write_csv(ours.points, table)
+    write_csv(outcome.points, table)
+    curves = {"": curve(outcome.points)}
     title = f"Data-parallel, {options.model}, {options.workers} ranks"
     written = [table, folder / "checkpoint.pt", *draw(curves, folder / "curve.png", title)]
-    rate = print_summary("shmtensor", ours)
-    if theirs is not None:
-        print(f"shmtensor made {rate / print_summary('torch', theirs):.1f} times as many steps/s")
+    print_summary(outcome)
     print("wrote " + ", ".join(str(path) for path in written))
-    meet(options, "difference of gradients", max(ours.apart), at_most=CLOSE)
+    meet(options, "difference of gradients", max(outcome.apart), at_most=CLOSE)
     if options.data is None:
-        accuracy = ours.points[-1].metrics["accuracy"]
+        accuracy = outcome.points[-1].metrics["accuracy"]
         meet(options, "held-out accuracy", accuracy, at_least=GOAL)
 
 

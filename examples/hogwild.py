@@ -3,7 +3,6 @@
     python examples/hogwild.py                          # an MLP on digits, two workers
     python examples/hogwild.py --model cnn --workers 4
     python examples/hogwild.py --data mnist/            # IDX, .npz or .csv files of your own
-    python examples/hogwild.py --compare torch          # the same run with torch beside it
     python examples/hogwild.py --resume runs/hogwild-mlp-…   # continues a killed run
 
 The parameters are in shared memory. Every worker reads them, computes a gradient on its own
@@ -25,7 +24,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from common import with_torch
 from common.data import Dataset, load
 from common.models import build, library
 from common.program import (
@@ -37,7 +35,6 @@ from common.program import (
     results_folder,
     run,
     run_arguments,
-    wants_torch,
 )
 
 from shmtensor import hogwild
@@ -63,7 +60,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, help="IDX file or folder, .npz or .csv instead of the digits"
     )
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     if not 0 <= options.momentum < 1:
         parser.error(f"--momentum must be in [0, 1), got {options.momentum}")
@@ -85,12 +82,17 @@ def measured(library_name: str, images: Any, labels: Any, model: Any) -> dict[st
     return {"accuracy": accuracy, "held-out loss": loss}
 
 
-def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path) -> Any:
-    """Train with a library: shmtensor, or torch to compare with."""
+def train(
+    name: str,
+    options: argparse.Namespace,
+    data: Dataset,
+    folder: Path | None,
+    trainer: Any = hogwild.run,
+) -> Any:
+    """Train with shmtensor, or with another library and what trains its models."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
     train_x, train_y, test_x, test_y = map(lib.core.from_numpy, dataclasses.astuple(data)[1:])
-    trainer: Any = with_torch.run if name == "torch" else hogwild.run
     return trainer(
         functools.partial(build, name, options.model, data.image_shape, data.n_classes),
         functools.partial(loss_of_batch, name),
@@ -105,9 +107,7 @@ def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path) -
     )
 
 
-def write_files(
-    options: argparse.Namespace, folder: Path, result: hogwild.Result, theirs: Any
-) -> list[Path]:
+def write_files(options: argparse.Namespace, folder: Path, result: hogwild.Result) -> list[Path]:
     """Write the curve as a table and a picture, and the model; returns the paths."""
     table, checkpoint, picture = (
         folder / name for name in ("curve.csv", "model.safetensors", "curve.png")
@@ -116,24 +116,12 @@ def write_files(
     facts = {"model": options.model, "steps": str(result.steps)}
     facts["held_out_accuracy"] = f"{result.metrics['accuracy']:.4f}"
     save_file(dict(result.model.state_dict()), checkpoint, metadata=facts)
-    curves = {"shmtensor": result.points}
-    if theirs is not None:
-        curves["torch"] = theirs.points
     title = f"Hogwild, {options.model}, {options.workers} workers"
-    return [table, checkpoint, *draw(curves, picture, title)]
-
-
-def print_summary(name: str, accuracy: float, steps: int, seconds: float) -> None:
-    """One line about a run."""
-    rate = steps / seconds if seconds > 0 else 0.0
-    print(
-        f"{name:10} held-out accuracy {accuracy:.4f}   {steps} steps in {seconds:.2f} s = "
-        f"{rate:.0f} steps/s"
-    )
+    return [table, checkpoint, *draw({"": result.points}, picture, title)]
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, compare, write, and say what came out."""
+    """Train, write, and say what came out."""
     data = load(options.data, options.seed)
     print(
         f"{data.name}: {len(data.train_y)} examples to train on, {len(data.test_y)} held out, "
@@ -141,16 +129,14 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         f"({options.start_method})"
     )
     result = train("shmtensor", options, data, folder)
-    theirs = train("torch", options, data, folder) if wants_torch(options) else None
-    written = write_files(options, folder, result, theirs)
-    print_summary("shmtensor", result.metrics["accuracy"], result.steps, result.seconds)
+    written = write_files(options, folder, result)
+    print(
+        f"held-out accuracy {result.metrics['accuracy']:.4f}   {result.steps} steps in "
+        f"{result.seconds:.2f} s = {result.steps_per_second:.0f} steps/s"
+    )
     n_lost = len(result.lost_workers)
     if n_lost:
         print(f"  {options.workers - n_lost} of {options.workers} workers finished")
-    if theirs is not None:
-        print_summary("torch", theirs.metrics["accuracy"], theirs.steps, theirs.seconds)
-        ratio = result.steps_per_second / theirs.steps_per_second
-        print(f"shmtensor made {ratio:.1f} times as many steps per second")
     print("wrote " + ", ".join(str(path) for path in written))
     if options.data is None:
         meet(options, "held-out accuracy", result.metrics["accuracy"], at_least=GOAL)

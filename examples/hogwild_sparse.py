@@ -4,7 +4,6 @@
     python examples/hogwild_sparse.py --task factorisation  # users, items, ratings
     python examples/hogwild_sparse.py --task factorisation --data ratings.csv
     python examples/hogwild_sparse.py --speed-up            # one process, two, two with a lock
-    python examples/hogwild_sparse.py --speed-up --compare torch
     python examples/hogwild_sparse.py --resume runs/hogwild_sparse-…
 
 If a step changes few of many parameters, two workers seldom change the same one, so locks protect
@@ -37,7 +36,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from common import sparse_data, with_torch
+from common import sparse_data
 from common.file_lock import FileLock
 from common.models import library
 from common.program import (
@@ -49,7 +48,6 @@ from common.program import (
     results_folder,
     run,
     run_arguments,
-    wants_torch,
 )
 
 from shmtensor import hogwild
@@ -82,7 +80,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     mode.add_argument(
         "--speed-up", action="store_true", help="one process, all without locks, all with a lock"
     )
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     batch, lr, epochs, quick_epochs = SETTINGS[options.task]
     options.batch = options.batch or batch
@@ -194,6 +192,15 @@ def with_a_lock(lock: FileLock, step: Callable[[Any, Any], Any], worker: Any, ba
     return float(loss)
 
 
+def read(options: argparse.Namespace) -> sparse_data.Samples:
+    """What to train on, and what is held out."""
+    if options.data:
+        return sparse_data.read_ratings(options.data, options.seed)
+    if options.task == "logistic":
+        return sparse_data.documents(options.seed)
+    return sparse_data.ratings(options.seed, NOISE)
+
+
 def train(
     name: str,
     options: argparse.Namespace,
@@ -201,8 +208,9 @@ def train(
     n_workers: int,
     lock: FileLock | None,
     arguments: dict[str, Any],
+    trainer: Any = hogwild.run,
 ) -> Any:
-    """Train with a library: shmtensor, or torch to compare with."""
+    """Train with shmtensor, or with another library and what trains its models."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
     columns, held_out = (tuple(map(lib.core.from_numpy, c)) for c in (data.train, data.test))
@@ -219,7 +227,6 @@ def train(
         step, measure = functools.partial(factorisation_step, rate), error
     if lock is not None:
         step = functools.partial(with_a_lock, lock, step)
-    trainer: Any = with_torch.run if name == "torch" else hogwild.run
     return trainer(
         make_model,
         step,
@@ -238,12 +245,7 @@ def train(
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
     """Train in each way that is asked for, write, and say what came out."""
-    if options.data:
-        data = sparse_data.read_ratings(options.data, options.seed)
-    elif options.task == "logistic":
-        data = sparse_data.documents(options.seed)
-    else:
-        data = sparse_data.ratings(options.seed, NOISE)
+    data = read(options)
     print(f"{data.name}: {len(data.train[0])} to train on, {len(data.test[0])} held out")
     arguments = run_arguments(options, None if options.speed_up else folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -258,9 +260,6 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
     results: dict[str, Any] = {}
     for way, (n_workers, its_lock) in ways.items():
         results[way] = train("shmtensor", options, data, n_workers, its_lock, arguments)
-    if wants_torch(options):
-        its_lock = lock if options.locked else None
-        results["torch"] = train("torch", options, data, n, its_lock, arguments)
     main = locked if options.locked else free
     metric, goal = GOALS[options.task]
     first = next(iter(results.values())).steps_per_second

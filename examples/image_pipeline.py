@@ -4,7 +4,6 @@
     python examples/image_pipeline.py --output torch         # torch trains, on the same memory
     python examples/image_pipeline.py --output numpy --workers 4
     python examples/image_pipeline.py --data pictures/       # pictures/<class>/<name>.png
-    python examples/image_pipeline.py --compare torch        # torch's loader and model beside it
     python examples/image_pipeline.py --resume runs/image-pipeline-…
 
 The data are PNG files, all in one shared tensor. The workers of `shmtensor.utils.data.DataLoader`
@@ -12,9 +11,9 @@ decode a file, turn, move and scale the image at random, and put it into the bat
 The batch arrives as a handle, in shmtensor, torch or NumPy. Nothing is copied, and the memory is
 used again once the consumer has dropped it.
 
-If a worker is killed, the program reports it, and new workers make the rest of the epoch. It prints
-the batches a second of the loader alone and with training, and writes curve.csv, curve.png and
-model.safetensors. On images of digits the CNN reaches 95 % held-out accuracy.
+If a worker is killed, the program reports it, and new workers make the rest of the epoch. It writes
+curve.csv, curve.png and model.safetensors. On images of digits the CNN reaches 95 % held-out
+accuracy.
 
 Source: LeCun et al., "Gradient-based learning applied to document recognition", 1998 (a CNN on
 distorted digits).
@@ -27,7 +26,7 @@ import dataclasses
 import importlib
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,6 @@ from common.program import (
     positive,
     results_folder,
     run,
-    wants_torch,
 )
 from common.progress import Progress
 
@@ -75,7 +73,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--size", type=positive, default=24, help="side of the images (24)")
     parser.add_argument("--lr", type=above_zero, default=2e-3, help="step size of Adam (0.002)")
     parser.add_argument("--data", type=Path, help="folder of class folders with .png files")
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     if options.size < 4:
         parser.error(f"--size must be at least 4, got {options.size}")
@@ -84,7 +82,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def make_loader(name: str, options: argparse.Namespace, pictures: Pictures, seed: int) -> Any:
-    """A data loader of shmtensor or torch; both take the same arguments."""
+    """A data loader of shmtensor or of another library; they take the same arguments."""
     core = library(name).core
     more = {"output": options.output} if name == "shmtensor" and options.output != name else {}
     return importlib.import_module(f"{name}.utils.data").DataLoader(
@@ -103,7 +101,7 @@ class Training:
     """A CNN that trains on the batches of a loader.
 
     Args:
-        loader_name: Whose loader it is, shmtensor or torch.
+        loader_name: Whose loader it is.
         name: What trains, shmtensor or torch.
         options: Of the command line.
         data: Pictures to train on, held-out ones, and the number of classes.
@@ -229,23 +227,8 @@ def settings_of(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in ("seed", "batch", "size")}
 
 
-def rates_alone(
-    names: Iterable[str], options: argparse.Namespace, pictures: Pictures
-) -> dict[str, float]:
-    """Batches a second of loaders whose batches are dropped: the best of passes taken in turn."""
-    loaders = {name: make_loader(name, options, pictures, options.seed) for name in names}
-    rates = dict.fromkeys(loaders, 0.0)
-    for i in range(3 if options.quick else 6):
-        for name, loader in loaders.items():
-            began = time.monotonic()
-            n = sum(1 for _ in loader)
-            if i:  # the first pass starts the workers
-                rates[name] = max(rates[name], n / (time.monotonic() - began))
-    return rates
-
-
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, compare, write, and say what came out."""
+    """Train, write, and say what came out."""
     if options.output == "torch" and not is_installed("torch"):
         raise ValueError("--output torch needs torch, which is not installed")
     data = load_pictures(options.data, options.seed, options.size)
@@ -254,30 +237,20 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
         f"out, {data[2]} classes; batches of {options.batch} x {options.size} x {options.size}"
     )
     name = "torch" if options.output == "torch" else "shmtensor"
-    trainings = {"shmtensor": Training("shmtensor", name, options, data)}
+    training = Training("shmtensor", name, options, data)
     if options.resume:
-        trainings["shmtensor"].load(folder)
-    trainings["shmtensor"].run(folder)
-    if wants_torch(options):
-        trainings["torch"] = Training("torch", "torch", options, data)
-        trainings["torch"].run(None)
-    parameters = checkpoints.as_shmtensor(trainings["shmtensor"].model.state_dict())
-    states = {name: training.state for name, training in trainings.items()}
-    written = write_files(folder, states, parameters)
-    rates = rates_alone(trainings, options, data[0])
-    for name, state in states.items():
-        print(
-            f"{name:10} held-out accuracy {state.points[-1][3]:.4f}   {state.batches} batches in "
-            f"{state.seconds:.2f} s = {state.batches / state.seconds:.0f}/s, "
-            f"{state.waited_s / state.seconds:.0%} of it waiting; loader alone {rates[name]:.0f}/s"
-        )
-    if "torch" in trainings:
-        ratio = rates["shmtensor"] / rates["torch"]
-        print(f"shmtensor's loader made {ratio:.1f} times torch's batches a second")
+        training.load(folder)
+    training.run(folder)
+    state = training.state
+    written = write_files(folder, state, checkpoints.as_shmtensor(training.model.state_dict()))
+    print(
+        f"held-out accuracy {state.points[-1][3]:.4f}   {state.batches} batches in "
+        f"{state.seconds:.2f} s = {state.batches / state.seconds:.0f}/s, "
+        f"{state.waited_s / state.seconds:.0%} of it waiting"
+    )
     print("wrote " + ", ".join(str(path) for path in written))
     if options.data is None:
-        accuracy = trainings["shmtensor"].accuracy()
-        meet(options, "held-out accuracy", accuracy, at_least=GOAL)
+        meet(options, "held-out accuracy", training.accuracy(), at_least=GOAL)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,6 @@
     python examples/inference_server.py                     # two workers, two clients
     python examples/inference_server.py --workers 4 --clients 4 --in-flight 32
     python examples/inference_server.py --max-batch 8 --max-delay-ms 0.5
-    python examples/inference_server.py --compare torch     # torch.multiprocessing beside it
     python examples/inference_server.py --resume runs/inference-server-…
 
 The program publishes the model once, in a service of shared memory. Every worker attaches it and
@@ -48,10 +47,8 @@ from common.program import (
     positive,
     results_folder,
     run,
-    wants_torch,
 )
 from common.serving import Server, traffic_of
-from common.torch_serving import serve_with_torch
 
 import shmtensor
 from shmtensor import multiprocessing, nn, optim
@@ -80,7 +77,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--width", type=positive, default=256, help="of the hidden layers (256)")
     parser.add_argument("--service", help="name of the service (inference-<process id>)")
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (QUICK_SECONDS if options.quick else SECONDS)
     options.service = options.service or f"inference-{os.getpid()}"
@@ -259,25 +256,13 @@ def measure(
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, serve, compare, write, and say what came out."""
+    """Train, serve, write, and say what came out."""
     data = load(None, options.seed)
-    log, publisher, versions, arrays = measure(options, folder, data)
-    last = len(versions) - 1
-    logs = {"shmtensor": log}
-    if wants_torch(options):
-        model = make_model(options.width, "torch")
-        logs["torch"] = serve_with_torch(options, serve, model, versions, arrays)
-    if not all(measured.windows for measured in logs.values()):
+    log, publisher, versions, _ = measure(options, folder, data)
+    if not log.windows:
         raise RuntimeError("no request was answered")
-    written = write_files(folder, logs, publisher.swaps)
-    for name, measured in logs.items():
-        print_summary(name, measured)
-    if "torch" in logs:
-        ours, theirs = log.percentiles_ms()[2], logs["torch"].percentiles_ms()[2]
-        print(
-            f"99th percentile {ours / theirs:.3f} of torch's, "
-            f"{log.rate / logs['torch'].rate:.1f} times its answers a second"
-        )
+    written = write_files(folder, log, publisher.swaps)
+    print_summary(log)
     right = {f"v{version + 1}": log.accuracy(version) for version in sorted(log.rights)}
     print("right answers: " + "  ".join(f"{name} {share:.4f}" for name, share in right.items()))
     print("wrote " + ", ".join(str(path) for path in written))
@@ -286,7 +271,7 @@ def run_program(options: argparse.Namespace, folder: Path) -> None:
             f"{log.counts['lost']} requests were lost, {log.counts['mixed']} answered by a mixture "
             "of versions"
         )
-    meet(options, "share of right answers", log.accuracy(last), at_least=GOAL)
+    meet(options, "share of right answers", log.accuracy(len(versions) - 1), at_least=GOAL)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,6 @@
     python examples/parameter_server.py                         # two workers
     python examples/parameter_server.py --workers 4 --staleness 2
     python examples/parameter_server.py --slow-ms 5             # worker 0 is slow; the others wait
-    python examples/parameter_server.py --compare torch         # torch.multiprocessing beside it
     python examples/parameter_server.py --resume runs/parameter-server-…
 
 The server publishes each version of the parameters in a service of shared memory; workers attach
@@ -35,7 +34,7 @@ from pathlib import Path
 from queue import Empty, Full
 from typing import Any
 
-from common import checkpoints, torch_parameters
+from common import checkpoints
 from common.data import Dataset, load
 from common.models import build, library
 from common.parameters import Board, Exchange, Run, watch, write_files
@@ -46,11 +45,9 @@ from common.program import (
     positive,
     results_folder,
     run,
-    wants_torch,
 )
 
 import shmtensor
-from shmtensor import multiprocessing
 from shmtensor.service import Service
 from shmtensor.utils.safetensors import save_file
 
@@ -73,7 +70,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--momentum", type=float, default=0.9, help="of the server's SGD (0.9)")
     parser.add_argument("--data", type=Path, help="IDX, .npz or .csv instead of the digits")
     parser.add_argument("--service", help="name of the service (parameters-<process id>)")
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     if options.staleness is None:
         options.staleness = 2 * options.workers
@@ -208,20 +205,27 @@ def work(rank: int, exchange: Exchange, open_versions: Callable[[], Any]) -> Non
     exchange.gradients.cancel_join_thread()  # what nobody reads any more may be dropped
 
 
-def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path, state: Any) -> Run:
-    """Train with a library: shmtensor, or torch to compare with."""
+def in_a_service(options: argparse.Namespace, *_: Any) -> Callable[[], Any]:
+    """What opens the versions of the parameters in another process."""
+    Versions(options.service).check_is_free(options.service)
+    return functools.partial(Versions, options.service)
+
+
+def train(
+    name: str,
+    options: argparse.Namespace,
+    data: Dataset,
+    folder: Path | None,
+    state: Any,
+    make_versions: Callable[..., Callable[[], Any]] = in_a_service,
+) -> Run:
+    """Train with shmtensor, or with another library and its way to share versions."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
-    is_ours = name == "shmtensor"
-    package = multiprocessing if is_ours else lib.multiprocessing
-    context = package.get_context(options.start_method)
+    context = lib.multiprocessing.get_context(options.start_method)
     train_x, train_y, *held_out = map(lib.core.from_numpy, dataclasses.astuple(data)[1:])
     make_model = functools.partial(build, name, "mlp", data.image_shape, data.n_classes)
-    if is_ours:
-        Versions(options.service).check_is_free(options.service)
-        open_versions: Callable[[], Any] = functools.partial(Versions, options.service)
-    else:
-        open_versions = torch_parameters.Versions(context, make_model()).open
+    open_versions = make_versions(options, context, make_model)
     exchange = Exchange(
         options=options,
         library=name,
@@ -232,7 +236,7 @@ def train(name: str, options: argparse.Namespace, data: Dataset, folder: Path, s
         result=context.Queue(),
         board=Board.make(lib.core, options.workers, options.staleness),
         n_updates=-(-len(train_y) * options.epochs // options.batch),
-        folder=folder if is_ours else None,
+        folder=folder,
         settings=settings_of(options, data),
         state=state,
     )
@@ -245,41 +249,35 @@ def settings_of(options: argparse.Namespace, data: Dataset) -> dict[str, Any]:
     return {"seed": options.seed, "batch": options.batch, "shape": shape}
 
 
-def print_summary(name: str, result: Run) -> None:
+def print_summary(result: Run) -> None:
     """One line about a run."""
     accuracy, board = result.points[-1].metrics["accuracy"], result.board
     print(
-        f"{name:10} held-out accuracy {accuracy:.4f}   {board.applied} updates in "
+        f"held-out accuracy {accuracy:.4f}   {board.applied} updates in "
         f"{result.seconds:.2f} s = {result.rate:.0f}/s   staleness {board.mean_staleness:.2f}, "
         f"{board.refused.sum()} gradients refused"
     )
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Train, compare, write, and say what came out."""
+    """Train, write, and say what came out."""
     data = load(options.data, options.seed)
     state = None
     if options.resume:
         state = checkpoints.read(folder, PROGRAM, settings_of(options, data))
-    runs = {"shmtensor": train("shmtensor", options, data, folder, state)}
-    if wants_torch(options):
-        runs["torch"] = train("torch", options, data, folder, None)
+    result = train("shmtensor", options, data, folder, state)
     title = f"Parameter server, {options.workers} workers, staleness at most {options.staleness}"
-    written, ours = write_files(folder, runs, title), runs["shmtensor"]
+    written = write_files(folder, result, title)
     save_file(
-        {name: shmtensor.from_numpy(array) for name, array in ours.parameters.items()},
+        {name: shmtensor.from_numpy(array) for name, array in result.parameters.items()},
         folder / "model.safetensors",
     )
-    for name, result in runs.items():
-        print_summary(name, result)
-    if ours.n_lost:
-        print(f"  {options.workers - ours.n_lost} of {options.workers} workers finished")
-    if "torch" in runs:
-        ratio = ours.rate / runs["torch"].rate
-        print(f"shmtensor made {ratio:.1f} times as many updates per second")
+    print_summary(result)
+    if result.n_lost:
+        print(f"  {options.workers - result.n_lost} of {options.workers} workers finished")
     print("wrote " + ", ".join(str(path) for path in (*written, folder / "model.safetensors")))
     if options.data is None:
-        accuracy = ours.points[-1].metrics["accuracy"]
+        accuracy = result.points[-1].metrics["accuracy"]
         meet(options, "held-out accuracy", accuracy, at_least=GOAL)
 
 

@@ -4,7 +4,6 @@
     python examples/word_vectors.py --packages            # and that of all installed packages
     python examples/word_vectors.py --data notes/         # text and Python files of your own
     python examples/word_vectors.py --near socket,float   # neighbours of these words
-    python examples/word_vectors.py --compare torch
 
 Every word has two vectors, as a center and as a neighbour. A step takes pairs of neighbours,
 draws random words for each, and makes the score of the pair larger and those of the random ones
@@ -30,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import text, with_torch
+from common import text
 from common.models import library
 from common.program import (
     above_zero,
@@ -41,7 +40,6 @@ from common.program import (
     results_folder,
     run,
     run_arguments,
-    wants_torch,
 )
 from common.word_pairs import Pairs, find_pairs
 
@@ -71,7 +69,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--near", default="file,thread,list,error,socket", help="words to find the nearest of"
     )
-    add_run_options(parser, compare=True)
+    add_run_options(parser)
     options = parser.parse_args(arguments)
     options.epochs = options.epochs or (4 if options.quick else 8)
     return options
@@ -124,15 +122,25 @@ def measured(centers: Any, contexts: Any, others: Any, model: Any) -> dict[str, 
     return {"pairs above random": wins.item()}
 
 
-def train(name: str, options: argparse.Namespace, pairs: Pairs, folder: Path) -> Any:
-    """Train with a library: shmtensor, or torch to compare with."""
+def read(options: argparse.Namespace) -> Pairs:
+    """The pairs of words to train on, and those that are held out."""
+    return find_pairs(texts(options), options.window, options.min_count, options.seed)
+
+
+def train(
+    name: str,
+    options: argparse.Namespace,
+    pairs: Pairs,
+    folder: Path | None,
+    trainer: Any = hogwild.run,
+) -> Any:
+    """Train with shmtensor, or with another library and what trains its models."""
     lib = library(name)
     lib.core.manual_seed(options.seed)
     tensor = lib.core.from_numpy
     centers, contexts = pairs.test
     others = np.random.default_rng(options.seed).permutation(contexts)
     drawn = tensor(pairs.drawn(N_DRAWN, options.seed))
-    trainer: Any = with_torch.run if name == "torch" else hogwild.run
     return trainer(
         functools.partial(make_model, name, len(pairs.words), options.size),
         functools.partial(loss_of_batch, name, drawn, options.negatives),
@@ -156,32 +164,25 @@ def nearest(words: list[str], vectors: Any, word: str, n: int = 6) -> list[str]:
 
 
 def run_program(options: argparse.Namespace, folder: Path) -> None:
-    """Read, train, compare, write, and say what came out."""
-    pairs = find_pairs(texts(options), options.window, options.min_count, options.seed)
+    """Read, train, write, and say what came out."""
+    pairs = read(options)
     print(
         f"{len(pairs.words)} words, {len(pairs.train[0])} pairs to train on, "
         f"{len(pairs.test[0])} held out"
     )
     result = train("shmtensor", options, pairs, folder)
-    theirs = train("torch", options, pairs, folder) if wants_torch(options) else None
     vectors = result.model["centers"].weight.detach().numpy()
     for word in options.near.split(","):
         known = word in pairs.words
         print(f"  {word}: " + (", ".join(nearest(pairs.words, vectors, word)) if known else "?"))
     (metric, value), *_ = result.metrics.items()
-    print(f"shmtensor  {metric} {value:.4f}  {result.steps_per_second:.0f} steps/s")
+    print(f"{metric} {value:.4f}  {result.steps_per_second:.0f} steps/s")
     n_lost = len(result.lost_workers)
     if n_lost:
         print(f"  {options.workers - n_lost} of {options.workers} workers finished")
-    curves = {"shmtensor" if theirs else "": result.points}
-    if theirs is not None:
-        curves["torch"] = theirs.points
-        ratio = result.steps_per_second / theirs.steps_per_second
-        print(f"torch      {metric} {theirs.metrics[metric]:.4f}", end="  ")
-        print(f"{theirs.steps_per_second:.0f} steps/s: shmtensor made {ratio:.1f} times as many")
     result.write_csv(folder / "curve.csv")
     np.savez(folder / "vectors.npz", words=np.array(pairs.words), vectors=vectors)
-    draw(curves, folder / "curve.png", f"word vectors, {options.workers} workers")
+    draw({"": result.points}, folder / "curve.png", f"word vectors, {options.workers} workers")
     print(f"wrote {folder}/curve.csv, curve.png, vectors.npz")
     if not options.data and not options.packages:
         meet(options, metric, value, at_least=GOAL)

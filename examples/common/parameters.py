@@ -285,30 +285,28 @@ def _show(
     progress.show(caption, rows, now=now)
 
 
-def write_files(folder: Path, runs: dict[str, Run], title: str) -> list[Path]:
+def write_files(folder: Path, run: Run, title: str) -> list[Path]:
     """Write curve.csv, staleness.csv and curve.png; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     curve, staleness = folder / "curve.csv", folder / "staleness.csv"
+    n_refused = int(run.board.refused.sum())
     with open(curve, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["library", "seconds", "updates", "loss", "accuracy", "staleness"])
-        for name, run in runs.items():
-            for p in run.points:
-                metrics = p.metrics["accuracy"], round(p.metrics["staleness"], 4)
-                rows.writerow([name, f"{p.seconds:.4f}", p.steps, f"{p.loss:.6f}", *metrics])
+        rows.writerow(["seconds", "updates", "loss", "accuracy", "staleness"])
+        for p in run.points:
+            metrics = p.metrics["accuracy"], round(p.metrics["staleness"], 4)
+            rows.writerow([f"{p.seconds:.4f}", p.steps, f"{p.loss:.6f}", *metrics])
     with open(staleness, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["library", "staleness", "updates"])
-        for name, run in runs.items():
-            rows.writerows([name, s, int(n)] for s, n in enumerate(run.board.histogram))
-            rows.writerow([name, "refused", int(run.board.refused.sum())])
+        rows.writerow(["staleness", "updates"])
+        rows.writerows([s, int(n)] for s, n in enumerate(run.board.histogram))
+        rows.writerow(["refused", n_refused])
+    seconds = [p.seconds for p in run.points]
     loss, accuracy = Panel("loss", "seconds"), Panel("held-out accuracy", "seconds")
+    loss.lines[""] = seconds, [p.loss for p in run.points]
+    accuracy.lines[""] = seconds, [p.metrics["accuracy"] for p in run.points]
     share = Panel("share of updates", "staleness in versions; the last bar: refused")
-    for name, run in runs.items():
-        seconds = [p.seconds for p in run.points]
-        loss.lines[name] = seconds, [p.loss for p in run.points]
-        accuracy.lines[name] = seconds, [p.metrics["accuracy"] for p in run.points]
-        counts = [*run.board.histogram.tolist(), int(run.board.refused.sum())]
-        share.bars[name] = range(len(counts)), [n / max(1, sum(counts)) for n in counts]
+    counts = [*run.board.histogram.tolist(), n_refused]
+    share.bars[""] = range(len(counts)), [n / max(1, sum(counts)) for n in counts]
     picture = draw_panels([loss, accuracy, share], folder / "curve.png", title)
     return [curve, staleness, *picture]

@@ -33,21 +33,19 @@ class State:
         self.points.append([float(value) for value in row])
 
 
-def write_files(folder: Path, runs: dict[str, State], parameters: dict[str, Any]) -> list[Path]:
+def write_files(folder: Path, state: State, parameters: dict[str, Any]) -> list[Path]:
     """Write the curve as a table and a picture, and the model; returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     table, model = folder / "curve.csv", folder / "model.safetensors"
     with open(table, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(["loader", *State.COLUMNS])
-        for name, state in runs.items():
-            rows.writerows([name, *(f"{v:.6g}" for v in row)] for row in state.points)
+        rows.writerow(State.COLUMNS)
+        rows.writerows([f"{v:.6g}" for v in row] for row in state.points)
     save_file(parameters, model)
     panels = []
     for i, title in ((2, "loss"), (3, "held-out accuracy"), (4, "batches a second")):
         panel = Panel(title, "seconds")
-        for name, state in runs.items():
-            panel.lines[name] = [p[0] for p in state.points], [p[i] for p in state.points]
+        panel.lines[""] = [p[0] for p in state.points], [p[i] for p in state.points]
         panels.append(panel)
     title = "Loader workers decode and augment PNG images for a CNN"
     return [table, model, *draw_panels(panels, folder / "curve.png", title)]

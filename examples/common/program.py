@@ -31,7 +31,6 @@ __all__ = [
     "results_folder",
     "run",
     "run_arguments",
-    "wants_torch",
 ]
 
 START_METHODS = ("fork", "spawn", "forkserver")
@@ -57,9 +56,7 @@ def above_zero(text: str) -> float:
     return value
 
 
-def add_run_options(
-    parser: argparse.ArgumentParser, *, workers: int = 2, compare: bool = False
-) -> None:
+def add_run_options(parser: argparse.ArgumentParser, *, workers: int = 2) -> None:
     """Add the options that say how to run, not what to learn."""
     group = parser.add_argument_group("the run")
     group.add_argument(
@@ -82,10 +79,6 @@ def add_run_options(
     group.add_argument(
         "--check", action="store_true", help="end with status 1 below the stated quality"
     )
-    if compare:
-        group.add_argument(
-            "--compare", choices=("torch",), help="then the same with torch, if installed"
-        )
 
 
 def results_folder(options: argparse.Namespace, name: str) -> Path:
@@ -111,16 +104,6 @@ def run_arguments(options: argparse.Namespace, folder: Path | None) -> dict[str,
         "start_method": options.start_method,
         "view": "plain" if options.plain else "auto",
     }
-
-
-def wants_torch(options: argparse.Namespace) -> bool:
-    """Whether the same is to be done with torch; says so if that is not installed."""
-    if options.compare != "torch":
-        return False
-    if not is_installed("torch"):
-        print("torch is not installed; nothing to compare with")
-        return False
-    return True
 
 
 def is_installed(module: str) -> bool:

@@ -39,7 +39,7 @@ def wait_until_it_learns(run: Run) -> None:
 
 
 def greedy_return_in(text: str) -> float:
-    found = re.search(r"shmtensor +greedy return ([\d.]+)", text)
+    found = re.search(r"(?m)^greedy return ([\d.]+)", text)
     assert found, text
     return float(found.group(1))
 

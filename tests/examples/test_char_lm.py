@@ -40,7 +40,7 @@ def finished(run: Run) -> str:
 
 
 def quality(text: str) -> float:
-    found = re.search(rf"shmtensor +{METRIC} ([\d.]+)", text)
+    found = re.search(rf"(?m)^{METRIC} ([\d.]+)", text)
     assert found, text
     return float(found.group(1))
 
@@ -66,14 +66,6 @@ def test_an_easy_text_is_learned_and_said(start, counting, tmp_path, model, meth
 @pytest.mark.slow
 def test_the_stated_quality_is_reached_on_the_standard_library(start):
     assert "reached: " in finished(start("--quick", "--check", "--model", "lstm"))
-
-
-def test_compared_with_torch(start, counting):
-    pytest.importorskip("torch")
-    options = ("--data", str(counting), *SMALL, "--steps", "400", "--compare", "torch")
-    text = finished(start(*options))
-    found = re.search(rf"torch +{METRIC} ([\d.]+)", text)
-    assert found and float(found.group(1)) == pytest.approx(quality(text), abs=0.5), text
 
 
 def test_a_killed_worker_holds_nobody_up(start, counting):

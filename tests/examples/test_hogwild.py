@@ -44,7 +44,7 @@ def training_pids(run: Run) -> list[int]:
 
 
 def accuracy_in(text: str) -> float:
-    found = re.search(r"shmtensor +held-out accuracy ([\d.]+)", text)
+    found = re.search(r"(?m)^held-out accuracy ([\d.]+)", text)
     assert found, text
     return float(found.group(1))
 

@@ -56,12 +56,6 @@ def test_speed_up_has_the_same_quality_three_times(start):
     assert all(float(error) <= 0.55 for error, _ in found)
 
 
-def test_compared_with_torch(start):
-    pytest.importorskip("torch")
-    text = finished(start("--compare", "torch", "--epochs", "2"))
-    assert re.search(r"torch +accuracy 0\.[89]\d* ", text), text
-
-
 @pytest.mark.parametrize("mode", [(), ("--locked",)], ids=["free", "locked"])
 def test_a_killed_worker_holds_nobody_up(start, mode):
     seconds = "12" if "SHMTENSOR_SANITIZER" in os.environ else "4"

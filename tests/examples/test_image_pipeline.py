@@ -45,7 +45,7 @@ def finished(run: Run) -> str:
 
 
 def batches_in(text: str) -> int:
-    found = re.search(r"shmtensor +held-out accuracy [\d.]+ +(\d+) batches", text)
+    found = re.search(r"(?m)^held-out accuracy [\d.]+ +(\d+) batches", text)
     assert found, text
     return int(found.group(1))
 

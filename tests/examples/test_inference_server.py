@@ -15,7 +15,7 @@ import pytest
 from programs import EXAMPLES, Run
 
 PROGRAM = EXAMPLES / "inference_server.py"
-NOTHING_LOST = re.compile(r"shmtensor +(\d+) answers.* mixed 0 +lost 0")
+NOTHING_LOST = re.compile(r"(\d+) answers.* mixed 0 +lost 0")
 
 pytestmark = pytest.mark.timeout(300)
 pytest.importorskip("sklearn")

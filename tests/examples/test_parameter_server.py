@@ -34,7 +34,7 @@ def finished(run: Run, status: int = 0) -> str:
 
 
 def updates_in(text: str) -> int:
-    found = re.search(r"shmtensor +held-out accuracy [\d.]+ +(\d+) updates", text)
+    found = re.search(r"(?m)^held-out accuracy [\d.]+ +(\d+) updates", text)
     assert found, text
     return int(found.group(1))
 

@@ -46,7 +46,7 @@ def finished(run: Run) -> str:
 
 
 def quality(text: str) -> float:
-    found = re.search(rf"shmtensor +{METRIC} ([\d.]+)", text)
+    found = re.search(rf"(?m)^{METRIC} ([\d.]+)", text)
     assert found, text
     return float(found.group(1))
 
@@ -71,13 +71,6 @@ def test_words_of_one_subject_are_near_each_other(start, notes, method):
     assert all(word[0] in "klmno" for word in near["ka"].split(", "))
     assert all(word[0] in "pqrst" for word in near["pa"].split(", "))
     assert quality(text) > 0.66
-
-
-def test_compared_with_torch(start, notes):
-    pytest.importorskip("torch")
-    text = finished(start("--data", str(notes), "--batch", "64", "--compare", "torch"))
-    found = re.search(rf"torch +{METRIC} ([\d.]+)", text)
-    assert found and float(found.group(1)) == pytest.approx(quality(text), abs=0.05), text
 
 
 def test_a_killed_worker_holds_nobody_up(start, notes):
