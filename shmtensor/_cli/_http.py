@@ -9,6 +9,7 @@ import re
 import socket
 import stat
 import sys
+from collections.abc import Callable
 
 from shmtensor.dashboard import Observer, Server
 
@@ -41,16 +42,16 @@ def _token(path: str) -> str:
     return token
 
 
-def add_server_options(group: argparse._ActionsContainer) -> None:
-    """Add ``--host``, ``--allow-host`` and ``--token-file``."""
-    group.add_argument(
+def add_server_options(add: Callable[..., object]) -> None:
+    """Add ``--host``, ``--allow-host`` and ``--token-file`` by a parser's or group's method."""
+    add(
         "--host",
         default=_LOOPBACK,
         metavar="ADDRESS",
         help="listen at this address instead of 127.0.0.1; other machines then reach it, and "
         "nothing is encrypted",
     )
-    group.add_argument(
+    add(
         "--allow-host",
         dest="names",
         action="append",
@@ -58,7 +59,7 @@ def add_server_options(group: argparse._ActionsContainer) -> None:
         metavar="NAME",
         help="also answer requests whose Host header has this name; may be repeated",
     )
-    group.add_argument(
+    add(
         "--token-file",
         dest="token",
         type=_token,

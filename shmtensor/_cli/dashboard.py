@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="listen at this port (default: any)",
     )
-    add_server_options(parser)
+    add_server_options(parser.add_argument)
     parser.add_argument(
         "--run",
         dest="folder",

@@ -97,7 +97,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metrics", metavar="PORT", type=port, help="answer at this port; 0: any free one"
     )
-    add_server_options(group)
+    add_server_options(group.add_argument)
 
 
 def _check_place(path: str, gid: int | None) -> None:

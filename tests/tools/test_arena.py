@@ -143,7 +143,7 @@ def test_missing_huge_pages_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         ({"node": -1}, "a NUMA node is a number below 64, got -1"),
         ({"node": 64}, "got 64"),
         ({"node": [0, "1"]}, "got '1'"),
-        ({"node": 0, "mode": "near"}, "mode 'near' is none of"),
+        ({"node": 0, "mode": "near"}, "mode must be bind, preferred or interleave, got 'near'"),
         ({"node": [0, 1], "mode": "preferred"}, "takes one node, got 2"),
     ],
 )
