@@ -26,6 +26,7 @@ ALLOWED = {
     "shmtensor/_boundary/sharing.py": "names the session in the environment, for children",
     "shmtensor/_cli/run.py": "prepares the environment of another program",
     "shmtensor/_core/_fork_locks.py": "stands below multiprocessing",
+    "shmtensor/_core/_interrupts.py": "stands below multiprocessing",
     "shmtensor/autograd/profiler.py": "a decorator that makes a new range for each call",
     "shmtensor/distributed/_mpi_backend.py": "sets sys.excepthook, as programs may",
     "shmtensor/multiprocessing/_exec_with_parent.py": "prepares the environment of another program",
@@ -139,11 +140,15 @@ class _File:
         return {name.rpartition(".")[0] for name in dotted if name and "." in name}
 
 
+def _is_own(node: ast.Attribute) -> bool:
+    """Whether it is an attribute of the object whose method this is."""
+    value = node.value.func if isinstance(node.value, ast.Call) else node.value
+    return isinstance(value, ast.Name) and value.id in ("self", "cls", "super")
+
+
 def _root(node: ast.AST) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-        return node.func.id
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -154,9 +159,8 @@ def _in_derived(file: _File) -> Iterator[tuple[int, str]]:
             continue
         names = frozenset[str]().union(*map(_names_of, file.bases(kind)))
         for node in ast.walk(kind):
-            if isinstance(node, ast.Attribute) and node.attr in names:
-                if _root(node) in ("self", "cls", "super"):
-                    yield node.lineno, node.attr
+            if isinstance(node, ast.Attribute) and node.attr in names and _is_own(node):
+                yield node.lineno, node.attr
             elif isinstance(node, ast.FunctionDef) and node.name in names:
                 yield node.lineno, node.name
 
@@ -170,7 +174,7 @@ def _reached(file: _File, node: ast.AST, foreign: set[str]) -> Iterator[str]:
     elif isinstance(node, ast.Attribute):
         dotted = file.dotted(node)
         if dotted is None:
-            if node.attr in foreign and _root(node) not in {"self", "cls", *file.ours}:
+            if node.attr in foreign and not _is_own(node) and _root(node) not in file.ours:
                 yield node.attr
         elif _is_private(node.attr) or not isinstance(node.ctx, ast.Load):
             yield dotted
@@ -204,6 +208,22 @@ def _findings(file: _File, foreign: set[str]) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+def _named(files: dict[Path, _File]) -> set[str]:
+    """The private names that ``_stdlib.py`` and the files of the table use."""
+    named: set[str] = set()
+    for path, file in files.items():
+        if path != _HOME and rel(path) not in ALLOWED:
+            continue
+        for node in ast.walk(file.tree):
+            if isinstance(node, ast.Attribute):
+                named.add(node.attr)
+            elif isinstance(node, ast.FunctionDef):
+                named.add(node.name)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) in _BY_NAME:
+                named |= {str(a.value) for a in node.args if isinstance(a, ast.Constant)}
+    return named
+
+
 def check() -> list[str]:
     """All findings."""
     files = {p: _File(ast.parse(p.read_text(), rel(p))) for p in python_files("shmtensor")}
@@ -223,6 +243,7 @@ def check() -> list[str]:
             elif _is_private(last) and last not in names:
                 found.append(f"{rel(path)}:{line}: {what}: is not in USED of {rel(_HOME)}")
             unused.pop(rel(path), None)
+    found += [f"{rel(_HOME)}:1: nothing uses {name}" for name in sorted(names - _named(files))]
     return found + [f"tools/check_stdlib.py:1: nothing of the kind in {name}" for name in unused]
 
 

@@ -34,9 +34,9 @@ __all__ = [
     "forget_children",
     "install",
     "interpreter_flags",
-    "of_pool",
     "pickler_with",
     "popen_of",
+    "raising_task",
     "reducers",
     "require",
     "target_of",
@@ -196,9 +196,10 @@ def interpreter_flags() -> list[str]:
     return make()
 
 
-def of_pool(name: str) -> Any:
-    """Return what the standard module of pools has under a private name."""
-    return getattr(importlib.import_module("multiprocessing.pool"), name)
+def raising_task() -> Any:
+    """Return the task that the standard pool makes of an error, which an iterator has raised."""
+    pool: Any = importlib.import_module("multiprocessing.pool")
+    return pool._helper_reraises_exception
 
 
 # --- what is changed --------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from shmtensor.multiprocessing._lifeline import end_with_parent
-from shmtensor.multiprocessing._stdlib import of_pool, require
+from shmtensor.multiprocessing._stdlib import raising_task, require
 from shmtensor.multiprocessing.adoption import dumps_with
 
 __all__ = ["read_result", "work"]
@@ -104,6 +104,6 @@ _OF_CHUNKS: Any = {
     _standard.mapstar: _map_chunk,  # type: ignore[attr-defined]
     _standard.starmapstar: _starmap_chunk,  # type: ignore[attr-defined]
 }
-_reraise: Any = of_pool("_helper_reraises_exception")
+_reraise: Any = raising_task()
 _EncodingError: Any = _standard.MaybeEncodingError  # type: ignore[attr-defined]
 _WithTraceback: Any = _standard.ExceptionWithTraceback  # type: ignore[attr-defined]

@@ -28,8 +28,8 @@ OPTIONAL = {
     part.rpartition(".")[2]
     for part, loss in LOSSES.items()
     if loss is not None and re.fullmatch(r"multiprocessing\..*\._\w+", part)
-} - {"_default_context"}
-NEEDED = {"_helper_reraises_exception", "_children", "_extra_reducers", "_popen"}
+} - {"_default_context", "_args_from_interpreter_flags"}  # needed too; also subprocess's name
+NEEDED = {"_children", "_extra_reducers", "_helper_reraises_exception", "_popen"}
 
 
 def _table(heading: str) -> list[list[str]]:
