@@ -7,13 +7,15 @@ manager is joined first: its own descriptors and mappings stay for the life of t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +119,19 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
     assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"
     assert after.shared_mappings <= before.shared_mappings, "shared memory left mapped"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``job(n, script)`` runs a script as MPI ranks (mpi_ranks.Ranks); none outlives the test."""
+    from mpi_ranks import Ranks
+
+    with contextlib.ExitStack() as made:
+
+        def start(n: int, script: str, folder: Path = tmp_path, **options: Any) -> Ranks:
+            return made.enter_context(contextlib.closing(Ranks(n, script, folder, **options)))
+
+        yield start
 
 
 @pytest.fixture(params=[1, 3])

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting
 from mp_scripts import users_of
-from session_figures import wait_until
 
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -51,13 +50,6 @@ for batch in iterator:
 """
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
 def _start(scripts: Any, *arguments: str) -> tuple[Any, str, int, list[int]]:
     script = scripts(_PROGRAM, *arguments)
     session, parent, *workers = script.line().split()
@@ -65,8 +57,8 @@ def _start(scripts: Any, *arguments: str) -> tuple[Any, str, int, list[int]]:
 
 
 def _all_gone(session: str, pids: list[int]) -> None:
-    wait_until(lambda: not any(_runs(pid) for pid in pids))
-    wait_until(lambda: not users_of(session))
+    waiting.until(lambda: not any(waiting.runs(pid) for pid in pids))
+    waiting.until(lambda: not users_of(session))
 
 
 @pytest.mark.parametrize("method", METHODS)

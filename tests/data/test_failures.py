@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from shmtensor.utils.data._utils.signal_handling import Report
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 METHODS = ["fork", "spawn", "forkserver"]
-SOON_S = 60  # a machine may be busy; without a report there is none at all
 
 
 def _loader(function: Any, **kwargs: Any) -> DataLoader[Any]:
@@ -227,11 +225,9 @@ def test_workers_killed_in_the_midst_are_reported(which: list[int], in_order: bo
         next(iterator)
     for i in which:
         os.kill(iterator._workers[i].pid, signal.SIGKILL)
-    begin = time.monotonic()
     with pytest.raises(RuntimeError, match="is killed by signal: Killed"):
         for _ in iterator:
             pass
-    assert time.monotonic() - begin < SOON_S
     with pytest.raises(StopIteration):
         next(iterator)
 

@@ -15,6 +15,7 @@ import os, resource, signal, sys, threading, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import let_the_manager_look, until
 
 context = mp.get_context("fork")
 mp.set_sharing_strategy("file_descriptor")
@@ -36,12 +37,6 @@ def files(pid="self"):
         except FileNotFoundError:
             pass
     return n
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, (files(), files(manager))
-        time.sleep(0.02)
 
 def child(work):
     process = context.Process(target=work)
@@ -98,7 +93,7 @@ queue = make(sys.argv[1])
 kept = [st.full((10,), float(i)) for i in range(100)]
 for tensor in kept:
     queue.put(tensor)
-time.sleep(1)
+let_the_manager_look()
 assert files() >= 100  # were the manager killed now, they would still arrive
 os.kill(manager, signal.SIGKILL)
 for i in range(100):

@@ -14,6 +14,7 @@ import mmap, os, random, signal, sys, threading, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import until
 
 context = mp.get_context("fork")
 mp.set_sharing_strategy("file_descriptor")
@@ -24,12 +25,6 @@ def full(value, n=MB):
 
 def files():
     return open("/proc/self/maps").read().count("memfd:shmtensor-storage")
-
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 """
 
 

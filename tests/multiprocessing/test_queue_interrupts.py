@@ -7,11 +7,11 @@ Not covered: signals whose handlers return (test_queue_waits), processes that en
 from __future__ import annotations
 
 import pickle
-import select
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import waiting
 from interrupts import Interrupt, at_random, everywhere
 
 import shmtensor as st
@@ -165,12 +165,12 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     queue.put("second")
     taken = [queue._ring[0.0]]
     assert taken == ["first"]
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     queue.get()
-    assert not _is_readable(queue.fileno())
+    assert not waiting.is_readable(queue.fileno())
     queue.put("second")
     queue._ring.give_back(taken)
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     assert queue.qsize() == 2
     assert not queue.empty()
     assert queue._reader.poll()
@@ -178,13 +178,9 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     assert queue.get() == "second"
     assert queue.empty()
     queue._ring.give_back(["alone"])
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     assert queue.get() == "alone"
-    assert not _is_readable(queue.fileno())
-
-
-def _is_readable(fd: int) -> bool:
-    return bool(select.select([fd], [], [], 0)[0])
+    assert not waiting.is_readable(queue.fileno())
 
 
 def test_forked_child_has_not_what_its_parent_kept() -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import collections
 import gc
 import random
-import time
 from typing import Any
 
 import pytest
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -22,14 +22,6 @@ from shmtensor.nn import Parameter
 
 CONTEXT = mp.get_context("fork")
 HANG_S = 100
-
-
-def _wait_until_leases_are_at_most(n: int) -> None:
-    # The manager counts what the rings still hold.
-    deadline = time.monotonic() + HANG_S
-    while sharing.status()["n_leases"] > n:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _deep(depth: int) -> Any:
@@ -151,4 +143,6 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
     queue._ring.put("left", 0, False)
     del queue, storage, memory
     gc.collect()
-    _wait_until_leases_are_at_most(leases_before)
+    waiting.until(  # the manager counts what the rings still hold
+        lambda: sharing.status()["n_leases"] <= leases_before, sharing.status
+    )

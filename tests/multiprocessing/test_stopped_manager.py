@@ -16,6 +16,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
 from shmtensor.errors import ManagerError
+from waiting import until
 
 manager = sharing.status()["manager_pid"]
 small = [st.zeros(1000, shared=True) for _ in range(3)]
@@ -31,12 +32,6 @@ def as_file():
     return st.ones(10).share_memory_()
 
 waits = {"status": sharing.status, "slab": fill, "file": as_file}
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 """
 
 _INTERRUPTED = """

@@ -12,16 +12,15 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import waiting
 
 from shmtensor import inspect
 from shmtensor._cli import _common
 from shmtensor.inspect import Session, machine
-from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
 COMMANDS = ["dashboard", "doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
@@ -160,10 +159,7 @@ def test_leaks_finds_unopened_messages(family: Any, shmtensor_command: Command) 
 def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) -> None:
     os.kill(family.process.pid, signal.SIGSTOP)  # so it uses no processor time for certain
     try:
-        deadline = time.monotonic() + 60
-        while state_of(family.process.pid) != "T":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        waiting.until(lambda: waiting.process_state(family.process.pid) == "T")
         done = shmtensor_command(
             "leaks", "--session", family.name, "--older", "100000", "--watch", "0.1"
         )
