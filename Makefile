@@ -13,7 +13,7 @@ SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -nam
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
-	@echo "make check   a few tests of every file, in about three minutes"
+	@echo "make check   the most telling tests of every file, in about three minutes"
 	@echo "make test    the test suite"
 	@echo "make examples  every program of examples/, shortly, with what it reached"
 	@echo "make lint    layers, headers, style, strict C, doc strings, ruff, codespell"
@@ -84,7 +84,7 @@ test: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)
 
 check: $(STAMP)/built $(STAMP)/test-extra
-	$(BIN)/python -m pytest -n $(WORKERS) -q --quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -q -m check $(PYTEST_ARGS)
 
 examples: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python tools/run_examples.py

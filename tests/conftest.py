@@ -27,32 +27,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _HELPER_DESCRIPTORS = 6
 
 
-# With --quick, so many tests of a file run, at even distances.
-_QUICK_TESTS_PER_FILE = 3
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--quick``: a few tests of every file, without the slow ones."""
-    parser.addoption("--quick", action="store_true", help="a few tests of every file")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop what ``--quick`` leaves out; the same tests every time, on every worker."""
-    if not config.getoption("--quick"):
-        return
-    by_file: dict[str, list[pytest.Item]] = {}
-    for item in sorted(items, key=lambda item: item.nodeid):
-        if item.get_closest_marker("slow") is None:
-            by_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    kept = []
-    for several in by_file.values():
-        n = min(len(several), _QUICK_TESTS_PER_FILE)
-        kept += [several[i * len(several) // n] for i in range(n)]
-    chosen = set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = kept
-
-
 def pytest_collection_finish() -> None:
     """Spare the garbage collector the collected tests: it runs before and after every module."""
     gc.collect()

@@ -54,6 +54,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("program", "test"), [(name, test) for name, tests in TESTS.items() for test in tests]
 )

@@ -78,6 +78,7 @@ def test_a_killed_program_leaves_no_worker_that_is_stopped(scripts: Any, method:
     _all_gone(session, [parent, *workers])
 
 
+@pytest.mark.check
 def test_a_killed_program_leaves_no_worker_that_waits_for_work(scripts: Any) -> None:
     _, session, parent, workers = _start(scripts, "fork", "image", "sleep")
     os.kill(parent, signal.SIGKILL)
@@ -127,6 +128,7 @@ def test_a_program_may_end_in_the_midst(scripts: Any, method: str, more: Any) ->
     _all_gone(session, [parent, *workers])
 
 
+@pytest.mark.check
 def test_a_program_that_fails_in_the_midst_shows_its_own_error(scripts: Any) -> None:
     script, session, parent, workers = _start(scripts, "fork", "image", "raise")
     _, errors = script.process.communicate(timeout=100)

@@ -41,6 +41,7 @@ def test_an_exception_comes_with_its_traceback(method: str) -> None:
     assert "ValueError: no sample for 0" in text
 
 
+@pytest.mark.check
 def test_the_pass_goes_on_behind_an_exception() -> None:
     iterator = iter(DataLoader(sets.Calls(sets.fail_at_five), num_workers=2))
     assert [next(iterator).item() for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -197,6 +198,7 @@ def test_a_killed_worker_is_reported(method: str) -> None:
     assert "is killed by signal: Killed" in str(e.value)
 
 
+@pytest.mark.check
 def test_workers_that_exit_are_reported_with_their_status() -> None:
     with pytest.raises(RuntimeError, match=r"exited unexpectedly with exit code 7\."):
         list(_loader(sets.exit_at_once))

@@ -57,6 +57,7 @@ def test_batches_are_those_of_one_process(method: str) -> None:
         assert labels.is_shared()
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("n_workers", [1, 3])
 @pytest.mark.parametrize("prefetch", [1, 2, 7])
@@ -258,6 +259,7 @@ def test_workers_have_seeds_of_their_own(method: str) -> None:
     assert list(loader) != first
 
 
+@pytest.mark.check
 def test_worker_info_is_complete_and_fixed() -> None:
     def describe(index: int) -> Any:
         info = get_worker_info()

@@ -183,6 +183,7 @@ def test_two_ranks_call_different_things(names: tuple[str, str]) -> None:
     _check(names, run(2, _calls, names, True, timeout_s=TIMEOUT_S))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("odd", [0, 1, 2])
 @pytest.mark.parametrize(
     ("most", "one"),
@@ -255,6 +256,7 @@ def _right(rank: int, size: int) -> list[float]:
     return got
 
 
+@pytest.mark.check
 def test_unequal_sizes_that_fit() -> None:
     assert run(3, _right, timeout_s=TIMEOUT_S) == [[0.0] * 9] * 3
 

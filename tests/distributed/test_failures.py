@@ -34,6 +34,7 @@ def _reduce_for_ever(rank: int, size: int, n: int, begun: Semaphore) -> str:
         return str(error)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 2_000_000])
 def test_a_rank_is_killed(n: int) -> None:
     begun = FORK.Semaphore(0)
@@ -190,6 +191,7 @@ def _wrong_length(rank: int, size: int) -> str:
     return ""
 
 
+@pytest.mark.check
 def test_a_message_of_another_length() -> None:
     run(2, _wrong_length)
 

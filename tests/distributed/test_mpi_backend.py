@@ -38,6 +38,7 @@ def all_are_good(ranks: Ranks, n: int) -> None:
     assert ranks.nothing_is_left()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_reductions(job, n):
     script = f"""{HEAD}
@@ -200,6 +201,7 @@ def fails(call):
 )
 
 
+@pytest.mark.check
 def test_a_rank_that_does_not_come_is_not_waited_for(job):
     script = f"""{FAILING}
 if rank == 0:

@@ -66,6 +66,7 @@ def finished(ranks: Ranks, n: int) -> list[str]:
 # --- the store ---------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [1, 3])
 def test_all_that_is_pushed_is_there(job, n, dtype):
@@ -257,6 +258,7 @@ def test_one_node_alone_learns_what_it_learns_without_nodes(job):
     assert float(re.search("distance (.*)", text).group(1)) < 0.01
 
 
+@pytest.mark.check
 def test_a_fast_node_waits_for_a_slow_one(job):
     script = f"""{RUN}
 def step(worker, batch):

@@ -41,6 +41,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_nothing_is_left_of_a_killed_program(scripts: Any, method: str, tmp_path: Path) -> None:
     script = scripts(_PROGRAM, method, str(tmp_path), str(10**9))
@@ -118,6 +119,7 @@ def test_the_average_of_losses_goes_on(tmp_path: Path) -> None:
     assert all(point.loss == 5.0 for point in again.points if point.steps >= 40)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -96,6 +96,7 @@ all_gone()
     )
 
 
+@pytest.mark.check
 def test_the_program_of_the_interpreter_is_missing(scripts: Any) -> None:
     _run(
         scripts,

@@ -69,6 +69,7 @@ def _run(scripts: Any, text: str, *arguments: str) -> None:
     scripts(_PREPARE + text, *arguments).finish()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("duplex", ["duplex", ""])
 def test_both_ends_closed(scripts: Any, duplex: str) -> None:
     _run(
@@ -248,6 +249,7 @@ assert reader.recv().sum() == 7000
     )
 
 
+@pytest.mark.check
 def test_reader_that_has_not_joined_is_seen(scripts: Any) -> None:
     _run(
         scripts,

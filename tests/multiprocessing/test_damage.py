@@ -81,6 +81,7 @@ assert process.exitcode == 0
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("what", ["overlap", "outside", "forgotten", "uncounted", "header"])
 def test_successor_begins_a_damaged_session_anew_and_says_so_once(what: str) -> None:
     warnings = _run(_DAMAGED, what)
@@ -169,6 +170,7 @@ assert queue.get() == "last"
 """
 
 
+@pytest.mark.check
 def test_queue_with_locks_of_nobody_or_ends_nowhere_works_on() -> None:
     _run(_RING)
 

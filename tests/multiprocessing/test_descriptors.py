@@ -82,6 +82,7 @@ end(process)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", ["SimpleQueue", "Queue", "Pipe"])
 @pytest.mark.parametrize("sender", ["keeps", "drops"])
 def test_sender_that_rests_keeps_few_files(scripts: Any, kind: str, sender: str) -> None:
@@ -169,6 +170,7 @@ until(lambda: files() <= FEW)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("limit", "n"), [("256", "600"), ("64", "2000")])
 def test_more_live_tensors_than_descriptors(scripts: Any, limit: str, n: str) -> None:
     scripts(_LIMIT_FIRST.replace("256", limit) + _PREPARE + _LIVE, n).finish()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 _PREPARE = """
 import mmap, os, random, signal, sys, threading, time
 import shmtensor as st
@@ -32,6 +34,7 @@ def _run(scripts: Any, text: str) -> None:
     scripts(_PREPARE + text).finish()
 
 
+@pytest.mark.check
 def test_owner_uses_its_file_again_when_nobody_else_does(scripts: Any) -> None:
     _run(
         scripts,
@@ -129,6 +132,7 @@ process.join()
     )
 
 
+@pytest.mark.check
 def test_manager_killed_between_uses(scripts: Any) -> None:
     _run(
         scripts,

@@ -38,6 +38,7 @@ assert other.wait(30) == 0
 """
 
 
+@pytest.mark.check
 @pytest.mark.skipif(
     not can_unshare("--pid", "--fork", "--mount-proc"), reason="pid namespaces cannot be made here"
 )

@@ -11,6 +11,7 @@ import signal
 import time
 from typing import Any
 
+import pytest
 import waiting
 from mp_scripts import users_of
 
@@ -61,6 +62,7 @@ def _wait_until_nobody_uses(session: str) -> None:
     waiting.until(lambda: not users_of(session), lambda: users_of(session))
 
 
+@pytest.mark.check
 def test_killed_worker_leaves_no_memory_and_no_client(scripts: Any) -> None:
     family, session, _, child, _ = _start(scripts, "fork")
     os.kill(child, signal.SIGKILL)
@@ -98,6 +100,7 @@ def test_killed_manager_is_replaced_and_data_stays_whole(scripts: Any) -> None:
     _wait_until_nobody_uses(session)
 
 
+@pytest.mark.check
 def test_everybody_killed_at_once_leaves_nothing(scripts: Any) -> None:
     _, session, parent, child, manager = _start(scripts, "fork")
     for pid in (manager, child, parent):

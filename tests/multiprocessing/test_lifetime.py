@@ -62,6 +62,7 @@ print(queue.get().sum().item())
 """
 
 
+@pytest.mark.check
 def test_message_waits_for_a_receiver_that_has_not_joined(scripts: Any) -> None:
     assert scripts(_RECEIVER_STARTS_LATE).finish() == "5000.0\n"
 
@@ -147,6 +148,7 @@ def test_memory_that_came_back_is_used_before_more_is_asked_for(scripts: Any) ->
     assert int(scripts(_UNDER_WAY).finish()) == 0
 
 
+@pytest.mark.check
 def test_idle_memory_returns_to_the_kernel() -> None:
     big = st.zeros(8 << 20, dtype=st.uint8).share_memory_()
     assert sharing.trim() >= 8 << 20

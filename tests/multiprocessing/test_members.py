@@ -45,6 +45,7 @@ assert all((t == 7).all() for t in kept)
 """
 
 
+@pytest.mark.check
 @needs_pid_namespaces
 def test_manager_of_another_pid_namespace_leaves_the_memory_of_others_alone() -> None:
     _run(_NAMESPACES)
@@ -183,6 +184,7 @@ assert all((t == 3).all() for t in kept)
 """
 
 
+@pytest.mark.check
 def test_members_with_high_numbers_hold_and_let_go_like_others() -> None:
     _run(_FAR_NUMBERS)
 

@@ -45,6 +45,7 @@ def _drain(queue: JoinableQueue) -> int:
 # --- putting ---
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("maxsize", [0, N_FILLING + 1])
 @pytest.mark.parametrize(
     "put",
@@ -212,6 +213,7 @@ def _made_second_time() -> str:
     return "made"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 3])
 def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> None:
     queue = Queue(ctx=CONTEXT)

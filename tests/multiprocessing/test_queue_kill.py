@@ -40,6 +40,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.check
 def test_readers_that_are_killed_while_they_wait_stop_nobody(
     start_child: Callable[..., Any],
 ) -> None:
@@ -85,6 +86,7 @@ def test_room_that_a_killed_sender_reserved_is_free_again(start_child: Callable[
         queue.put(50, False)
 
 
+@pytest.mark.check
 def test_messages_for_a_killed_reader_leave_no_memory(start_child: Callable[..., Any]) -> None:
     before = sharing.status()["n_leases"]
     queue = Queue(ctx=CONTEXT)

@@ -56,6 +56,7 @@ def test_plain_object_arrives_equal_with_its_types(item: Any) -> None:
     assert repr(answer) == repr(item)
 
 
+@pytest.mark.check
 def test_what_occurs_twice_is_one_object_again() -> None:
     queue = SimpleQueue(ctx=CONTEXT)
     inner: list[Any] = [1]
@@ -83,6 +84,7 @@ def test_tuple_that_holds_itself_arrives() -> None:
     assert answer[0][0] is answer
 
 
+@pytest.mark.check
 def test_subclasses_of_plain_types_keep_their_class() -> None:
     queue = SimpleQueue(ctx=CONTEXT)
     item = [True, collections.OrderedDict(a=1), collections.Counter("aab"), _Name("n")]

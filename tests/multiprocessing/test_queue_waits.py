@@ -34,6 +34,7 @@ def _n_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", [SimpleQueue, Queue])
 def test_descriptor_is_readable_while_there_is_a_message(kind: Any) -> None:
     queue = kind(ctx=CONTEXT)
@@ -160,6 +161,7 @@ def test_what_waits_for_room_is_pickled_once(monkeypatch: pytest.MonkeyPatch) ->
     assert _CountsPickling.n_pickled == 3
 
 
+@pytest.mark.check
 def test_aput_says_what_put_says() -> None:
     queue = Queue(1, ctx=CONTEXT)
     with pytest.raises((AttributeError, pickle.PicklingError)):

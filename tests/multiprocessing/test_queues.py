@@ -42,6 +42,7 @@ def unbounded() -> Queue:
 # --- one process ---
 
 
+@pytest.mark.check
 def test_objects_come_out_in_the_order_they_went_in(queue: Any) -> None:
     items = [None, 1, "text", b"bytes", (1, 2.5), {"a": [1]}, {1, 2}, len, Queue]
     for item in items:
@@ -256,6 +257,7 @@ def test_bound_counts_what_waits_for_room() -> None:
     assert queue.get() is None
 
 
+@pytest.mark.check
 def test_closed_queue_refuses(unbounded: Queue) -> None:
     unbounded.put(1)
     unbounded.close()

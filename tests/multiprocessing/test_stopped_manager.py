@@ -64,6 +64,7 @@ assert sharing.status()["manager_pid"] == manager
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("wait", ["status", "slab", "file"])
 def test_signal_ends_a_wait(scripts: Any, wait: str) -> None:
     assert scripts(_PREPARE + _INTERRUPTED, wait).finish() == "stopped\n"
@@ -86,6 +87,7 @@ print(sharing.status()["manager_pid"] == manager)
 """
 
 
+@pytest.mark.check
 def test_wait_goes_on_after_a_handler_that_does_not_raise(scripts: Any) -> None:
     out = scripts(_PREPARE + _HANDLED).finish().splitlines()
     assert "a signal handler needs a manager" in out[0]

@@ -12,6 +12,7 @@ from shmtensor import nn
 from shmtensor.nn import functional as F
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("layer", "text"),
     [
@@ -108,6 +109,7 @@ def test_clipping_limits_norm_and_values():
         nn.utils.clip_grad_norm_([a], 1.0, error_if_nonfinite=True)
 
 
+@pytest.mark.check
 def test_parameters_as_a_vector():
     layer = nn.Linear(2, 3)
     vector = nn.utils.parameters_to_vector(layer.parameters())

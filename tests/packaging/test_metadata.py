@@ -54,6 +54,7 @@ def imported() -> set[str]:
     return names - set(sys.stdlib_module_names) - {"shmtensor"}
 
 
+@pytest.mark.check
 def test_an_index_can_say_who_made_it_what_it_is_about_and_that_it_has_types(
     project: dict[str, Any],
 ) -> None:
@@ -100,6 +101,7 @@ def test_dependencies_are_those_that_are_imported(project):
     assert "_cffi_backend" in sys.modules
 
 
+@pytest.mark.check
 def test_pythons_are_the_same_in_classifiers_and_wheels(project):
     pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)$")
     found = [pattern.match(text) for text in project["project"]["classifiers"]]

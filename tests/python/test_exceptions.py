@@ -56,6 +56,7 @@ def _public_exceptions() -> dict[str, type[BaseException]]:
 _EXCEPTIONS = _public_exceptions()
 
 
+@pytest.mark.check
 def test_every_exception_has_one_base() -> None:
     others = {
         place: cls
@@ -95,6 +96,7 @@ def test_each_keeps_the_built_in() -> None:
     assert str(errors.NotPublishedError("a text")) == "a text"  # KeyError alone would quote it
 
 
+@pytest.mark.check
 def test_too_large_a_tensor_is_the_same_error_by_both_ways() -> None:
     for make in (lambda: st.empty(1 << 46), lambda: st.UntypedStorage(1 << 48)):
         with pytest.raises(errors.OutOfMemoryError):

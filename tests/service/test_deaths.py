@@ -23,6 +23,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("how", ["exits", "is killed"])
 def test_names_vanish_with_their_publisher_unless_they_persist(
     service: Service, run: type[programs.Program], how: str
@@ -160,6 +161,7 @@ print(service.status().manager_pid, flush=True)
 """
 
 
+@pytest.mark.check
 def test_wait_ends_with_an_error_when_the_service_ends(run: type[programs.Program]) -> None:
     with programs.serving() as (name, server):
         waiter = run(

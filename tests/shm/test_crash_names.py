@@ -72,6 +72,7 @@ waiting.until(lambda: resident() == 0, resident)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("point", native.failpoints("service"))
 def test_manager_killed_while_it_publishes(
     point: str, native_directory: Path, tmp_path: Path

@@ -90,6 +90,7 @@ CASES: dict[Callable[[native.Native], None], str] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_is_freed(case: Callable[[native.Native], None], native_directory: Path) -> None:
     number = list(CASES).index(case)

@@ -212,6 +212,7 @@ assert manager.ask("STATUS")[0]["block"] != pid
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", _ATTACKS)
 def test_value_outlives_a_hostile_publisher(name: str, native_directory: Path) -> None:
     _attack(native_directory, name, _ATTACKS[name])

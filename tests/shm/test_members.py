@@ -84,6 +84,7 @@ until(lambda: n.status()["n_clients"] == 1)
 """
 
 
+@pytest.mark.check
 def test_child_forked_beside_a_stopped_manager_keeps_what_it_inherits(
     native_directory: Path,
 ) -> None:
@@ -193,6 +194,7 @@ until(lambda: n.status()["n_leases"] == 0)
 """
 
 
+@pytest.mark.check
 def test_file_of_a_gone_maker_is_forwarded_after_the_manager_was_killed(
     native_directory: Path,
 ) -> None:

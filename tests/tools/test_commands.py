@@ -34,6 +34,7 @@ def test_help_has_an_exit_status_section(name: str, shmtensor_command: Command) 
     assert f"usage: shmtensor {name}" in done.out
 
 
+@pytest.mark.check
 def test_ls_shows_processes_and_what_they_hold(family: Any, shmtensor_command: Command) -> None:
     done = shmtensor_command("ls", "--session", family.name)
     assert done.status == 0
@@ -170,6 +171,7 @@ def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) 
     assert row[:5] == [str(family.process.pid), "4.0", "MiB", "3", "T"]
 
 
+@pytest.mark.check
 def test_stats_as_json(family: Any, shmtensor_command: Command) -> None:
     done = shmtensor_command("stats", "--json", "--session", family.name)
     (row,) = json.loads(done.out)
