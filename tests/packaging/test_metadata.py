@@ -135,6 +135,20 @@ def test_workflows_build_what_the_project_says():
     assert "bash .ci/run" in str(ci["jobs"]["check"]["steps"])
 
 
+def test_workflows_run_targets_that_the_makefile_has():
+    yaml = pytest.importorskip("yaml")
+    makefile = (ROOT / "Makefile").read_text()
+    wanted = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            targets = job.get("strategy", {}).get("matrix", {}).get("target", [])
+            for target in re.findall(r"'run': 'make ([\w-]+|\$\{\{)", str(job["steps"])):
+                wanted |= set(targets) if target == "${{" else {target}
+    assert wanted == {"oracle", "cpython-suite", "stress", "asan"}
+    for target in wanted:
+        assert re.search(rf"^{target}:", makefile, re.M), target
+
+
 @pytest.mark.slow
 def test_source_archive_has_every_file_and_nothing_else(tmp_path):
     if shutil.which("git") is None or not (ROOT / ".git").exists():
