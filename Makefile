@@ -9,12 +9,13 @@ SECONDS ?= 60
 SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
+.PHONY: help demo test check oracle lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
 
 help:
 	@echo "make demo    install into $(VENV) and train with $(WORKERS) processes in shared memory"
-	@echo "make check   a few tests of every file, in about three minutes"
+	@echo "make check   the most telling tests of every file, in about three minutes"
 	@echo "make test    the test suite"
+	@echo "make oracle  the tests that compare with torch, which it installs"
 	@echo "make examples  every program of examples/, shortly, with what it reached"
 	@echo "make lint    layers, headers, style, strict C, doc strings, ruff, codespell"
 	@echo "make types   mypy --strict, and whether the stubs say what is there at run time"
@@ -57,6 +58,10 @@ $(STAMP)/test-extra: pyproject.toml $(STAMP)/install | $(STAMP)
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,test]"
 	@touch $@
 
+$(STAMP)/oracle-extra: pyproject.toml $(STAMP)/test-extra | $(STAMP)
+	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,test,oracle]"
+	@touch $@
+
 $(STAMP)/lint-extra: pyproject.toml $(STAMP)/install | $(STAMP)
 	$(BIN)/python -m pip install -q --no-build-isolation -e ".[examples,lint]"
 	@touch $@
@@ -84,10 +89,16 @@ test: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS)
 
 check: $(STAMP)/built $(STAMP)/test-extra
-	$(BIN)/python -m pytest -n $(WORKERS) -q --quick $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -q -m check $(PYTEST_ARGS)
 
 examples: $(STAMP)/built $(STAMP)/test-extra
 	$(BIN)/python tools/run_examples.py
+
+# Tests that compare with torch, which the others do without.
+ORACLE_TESTS = $(shell grep -rlE --include='test_*.py' '(importorskip|find_spec)..torch"|same_as_torch' tests)
+
+oracle: $(STAMP)/built $(STAMP)/oracle-extra
+	$(BIN)/python -m pytest -n $(WORKERS) -q $(PYTEST_ARGS) $(ORACLE_TESTS)
 
 lint: $(STAMP)/lint-extra $(STAMP)/built
 	$(BIN)/python tools/lint.py

@@ -7,13 +7,15 @@ manager is joined first: its own descriptors and mappings stay for the life of t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,32 +25,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The resource tracker and the fork server of the standard library keep a few pipes once started.
 _HELPER_DESCRIPTORS = 6
-
-
-# With --quick, so many tests of a file run, at even distances.
-_QUICK_TESTS_PER_FILE = 3
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--quick``: a few tests of every file, without the slow ones."""
-    parser.addoption("--quick", action="store_true", help="a few tests of every file")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Drop what ``--quick`` leaves out; the same tests every time, on every worker."""
-    if not config.getoption("--quick"):
-        return
-    by_file: dict[str, list[pytest.Item]] = {}
-    for item in sorted(items, key=lambda item: item.nodeid):
-        if item.get_closest_marker("slow") is None:
-            by_file.setdefault(item.nodeid.partition("::")[0], []).append(item)
-    kept = []
-    for several in by_file.values():
-        n = min(len(several), _QUICK_TESTS_PER_FILE)
-        kept += [several[i * len(several) // n] for i in range(n)]
-    chosen = set(kept)
-    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-    items[:] = kept
 
 
 def pytest_collection_finish() -> None:
@@ -117,6 +93,19 @@ def _module_leaves_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after.blocks <= before.blocks, f"{after.blocks - before.blocks} tensor blocks leaked"
     assert len(new) <= _HELPER_DESCRIPTORS, f"descriptors left open: {new}"
     assert after.shared_mappings <= before.shared_mappings, "shared memory left mapped"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """``job(n, script)`` runs a script as MPI ranks (mpi_ranks.Ranks); none outlives the test."""
+    from mpi_ranks import Ranks
+
+    with contextlib.ExitStack() as made:
+
+        def start(n: int, script: str, folder: Path = tmp_path, **options: Any) -> Ranks:
+            return made.enter_context(contextlib.closing(Ranks(n, script, folder, **options)))
+
+        yield start
 
 
 @pytest.fixture(params=[1, 3])

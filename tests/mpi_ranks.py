@@ -13,9 +13,9 @@ import time
 import uuid
 from pathlib import Path
 
-import psutil
 import pytest
-from programs import own_session
+import waiting
+from programs import marked, own_session
 
 __all__ = ["Ranks", "require_mpi"]
 
@@ -58,7 +58,9 @@ class Ranks:
         self.mark = uuid.uuid4().hex
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / "script.py"
-        path.write_text(f"import sys\nsys.path.insert(0, {str(_HERE / 'hogwild')!r})\n{script}")
+        path.write_text(
+            f"import sys\nsys.path[:0] = {[str(_HERE), str(_HERE / 'hogwild')]!r}\n{script}"
+        )
         hosts = ",".join(f"127.0.0.{1 + k}" for k in range(n))
         proxies = ["-launcher", "fork", "-hosts", hosts, "-ppn", "1", "-disable-auto-cleanup"]
         assert MPIEXEC is not None
@@ -84,9 +86,9 @@ class Ranks:
                 found += (self.folder / name).read_text()
         return found
 
-    def wait_for(self, rank: int, pattern: str, within_s: float = 20.0) -> re.Match[str]:
+    def wait_for(self, rank: int, pattern: str) -> re.Match[str]:
         """Wait until a rank has printed something."""
-        deadline = time.monotonic() + within_s
+        deadline = time.monotonic() + waiting.HANG_S
         while True:
             has_ended = self.process.poll() is not None
             found = re.search(pattern, self.text(rank))
@@ -106,24 +108,11 @@ class Ranks:
 
     def marked(self) -> list[int]:
         """Processes of the job that still run."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if (
-                    process.status() != psutil.STATUS_ZOMBIE
-                    and process.environ().get("SHMT_TEST_MARK") == self.mark
-                ):
-                    found.append(process.pid)
-        return found
+        return marked(self.mark)
 
-    def nothing_is_left(self, within_s: float = 30.0) -> bool:
+    def nothing_is_left(self) -> bool:
         """Whether all processes of the job end by themselves."""
-        deadline = time.monotonic() + within_s
-        while self.marked():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
+        return waiting.comes_true(lambda: not self.marked())
 
     def close(self) -> None:
         """Kill what is left of the job."""

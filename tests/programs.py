@@ -8,11 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 
 import psutil
+import waiting
 
 from shmtensor import inspect
 
@@ -22,6 +22,19 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 def own_session() -> dict[str, str]:
     """The environment without the session of the tests: a user's program starts one of its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("SHMTENSOR_")}
+
+
+def marked(mark: str) -> list[int]:
+    """Processes that still run with this text in SHMT_TEST_MARK, whoever their parent is."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if (
+                process.status() != psutil.STATUS_ZOMBIE
+                and process.environ().get("SHMT_TEST_MARK") == mark
+            ):
+                found.append(process.pid)
+    return found
 
 
 class Run:
@@ -79,14 +92,7 @@ class Run:
 
     def marked(self) -> list[int]:
         """Processes with the mark that still run, whoever their parent is."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.status() == psutil.STATUS_ZOMBIE:
-                    continue
-                if process.environ().get("SHMT_TEST_MARK") == self.mark:
-                    found.append(process.pid)
-        return found
+        return marked(self.mark)
 
     def sessions(self) -> set[str]:
         """Addresses of the sessions whose manager is one of these processes."""
@@ -97,15 +103,12 @@ class Run:
                     found.add(session.address)
         return found
 
-    def nothing_is_left(self, within_s: float = 60.0) -> bool:
+    def nothing_is_left(self) -> bool:
         """Whether every marked process ends by itself, and with it its sessions."""
         sessions = self.sessions()
-        deadline = time.monotonic() + within_s
-        while self.marked():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return not sessions & {session.address for session in inspect.open_sessions()}
+        return waiting.comes_true(lambda: not self.marked()) and not sessions & {
+            session.address for session in inspect.open_sessions()
+        }
 
     def kill_all(self) -> None:
         """Kill every marked process."""

@@ -54,6 +54,7 @@ m.amp.custom_bwd(device_type=3)
 """
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     assert differences(EXPRESSIONS) == []
 
@@ -135,6 +136,7 @@ def test_a_weight_is_cast_once_in_a_block() -> None:
     assert third is not first
 
 
+@pytest.mark.check
 def test_the_cache_can_be_off() -> None:
     first, second = casts(nn.Linear(4, 3), cache_enabled=False)
     assert first is not second

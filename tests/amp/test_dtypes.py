@@ -189,6 +189,7 @@ def result(m: Any, expression: str, dtype: str) -> Any:
         return eval(expression, names(m))
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_dtypes_and_values_are_torch_s(dtype: str) -> None:
@@ -245,6 +246,7 @@ def test_losses_and_factors_are_computed_in_float32() -> None:
         assert a.sum().dtype is T.bfloat16
 
 
+@pytest.mark.check
 def test_joins_have_the_wider_dtype() -> None:
     half, full = T.ones(2).bfloat16(), T.ones(2)
     with T.autocast("cpu"):

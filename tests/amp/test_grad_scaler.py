@@ -52,6 +52,7 @@ trained(m, [1, inf, 1, 1, nan, 1])
 """
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     assert differences(EXPRESSIONS, {"trained": trained, "inf": math.inf, "nan": math.nan}) == []
 
@@ -112,6 +113,7 @@ def test_steps_without_gradients_and_half_gradients_are_refused() -> None:
         scaler.unscale_(T.optim.SGD(half.parameters(), lr=0.1))
 
 
+@pytest.mark.check
 def test_the_scale_can_be_given() -> None:
     layer, optimizer, scaler = parts()
     scaler.scale(layer(T.ones(1, 2)).sum()).backward()

@@ -21,6 +21,7 @@ Array = type(xp.ones(1))
 # --- which values are arrays -------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_what_the_namespace_makes_are_arrays() -> None:
     made = [
         xp.asarray([1, 2]),
@@ -135,6 +136,7 @@ def test_operators_are_the_functions(sign: Any, dtypes: tuple[str, str]) -> None
     assert sign(x, T.tensor([1, 2, 3], dtype=b)).dtype is function(x, y).dtype
 
 
+@pytest.mark.check
 def test_operators_of_one_array() -> None:
     x = xp.asarray([1, 2], dtype=xp.uint16)
     assert (-x).tolist() == [65535, 65534]

@@ -13,6 +13,7 @@ import shmtensor as T
 from shmtensor import array_api as xp
 
 
+@pytest.mark.check
 def test_array_api_compat_finds_the_namespace() -> None:
     compat = pytest.importorskip("array_api_compat")
     x = T.ones(2, 3)
@@ -24,6 +25,7 @@ def test_array_api_compat_finds_the_namespace() -> None:
     assert compat.to_device(x, "cpu") is x
 
 
+@pytest.mark.check
 def test_array_api_extra_calculates_with_tensors() -> None:
     extra: Any = pytest.importorskip("array_api_extra")
     x = T.arange(6.0).reshape(2, 3)

@@ -20,6 +20,7 @@ def signs(x: T.Tensor) -> list[float]:
 # --- elements ----------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_quotients_of_infinities_are_not_nan() -> None:
     x1 = xp.asarray([inf, inf, -inf, -inf, 3.0, -3.0, 7.0, -7.0, inf])
     x2 = xp.asarray([2.0, -2.0, 2.0, -2.0, -inf, inf, 2.0, 2.0, inf])
@@ -185,6 +186,7 @@ def test_running_sums_may_begin_with_nothing() -> None:
         xp.cumulative_sum(x)
 
 
+@pytest.mark.check
 def test_deviations_take_a_correction() -> None:
     x = xp.asarray([1.0, 3.0])
     assert float(xp.std(x)) == 1.0

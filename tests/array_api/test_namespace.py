@@ -26,6 +26,7 @@ def dtype(name: str) -> T.dtype:
 # --- the way in --------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_tensors_name_the_namespace() -> None:
     assert T.ones(2).__array_namespace__() is xp
     assert T.nn.Parameter(T.ones(2)).__array_namespace__(api_version=None) is xp
@@ -107,6 +108,7 @@ def test_default_dtypes_follow_the_setting() -> None:
 # --- promotion ---------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_integers_promote_to_the_smallest_type_that_holds_both() -> None:
     for i, a in enumerate(SIGNED):
         for j, b in enumerate(SIGNED):

@@ -117,6 +117,7 @@ def test_order_of_unsigned_integers(dtype: str) -> None:
     assert at.tolist() == [sorted(a).index(2 ** (bits - 1))]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", ["uint8", *BITS])
 def test_sums_and_products_of_unsigned_integers_are_uint64(dtype: str) -> None:
     x = xp.asarray([[1, 2, 3], [4, 5, 250]], dtype=getattr(xp, dtype))
@@ -145,6 +146,7 @@ def test_matrix_products_of_unsigned_integers_wrap(dtype: str) -> None:
     assert xp.diff(x).tolist() == [[(2 - big) % 2**bits], [(big - 1) % 2**bits]]
 
 
+@pytest.mark.check
 def test_ranges_beyond_int64() -> None:
     assert xp.arange(2**63, 2**63 + 5, 2, dtype=xp.uint64).tolist() == [
         2**63,

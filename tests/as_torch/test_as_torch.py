@@ -28,6 +28,7 @@ def run_program(path: Path, text: str, *options: str) -> subprocess.CompletedPro
     return run("-m", "shmtensor", "run", "--as-torch", *options, str(path), "one", "--two")
 
 
+@pytest.mark.check
 def test_modules_are_the_same_objects(tmp_path):
     done = run_program(
         tmp_path / "program.py",
@@ -135,6 +136,7 @@ def test_missing_names_are_named_and_reported(tmp_path):
         assert f"  {name}\n" in missing
 
 
+@pytest.mark.check
 def test_a_forked_copy_that_exits_reports_nothing(tmp_path):
     done = run_program(
         tmp_path / "program.py",

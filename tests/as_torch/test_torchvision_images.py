@@ -46,6 +46,7 @@ def run(text: str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.check
 def test_pipes_and_devices_are_refused_and_nobody_waits(tmp_path):
     run(
         """
@@ -88,6 +89,7 @@ def test_modes_convert_channels():
     )
 
 
+@pytest.mark.check
 def test_jpeg_files_are_those_of_pil():
     run(
         """

@@ -57,6 +57,7 @@ def run(text: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.check
 def test_nms_keeps_what_a_loop_keeps():
     run(
         """
@@ -152,6 +153,7 @@ def test_roi_pool_takes_the_largest_element_of_each_bin():
     )
 
 
+@pytest.mark.check
 def test_ps_roi_pool_is_the_mean_of_each_bin_in_its_own_channel():
     run(
         """

@@ -19,6 +19,7 @@ def doubles(*shape: int) -> st.Tensor:
     )
 
 
+@pytest.mark.check
 def test_gradcheck_accepts_right_derivatives() -> None:
     assert gradcheck(lambda a, b: (a * b).exp(), (doubles(3), doubles(2, 3)))
     assert gradcheck(lambda a: a @ a, doubles(2, 2))
@@ -84,6 +85,7 @@ def test_jacobian_of_several_inputs_and_outputs() -> None:
     assert fourth.item() == 0
 
 
+@pytest.mark.check
 def test_jacobian_strict_raises_where_independent() -> None:
     with pytest.raises(RuntimeError, match="independent of input"):
         functional.jacobian(lambda a: st.ones(2), st.ones(2), strict=True)

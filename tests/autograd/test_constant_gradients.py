@@ -75,6 +75,7 @@ def test_without_create_graph_nothing_is_recorded(name: str) -> None:
     assert not gradient.requires_grad
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "function",
     [
@@ -107,6 +108,7 @@ def test_zeros_have_the_shapes_of_the_inputs() -> None:
     assert st.allclose(second[1], (x <= 0).sum((0, 2)).to(st.float64))
 
 
+@pytest.mark.check
 def test_gradient_accumulates_through_a_graph() -> None:
     x = st.tensor([[[1.0, 3.0, 2.0, 5.0]]], dtype=st.float64).requires_grad_()
     (gradient,) = st.autograd.grad(F.max_pool1d(x * x, 2).sum(), x, create_graph=True)

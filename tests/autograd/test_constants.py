@@ -40,6 +40,7 @@ CALLS: list[tuple[str, str, tuple[int, ...], Callable[[Tensor], Tensor]]] = [
 ]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("needs_input", [False, True])
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]}-{call[1]}")
 def test_constant_that_requires_grad_is_refused(

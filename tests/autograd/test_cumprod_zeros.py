@@ -7,6 +7,7 @@ import pytest
 import shmtensor as T
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("values", [[2.0, 0.0, 3.0, 4.0], [0.0, 0.0, 1.0], [0.0], [1.0, 2.0]])
 def test_second_derivative_of_cumprod(values: list[float]) -> None:
     x = T.tensor(values, dtype=T.float64, requires_grad=True)

@@ -19,6 +19,7 @@ def leaf(*values: float) -> st.Tensor:
     return st.tensor([float(v) for v in values], requires_grad=True)
 
 
+@pytest.mark.check
 def test_backward_product_gives_other_factor() -> None:
     x, w = leaf(1, 2, 3), leaf(4, 5, 6)
     (x * w).sum().backward()
@@ -169,6 +170,7 @@ def test_grad_same_input_twice_gives_both() -> None:
     assert a.tolist() == b.tolist() == [2, 4]
 
 
+@pytest.mark.check
 def test_grad_unused_input_raises_or_is_none() -> None:
     x, w = leaf(1), leaf(2)
     with pytest.raises(RuntimeError, match="Tensor at index 0 appears to not have been used"):

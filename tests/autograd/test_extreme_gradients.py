@@ -25,6 +25,7 @@ def _same(got: Any, expected: Any) -> None:
     assert got == pytest.approx(expected, nan_ok=True)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("value", [0.0, inf, nan, 2.0])
 def test_running_product_of_one_element_has_slope_one(value: float) -> None:
     x = st.tensor([[value]], dtype=st.float64).requires_grad_()
@@ -74,6 +75,7 @@ def test_complex_exponent_of_zero_with_a_negative_part_has_no_slope_zero() -> No
     assert not st.isfinite(slope[2:]).any()
 
 
+@pytest.mark.check
 def test_remainder_of_fmod_has_second_derivatives() -> None:
     x = st.tensor([7.0, -7.0], dtype=st.float64).requires_grad_()
     y = st.tensor([2.0, 2.0], dtype=st.float64).requires_grad_()

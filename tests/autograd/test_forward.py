@@ -39,6 +39,7 @@ def tangent(t: st.Tensor) -> Any:
 # --- levels --------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_tangents_end_with_their_level() -> None:
     with fwAD.dual_level():
         x = dual([1.0, 2.0], [1.0, 0.0])
@@ -277,6 +278,7 @@ def test_results_without_tangents(level: None) -> None:
     assert tangent(x.floor()) == [0.0, 0.0]
 
 
+@pytest.mark.check
 def test_modes(level: None) -> None:
     x = dual([1.0, 2.0], [3.0, 4.0])
     with st.no_grad():

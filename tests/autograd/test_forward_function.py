@@ -41,6 +41,7 @@ class Cube(Function):
         return 3 * x * x * tx
 
 
+@pytest.mark.check
 def test_function(level: None) -> None:
     x = dual([1.0, 2.0], [1.0, 1.0])
     assert tangent(Cube.apply(x)) == [3.0, 12.0]
@@ -100,6 +101,7 @@ def test_functions_that_raise(
         function.apply(dual([1.0, 2.0], [1.0, 1.0]).clone())
 
 
+@pytest.mark.check
 def test_functions_in_place_and_views(level: None) -> None:
     x = dual([1.0, 2.0], [1.0, 3.0]).clone()
     y = _function(_doubled_in_place, lambda ctx, t: t.mul_(2)).apply(x)

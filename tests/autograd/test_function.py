@@ -30,6 +30,7 @@ class Product(Function):
         return g * b * ctx.scale, g * a * ctx.scale, None
 
 
+@pytest.mark.check
 def test_function_forward_and_backward() -> None:
     a, b = leaf(1, 2), leaf(3, 4)
     y = Product.apply(a, b, 10.0)
@@ -237,6 +238,7 @@ def test_function_returning_input_gives_it_a_new_history() -> None:
     assert x.grad.tolist() == [5, 5]
 
 
+@pytest.mark.check
 def test_function_returning_view_cannot_be_changed_in_place() -> None:
     class Flat(Function):
         @staticmethod

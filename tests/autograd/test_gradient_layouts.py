@@ -35,6 +35,7 @@ def _of(f: Callable[[st.Tensor], st.Tensor], x: st.Tensor, grad: st.Tensor) -> s
     return st.autograd.grad(f(leaf), leaf, grad)[0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("order", [(0, 2, 3, 1), (3, 2, 1, 0), (0, 1, 3, 2)], ids=str)
 @pytest.mark.parametrize("name", [*AS_INPUT, *AS_GRADIENT])
 def test_gradients_of_element_wise_functions(name: str, order: tuple[int, ...]) -> None:

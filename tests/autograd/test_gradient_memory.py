@@ -46,6 +46,7 @@ def test_memory_of_gradients(name: str) -> None:
     assert peak(run) <= (matrices * 1.125 + 0.2) * a.numel() * a.element_size()
 
 
+@pytest.mark.check
 def test_gradient_of_a_view_is_the_leafs_own() -> None:
     leaf = shmtensor.randn(3, 4).requires_grad_()
     seen: list[Tensor] = []
@@ -154,6 +155,7 @@ def test_slopes_of_losses_are_weighted_in_place(name: str, reduction: str) -> No
     assert peak(run) <= (matrices + beside + 0.2) * 1.125 * a.numel() * a.element_size()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("margin", ["one", "several"])
 def test_margin_losses_take_no_pairs_of_classes(margin: str) -> None:
     scores = shmtensor.randn(60, 80)

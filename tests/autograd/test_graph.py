@@ -36,6 +36,7 @@ def chain(*values: float) -> tuple[st.Tensor, st.Tensor, st.Tensor]:
 # --- edges ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_edge_names_a_node_and_its_input() -> None:
     x, y, _ = chain(1)
     edge = get_gradient_edge(y)
@@ -221,6 +222,7 @@ def test_saved_result_has_its_history() -> None:
     assert y.grad_fn._saved_result.grad_fn is y.grad_fn
 
 
+@pytest.mark.check
 def test_saved_is_gone_after_backward() -> None:
     y = leaf(1).exp()
     fn = y.grad_fn

@@ -18,6 +18,7 @@ def leaf(*values: float) -> st.Tensor:
     return st.tensor([float(v) for v in values], requires_grad=True)
 
 
+@pytest.mark.check
 def test_tensor_hook_replaces_gradient() -> None:
     x = leaf(1, 2)
     y = x * 3
@@ -234,6 +235,7 @@ def test_multi_grad_hook_after_a_run_that_failed() -> None:
     assert seen == [2]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["all", "any"])
 def test_multi_grad_hook_in_every_run_and_inside_another(mode: str) -> None:
     a, b, unused = leaf(1, 2), leaf(3, 4), leaf(5, 6)

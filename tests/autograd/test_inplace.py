@@ -14,6 +14,7 @@ def leaf(*values: float) -> st.Tensor:
     return st.tensor([float(v) for v in values], requires_grad=True)
 
 
+@pytest.mark.check
 def test_inplace_on_leaf_raises() -> None:
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in"):
         leaf(1, 2).add_(1)
@@ -158,6 +159,7 @@ def test_inplace_on_base_renews_history_of_view() -> None:
     assert x.grad.tolist() == [0, 6]
 
 
+@pytest.mark.check
 def test_inplace_on_base_gives_plain_view_a_history() -> None:
     x = leaf(1, 2)
     base = st.ones(2)

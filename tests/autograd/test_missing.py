@@ -47,6 +47,7 @@ def histogram_into(hist: st.Tensor, bin_edges: st.Tensor) -> None:
     st.histogram(X, 3, weight=weight, out=(hist, bin_edges))
 
 
+@pytest.mark.check
 def test_several_outputs_that_are_written_to() -> None:
     hist, bin_edges = (st.empty(n, dtype=st.float64) for n in (3, 4))
     histogram_into(hist, bin_edges)
@@ -96,6 +97,7 @@ def test_derivatives_without_formula(name: str, function: Any) -> None:
         result.sum().backward()
 
 
+@pytest.mark.check
 def test_whole_numbers_have_no_history() -> None:
     x = X.clone().requires_grad_()
     _, inverse, counts = st.unique(x, return_inverse=True, return_counts=True)

@@ -22,6 +22,7 @@ def ones() -> st.Tensor:
     return st.ones(2, 3, requires_grad=True)
 
 
+@pytest.mark.check
 def test_saved_values_are_those_before_a_change() -> None:
     a = ones()
     with allow_mutation_on_saved_tensors():
@@ -58,6 +59,7 @@ def test_without_a_change_nothing_is_copied() -> None:
     assert a.grad.tolist() == [[2.0] * 3] * 2
 
 
+@pytest.mark.check
 def test_graphs_end_with_the_context_or_when_it_is_cleared() -> None:
     a = ones()
     with allow_mutation_on_saved_tensors() as context:

@@ -12,6 +12,7 @@ from shmtensor.autograd import Variable
 from shmtensor.autograd.graph import Node, get_gradient_edge
 
 
+@pytest.mark.check
 def test_requires_grad_integral_raises() -> None:
     with pytest.raises(RuntimeError, match="only Tensors of floating point dtype can require"):
         st.ones(2, dtype=st.int64).requires_grad_()
@@ -167,6 +168,7 @@ def test_node_names_edges_and_numbers() -> None:
     assert node.requires_grad
 
 
+@pytest.mark.check
 def test_node_edge_without_gradient_is_none() -> None:
     x = st.ones(2, requires_grad=True)
     assert (x * st.ones(2)).grad_fn.next_functions[1] == (None, 0)

@@ -27,6 +27,7 @@ def run_all(work: Callable[[int], None], n: int = 4) -> None:
     assert not errors, errors
 
 
+@pytest.mark.check
 def test_threads_shared_leaf_gets_every_gradient() -> None:
     x = st.ones(1000, requires_grad=True)
 
@@ -52,6 +53,7 @@ def test_threads_first_use_of_a_leaf_at_once() -> None:
         assert x.grad.tolist() == [12.0] * 4
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [10, 100_000])
 def test_threads_use_a_view_whose_base_has_joined_the_graph(n: int) -> None:
     for before in range(40):

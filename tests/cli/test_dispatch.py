@@ -7,6 +7,7 @@ import pytest
 from shmtensor import _cli
 
 
+@pytest.mark.check
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         _cli.main(["--help"])
@@ -16,6 +17,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         assert name in text
 
 
+@pytest.mark.check
 def test_unknown_command_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         _cli.main(["no-such-command"])

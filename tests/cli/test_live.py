@@ -55,6 +55,7 @@ class Screen:
         return self.view._text().plain.split("\n")
 
 
+@pytest.mark.check
 def test_keys_of_terminals_are_read() -> None:
     typed = "q c\x1b[A\x1bOB\x1b[6~\x1b[1;5C"
     assert keys_of(typed) == ["q", " ", "c", "up", "down", "page down", ""]
@@ -122,6 +123,7 @@ def test_a_new_size_is_used(keyboard: int) -> None:
         assert len(seen[-1]) == 30
 
 
+@pytest.mark.check
 def test_without_a_terminal_to_type_at_ctrl_c_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with ExitStack() as stack, open(os.devnull) as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)

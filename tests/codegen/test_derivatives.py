@@ -138,6 +138,7 @@ def test_expression_is_lowered(
     assert expected in lowered(expression)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("second", "expected"),
     [
@@ -197,6 +198,7 @@ def test_only_a_temporary_without_a_name_is_overwritten(
     assert expected in lowered(expression)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("by", "name"), [("", "f"), (" by g", "g")])
 def test_argument_that_must_not_require_grad(
     lowered: Callable[[str], str], by: str, name: str

@@ -42,6 +42,7 @@ def test_generated_file_is_as_expected(
     assert (tmp_path / "out" / name).read_text() == (GOLDEN / f"{name}.txt").read_text()
 
 
+@pytest.mark.check
 def test_second_run_changes_nothing(
     project: Callable[[str], Path], tmp_path: Path, three_operators: str
 ) -> None:
@@ -64,6 +65,7 @@ def test_file_of_a_removed_family_is_deleted(
     assert (tmp_path / "out" / "ops_drei.c").exists()
 
 
+@pytest.mark.check
 def test_check_writes_nothing(
     project: Callable[[str], Path], tmp_path: Path, three_operators: str
 ) -> None:

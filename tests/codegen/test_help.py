@@ -38,6 +38,7 @@ def parameter(name: str, default: str | None = None, **more: bool) -> Parameter:
     return Parameter(name, "builtins.int", "int", default, default, **more)
 
 
+@pytest.mark.check
 def test_one_form_keeps_its_parameters() -> None:
     form = [parameter("input"), parameter("n", "1"), parameter("m", "2", keyword_only=True)]
     assert signature(form) == "input, n=1, *, m=2"
@@ -61,6 +62,7 @@ def test_keyword_of_one_form_and_position_of_another_is_a_position() -> None:
     assert signature(one, two) == "input, alpha=1"
 
 
+@pytest.mark.check
 def test_sizes_one_by_one_or_by_keyword() -> None:
     form = [parameter("size", takes_all=True), parameter("out", "None", keyword_only=True)]
     assert signature(form) == "*size, out=None, **kwargs"

@@ -28,6 +28,7 @@ def test_schema_parsed_prints_the_same(text: str) -> None:
     assert str(schemas.parse(text)) == text
 
 
+@pytest.mark.check
 def test_inplace_form_writes_self_and_returns_it() -> None:
     inplace = schemas.to_inplace(schemas.parse(TEXTS[0]))
     assert str(inplace) == TEXTS[1]
@@ -49,6 +50,7 @@ def test_out_form_of_named_results_takes_their_names() -> None:
     )
 
 
+@pytest.mark.check
 def test_view_mark_makes_a_view() -> None:
     assert schemas.parse("t(Tensor(a) self) -> Tensor(a)").is_view
     assert not schemas.parse(TEXTS[1]).is_view

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from codegen import generate
 from codegen.emit.kernels import load_loops
 from codegen.emit.python import python_tables
@@ -14,10 +16,12 @@ ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT / "csrc" / "spec"
 
 
+@pytest.mark.check
 def test_specification_has_no_problem(tmp_path: Path) -> None:
     assert generate(SPEC, tmp_path, ROOT, check=True).problems == []
 
 
+@pytest.mark.check
 def test_every_loop_has_a_template_file() -> None:
     tables = load_tables(SPEC, ROOT)
     model = load_model(SPEC, ROOT, tables)

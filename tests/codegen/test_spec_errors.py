@@ -90,6 +90,7 @@ def test_mistake_names_file_and_line(
     assert message in str(caught.value)
 
 
+@pytest.mark.check
 def test_family_with_other_arguments_names_both_places(
     project: Callable[[str], Path], tmp_path: Path
 ) -> None:

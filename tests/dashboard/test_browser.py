@@ -33,6 +33,7 @@ def browser() -> Iterator[Any]:
             found.close()
 
 
+@pytest.mark.check
 def test_page_shows_a_session_as_text_and_tells_when_the_server_is_gone(
     browser: Any, site: Any, hostile: str
 ) -> None:

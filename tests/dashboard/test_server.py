@@ -28,6 +28,7 @@ def _raw(port: int, text: bytes) -> bytes:
         return b"".join(parts)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("path", ["/", "/state.json", "/metrics"])
 def test_token_in_header_or_query_opens(path: str, site: Any) -> None:
     assert site.ask(path).status == 200
@@ -122,6 +123,7 @@ def test_page_has_no_outside_assets_and_sets_no_html(site: Any) -> None:
     assert "http://" not in addresses and "https://" not in addresses
 
 
+@pytest.mark.check
 def test_malformed_requests_end_with_an_error(site: Any) -> None:
     for text in (
         b"\r\n\r\n",

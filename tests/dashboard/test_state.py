@@ -32,6 +32,7 @@ def _cells(row: dict[str, Any]) -> list[dict[str, Any]]:
     return [cell for band in row["map"]["bands"] for cell in band["cells"]]
 
 
+@pytest.mark.check
 def test_state_shows_processes_and_the_map(site: Any) -> None:
     kept = T.zeros(3001, dtype=T.uint8, shared=True)
     row = _own(site)
@@ -135,6 +136,7 @@ def test_answers_are_shared_while_fresh(site: Any, monkeypatch: pytest.MonkeyPat
     assert site.ask("/metrics").content == site.ask("/metrics").content
 
 
+@pytest.mark.check
 def test_published_names_are_listed(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
     program = """
 import sys

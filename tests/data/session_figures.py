@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import waiting
 
 from shmtensor import inspect
 from shmtensor._boundary import sharing
-
-HANG_S = 100
 
 
 def _look() -> inspect.Snapshot:
@@ -33,14 +30,6 @@ def resident_bytes() -> int:
     return _look().resident_bytes
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition that is sure to come true."""
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def wait_until_used_bytes(most: int) -> None:
     """Wait until no more than that is in use: what the killed held takes the manager a moment."""
-    wait_until(lambda: used_bytes() <= most)
+    waiting.until(lambda: used_bytes() <= most)

@@ -168,6 +168,7 @@ def test_passes(seed: int, kwargs: Any) -> None:
     _same(passes, seed)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_passes_by_a_generator(n_workers: int) -> None:
     def passes(library: Pair) -> Any:

@@ -42,6 +42,7 @@ class Rows(tuple[Any, ...]):
 # --- values ---
 
 
+@pytest.mark.check
 def test_tensors_are_stacked() -> None:
     batch = default_collate([st.ones(2), st.zeros(2)])
     assert batch.tolist() == [[1, 1], [0, 0]]
@@ -150,6 +151,7 @@ def test_an_empty_batch_is_refused() -> None:
 # --- containers ---
 
 
+@pytest.mark.check
 def test_mappings_are_merged_key_by_key() -> None:
     batch = default_collate([{"a": 1, "b": "x"}, {"a": 2, "b": "y"}])
     assert batch["a"].tolist() == [1, 2]

@@ -55,6 +55,7 @@ class Batches(Dataset[int]):
         return [10 * i for i in indices] + [0] * self.n_more
 
 
+@pytest.mark.check
 def test_base_classes_ask_for_methods() -> None:
     with pytest.raises(NotImplementedError, match="should implement __getitem__"):
         Dataset()[0]
@@ -152,6 +153,7 @@ def test_concat_dataset_skips_empty_members() -> None:
     assert [ConcatDataset([[], [1], [], [2]])[i] for i in range(2)] == [1, 2]
 
 
+@pytest.mark.check
 def test_concat_dataset_refuses() -> None:
     with pytest.raises(AssertionError, match="should not be an empty iterable"):
         ConcatDataset([])

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting
 from mp_scripts import users_of
-from session_figures import wait_until
 
 METHODS = ["fork", "spawn", "forkserver"]
 
@@ -51,13 +50,6 @@ for batch in iterator:
 """
 
 
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
 def _start(scripts: Any, *arguments: str) -> tuple[Any, str, int, list[int]]:
     script = scripts(_PROGRAM, *arguments)
     session, parent, *workers = script.line().split()
@@ -65,8 +57,8 @@ def _start(scripts: Any, *arguments: str) -> tuple[Any, str, int, list[int]]:
 
 
 def _all_gone(session: str, pids: list[int]) -> None:
-    wait_until(lambda: not any(_runs(pid) for pid in pids))
-    wait_until(lambda: not users_of(session))
+    waiting.until(lambda: not any(waiting.runs(pid) for pid in pids))
+    waiting.until(lambda: not users_of(session))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -86,6 +78,7 @@ def test_a_killed_program_leaves_no_worker_that_is_stopped(scripts: Any, method:
     _all_gone(session, [parent, *workers])
 
 
+@pytest.mark.check
 def test_a_killed_program_leaves_no_worker_that_waits_for_work(scripts: Any) -> None:
     _, session, parent, workers = _start(scripts, "fork", "image", "sleep")
     os.kill(parent, signal.SIGKILL)
@@ -135,6 +128,7 @@ def test_a_program_may_end_in_the_midst(scripts: Any, method: str, more: Any) ->
     _all_gone(session, [parent, *workers])
 
 
+@pytest.mark.check
 def test_a_program_that_fails_in_the_midst_shows_its_own_error(scripts: Any) -> None:
     script, session, parent, workers = _start(scripts, "fork", "image", "raise")
     _, errors = script.process.communicate(timeout=100)

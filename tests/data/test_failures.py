@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from shmtensor.utils.data._utils.signal_handling import Report
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
 METHODS = ["fork", "spawn", "forkserver"]
-SOON_S = 60  # a machine may be busy; without a report there is none at all
 
 
 def _loader(function: Any, **kwargs: Any) -> DataLoader[Any]:
@@ -43,6 +41,7 @@ def test_an_exception_comes_with_its_traceback(method: str) -> None:
     assert "ValueError: no sample for 0" in text
 
 
+@pytest.mark.check
 def test_the_pass_goes_on_behind_an_exception() -> None:
     iterator = iter(DataLoader(sets.Calls(sets.fail_at_five), num_workers=2))
     assert [next(iterator).item() for _ in range(5)] == [0, 1, 2, 3, 4]
@@ -199,6 +198,7 @@ def test_a_killed_worker_is_reported(method: str) -> None:
     assert "is killed by signal: Killed" in str(e.value)
 
 
+@pytest.mark.check
 def test_workers_that_exit_are_reported_with_their_status() -> None:
     with pytest.raises(RuntimeError, match=r"exited unexpectedly with exit code 7\."):
         list(_loader(sets.exit_at_once))
@@ -227,11 +227,9 @@ def test_workers_killed_in_the_midst_are_reported(which: list[int], in_order: bo
         next(iterator)
     for i in which:
         os.kill(iterator._workers[i].pid, signal.SIGKILL)
-    begin = time.monotonic()
     with pytest.raises(RuntimeError, match="is killed by signal: Killed"):
         for _ in iterator:
             pass
-    assert time.monotonic() - begin < SOON_S
     with pytest.raises(StopIteration):
         next(iterator)
 

@@ -32,6 +32,7 @@ METHODS = ["fork", "spawn", "forkserver"]
 # --- NumPy ---
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n_workers", [0, 2])
 def test_numpy_batches_show_the_memory_of_tensors(n_workers: int) -> None:
     loader = DataLoader(
@@ -166,6 +167,7 @@ def test_torch_datasets_go_through_workers(torch: Any, method: str, output: Any)
     ]
 
 
+@pytest.mark.check
 def test_torch_tensors_of_collate_functions_arrive_as_such(torch: Any) -> None:
     def collate(samples: Any) -> Any:
         leaf = torch.stack(samples).requires_grad_()

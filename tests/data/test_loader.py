@@ -46,6 +46,7 @@ def _batches(loader: DataLoader[Any]) -> list[list[int]]:
     return [batch.tolist() for batch in loader]
 
 
+@pytest.mark.check
 def test_batches_come_in_order() -> None:
     assert _batches(DataLoader(TEN, batch_size=4)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert _batches(DataLoader(TEN, batch_size=4, drop_last=True)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -144,6 +145,7 @@ def test_a_stream_that_is_longer_than_it_says_warns() -> None:
         list(loader)
 
 
+@pytest.mark.check
 def test_getitems_is_asked_for_whole_batches() -> None:
     class Whole:
         def __init__(self) -> None:

@@ -59,6 +59,7 @@ def _peak(loader: DataLoader[Any], first: int = 10) -> tuple[int, int]:
     return early, late
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("persistent", [False, True])
 def test_a_long_pass_uses_the_same_blocks_again(persistent: bool) -> None:
     dataset = sets.Calls(sets.image, 300 * BATCH)
@@ -130,6 +131,7 @@ def test_views_of_a_large_private_tensor_travel_alone() -> None:
     assert not large.is_shared()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("in_order", [True, False])
 def test_workers_killed_at_any_time_leave_nothing(in_order: bool) -> None:
     dataset = sets.Calls(sets.image, 10**6)

@@ -24,6 +24,7 @@ from shmtensor.utils.data.distributed import DistributedSampler
 TEN = range(10)
 
 
+@pytest.mark.check
 def test_base_class_asks_for_iter() -> None:
     with pytest.raises(NotImplementedError):
         iter(Sampler())
@@ -100,6 +101,7 @@ def test_random_sampler_refuses(kwargs: Any, kind: type[Exception], text: str) -
         RandomSampler([])
 
 
+@pytest.mark.check
 def test_subset_random_sampler_gives_its_indices() -> None:
     sampler = SubsetRandomSampler([3, 5, 7])
     assert sorted(sampler) == [3, 5, 7]

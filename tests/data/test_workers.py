@@ -17,6 +17,7 @@ from typing import Any
 
 import loader_datasets as sets
 import pytest
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -56,6 +57,7 @@ def test_batches_are_those_of_one_process(method: str) -> None:
         assert labels.is_shared()
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("n_workers", [1, 3])
 @pytest.mark.parametrize("prefetch", [1, 2, 7])
@@ -123,12 +125,7 @@ def test_leaving_while_indices_wait_for_room(
     iterator = iter(loader)
     del iterator
     gc.collect()
-    names = {thread.name for thread in threading.enumerate()}
-    deadline = time.monotonic() + 50
-    while "QueueFeederThread" in names and time.monotonic() < deadline:
-        time.sleep(0.05)
-        names = {thread.name for thread in threading.enumerate()}
-    assert "QueueFeederThread" not in names
+    waiting.until(lambda: "QueueFeederThread" not in {t.name for t in threading.enumerate()})
     assert capfd.readouterr().err == ""
 
 
@@ -163,13 +160,14 @@ def test_rows_over_arrays_reach_workers(method: str) -> None:
 
 
 def test_out_of_order_a_slow_worker_holds_up_nobody() -> None:
-    dataset = sets.Calls(lambda i: time.sleep(2) or i if i == 0 else i, 8)
-    loader = DataLoader(dataset, num_workers=2, in_order=False)
-    drawn = [batch.item() for batch in loader]
-    assert sorted(drawn) == list(range(8))
-    assert drawn[0] != 0
+    go = mp.get_context("fork").Event()
+    dataset = sets.Calls(lambda i: go.wait(waiting.HANG_S) and i if i == 0 else i, 8)
+    iterator = iter(DataLoader(dataset, num_workers=2, in_order=False))
+    drawn = [next(iterator).item() for _ in range(4)]
+    assert 0 not in drawn
     # What the slow one had been given besides comes behind.
-    assert drawn.index(0) >= 4
+    go.set()
+    assert sorted(drawn + [batch.item() for batch in iterator]) == list(range(8))
 
 
 def test_out_of_order_streams_are_complete() -> None:
@@ -261,6 +259,7 @@ def test_workers_have_seeds_of_their_own(method: str) -> None:
     assert list(loader) != first
 
 
+@pytest.mark.check
 def test_worker_info_is_complete_and_fixed() -> None:
     def describe(index: int) -> Any:
         info = get_worker_info()

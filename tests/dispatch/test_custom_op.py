@@ -51,6 +51,7 @@ sine.register_autograd(_sine_backward, setup_context=_sine_setup)
 # --- schemas -------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_schema_comes_from_annotations():
     def f(
         x: Tensor,
@@ -187,6 +188,7 @@ def test_a_result_that_is_an_argument_is_refused():
         same(st.ones(1))
 
 
+@pytest.mark.check
 def test_kernels_by_device_and_redefinition():
     @custom_op("custom_tests::where_am_i", mutates_args=(), device_types="cpu")
     def where(x: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ def lib() -> Iterator[Library]:
     library._destroy()
 
 
+@pytest.mark.check
 def test_define_and_impl_make_a_callable_operator(lib: Library) -> None:
     assert lib.define("scale(Tensor self, float by=2.0, *, int[] dims=[1, 2]) -> Tensor") == "scale"
     lib.impl("scale", lambda x, by, *, dims: x * (by * len(dims)), "CPU")
@@ -175,6 +176,7 @@ def test_with_keyset_passes_the_keys(lib: Library) -> None:
     assert recorded > plain
 
 
+@pytest.mark.check
 def test_kernel_exception_comes_through(lib: Library) -> None:
     lib.define("fail(Tensor self) -> Tensor")
 

@@ -55,6 +55,7 @@ def test_schema_bad_text_raises_with_position(text: str, problem: str) -> None:
         _C._library_define(f"bad::{text}" if text else "", "here")
 
 
+@pytest.mark.check
 def test_schema_arguments_are_as_written() -> None:
     library = Library("schemas", "DEF")
     library.define("g(Tensor(a!) self, int n=3, *, str s='x, y') -> Tensor(a!)")
@@ -67,6 +68,7 @@ def test_schema_arguments_are_as_written() -> None:
     library._destroy()
 
 
+@pytest.mark.check
 def test_schemas_of_built_in_operators_parse_again() -> None:
     count = 0
     for text in dispatch.schemas():

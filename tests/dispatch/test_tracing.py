@@ -31,6 +31,7 @@ class Recorder(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.check
 def test_trace_variable_prints_calls_and_redispatches_indented() -> None:
     environment = {**os.environ, "SHMTENSOR_SHOW_DISPATCH_TRACE": "1"}
     run = subprocess.run(
@@ -102,6 +103,7 @@ def test_modes_nest_and_inner_calls_reach_the_outer() -> None:
     assert outer.seen.count("aten.add.Tensor") == 1
 
 
+@pytest.mark.check
 def test_mode_gets_keyword_only_arguments_by_keyword() -> None:
     seen = []
 

@@ -69,6 +69,7 @@ def _reductions(rank: int, size: int, dtype: str) -> None:
             assert same(out, expected), ("reduce_scatter", op, n)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", [*WHOLE, *REAL])
 def test_reductions(size: int, dtype: str) -> None:
@@ -178,6 +179,7 @@ def _layouts(rank: int, size: int) -> None:
     assert scalar.item() == size - 1
 
 
+@pytest.mark.check
 def test_tensors_of_all_kinds() -> None:
     run(3, _layouts)
 

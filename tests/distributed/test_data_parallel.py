@@ -67,6 +67,7 @@ def _trains(rank: int, size: int, bucket: float) -> list[bytes]:
     return [p.detach().numpy().tobytes() for p in model.parameters()]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("bucket", [25, 1e-6])
 def test_training_equals_one_process(size: int, bucket: float) -> None:
@@ -143,6 +144,7 @@ def _differs(rank: int, size: int) -> str:
     return "fine"
 
 
+@pytest.mark.check
 def test_modules_that_differ() -> None:
     answers = run(2, _differs)
     assert "weight has shape (2, 3)" in answers[1] and "(2, 2)" in answers[1]

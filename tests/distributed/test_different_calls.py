@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 import pytest
+import waiting
 from ranks import run
 
 import shmtensor as T
@@ -180,6 +183,7 @@ def test_two_ranks_call_different_things(names: tuple[str, str]) -> None:
     _check(names, run(2, _calls, names, True, timeout_s=TIMEOUT_S))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("odd", [0, 1, 2])
 @pytest.mark.parametrize(
     ("most", "one"),
@@ -195,17 +199,19 @@ def test_each_of_three_ranks_calls_another_thing() -> None:
     _check(names, run(3, _calls, names, False, timeout_s=TIMEOUT_S))
 
 
-def _late(rank: int, size: int) -> str:
-    if rank == 0:
-        time.sleep(0.5)
+def _late(rank: int, size: int, n_told: Semaphore) -> str:
+    for _ in range(2 if rank == 0 else 0):
+        assert n_told.acquire(timeout=waiting.HANG_S)
     call = CALLS["broadcast 0" if rank == 2 else "barrier"][0]
     with pytest.raises(RuntimeError) as caught:
         call(rank, size)
+    n_told.release()
     return str(caught.value)
 
 
 def test_a_rank_that_has_not_come_hides_nothing() -> None:
-    answers = run(3, _late, timeout_s=TIMEOUT_S)
+    n_told = multiprocessing.get_context("fork").Semaphore(0)
+    answers = run(3, _late, n_told, timeout_s=TIMEOUT_S)
     assert "rank 1 calls barrier, rank 2 calls broadcast of 24 bytes" in answers[1]
     assert "rank 2 calls broadcast of 24 bytes" in answers[2]
     # Rank 0 comes when the group is broken: it names the two that it finds.
@@ -250,6 +256,7 @@ def _right(rank: int, size: int) -> list[float]:
     return got
 
 
+@pytest.mark.check
 def test_unequal_sizes_that_fit() -> None:
     assert run(3, _right, timeout_s=TIMEOUT_S) == [[0.0] * 9] * 3
 

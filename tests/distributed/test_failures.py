@@ -10,15 +10,18 @@ import subprocess
 import sys
 import time
 from datetime import timedelta
-from multiprocessing.synchronize import Semaphore
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting
 from ranks import LIMIT_S, Ranks, run
 
 import shmtensor as T
 from shmtensor import distributed as dist
+
+FORK = multiprocessing.get_context("fork")
 
 
 def _reduce_for_ever(rank: int, size: int, n: int, begun: Semaphore) -> str:
@@ -31,9 +34,10 @@ def _reduce_for_ever(rank: int, size: int, n: int, begun: Semaphore) -> str:
         return str(error)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 2_000_000])
 def test_a_rank_is_killed(n: int) -> None:
-    begun = multiprocessing.get_context("fork").Semaphore(0)
+    begun = FORK.Semaphore(0)
     with Ranks(3, _reduce_for_ever, n, begun) as ranks:
         for _ in range(10):
             assert begun.acquire(timeout=LIMIT_S)
@@ -118,37 +122,40 @@ def test_a_rank_leaves() -> None:
     assert run(3, _leaves) == ["told", "left", "told"]
 
 
-def _too_late(rank: int, size: int) -> str:
-    if rank == 1:
-        time.sleep(3)
+def _too_late(rank: int, size: int, given_up: Event) -> str:
     try:
-        dist.barrier()
+        if rank == 1:
+            assert given_up.wait(LIMIT_S)
+        dist.barrier(timeout=timedelta(seconds=1))
     except dist.DistBackendError as error:
         return str(error)
+    finally:
+        given_up.set()
     return "came"
 
 
 def test_a_rank_comes_too_late() -> None:
-    answers = run(2, _too_late, timeout_s=1.0)
+    answers = run(2, _too_late, FORK.Event())
     assert "barrier timed out on rank 0 after 1 s: rank 1 did not come" in answers[0]
     assert "rank 0 is lost, it has aborted" in answers[1]
 
 
-def _barrier_time(rank: int, size: int) -> str:
+def _barrier_time(rank: int, size: int, given_up: Event) -> str:
     if rank == 1:
         dist.monitored_barrier(timeout=timedelta(seconds=20))
-        time.sleep(2)
+        assert given_up.wait(LIMIT_S)
         return ""
     dist.monitored_barrier()
     with pytest.raises(RuntimeError, match="Ranks 1 have not come"):
         dist.monitored_barrier(timeout=timedelta(milliseconds=300), wait_all_ranks=True)
     with pytest.raises(dist.DistBackendError, match=r"after 0\.2 s"):
         dist.barrier(timeout=timedelta(milliseconds=200))
+    given_up.set()
     return ""
 
 
 def test_a_call_has_a_timeout_of_its_own() -> None:
-    run(2, _barrier_time)
+    run(2, _barrier_time, FORK.Event())
 
 
 def _another_thing(rank: int, size: int) -> str:
@@ -184,6 +191,7 @@ def _wrong_length(rank: int, size: int) -> str:
     return ""
 
 
+@pytest.mark.check
 def test_a_message_of_another_length() -> None:
     run(2, _wrong_length)
 
@@ -203,21 +211,26 @@ def test_a_rank_aborts() -> None:
     run(2, _aborts)
 
 
-def _interrupted(rank: int, size: int) -> str:
+def _interrupted(rank: int, size: int, interrupted: Event) -> str:
     if rank == 1:
-        time.sleep(1)
+        assert interrupted.wait(LIMIT_S)
         with pytest.raises(dist.DistBackendError, match="rank 0 is lost, it has aborted"):
             dist.barrier()
         return "told"
     signal.signal(signal.SIGALRM, signal.default_int_handler)
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
-    with pytest.raises(KeyboardInterrupt):
+
+    def wait_shortly() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
         dist.barrier()
+
+    with pytest.raises(KeyboardInterrupt):
+        wait_shortly()
+    interrupted.set()
     return "interrupted"
 
 
 def test_a_wait_is_interrupted() -> None:
-    assert run(2, _interrupted) == ["interrupted", "told"]
+    assert run(2, _interrupted, FORK.Event()) == ["interrupted", "told"]
 
 
 def _stops(rank: int, size: int) -> str:
@@ -230,9 +243,9 @@ def _stops(rank: int, size: int) -> str:
 
 def test_a_stopped_rank_is_waited_for() -> None:
     with Ranks(2, _stops) as ranks:
-        time.sleep(0.7)
         pid = ranks.processes[1].pid
         assert pid is not None
+        waiting.until(lambda: waiting.process_state(pid) == "T")
         os.kill(pid, signal.SIGCONT)
         assert ranks.answers() == ["2.0", "2.0"]
 

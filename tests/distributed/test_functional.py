@@ -29,6 +29,7 @@ def _values(rank: int, size: int) -> list[Any]:
     ]
 
 
+@pytest.mark.check
 def test_functional_collectives_return_new_tensors():
     first, second = run(2, _values)
     assert first[0] == second[0] == [[10, 12], [14, 16]]
@@ -157,6 +158,7 @@ def test_join_repeats_the_collectives_of_ranks_with_more_batches():
     assert second == ([2, 2, 1, 1], [True])
 
 
+@pytest.mark.check
 def test_join_can_end_the_loops_of_all_ranks():
     first, second = run(2, _join, True)
     assert "exhausted" in first

@@ -38,6 +38,7 @@ def _messages(rank: int, size: int) -> None:
         assert T.equal(a, T.arange(n) + left) and T.equal(b, T.arange(n) + right)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("size", [2, 3])
 def test_messages(size: int) -> None:
     run(size, _messages)
@@ -245,6 +246,7 @@ def _forks(rank: int, size: int) -> int:
     return answer == b"y" and x.item() == size
 
 
+@pytest.mark.check
 def test_a_forked_child_is_not_in_the_group() -> None:
     assert run(2, _forks) == [True, True]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from mpi_ranks import Ranks, require_mpi
 
@@ -17,7 +14,9 @@ pytestmark = pytest.mark.timeout(180)
 HEAD = """
 import os, sys, time
 from datetime import timedelta
+from pathlib import Path
 import numpy as np
+import waiting
 import shmtensor as st
 import shmtensor.distributed as dist
 
@@ -31,20 +30,6 @@ print("good")
 """
 
 
-@pytest.fixture
-def job(tmp_path) -> Iterator[type[Ranks]]:
-    made: list[Ranks] = []
-
-    class Made(Ranks):
-        def __init__(self, n: int, script: str, folder: Path = tmp_path, **options) -> None:
-            super().__init__(n, script, folder, **options)
-            made.append(self)
-
-    yield Made
-    for ranks in made:
-        ranks.close()
-
-
 def all_are_good(ranks: Ranks, n: int) -> None:
     status = ranks.finish()
     texts = [ranks.text(rank) for rank in range(n)]
@@ -53,6 +38,7 @@ def all_are_good(ranks: Ranks, n: int) -> None:
     assert ranks.nothing_is_left()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_reductions(job, n):
     script = f"""{HEAD}
@@ -215,13 +201,15 @@ def fails(call):
 )
 
 
+@pytest.mark.check
 def test_a_rank_that_does_not_come_is_not_waited_for(job):
     script = f"""{FAILING}
 if rank == 0:
     fails(dist.barrier)
     fails(lambda: dist.all_reduce(st.ones(3)))
+    Path("told").touch()
 else:
-    time.sleep(5)
+    waiting.until(Path("told").exists)
 os._exit(0)
 """
     ranks = job(2, script)
@@ -235,12 +223,13 @@ def test_a_waiting_rank_learns_that_the_group_was_aborted(job):
     script = f"""{HEAD.replace("seconds=20", "seconds=100")}
 if rank == 0:
     dist.group.WORLD.abort()
-    time.sleep(3)
+    waiting.until(Path("told").exists)
 else:
     try:
         dist.all_reduce(st.ones(3))
     except dist.DistBackendError as error:
         print("error:", error)
+    Path("told").touch()
 os._exit(0)
 """
     ranks = job(2, script)
@@ -282,13 +271,14 @@ def test_tags_and_lengths_are_checked(job):
     script = f"""{FAILING}
 if rank == 0:
     dist.send(st.ones(2), 1)
-    time.sleep(1)
+    waiting.until(Path("told").exists)
 else:
     try:
         dist.recv(st.ones(3), 0, tag=-1)
     except ValueError as error:
         print("error:", error)
     fails(lambda: dist.recv(st.ones(3), 0))
+    Path("told").touch()
 os._exit(0)
 """
     ranks = job(2, script)

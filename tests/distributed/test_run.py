@@ -50,6 +50,7 @@ SUM = """
 """
 
 
+@pytest.mark.check
 def test_ranks_are_started(tmp_path: Path) -> None:
     code, out, err = finish(
         launch("--nproc-per-node", "3", "--standalone", program(tmp_path, SUM), "--x", "1")
@@ -146,6 +147,7 @@ def test_the_ranks_end_with_the_launcher(tmp_path: Path, number: signal.Signals)
     assert not alive
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

@@ -34,6 +34,7 @@ def sums(rank: int, size: int, dtype: Any, async_op: bool) -> bytes:
     return tensor.to_dense().numpy().tobytes()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("async_op", [False, True])
 @pytest.mark.parametrize("dtype", [T.float32, T.complex64, T.int64], ids=str)
 def test_sums_of_different_entries(dtype: Any, async_op: bool) -> None:
@@ -117,6 +118,7 @@ def trains(rank: int, size: int, both: bool) -> Any:
     return found.tolist()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("both", [True, False])
 def test_averages_of_sparse_gradients(both: bool) -> None:
     first, second = run(2, trains, both)

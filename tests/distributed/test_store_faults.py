@@ -85,6 +85,7 @@ def test_what_is_no_timeout_is_refused(kind: str, tmp_path: Path) -> None:
         dist.TCPStore("127.0.0.1", 0, 1, True, timeout=5)  # type: ignore[arg-type]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("milliseconds", [2**31, 2**40, 2**63, 2**64 - 1])
 def test_a_strangers_long_timeout_ends_nobody(milliseconds: int) -> None:
     store = dist.TCPStore("127.0.0.1", 0, 1, True)
@@ -171,6 +172,7 @@ def _finishes(call: Callable[[], object]) -> bool:
     return not thread.is_alive()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("parent_dies", [False, True])
 def test_a_child_that_was_forked_inside_a_request_blocks_nobody(
     parent_dies: bool, tmp_path: Path

@@ -40,6 +40,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> dist.Store:
     return made
 
 
+@pytest.mark.check
 def test_values(store: dist.Store) -> None:
     before = store.num_keys()
     assert store.add("n", 3) == 3 and store.add("n", -1) == 2 and store.get("n") == b"2"
@@ -181,6 +182,7 @@ def test_nobody_answers() -> None:
             dist.TCPStore("127.0.0.1", silent.getsockname()[1], None, False, short)
 
 
+@pytest.mark.check
 def test_something_else_has_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 

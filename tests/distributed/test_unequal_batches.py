@@ -88,6 +88,7 @@ def trains(rank: int, size: int, divides_by_all: bool, both: bool, zero: bool) -
     return result
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("both", [True, False])
 @pytest.mark.parametrize("divides_by_all", [True, False])
 @pytest.mark.parametrize("zero", [False, True], ids=["each", "zero"])
@@ -186,6 +187,7 @@ def in_parts(rank: int, size: int, kind: Any) -> Any:
     return n_own
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", [partial(optim.SGD, momentum=0.9), optim.Adam, optim.RMSprop])
 def test_ranks_hold_parts_of_the_state(kind: Any):
     assert sum(run(2, in_parts, kind)) == 6

@@ -71,6 +71,7 @@ def close(actual, expected, rtol=1e-7):
     np.testing.assert_allclose(actual.numpy(), expected.numpy(), rtol=rtol, atol=1e-9)
 
 
+@pytest.mark.check
 @by_name(CONTINUOUS)
 def test_a_density_integrates_to_one(example):
     distribution = make(sh, example)
@@ -264,6 +265,7 @@ def test_values_are_scipys(example):
             )
 
 
+@pytest.mark.check
 def test_multivariate_normal_values_are_those_of_the_formula():
     rng = np.random.default_rng(3)
     root = rng.normal(size=(4, 4))

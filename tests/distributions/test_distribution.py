@@ -25,6 +25,7 @@ def quietly(example, **options):
         return make(sh, example, **options)
 
 
+@pytest.mark.check
 @all_examples
 def test_pickles_and_copies_are_the_same(example):
     distribution = quietly(example)
@@ -235,6 +236,7 @@ def test_halves_and_meta_tensors():
     assert meta.sample((2,)).device.type == "meta"
 
 
+@pytest.mark.check
 def test_either_probabilities_or_log_odds():
     binary = (D.Bernoulli, D.Geometric, D.ContinuousBernoulli)
     for kind in (*binary, D.Categorical, D.OneHotCategorical, D.OneHotCategoricalStraightThrough):

@@ -30,6 +30,7 @@ def quietly(example):
         return make(sh, example)
 
 
+@pytest.mark.check
 @all_examples
 def test_draws_have_their_shape_and_lie_in_the_support(example):
     distribution = quietly(example)
@@ -196,6 +197,7 @@ def quantile(distribution_function, target, low, high):
     return (low + high) / 2
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [0.2, 0.9, 1.7, 8.0, 60.0])
 def test_gamma_draws_keep_their_quantile(shape):
     a = sh.tensor(shape, requires_grad=True)

@@ -103,6 +103,7 @@ def test_divergence_is_the_mean_of_the_difference_of_logarithms(pair):
     assert got == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("p", "q"),
     [
@@ -198,6 +199,7 @@ def test_divergences_of_exponential_families_derive_both_parameters():
     ).requires_grad
 
 
+@pytest.mark.check
 def test_what_has_no_formula_is_refused():
     with pytest.raises(NotImplementedError, match=r"No KL\(p \|\| q\) .* Normal .* VonMises"):
         kl_divergence(D.Normal(0.0, 1.0), D.VonMises(0.0, 1.0))

@@ -113,6 +113,7 @@ def both(lib: Any, pair: tuple[str, str]) -> tuple[Any, list[Any]]:
     )
 
 
+@pytest.mark.check
 def test_the_registries_have_the_same_pairs():
     theirs = sorted((p.__name__, q.__name__) for p, q in torch.distributions.kl._KL_REGISTRY)
     assert theirs == PAIRS
@@ -144,6 +145,7 @@ def test_divergence_of_independent_ones_is_a_sum(names):
     np.testing.assert_allclose(divergence(shmtensor), divergence(torch), rtol=1e-9)
 
 
+@pytest.mark.check
 def test_divergence_of_equal_transforms_is_that_of_their_bases():
     def divergence(lib: Any) -> Any:
         D = lib.distributions

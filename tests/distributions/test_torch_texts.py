@@ -287,6 +287,7 @@ def _validated():
     torch.distributions.Distribution.set_default_validate_args(before)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("expression", [*DISTRIBUTIONS, *CONSTRAINTS, *TRANSFORMS])
 def test_text_is_torchs(expression):
     assert outcome(shmtensor, expression) == outcome(torch, expression)

@@ -141,6 +141,7 @@ def torch_like(result: Any, weights: Any, x: Any) -> Any:
     return x_grad
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["abs", "affine", "cat", "exp", "independent", "power", "stack"])
 def test_a_cache_gives_the_same_objects_back(name):
     make, values = TRANSFORMS[name]

@@ -72,6 +72,7 @@ CASES = {
 all_cases = pytest.mark.parametrize("name", CASES)
 
 
+@pytest.mark.check
 @all_cases
 def test_the_inverse_leads_back(name):
     transform, x = CASES[name]
@@ -166,6 +167,7 @@ def test_equal_transforms():
         hash(T.ExpTransform())
 
 
+@pytest.mark.check
 def test_a_cache_holds_the_last_pair():
     transform = T.ExpTransform(cache_size=1)
     x = sh.randn(3)

@@ -44,6 +44,7 @@ def test_program_does_what_it_says(name: str) -> None:
     assert re.fullmatch(LAST_LINES[name], done.stdout.splitlines()[-1])
 
 
+@pytest.mark.check
 def test_one_program_attaches_what_another_publishes() -> None:
     service = f"basics-{os.getpid()}-{uuid.uuid4().hex}"
     publisher = subprocess.Popen(

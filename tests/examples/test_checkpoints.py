@@ -18,6 +18,7 @@ def checkpoints(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return checkpoints
 
 
+@pytest.mark.check
 def test_an_interruption_waits_until_the_file_is_whole(checkpoints, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
@@ -26,6 +27,7 @@ def test_an_interruption_waits_until_the_file_is_whole(checkpoints, monkeypatch,
     assert checkpoints.read(tmp_path, "program", {"seed": 1}) == {"step": 3}
 
 
+@pytest.mark.check
 def test_an_interruption_waits_for_the_outer_block(checkpoints):
     done = []
 

@@ -151,6 +151,7 @@ def test_unit_files_of_documents_are_well_formed(document: Path) -> None:
             assert parser.sections()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

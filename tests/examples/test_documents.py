@@ -102,6 +102,7 @@ def test_files_that_documents_name_exist(document: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.check
 def test_contents_name_every_page() -> None:
     contents = (ROOT / "docs/index.md").read_text()
     pages = [

@@ -19,6 +19,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return program
 
 
+@pytest.mark.check
 def test_run_shows_warnings_in_a_line_and_restores_how_they_are_shown(
     program: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

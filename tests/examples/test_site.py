@@ -50,6 +50,7 @@ def test_site_builds_without_a_warning(tmp_path: Path) -> None:
     assert (site / "tree/examples/index.html").is_file()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("page", "found"),
     [

@@ -25,6 +25,7 @@ def test_small_programs_run(name: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, name], check=True, timeout=120, cwd=tmp_path, env=own_session())
 
 
+@pytest.mark.check
 def test_a_killed_worker_is_lost_and_a_stopped_run_goes_on(
     started: list[Run], tmp_path: Path
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_tensor_shows_its_memory(name: str) -> None:
     assert alone
 
 
+@pytest.mark.check
 def test_an_exported_array_keeps_the_memory() -> None:
     t = T.arange(1000.0)
     _, array, capsules = shown(t)
@@ -194,6 +195,7 @@ def test_a_tensor_owns_the_array_and_releases_it_once() -> None:
         from_arrow(producer)
 
 
+@pytest.mark.check
 def test_a_copy_releases_the_array_at_once() -> None:
     producer = Producer(longs(1, 2, 3))
     t = from_arrow(producer, copy=True)

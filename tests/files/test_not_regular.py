@@ -64,6 +64,7 @@ def test_device_is_refused(reader: str) -> None:
         _READERS[reader](Path("/dev/zero"))
 
 
+@pytest.mark.check
 def test_published_file_whose_place_a_pipe_has_taken_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "data"
     safetensors.save_file({"a": st.ones(3)}, path)

@@ -52,6 +52,7 @@ def test_every_dtype_goes_both_ways(name: str, tmp_path: Path) -> None:
         assert back.tolist() == t.tolist()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3, 4), (1,) * 20])
 def test_every_shape_goes_both_ways(shape: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "a"
@@ -125,6 +126,7 @@ def test_modes_say_where_writes_go(tmp_path: Path) -> None:
     assert written.untyped_storage().filename == os.path.realpath(path)
 
 
+@pytest.mark.check
 def test_the_file_may_be_replaced_while_it_is_mapped(tmp_path: Path) -> None:
     path = tmp_path / "a.npy"
     save_npy(path, T.ones(1000))

@@ -22,6 +22,7 @@ def npy(array: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("compressed", [False, True])
 def test_arrays_go_both_ways(compressed: bool, tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
@@ -102,6 +103,7 @@ def test_archives_that_lie_are_refused(tmp_path: Path) -> None:
         load_npz(tmp_path / "b.npz")
 
 
+@pytest.mark.check
 def test_damage_is_an_error_or_harmless(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     save_npz(path, {"a": T.arange(9), "b": T.ones(2, 2)})

@@ -124,6 +124,7 @@ def test_programs_give_torchs_results(name: str) -> None:
     _same(PROGRAMS[name](st), want)
 
 
+@pytest.mark.check
 def test_all_names_are_there() -> None:
     missing = set(torch.func.__all__) - set(st.func.__all__)
     assert missing <= {"rearrange"}

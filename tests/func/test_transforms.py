@@ -40,6 +40,7 @@ def data() -> T.Tensor:
     return T.randn(3, 4, dtype=D)
 
 
+@pytest.mark.check
 def test_gradients_leave_grad_alone_and_have_no_history() -> None:
     x = data()
     g, value = grad_and_value(cube)(x)
@@ -155,6 +156,7 @@ def test_products_with_jacobians() -> None:
     close(both["s"][1], T.zeros(4, dtype=D))
 
 
+@pytest.mark.check
 def test_in_place_writes_inside_of_transforms() -> None:
     x = data()
 

@@ -15,6 +15,7 @@ import shmtensor as T
 from shmtensor.func import debug_unwrap, grad, vmap
 
 
+@pytest.mark.check
 def test_dimensions_of_inputs_and_outputs() -> None:
     x, y = T.randn(3, 4), T.randn(4)
     assert vmap(lambda a, b: a + b, in_dims=(0, None))(x, y).equal(x + y)
@@ -102,6 +103,7 @@ def test_writes_in_place() -> None:
             vmap(write)(x)
 
 
+@pytest.mark.check
 def test_indexing() -> None:
     x = T.arange(24.0).reshape(2, 3, 4)
     i = T.tensor([[2, 0], [1, 1]])

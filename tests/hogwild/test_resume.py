@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import hogwild_cases as cases
 import pytest
+import waiting
 from mp_scripts import users_of
 
 import shmtensor as st
@@ -41,27 +41,14 @@ if __name__ == "__main__":
 """
 
 
-def _wait(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_nothing_is_left_of_a_killed_program(scripts: Any, method: str, tmp_path: Path) -> None:
     script = scripts(_PROGRAM, method, str(tmp_path), str(10**9))
     session, parent, *workers = script.line().split()
     os.kill(int(parent), signal.SIGKILL)
-    _wait(lambda: not any(_runs(int(pid)) for pid in (parent, *workers)))
-    _wait(lambda: not users_of(session))
+    waiting.until(lambda: not any(waiting.runs(int(pid)) for pid in (parent, *workers)))
+    waiting.until(lambda: not users_of(session))
 
 
 def test_an_interrupted_program_saves_and_ends(scripts: Any, tmp_path: Path) -> None:
@@ -75,8 +62,8 @@ def test_an_interrupted_program_saves_and_ends(scripts: Any, tmp_path: Path) -> 
         r"KeyboardInterrupt: hogwild\.run\(\) was interrupted after \d+ steps", last_line
     )
     assert f"saved in {tmp_path}/checkpoint.pt" in last_line
-    _wait(lambda: not any(_runs(int(pid)) for pid in workers))
-    _wait(lambda: not users_of(session))
+    waiting.until(lambda: not any(waiting.runs(int(pid)) for pid in workers))
+    waiting.until(lambda: not users_of(session))
     assert sum(st.load(tmp_path / "checkpoint.pt")["steps"]) > 0
 
 
@@ -132,6 +119,7 @@ def test_the_average_of_losses_goes_on(tmp_path: Path) -> None:
     assert all(point.loss == 5.0 for point in again.points if point.steps >= 40)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("options", "text"),
     [

@@ -52,6 +52,7 @@ def test_a_plane_is_found(method: str) -> None:
     assert all(parameter.is_shared() for parameter in result.model.parameters())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "data",
     [cases.data(), TensorDataset(*cases.data()), [*zip(*cases.data(), strict=True)], cases.batches],
@@ -137,6 +138,7 @@ def test_a_worker_that_dies_in_an_update_holds_nobody_up(tmp_path: Path) -> None
     assert result.workers[1].steps == 100 and "distance" in result.metrics
 
 
+@pytest.mark.check
 def test_an_evaluation_that_fails_ends_the_run(capfd: Any) -> None:
     with pytest.raises(RuntimeError, match="the evaluation ended with status 1"):
         run(evaluate=cases.fails, steps=10**9)

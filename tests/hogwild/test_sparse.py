@@ -39,6 +39,7 @@ def test_rows_are_learned(optimizer: Any, is_shared: bool) -> None:
     assert result.metrics["untouched"] == 1.0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
 def test_rows_are_learned_by_spawned_workers(method: str) -> None:
     result = run(make_optimizer=cases.sparse_adam, start_method=method, evaluate=cases.distance)
@@ -50,6 +51,7 @@ def test_staleness_of_sparse_steps_is_counted() -> None:
     assert all(0 < worker.staleness <= worker.max_staleness for worker in result.workers)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("optimizer", [cases.sgd, cases.sparse_adam])
 def test_snapshots_have_whole_sparse_steps(optimizer: Any, tmp_path: Path) -> None:
     result = run(

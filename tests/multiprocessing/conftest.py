@@ -6,8 +6,9 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +38,32 @@ def _descriptors() -> dict[str, str]:
         with contextlib.suppress(FileNotFoundError):  # the one this listing used
             found[number] = os.readlink(f"/proc/self/fd/{number}")
     return found
+
+
+@pytest.fixture
+def children() -> Iterator[list[Any]]:
+    """A list for processes; those in it are killed at the end of the test."""
+    made: list[Any] = []
+    yield made
+    for child in made:
+        child.kill()
+        child.join()
+        child.close()
+
+
+@pytest.fixture
+def start_child(children: list[Any]) -> Callable[..., Any]:
+    """``start_child(target, *arguments)``: a forked process, which is killed at the end."""
+
+    import shmtensor.multiprocessing as mp
+
+    def start(target: Callable[..., Any], *arguments: Any) -> Any:
+        child = mp.get_context("fork").Process(target=target, args=arguments)
+        children.append(child)
+        child.start()
+        return child
+
+    return start
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+import waiting
+
 PREPARE = """
 import fcntl, gc, os, signal, struct, subprocess, sys, time
 from multiprocessing.reduction import ForkingPickler
@@ -14,14 +16,9 @@ import pickle
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import let_the_manager_look, until
 
 N_PARAMS, LOCKS = 4607, 1 << 60
-
-def until(condition, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 def occupy(numbers):
     '''Lock free client numbers, as many processes would; returns the descriptor that keeps them.'''
@@ -44,18 +41,19 @@ def churn():
 """
 
 
-def run(program: str, *arguments: str) -> None:
-    """Run *program* in a session of its own; it must succeed."""
+def run(program: str, *arguments: str, prepare: str = PREPARE) -> str:
+    """Run *program* in a session of its own; it must succeed. Returns its error output."""
     environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
     result = subprocess.run(
-        [sys.executable, "-c", PREPARE + program, *arguments],
-        env=environment,
+        [sys.executable, "-c", prepare + program, *arguments],
+        env={**environment, "PYTHONPATH": waiting.python_path()},
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr[-3000:]
+    return result.stderr
 
 
 def can_unshare(*flags: str) -> bool:

@@ -9,14 +9,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import waiting
+
 
 class Script:
     """A Python program in a session of its own."""
 
     def __init__(self, text: str, *arguments: str, session: str | None = None) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
-        path = [str(Path(__file__).parent), str(Path(sys.modules["shmtensor"].__file__).parents[1])]
-        env["PYTHONPATH"] = os.pathsep.join([*path, env.get("PYTHONPATH", "")])
+        package = Path(sys.modules["shmtensor"].__file__).parent
+        env["PYTHONPATH"] = waiting.python_path(Path(__file__).parent, package.parent)
         if session is not None:
             env["SHMTENSOR_MANAGER"] = session
         self.process = subprocess.Popen(

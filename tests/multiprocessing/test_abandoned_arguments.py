@@ -15,21 +15,19 @@ import mp_children
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import inspect
+from waiting import let_the_manager_look, until
 
 anchor = st.ones(16, shared=True)  # the session lives on by it
 context = mp.get_context(sys.argv[1])
 
-def all_gone(seconds=30):
-    deadline = time.monotonic() + seconds
-    while True:
-        gc.collect()
-        (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
-        with session:
-            seen = session.snapshot()
-        if (seen.n_used, seen.n_leases) == (1, 0):
-            return
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.05)
+def snapshot():
+    gc.collect()
+    (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
+    with session:
+        return session.snapshot()
+
+def all_gone():
+    until(lambda: (snapshot().n_used, snapshot().n_leases) == (1, 0), snapshot)
 
 def arguments():
     return context.Queue(), [st.ones(100_000, shared=True)], st.ones(100_000)
@@ -68,11 +66,8 @@ def test_stopped_before_it_reads_them_and_killed_later(scripts: Any, method: str
 child = context.Process(target=mp_children.echo, args=arguments())
 child.start()
 os.kill(child.pid, signal.SIGSTOP)
-time.sleep(2)
-(session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
-with session:
-    seen = session.snapshot()
-assert seen.n_used >= 4, seen  # it may go on and read them
+let_the_manager_look(4)
+assert snapshot().n_used >= 4, snapshot()  # it may go on and read them
 child.kill()
 child.join()
 all_gone()
@@ -101,6 +96,7 @@ all_gone()
     )
 
 
+@pytest.mark.check
 def test_the_program_of_the_interpreter_is_missing(scripts: Any) -> None:
     _run(
         scripts,

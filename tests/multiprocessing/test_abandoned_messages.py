@@ -19,34 +19,37 @@ from multiprocessing.reduction import ForkingPickler
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import inspect
+from waiting import let_the_manager_look, until
 
 MB = 1 << 20
 anchor = st.ones(16, shared=True)  # the session lives on by it
 
-def picture():
+def snapshot():
     (session,) = inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])
     with session:
         return session.snapshot()
 
 def kept():
     '''Bytes that only messages keep, and leases.'''
-    seen = picture()
+    seen = snapshot()
     return seen.stranded_bytes, seen.n_leases
 
 def block(mb=1):
     return st.ones(mb * MB // 4, shared=True)
 
-def all_gone(seconds=15):
-    deadline = time.monotonic() + seconds
-    while kept() != (0, 0):
-        assert time.monotonic() < deadline, kept()
-        time.sleep(0.05)
+def all_gone():
+    until(lambda: kept() == (0, 0), kept)
 
-def stays(n_leases, seconds=2.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert picture().n_leases == n_leases, picture().n_leases
-        time.sleep(0.1)
+def stays(n_leases):
+    '''The messages stay: a later one that nobody can read ends before them.'''
+    assert snapshot().n_leases == n_leases, snapshot()
+    reader, writer = multiprocessing.Pipe(False)
+    writer.send(st.ones(16))
+    reader.close()
+    until(lambda: snapshot().n_leases <= n_leases, snapshot)
+    writer.close()
+    let_the_manager_look()
+    assert snapshot().n_leases == n_leases, snapshot()
 
 def fork(f):
     pid = os.fork()
@@ -66,6 +69,7 @@ def _run(scripts: Any, text: str, *arguments: str) -> None:
     scripts(_PREPARE + text, *arguments).finish()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("duplex", ["duplex", ""])
 def test_both_ends_closed(scripts: Any, duplex: str) -> None:
     _run(
@@ -120,7 +124,7 @@ reader, writer = multiprocessing.Pipe(False)
 pid = fork(send)
 writer.close()
 os.waitpid(pid, 0)
-stays(5, 2)
+stays(5)
 reader.close()
 all_gone()
 """,
@@ -135,8 +139,7 @@ def test_standard_queues(scripts: Any, kind: str) -> None:
 queue = getattr(multiprocessing, sys.argv[1])()
 for _ in range(10):
     queue.put([block(), "text"])
-while picture().n_leases < 10:
-    time.sleep(0.01)
+until(lambda: snapshot().n_leases == 10)
 stays(10)
 assert queue.get()[0].sum() == MB // 4
 del queue
@@ -170,11 +173,14 @@ def test_message_opened_in_time_after_its_pipe(scripts: Any) -> None:
         """
 reader, writer = multiprocessing.Pipe()
 writer.send(block())
-time.sleep(1)
+let_the_manager_look()  # the message is not young any more
 text = reader.recv_bytes()
+with inspect.open_sessions(os.environ["SHMTENSOR_MANAGER"])[0] as session:
+    manager = session.manager_pid()
+os.kill(manager, signal.SIGSTOP)  # or a slow machine would not be in time
 reader.close(), writer.close()
-time.sleep(0.3)
 assert pickle.loads(text).sum() == MB // 4
+os.kill(manager, signal.SIGCONT)
 """,
     )
 
@@ -243,6 +249,7 @@ assert reader.recv().sum() == 7000
     )
 
 
+@pytest.mark.check
 def test_reader_that_has_not_joined_is_seen(scripts: Any) -> None:
     _run(
         scripts,
@@ -345,7 +352,7 @@ for _ in range(100):
         pass
     else:
         raise AssertionError
-assert picture().n_leases == 100, picture()  # of the inner messages, which were complete
+assert snapshot().n_leases == 100, snapshot()  # of the inner messages, which were complete
 assert pickle.loads(outer.inner)[0].sum() == MB // 4
 """,
     )
@@ -374,7 +381,12 @@ def send_and_die(connection, how):
     assert os.waitpid(pid, 0)[1] == signal.SIGKILL
 
 def wait_for_the_grace_time():
-    time.sleep(6)
+    '''A later message, which was never written to a pipe that goes on, ends after that time.'''
+    later_reader, later_writer = multiprocessing.Pipe()
+    n_leases = snapshot().n_leases
+    send_and_die(later_writer, die_before)
+    assert snapshot().n_leases == n_leases + 2, snapshot()
+    until(lambda: snapshot().n_leases <= n_leases, snapshot)
 
 reader, writer = multiprocessing.Pipe(bool(sys.argv[1]))
 """

@@ -26,6 +26,7 @@ def sent_and_received(value: Any, adopt: Any) -> Any:
     return queue.get()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("adopt", ["jax", ["numpy", "jax"], "num"])
 def test_an_unknown_library_is_refused(adopt: Any) -> None:
     with pytest.raises(ValueError, match="adopt should name some of"):
@@ -189,6 +190,7 @@ def test_what_is_in_our_memory_is_not_copied(torch: Any) -> None:
     assert sent_and_received(number, "torch").data_ptr() == tensor.data_ptr()
 
 
+@pytest.mark.check
 def test_views_in_one_message_share_memory(torch: Any) -> None:
     tensor = st.torch_empty(4).zero_()
     whole, part = sent_and_received([tensor, tensor[1:]], "torch")

@@ -75,6 +75,7 @@ else:
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("program", [_CLASSES, _OTHERS, _FILES], ids=["classes", "others", "files"])
 def test_bound_is_kept_and_idle_memory_does_not_use_it_up(program: str) -> None:
     run(_PREPARE + program)

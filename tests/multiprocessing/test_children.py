@@ -125,6 +125,7 @@ def test_a_forked_copy_that_exits_ends_no_child_of_the_original(scripts: Any, us
     assert scripts(_program(user, "a fork that exits")).finish() == _KNOWN[user]
 
 
+@pytest.mark.check
 def test_a_forked_copy_ends_no_processes_of_the_standard_library_either(scripts: Any) -> None:
     script = scripts(
         """
@@ -158,6 +159,7 @@ def test_statuses_in_words() -> None:
     assert signal_name(None) is signal_name(0) is signal_name(1) is None
 
 
+@pytest.mark.check
 def test_numbers_that_the_program_took_for_its_own_files_are_left_alone() -> None:
     report, child = Report(), Child(mp.get_context("fork").Process(target=str))
     child.start()

@@ -62,6 +62,7 @@ until(lambda: sharing.status()["resident_bytes"] < 4 << 20)
 """
 
 
+@pytest.mark.check
 @needs_time_namespaces
 @pytest.mark.parametrize("member", ["ahead", "behind"])
 def test_a_message_of_another_clock_is_as_old_as_it_is(member: str) -> None:

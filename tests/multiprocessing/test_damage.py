@@ -5,11 +5,8 @@ Not covered: each field with each value, by sanitized code (``make fuzz-control`
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from member_programs import run
 
 _PREPARE = """
 import gc, mmap, multiprocessing, os, random, signal, struct, sys, time
@@ -17,6 +14,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import errors
 from shmtensor._boundary import sharing
+from waiting import let_the_manager_look, until
 
 HEADER, CLIENTS, SLABS = 0, 4096, 4096 + 64 * 4608
 BLOCKS = SLABS + 64 * 65536
@@ -28,27 +26,11 @@ def control():
         if os.path.islink(path) and "shmtensor-control" in os.readlink(path):
             fd = os.open(path, os.O_RDWR)
             return mmap.mmap(fd, os.fstat(fd).st_size)
-
-def until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 """
 
 
 def _run(program: str, *arguments: str) -> str:
-    environment = {k: v for k, v in os.environ.items() if k != "SHMTENSOR_MANAGER"}
-    result = subprocess.run(
-        [sys.executable, "-c", _PREPARE + program, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr[-3000:]
-    return result.stderr
+    return run(program, *arguments, prepare=_PREPARE)
 
 
 _DAMAGED = """
@@ -99,6 +81,7 @@ assert process.exitcode == 0
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("what", ["overlap", "outside", "forgotten", "uncounted", "header"])
 def test_successor_begins_a_damaged_session_anew_and_says_so_once(what: str) -> None:
     warnings = _run(_DAMAGED, what)
@@ -154,9 +137,8 @@ nobody, somebody_else = 0x4000 | 0x1234, 0x4000 | 0x3FFF
 for word in (nobody, somebody_else):
     for lock in (128, 192):
         os.pwrite(fd, struct.pack("<I", word), at + lock)
-    begun = time.monotonic()
     queue.put("second")
-    assert queue.get() == "first" and time.monotonic() - begun < 10
+    assert queue.get() == "first"
     assert queue.get() == "second"
     queue.put("first")
 
@@ -188,18 +170,20 @@ assert queue.get() == "last"
 """
 
 
+@pytest.mark.check
 def test_queue_with_locks_of_nobody_or_ends_nowhere_works_on() -> None:
     _run(_RING)
 
 
 _VICTIMS = """
-SECONDS = 6
+N_ROUNDS = 200
 
 def victim(seed, queues, stop):
     '''Do all there is to do; errors are fine.'''
     generator = random.Random(seed)
-    kept, n_done = [], 0
+    kept = []
     while not stop.wait(0):
+        progress[seed] += 1
         try:
             act = generator.randrange(6)
             if act < 2:
@@ -216,7 +200,6 @@ def victim(seed, queues, stop):
                 assert os.waitpid(pid, 0)[1] == 0
             else:
                 kept = kept[generator.randrange(5) :]
-            n_done += 1
         except Exception:
             time.sleep(0.001)
     os._exit(0)  # what is left in a damaged queue waits for nobody
@@ -237,18 +220,19 @@ context = mp.get_context("fork")
 first = st.ones(10).share_memory_()
 queues = [context.Queue(), context.Queue(5)]
 stop = multiprocessing.get_context("fork").Event()
+progress = multiprocessing.get_context("fork").RawArray("q", 3)
 victims = [multiprocessing.get_context("fork").Process(target=victim, args=(i, queues, stop))
            for i in range(3)]
 for process in victims:
     process.start()
 file = control()
 manager = sharing.status()["manager_pid"]
-begun, seed = time.monotonic(), int(sys.argv[1])
-time.sleep(0.5)
-while time.monotonic() - begun < SECONDS:
-    seed += 1
+first_seed = int(sys.argv[1])
+until(lambda: all(progress))
+for seed in range(first_seed, first_seed + N_ROUNDS):
     scribble(seed, file, 20)
-    time.sleep(0.02)
+    before = sum(progress)
+    until(lambda: sum(progress) > before + 3 or any(p.exitcode is not None for p in victims))
     dead = [p.exitcode for p in victims if p.exitcode is not None]
     assert not dead, (dead, seed)
 state = open(f"/proc/{manager}/stat").read().split()[2]

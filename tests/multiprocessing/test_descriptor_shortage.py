@@ -156,6 +156,7 @@ def test_message_stays_until_its_files_can_be_opened(scripts: Any, left: int) ->
     scripts(_PREPARE + _GET, str(left)).finish()
 
 
+@pytest.mark.check
 def test_several_messages_at_once(scripts: Any) -> None:
     scripts(_PREPARE + _GET_MANY, "0").finish()
 

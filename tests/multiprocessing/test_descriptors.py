@@ -15,6 +15,7 @@ import os, resource, signal, sys, threading, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import let_the_manager_look, until
 
 context = mp.get_context("fork")
 mp.set_sharing_strategy("file_descriptor")
@@ -36,12 +37,6 @@ def files(pid="self"):
         except FileNotFoundError:
             pass
     return n
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, (files(), files(manager))
-        time.sleep(0.02)
 
 def child(work):
     process = context.Process(target=work)
@@ -87,6 +82,7 @@ end(process)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", ["SimpleQueue", "Queue", "Pipe"])
 @pytest.mark.parametrize("sender", ["keeps", "drops"])
 def test_sender_that_rests_keeps_few_files(scripts: Any, kind: str, sender: str) -> None:
@@ -98,7 +94,7 @@ queue = make(sys.argv[1])
 kept = [st.full((10,), float(i)) for i in range(100)]
 for tensor in kept:
     queue.put(tensor)
-time.sleep(1)
+let_the_manager_look()
 assert files() >= 100  # were the manager killed now, they would still arrive
 os.kill(manager, signal.SIGKILL)
 for i in range(100):
@@ -174,6 +170,7 @@ until(lambda: files() <= FEW)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(("limit", "n"), [("256", "600"), ("64", "2000")])
 def test_more_live_tensors_than_descriptors(scripts: Any, limit: str, n: str) -> None:
     scripts(_LIMIT_FIRST.replace("256", limit) + _PREPARE + _LIVE, n).finish()

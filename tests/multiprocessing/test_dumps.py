@@ -43,6 +43,7 @@ def _leases() -> int:
     return int(sharing.status()["n_leases"])
 
 
+@pytest.mark.check
 def test_plain_message_with_tensors_is_one_list_of_handles() -> None:
     tensors = {str(i): st.full((3,), float(i)) for i in range(300)}
     message = ("step", 7, tensors, [None, True, 2.5, b"raw", 1 << 40])
@@ -91,6 +92,7 @@ def test_memory_files_are_the_picklers() -> None:
     assert again[0].data_ptr() == tensor.data_ptr()
 
 
+@pytest.mark.check
 def test_protocol_and_subclasses_of_the_pickler_go_their_own_way() -> None:
     class Own(ForkingPickler):
         pass

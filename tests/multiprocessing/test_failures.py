@@ -28,6 +28,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
+@pytest.mark.check
 def test_operators_with_threads_work_in_a_child_forked_after_them(scripts: Any) -> None:
     assert scripts(_THREADS_THEN_FORK).finish(timeout=60) == "0\n"
 
@@ -49,6 +50,7 @@ for strategy in mp.get_all_sharing_strategies():
 """
 
 
+@pytest.mark.check
 def test_long_directory_for_temporary_files_does_no_harm(scripts: Any, tmp_path: Any) -> None:
     directory = tmp_path / ("d" * 120)
     directory.mkdir()

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 _PREPARE = """
 import mmap, os, random, signal, sys, threading, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import until
 
 context = mp.get_context("fork")
 mp.set_sharing_strategy("file_descriptor")
@@ -24,12 +27,6 @@ def full(value, n=MB):
 
 def files():
     return open("/proc/self/maps").read().count("memfd:shmtensor-storage")
-
-def until(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 """
 
 
@@ -37,6 +34,7 @@ def _run(scripts: Any, text: str) -> None:
     scripts(_PREPARE + text).finish()
 
 
+@pytest.mark.check
 def test_owner_uses_its_file_again_when_nobody_else_does(scripts: Any) -> None:
     _run(
         scripts,
@@ -134,6 +132,7 @@ process.join()
     )
 
 
+@pytest.mark.check
 def test_manager_killed_between_uses(scripts: Any) -> None:
     _run(
         scripts,

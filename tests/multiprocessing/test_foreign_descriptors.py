@@ -135,6 +135,7 @@ foreign_again.check()
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("strategy", ["file_system", "file_descriptor"])
 @pytest.mark.parametrize("kind", ["closed", "file", "socket"])
 def test_sharing_goes_on_beside_the_programs_files(scripts: Any, kind: str, strategy: str) -> None:
@@ -304,6 +305,7 @@ assert 2 < queue.fileno() < min(limit // 2, 1024)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("limit", [64, 1024])
 def test_numbers_are_high(scripts: Any, limit: int) -> None:
     lower = f"import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, ({limit}, {limit}))\n"

@@ -9,6 +9,8 @@ import threading
 import traceback
 from collections.abc import Callable
 
+import pytest
+
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor import func
@@ -87,6 +89,7 @@ CALLS: list[Callable[[], None]] = [
 ]
 
 
+@pytest.mark.check
 def test_a_child_can_use_what_its_parents_threads_were_using() -> None:
     stop = threading.Event()
     failures: list[str] = []

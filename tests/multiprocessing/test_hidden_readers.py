@@ -10,23 +10,19 @@ import os
 import pytest
 from member_programs import can_unshare, run
 
-_LOOKS = """
-from multiprocessing.connection import Connection
-
-def let_the_manager_look():
-    '''Wait for more of the manager's looks than it takes to end a message that nobody can read.'''
-    time.sleep(4)
-"""
-
+# In both programs the manager looks more often than it takes to end a message that nobody can read.
 _OUTSIDE = """
+from multiprocessing.connection import Connection
 reader, writer = os.pipe()
 inside = '''
 import os, sys
 from multiprocessing.connection import Connection
 import shmtensor as st
 import shmtensor.multiprocessing
+from waiting import let_the_manager_look
 with Connection(int(sys.argv[1]), readable=False) as connection:
     connection.send(st.full((1000,), 3.0))
+let_the_manager_look(8)
 print("sent", flush=True)
 sys.stdin.readline()
 '''
@@ -36,21 +32,22 @@ pipe = subprocess.PIPE
 other = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, pass_fds=[writer])
 os.close(writer)
 assert other.stdout.readline() == "sent\\n"
-let_the_manager_look()
 assert (Connection(reader, writable=False).recv() == 3).all()
 other.stdin.close()
 assert other.wait(30) == 0
 """
 
 
+@pytest.mark.check
 @pytest.mark.skipif(
     not can_unshare("--pid", "--fork", "--mount-proc"), reason="pid namespaces cannot be made here"
 )
 def test_reader_outside_of_the_pid_namespace_of_the_manager() -> None:
-    run(_LOOKS + _OUTSIDE)
+    run(_OUTSIDE)
 
 
 _TWO_USERS = """
+from multiprocessing.connection import Connection
 REAL, EFFECTIVE = {users}
 reader, writer = mp.Pipe(duplex=False)
 go, there = os.pipe(), os.pipe()
@@ -92,7 +89,7 @@ def write():
     writer.send(st.full((1000,), 3.0))
     writer.close()
     reader.close()
-    let_the_manager_look()
+    let_the_manager_look(8)
     os.write(go[1], b"x")
     os.close(go[1])
     assert os.read(there[0], 1) == b""  # the reader has ended
@@ -109,4 +106,4 @@ assert [os.waitpid(pid, 0)[1] for pid in pids] == [0, 0]
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become other users")
 @pytest.mark.parametrize("users", [(1000, 65534), (65534, 1000)], ids=["effective", "real"])
 def test_reader_with_two_user_ids(users: tuple[int, int]) -> None:
-    run(_LOOKS + _TWO_USERS.replace("{users}", repr(users)))
+    run(_TWO_USERS.replace("{users}", repr(users)))

@@ -83,6 +83,7 @@ assert all((t == -1).all() for t in more)
 """
 
 
+@pytest.mark.check
 def test_children_and_grandchildren_without_a_number_keep_what_they_inherited() -> None:
     run(_PREPARE + _ALL_TAKEN)
 
@@ -192,6 +193,7 @@ if not CLOSES:
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("closes", [False, True])
 def test_child_of_a_process_without_a_free_descriptor_keeps_what_it_inherited(closes: bool) -> None:
     run(_PREPARE + _NO_DESCRIPTOR.replace("{closes}", str(closes)))

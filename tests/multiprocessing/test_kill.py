@@ -11,6 +11,8 @@ import signal
 import time
 from typing import Any
 
+import pytest
+import waiting
 from mp_scripts import users_of
 
 _FAMILY = """
@@ -56,25 +58,22 @@ def _start(scripts: Any, method: str) -> tuple[Any, str, int, int, int]:
     return family, session, int(parent), int(child), int(family.line())
 
 
-def _wait_until_nobody_uses(session: str, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while left := users_of(session):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+def _wait_until_nobody_uses(session: str) -> None:
+    waiting.until(lambda: not users_of(session), lambda: users_of(session))
 
 
+@pytest.mark.check
 def test_killed_worker_leaves_no_memory_and_no_client(scripts: Any) -> None:
     family, session, _, child, _ = _start(scripts, "fork")
     os.kill(child, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while True:
+
+    def is_alone() -> bool:
         family.say("status")
         resident, clients = map(int, family.line().split())
         # What stays is the parent's: the model of 400 kB and two queues of 256 KiB.
-        if clients == 1 and resident < 600_000 + 2 * 256 * 1024:
-            break
-        assert time.monotonic() < deadline, (resident, clients)
-        time.sleep(0.1)
+        return clients == 1 and resident < 600_000 + 2 * 256 * 1024
+
+    waiting.until(is_alone)
     family.say("work")
     assert family.line() == "4.0 200000.0"
     family.say("end")
@@ -85,7 +84,7 @@ def test_killed_worker_leaves_no_memory_and_no_client(scripts: Any) -> None:
 def test_killed_parent_leaves_nothing_once_its_child_ends(scripts: Any) -> None:
     _, session, parent, child, manager = _start(scripts, "fork")
     os.kill(parent, signal.SIGKILL)
-    time.sleep(0.2)
+    waiting.until(lambda: not waiting.runs(parent))
     assert manager in users_of(session)  # the child still holds tensors
     os.kill(child, signal.SIGKILL)
     _wait_until_nobody_uses(session)
@@ -101,6 +100,7 @@ def test_killed_manager_is_replaced_and_data_stays_whole(scripts: Any) -> None:
     _wait_until_nobody_uses(session)
 
 
+@pytest.mark.check
 def test_everybody_killed_at_once_leaves_nothing(scripts: Any) -> None:
     _, session, parent, child, manager = _start(scripts, "fork")
     for pid in (manager, child, parent):

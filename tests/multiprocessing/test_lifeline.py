@@ -125,6 +125,7 @@ def test_a_child_of_spawn_ends_with_its_parent(scripts: Any, method: str, by: st
         assert _ends(pidfd)
 
 
+@pytest.mark.check
 def test_a_stopped_parent_is_not_dead(scripts: Any) -> None:
     script = scripts(_FAMILY, "fork", "end_with_parent_and_sleep", "main")
     with _pidfd(int(script.line())) as pidfd:
@@ -172,6 +173,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.check
 def test_a_parent_that_died_before_the_child_looked(scripts: Any) -> None:
     script = scripts(_DIES_AT_ONCE)
     with _pidfd(int(script.line())) as pidfd:

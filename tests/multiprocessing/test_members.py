@@ -35,7 +35,7 @@ assert other.stdout.readline() == "joined\\n"
 os.kill(manager, signal.SIGKILL)
 other.stdin.write("\\n"); other.stdin.flush()
 assert other.stdout.readline() == "filled\\n"  # it has started the next manager
-time.sleep(1.5)  # three of the manager's looks
+let_the_manager_look()
 more = churn()
 assert all((t == 7).all() for t in kept)
 other.stdin.write("\\n"); other.stdin.flush()
@@ -45,6 +45,7 @@ assert all((t == 7).all() for t in kept)
 """
 
 
+@pytest.mark.check
 @needs_pid_namespaces
 def test_manager_of_another_pid_namespace_leaves_the_memory_of_others_alone() -> None:
     _run(_NAMESPACES)
@@ -56,17 +57,15 @@ inside = '''
 import sys, time
 import shmtensor as st
 from shmtensor._boundary import sharing
+from waiting import let_the_manager_look, until
 first = st.ones(1000, shared=True)
 print("joined", flush=True)
 sys.stdin.readline()
 more = [st.full((n,), -1.0, shared=True) for n in (16, 1000, 100_000) for _ in range(100)]
 print("started a manager", flush=True)
 sys.stdin.readline()
-until = time.monotonic() + 10
-while sharing.status()["n_clients"] != int(sys.argv[1]):
-    assert time.monotonic() < until, sharing.status()
-    time.sleep(0.1)
-time.sleep(1.5)  # three of the manager's looks
+until(lambda: sharing.status()["n_clients"] == int(sys.argv[1]), sharing.status)
+let_the_manager_look()
 for _ in range(3):
     more = [st.full((n,), -1.0, shared=True) for n in (16, 1000, 100_000) for _ in range(100)]
     sharing.trim()
@@ -185,6 +184,7 @@ assert all((t == 3).all() for t in kept)
 """
 
 
+@pytest.mark.check
 def test_members_with_high_numbers_hold_and_let_go_like_others() -> None:
     _run(_FAR_NUMBERS)
 
@@ -249,15 +249,18 @@ def test_forked_child_for_which_no_number_is_left_keeps_what_it_inherited() -> N
 _CLOSED_DESCRIPTORS = """
 tensor = st.full((1000,), 5.0, shared=True)
 manager = sharing.status()["manager_pid"]
+go = os.pipe()
 pid = os.fork()
 if pid == 0:
+    os.dup2(go[0], 0)
     os.closerange(3, 1000)  # as programs do that become daemons
-    time.sleep(2)
+    os.read(0, 1)
     os._exit(0 if (tensor == 5).all() else 1)
 del tensor
 gc.collect()
-time.sleep(1)
+let_the_manager_look()
 more = churn()
+os.write(go[1], b"x")
 assert os.waitpid(pid, 0)[1] == 0
 """
 

@@ -89,6 +89,7 @@ def test_array_that_nobody_else_has_moves(way: Callable[[Any], Any]) -> None:
     assert tensor.tolist() == [[2, 3], [5, 6]]
 
 
+@pytest.mark.check
 def test_view_of_an_array_that_somebody_has_does_not_move() -> None:
     values = np.arange(6.0)
     tensor = st.from_numpy(values[1:3])
@@ -144,6 +145,7 @@ def test_parts_of_one_storage_stay_one_memory() -> None:
     assert received.tolist() == [2, 3]
 
 
+@pytest.mark.check
 def test_parts_of_a_mapped_file_move_alone(tmp_path: Path) -> None:
     path = tmp_path / "data"
     safetensors.save_file({"a": st.ones(3), "b": st.zeros(3)}, path)

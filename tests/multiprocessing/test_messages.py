@@ -90,6 +90,7 @@ def test_aliases_stay_aliases_within_and_across_messages(method: str) -> None:
     back.close()
 
 
+@pytest.mark.check
 def test_pool_maps_over_tensors() -> None:
     with mp.get_context("fork").Pool(2) as pool:
         results = pool.map(mp_children.double, [st.ones(4), st.full((2,), 3.0)])
@@ -159,6 +160,7 @@ def test_meta_tensor_travels_without_data(echo: Any) -> None:
     assert back.shape == (3, 4)
 
 
+@pytest.mark.check
 def test_leaf_keeps_requires_grad_and_not_grad(echo: Any) -> None:
     leaf = st.ones(3, requires_grad=True)
     leaf.sum().backward()

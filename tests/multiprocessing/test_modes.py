@@ -42,6 +42,7 @@ def strategy(request: pytest.FixtureRequest) -> Iterator[str]:
     mp.set_sharing_strategy(before)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_lent_tensor_is_read_and_not_written(method: str, strategy: str) -> None:
     t = T.arange(6).view(3, 2).t()[:, 1:]
@@ -81,6 +82,7 @@ def test_copy_on_write_tensor_is_the_receivers_own(strategy: str) -> None:
     assert t.tolist() == [0.0, 0.0, 0.0]
 
 
+@pytest.mark.check
 def test_kernel_stops_writes_to_a_lent_tensor(strategy: str) -> None:
     with _peer("fork", mp_modes.write_past_everything) as (outbox, inbox, process):
         outbox.send(mp.lend(T.ones(3)))

@@ -50,6 +50,7 @@ def _may_unshare() -> bool:
 pytestmark = pytest.mark.skipif(not _may_unshare(), reason="no right to make a network namespace")
 
 
+@pytest.mark.check
 def test_a_member_goes_on_in_another_network_namespace() -> None:
     _run(
         """

@@ -42,6 +42,7 @@ def _start_method_restored() -> Iterator[None]:
 # --- names ------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_all_is_the_standard_one_and_the_strategies() -> None:
     strategies = {"get_sharing_strategy", "set_sharing_strategy", "get_all_sharing_strategies"}
     assert set(mp.__all__) == {*standard.__all__, *strategies}
@@ -226,6 +227,7 @@ def test_fork_server_that_ran_before_the_import_serves_tensors(scripts: Any) -> 
     assert scripts(_SERVER_STARTED_BEFORE).finish() == "0 [1.0, 1.0, 1.0, 1.0]\n"
 
 
+@pytest.mark.check
 def test_many_tensors_in_arguments_of_a_fork_server_child() -> None:
     tensors = [st.full((2,), float(i)) for i in range(300)]
     total = st.zeros(1).share_memory_()

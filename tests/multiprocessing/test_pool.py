@@ -48,6 +48,7 @@ def test_arguments_and_results_are_shared_memory(method: str) -> None:
     assert tensor.tolist() == [1.0] * 4
 
 
+@pytest.mark.check
 def test_result_outlives_the_worker_that_made_it() -> None:
     with mp.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
         results = pool.map(tasks.full, range(8), chunksize=1)
@@ -198,6 +199,7 @@ def test_what_cannot_be_pickled_fails_its_task(
     assert pool.apply_async(tasks.square, (3,)).get(WAIT_S) == 9
 
 
+@pytest.mark.check
 def test_callback_that_raises_does_not_hold_up_the_result(pool: Pool, capfd: Any) -> None:
     def fail(value: object) -> None:
         raise KeyError("of the callback")

@@ -111,6 +111,7 @@ def test_second_file_of_a_name_is_not_taken_for_the_first(
     assert second.tolist() == [12] * 4
 
 
+@pytest.mark.check
 def test_relative_path_is_found_from_another_directory(
     peer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +193,7 @@ def test_files_cost_a_bounded_number_of_descriptors(tmp_path: Path) -> None:
     queue.close()
 
 
+@pytest.mark.check
 def test_arrays_over_a_file_stay_valid_when_it_is_sent(tmp_path: Path) -> None:
     tensor = _filled(tmp_path / "data", 1)
     array = tensor.numpy()

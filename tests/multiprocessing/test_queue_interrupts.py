@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import functools
 import pickle
-import select
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import waiting
 from interrupts import Interrupt, at_random, everywhere
 
 import shmtensor as st
@@ -47,6 +47,7 @@ def _drain(queue: JoinableQueue) -> int:
 # --- putting ---
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("maxsize", [0, N_FILLING + 1])
 @pytest.mark.parametrize(
     "put",
@@ -167,12 +168,12 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     queue.put("second")
     taken = [queue._ring[0.0]]
     assert taken == ["first"]
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     queue.get()
-    assert not _is_readable(queue.fileno())
+    assert not waiting.is_readable(queue.fileno())
     queue.put("second")
     queue._ring.give_back(taken)
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     assert queue.qsize() == 2
     assert not queue.empty()
     assert queue._reader.poll()
@@ -180,13 +181,9 @@ def test_kept_message_counts_as_one_of_the_queue() -> None:
     assert queue.get() == "second"
     assert queue.empty()
     queue._ring.give_back(["alone"])
-    assert _is_readable(queue.fileno())
+    assert waiting.is_readable(queue.fileno())
     assert queue.get() == "alone"
-    assert not _is_readable(queue.fileno())
-
-
-def _is_readable(fd: int) -> bool:
-    return bool(select.select([fd], [], [], 0)[0])
+    assert not waiting.is_readable(queue.fileno())
 
 
 def test_forked_child_has_not_what_its_parent_kept() -> None:
@@ -218,6 +215,7 @@ def _made_second_time() -> str:
     return "made"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 3])
 def test_message_whose_unpickling_was_interrupted_is_unpickled_again(n: int) -> None:
     queue = Queue(ctx=CONTEXT)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import queue_children
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -22,37 +21,6 @@ from shmtensor.multiprocessing.queues import Full, JoinableQueue, Queue, SimpleQ
 
 CONTEXT = mp.get_context("fork")
 HANG_S = 100
-
-
-@pytest.fixture
-def children() -> Iterator[list[Any]]:
-    made: list[Any] = []
-    yield made
-    for child in made:
-        child.kill()
-        child.join()
-        child.close()
-
-
-def _start(children: list[Any], target: Any, *arguments: Any) -> Any:
-    child = CONTEXT.Process(target=target, args=arguments)
-    children.append(child)
-    child.start()
-    return child
-
-
-def _wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 _FAMILY = """
@@ -72,9 +40,12 @@ time.sleep(1000)
 """
 
 
-def test_readers_that_are_killed_while_they_wait_stop_nobody(children: list[Any]) -> None:
+@pytest.mark.check
+def test_readers_that_are_killed_while_they_wait_stop_nobody(
+    start_child: Callable[..., Any],
+) -> None:
     queue, report = Queue(ctx=CONTEXT), Queue(ctx=CONTEXT)
-    readers = [_start(children, queue_children.forward, queue, report) for _ in range(3)]
+    readers = [start_child(queue_children.forward, queue, report) for _ in range(3)]
     for number in range(3):
         queue.put(number)
     assert sorted(report.get(timeout=HANG_S) for _ in range(3)) == [0, 1, 2]
@@ -86,9 +57,9 @@ def test_readers_that_are_killed_while_they_wait_stop_nobody(children: list[Any]
     assert sorted(report.get(timeout=HANG_S) for _ in range(50)) == list(range(50))
 
 
-def test_what_a_killed_sender_had_put_arrives(children: list[Any]) -> None:
+def test_what_a_killed_sender_had_put_arrives(start_child: Callable[..., Any]) -> None:
     queue = SimpleQueue(ctx=CONTEXT)
-    sender = _start(children, queue_children.put_and_be_killed, queue, 40)
+    sender = start_child(queue_children.put_and_be_killed, queue, 40)
     sender.join(HANG_S)
     assert sender.exitcode == -signal.SIGKILL
     for number in range(40):
@@ -98,12 +69,12 @@ def test_what_a_killed_sender_had_put_arrives(children: list[Any]) -> None:
     assert queue.empty()
 
 
-def test_room_that_a_killed_sender_reserved_is_free_again(children: list[Any]) -> None:
+def test_room_that_a_killed_sender_reserved_is_free_again(start_child: Callable[..., Any]) -> None:
     queue = JoinableQueue(50, ctx=CONTEXT)
-    sender = _start(children, queue_children.put_large_and_be_killed, queue, 50)
+    sender = start_child(queue_children.put_large_and_be_killed, queue, 50)
     sender.join(HANG_S)
     # What had found room is there; what had not is lost with the sender.
-    _wait_until(lambda: queue.qsize() < 50)
+    waiting.until(lambda: queue.qsize() < 50)
     n = queue.qsize()
     for number in range(n):
         assert queue.get(timeout=HANG_S)[0] == number
@@ -115,10 +86,11 @@ def test_room_that_a_killed_sender_reserved_is_free_again(children: list[Any]) -
         queue.put(50, False)
 
 
-def test_messages_for_a_killed_reader_leave_no_memory(children: list[Any]) -> None:
+@pytest.mark.check
+def test_messages_for_a_killed_reader_leave_no_memory(start_child: Callable[..., Any]) -> None:
     before = sharing.status()["n_leases"]
     queue = Queue(ctx=CONTEXT)
-    reader = _start(children, queue_children.sleep_holding, queue)
+    reader = start_child(queue_children.sleep_holding, queue)
     for number in range(20):
         queue.put(st.full((1000,), float(number)))
     assert sharing.status()["n_leases"] >= before + 20
@@ -126,7 +98,7 @@ def test_messages_for_a_killed_reader_leave_no_memory(children: list[Any]) -> No
     reader.join()
     assert queue.get()[0] == 0
     del queue
-    _wait_until(lambda: sharing.status()["n_leases"] <= before)
+    waiting.until(lambda: sharing.status()["n_leases"] <= before)
 
 
 def test_child_leaves_when_its_parent_and_the_manager_are_killed(scripts: Any) -> None:
@@ -134,17 +106,17 @@ def test_child_leaves_when_its_parent_and_the_manager_are_killed(scripts: Any) -
     parent, child, manager = map(int, family.line().split())
     os.kill(manager, signal.SIGKILL)
     os.kill(parent, signal.SIGKILL)
-    _wait_until(lambda: not _runs(child))
+    waiting.until(lambda: not waiting.runs(child))
 
 
 def test_locks_of_a_killed_process_are_free_again_without_the_manager(
-    children: list[Any],
+    start_child: Callable[..., Any],
 ) -> None:
     queue, report = Queue(ctx=CONTEXT), Queue(ctx=CONTEXT)
     for _ in range(4):
         manager = sharing.status()["manager_pid"]
-        sender = _start(children, queue_children.put_for_ever, queue)
-        reader = _start(children, queue_children.forward, queue, report)
+        sender = start_child(queue_children.put_for_ever, queue)
+        reader = start_child(queue_children.forward, queue, report)
         for _ in range(50):
             report.get(timeout=HANG_S)
         os.kill(manager, signal.SIGKILL)

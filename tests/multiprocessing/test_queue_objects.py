@@ -8,10 +8,10 @@ from __future__ import annotations
 import collections
 import gc
 import random
-import time
 from typing import Any
 
 import pytest
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -22,14 +22,6 @@ from shmtensor.nn import Parameter
 
 CONTEXT = mp.get_context("fork")
 HANG_S = 100
-
-
-def _wait_until_leases_are_at_most(n: int) -> None:
-    # The manager counts what the rings still hold.
-    deadline = time.monotonic() + HANG_S
-    while sharing.status()["n_leases"] > n:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def _deep(depth: int) -> Any:
@@ -64,6 +56,7 @@ def test_plain_object_arrives_equal_with_its_types(item: Any) -> None:
     assert repr(answer) == repr(item)
 
 
+@pytest.mark.check
 def test_what_occurs_twice_is_one_object_again() -> None:
     queue = SimpleQueue(ctx=CONTEXT)
     inner: list[Any] = [1]
@@ -91,6 +84,7 @@ def test_tuple_that_holds_itself_arrives() -> None:
     assert answer[0][0] is answer
 
 
+@pytest.mark.check
 def test_subclasses_of_plain_types_keep_their_class() -> None:
     queue = SimpleQueue(ctx=CONTEXT)
     item = [True, collections.OrderedDict(a=1), collections.Counter("aab"), _Name("n")]
@@ -149,4 +143,6 @@ def test_damaged_messages_raise_or_arrive_and_break_nothing() -> None:
     queue._ring.put("left", 0, False)
     del queue, storage, memory
     gc.collect()
-    _wait_until_leases_are_at_most(leases_before)
+    waiting.until(  # the manager counts what the rings still hold
+        lambda: sharing.status()["n_leases"] <= leases_before, sharing.status
+    )

@@ -12,8 +12,7 @@ import pickle
 import select
 import signal
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import wait
 from typing import Any
@@ -21,6 +20,7 @@ from typing import Any
 import mp_children
 import pytest
 import queue_children
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -30,73 +30,46 @@ CONTEXT = mp.get_context("fork")
 HANG_S = 100
 
 
-@pytest.fixture
-def children() -> Iterator[list[Any]]:
-    made: list[Any] = []
-    yield made
-    for child in made:
-        child.kill()
-        child.join()
-        child.close()
-
-
-def _start(children: list[Any], target: Any, *arguments: Any) -> Any:
-    child = CONTEXT.Process(target=target, args=arguments)
-    children.append(child)
-    child.start()
-    return child
-
-
-def _is_readable(fd: int) -> bool:
-    return bool(select.select([fd], [], [], 0)[0])
-
-
 def _n_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def _wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
+@pytest.mark.check
 @pytest.mark.parametrize("kind", [SimpleQueue, Queue])
 def test_descriptor_is_readable_while_there_is_a_message(kind: Any) -> None:
     queue = kind(ctx=CONTEXT)
     fd = queue.fileno()
     assert queue.fileno() == fd
-    assert not _is_readable(fd)
+    assert not waiting.is_readable(fd)
     for _ in range(3):
         queue.put(1)
-        assert _is_readable(fd)
+        assert waiting.is_readable(fd)
         queue.put(2)
         queue.get()
-        assert _is_readable(fd)
+        assert waiting.is_readable(fd)
         queue.get()
-        assert not _is_readable(fd)
+        assert not waiting.is_readable(fd)
 
 
-def test_descriptor_follows_what_other_processes_do(children: list[Any]) -> None:
+def test_descriptor_follows_what_other_processes_do(start_child: Callable[..., Any]) -> None:
     there, back = SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
     fd = back.fileno()
-    _start(children, mp_children.echo, there, back)
+    start_child(mp_children.echo, there, back)
     for i in range(20):
         there.put(i)
         assert select.select([fd], [], [], HANG_S)[0] == [fd]
         assert back.get() == i
-        assert not _is_readable(fd)
+        assert not waiting.is_readable(fd)
     watched = there.fileno()
     there.put("taken by the child")
     assert back.get() == "taken by the child"
-    _wait_until(lambda: not _is_readable(watched))
+    waiting.until(lambda: not waiting.is_readable(watched))
 
 
-def test_child_after_fork_has_descriptors_of_its_own(children: list[Any]) -> None:
+def test_child_after_fork_has_descriptors_of_its_own(start_child: Callable[..., Any]) -> None:
     there, back = SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)
     mine = there.fileno(), back.fileno()
-    _start(children, queue_children.echo_when_readable, there, back)
+    start_child(queue_children.echo_when_readable, there, back)
     for i in range(20):
         there.put(i)
         assert wait([back._reader], HANG_S) == [back._reader]
@@ -112,7 +85,7 @@ def test_descriptor_is_closed_with_its_queue() -> None:
     assert _n_descriptors() == before + 1
     del queue
     gc.collect()
-    _wait_until(lambda: _n_descriptors() == before)
+    waiting.until(lambda: _n_descriptors() == before)
 
 
 def test_reader_has_what_the_standard_pool_asks_of_a_connection() -> None:
@@ -139,9 +112,9 @@ def test_reader_has_what_the_standard_pool_asks_of_a_connection() -> None:
 # --- asyncio ---
 
 
-def test_tasks_await_messages_and_room(children: list[Any]) -> None:
+def test_tasks_await_messages_and_room(start_child: Callable[..., Any]) -> None:
     there, back = Queue(2, ctx=CONTEXT), Queue(2, ctx=CONTEXT)
-    _start(children, mp_children.echo, there, back)
+    start_child(mp_children.echo, there, back)
     n = 50
 
     async def produce() -> None:
@@ -188,6 +161,7 @@ def test_what_waits_for_room_is_pickled_once(monkeypatch: pytest.MonkeyPatch) ->
     assert _CountsPickling.n_pickled == 3
 
 
+@pytest.mark.check
 def test_aput_says_what_put_says() -> None:
     queue = Queue(1, ctx=CONTEXT)
     with pytest.raises((AttributeError, pickle.PicklingError)):
@@ -323,9 +297,11 @@ def test_other_greenlets_run_while_one_waits(scripts: Any) -> None:
     ]
 
 
-def test_timeout_holds_while_a_stopped_process_has_the_lock(children: list[Any]) -> None:
+def test_timeout_holds_while_a_stopped_process_has_the_lock(
+    start_child: Callable[..., Any],
+) -> None:
     queue = Queue(ctx=CONTEXT)
-    child = _start(children, queue_children.put_for_ever, queue)
+    child = start_child(queue_children.put_for_ever, queue)
     for _ in range(100):
         queue.get()
     os.kill(child.pid, signal.SIGSTOP)

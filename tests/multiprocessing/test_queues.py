@@ -10,12 +10,12 @@ import gc
 import pickle
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import mp_children
 import pytest
 import queue_children
+import waiting
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -39,17 +39,10 @@ def unbounded() -> Queue:
     return Queue(ctx=CONTEXT)
 
 
-def _wait_until_leases_are_at_most(n: int) -> None:
-    # The manager counts what the rings still hold.
-    deadline = time.monotonic() + HANG_S
-    while sharing.status()["n_leases"] > n:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 # --- one process ---
 
 
+@pytest.mark.check
 def test_objects_come_out_in_the_order_they_went_in(queue: Any) -> None:
     items = [None, 1, "text", b"bytes", (1, 2.5), {"a": [1]}, {1, 2}, len, Queue]
     for item in items:
@@ -264,6 +257,7 @@ def test_bound_counts_what_waits_for_room() -> None:
     assert queue.get() is None
 
 
+@pytest.mark.check
 def test_closed_queue_refuses(unbounded: Queue) -> None:
     unbounded.put(1)
     unbounded.close()
@@ -398,16 +392,6 @@ def test_producers_and_consumers_in_threads_lose_and_double_nothing(queue: Any) 
 # --- several processes ---
 
 
-@pytest.fixture
-def children() -> Iterator[list[Any]]:
-    made: list[Any] = []
-    yield made
-    for child in made:
-        child.kill()
-        child.join()
-        child.close()
-
-
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_child_of_any_start_method_sends_everything_back(
@@ -489,7 +473,9 @@ def test_queues_that_are_gone_leave_no_memory(queue: Any) -> None:
     del more, made
     gc.collect()
     assert sharing.status()["n_held"] == before
-    _wait_until_leases_are_at_most(leases_before)
+    waiting.until(  # the manager counts what the rings still hold
+        lambda: sharing.status()["n_leases"] <= leases_before, sharing.status
+    )
 
 
 # --- what a queue shows of itself ---------------------------------------------------------------

@@ -40,6 +40,7 @@ def _sent(item: Any) -> Any:
 # --- tensors ----------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_generator_goes_on_where_it_was() -> None:
     generator = st.Generator().manual_seed(11)
     st.rand(5, generator=generator)
@@ -189,6 +190,7 @@ def test_executor_shares_arguments_and_results(method: str) -> None:
     assert tensor.tolist() == [1.0] * 4
 
 
+@pytest.mark.check
 def test_standard_queues_and_pipes_carry_handles() -> None:
     context = standard.get_context("fork")
     tensor = st.arange(4)

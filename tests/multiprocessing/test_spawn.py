@@ -25,6 +25,7 @@ def _joined(context: Any, grace_period: float | None = None) -> None:
         pass
 
 
+@pytest.mark.check
 def test_each_process_gets_its_index_and_the_arguments() -> None:
     shared = st.zeros(3).share_memory_()
     assert mp.spawn(targets.write_index, args=(shared, 10.0), nprocs=3) is None
@@ -136,6 +137,7 @@ def test_grace_period_lets_others_end_by_themselves(caplog: pytest.LogCaptureFix
     assert "SIGTERM" not in caplog.text
 
 
+@pytest.mark.check
 def test_child_that_ignores_sigterm_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     ready = st.zeros(1).share_memory_()
     context = mp.start_processes(

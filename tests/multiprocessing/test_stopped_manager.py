@@ -16,6 +16,7 @@ import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
 from shmtensor.errors import ManagerError
+from waiting import until
 
 manager = sharing.status()["manager_pid"]
 small = [st.zeros(1000, shared=True) for _ in range(3)]
@@ -31,12 +32,6 @@ def as_file():
     return st.ones(10).share_memory_()
 
 waits = {"status": sharing.status, "slab": fill, "file": as_file}
-
-def until(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 """
 
 _INTERRUPTED = """
@@ -69,6 +64,7 @@ assert sharing.status()["manager_pid"] == manager
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("wait", ["status", "slab", "file"])
 def test_signal_ends_a_wait(scripts: Any, wait: str) -> None:
     assert scripts(_PREPARE + _INTERRUPTED, wait).finish() == "stopped\n"
@@ -91,6 +87,7 @@ print(sharing.status()["manager_pid"] == manager)
 """
 
 
+@pytest.mark.check
 def test_wait_goes_on_after_a_handler_that_does_not_raise(scripts: Any) -> None:
     out = scripts(_PREPARE + _HANDLED).finish().splitlines()
     assert "a signal handler needs a manager" in out[0]

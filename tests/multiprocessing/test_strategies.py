@@ -26,6 +26,7 @@ def _strategy(request: pytest.FixtureRequest, _restored: None) -> None:
     mp.set_sharing_strategy(request.param)
 
 
+@pytest.mark.check
 def test_names_of_strategies() -> None:
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
     assert mp.get_sharing_strategy() == "file_system"
@@ -124,6 +125,7 @@ def test_foreign_descriptor_is_refused() -> None:
         st.UntypedStorage._new_shared_fd(file.fileno(), 10)
 
 
+@pytest.mark.check
 def test_forged_names_are_refused() -> None:
     storage = st.zeros(10).untyped_storage()
     manager, handle, size = storage._share_filename_()

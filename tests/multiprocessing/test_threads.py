@@ -11,6 +11,8 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import pytest
+
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 
@@ -37,6 +39,7 @@ def _run(work: Callable[[int], None], n: int = N_THREADS) -> None:
         raise failures[0]
 
 
+@pytest.mark.check
 def test_threads_share_and_drop() -> None:
     def work(i: int) -> None:
         kept: list[Any] = []
@@ -66,6 +69,7 @@ def test_threads_share_one_tensor() -> None:
             assert tensor[-1] == size - 1
 
 
+@pytest.mark.check
 def test_threads_open_one_message_and_drop_it() -> None:
     tensor = st.full((1000,), 3.0).share_memory_()
     address = tensor.data_ptr()

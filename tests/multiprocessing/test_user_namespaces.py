@@ -40,6 +40,7 @@ needs_user_namespaces = pytest.mark.skipif(
 )
 
 
+@pytest.mark.check
 @needs_user_namespaces
 @pytest.mark.parametrize("flags", [("--user",), ("--user", "--map-user=65534")])
 def test_who_cannot_be_told_from_strangers_does_not_share(flags: tuple[str, ...]) -> None:
@@ -60,6 +61,7 @@ print(result.stdout + result.stderr)
     assert "user 65534" in _python(("--user", "--map-user=65534"), program)
 
 
+@pytest.mark.check
 @needs_user_namespaces
 def test_a_mapped_user_shares() -> None:
     assert _python(("--user", "--map-root-user"), _SHARE) == "3.0"

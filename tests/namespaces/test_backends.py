@@ -72,6 +72,7 @@ m.compiled_with_cxx11_abi()
 """  # noqa: E501
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     names = {"put": put, "inside": inside}
     assert differences(EXPRESSIONS, names, ["backends", "backends.cudnn.rnn"]) == []
@@ -94,6 +95,7 @@ def test_flags_keep_what_they_are_given() -> None:
         backends.cudnn.benchmark = False
 
 
+@pytest.mark.check
 def test_frozen_flags_change_in_contexts_only(monkeypatch: pytest.MonkeyPatch) -> None:
     from shmtensor.backends import _flags
 

@@ -21,6 +21,7 @@ def double(x: Any) -> Any:
 # --- compile -------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_compile_gives_back_what_it_is_given() -> None:
     module = T.nn.Linear(2, 2)
     assert T.compile(double) is double
@@ -123,6 +124,7 @@ def test_fork_gives_a_future() -> None:
 # --- fx ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_fx_refuses_to_trace_and_knows_marks() -> None:
     assert fx.wrap("len") == "len" and fx.wrap(double) is double
     with pytest.raises(NotImplementedError, match="not traced"):

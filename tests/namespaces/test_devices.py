@@ -107,6 +107,7 @@ m.get_device_module('cuda') is m.cuda
 """  # noqa: E501
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     assert differences(EXPRESSIONS) == []
 
@@ -145,6 +146,7 @@ def test_real_use_says_what_is_missing() -> None:
         pass
 
 
+@pytest.mark.check
 def test_classes_are_for_questions_only() -> None:
     assert not isinstance(T.ones(1), T.cuda.FloatTensor)
     assert not isinstance(3, T.cuda.Stream)

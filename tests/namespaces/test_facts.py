@@ -15,6 +15,7 @@ from shmtensor.types import Device, Number, Storage
 # --- versions ------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("smaller", "larger"),
     [
@@ -96,6 +97,7 @@ def test_cond_calls_one_branch() -> None:
         T.cond(T.ones(2), lambda: 1, lambda: 2)
 
 
+@pytest.mark.check
 def test_while_loop_carries_values() -> None:
     loop = T._higher_order_ops.while_loop
     n, total = loop(lambda n, s: n < 4, lambda n, s: (n + 1, s + n), (0, T.tensor(0)))

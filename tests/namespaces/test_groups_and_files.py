@@ -20,6 +20,7 @@ from shmtensor.utils import collect_env, cpp_extension
 # --- distributed ---------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_what_groups_do_not_offer() -> None:
     assert distributed.is_available() and not distributed.is_initialized()
     assert not distributed.is_nccl_available() and not distributed.is_backend_available("nccl")
@@ -135,6 +136,7 @@ def models(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.check
 def test_models_of_a_folder(models: str) -> None:
     assert hub.load(models, "small", source="local", scale=2) == 6
     assert hub.list(models, source="local") == ["small"]

@@ -11,6 +11,7 @@ import shmtensor as T
 from shmtensor import nn
 
 
+@pytest.mark.check
 def test_extension_answers_questions_of_libraries():
     x = T.zeros(4)
     assert T._C._is_alias_of(x, x[1:])
@@ -65,6 +66,7 @@ def test_small_functions_of_the_package():
     assert not isinstance(T.ones(2), T.sparse.FloatTensor)
 
 
+@pytest.mark.check
 def test_tensors_are_swapped_in_place():
     p = nn.Parameter(T.ones(2))
     p.grad = T.full((2,), 5.0)

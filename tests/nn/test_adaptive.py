@@ -13,6 +13,7 @@ def make_layer():
     return nn.AdaptiveLogSoftmaxWithLoss(16, 20, [5, 10, 15], div_value=2.0)
 
 
+@pytest.mark.check
 def test_log_prob_sums_to_one():
     layer = make_layer()
     found = layer.log_prob(st.randn(4, 16))
@@ -40,6 +41,7 @@ def test_predict_is_the_largest_of_the_head_then_of_the_cluster():
     assert bool((best < 20).all())
 
 
+@pytest.mark.check
 def test_gradients_reach_every_used_cluster():
     layer = make_layer()
     layer(st.randn(3, 16), st.tensor([1, 7, 19])).loss.backward()

@@ -51,6 +51,7 @@ def inputs(m: Any, dtype: str = "float64", kv_heads: int = 4) -> tuple[Any, Any,
 # --- attention -----------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_without_options_it_is_plain_attention() -> None:
     query, key, value = inputs(T)
     weights = (query @ key.mT / math.sqrt(8)).softmax(-1)
@@ -149,6 +150,7 @@ def test_no_queries_and_no_keys() -> None:
     assert result.tolist() == T.zeros(1, 2, 3, 5).tolist()
 
 
+@pytest.mark.check
 def test_older_way_of_asking_for_lse_warns() -> None:
     query, key, value = inputs(T)
     with pytest.warns(FutureWarning, match="return_lse is deprecated"):

@@ -29,6 +29,7 @@ def resize_matrix(n: int, m: int, align: bool) -> np.ndarray:
     return np.array([np.interp(places, np.arange(n), row) for row in np.eye(n)]).T
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("size", [3, 5, 9])
 def test_linear_interpolation_is_a_matrix_per_dimension(size, align):
@@ -185,6 +186,7 @@ def test_shuffles_never_give_views_and_keep_channels_last():
         assert f(sh.zeros(2, 0, 4, 4), 1).shape == (2, 0, 4, 4)
 
 
+@pytest.mark.check
 def test_powers_averages_and_norms():
     x = image(2, 4, 6, 5)
     array = x.detach().numpy()

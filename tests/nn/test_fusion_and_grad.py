@@ -10,6 +10,7 @@ import shmtensor as st
 from shmtensor import nn
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("options", [(1, 0, 1), (2, 1, 1), (1, 2, 2)])
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_gradients_of_convolutions_are_autograds(n: int, options: tuple[int, int, int]) -> None:
@@ -61,6 +62,7 @@ def test_fused_linear_layer_does_both(features: int) -> None:
     assert st.allclose(result, expected, atol=1e-5)
 
 
+@pytest.mark.check
 def test_fusion_keeps_the_dtype_of_the_weight():
     conv = nn.Conv2d(1, 1, 1, dtype=st.float16).eval()
     weight, bias = nn.utils.fuse_conv_bn_weights(

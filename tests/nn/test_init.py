@@ -10,6 +10,7 @@ import shmtensor
 from shmtensor import nn
 
 
+@pytest.mark.check
 def test_linear_draws_torchs_numbers():
     shmtensor.manual_seed(0)
     layer = nn.Linear(3, 2)
@@ -64,6 +65,7 @@ def test_xavier_and_kaiming_draw_torchs_numbers():
     )
 
 
+@pytest.mark.check
 def test_initialisers_change_parameters_outside_the_graph():
     parameter = nn.Parameter(shmtensor.empty(3, 3))
     for fill in (nn.init.zeros_, nn.init.ones_, nn.init.eye_, nn.init.uniform_, nn.init.normal_):

@@ -27,6 +27,7 @@ def _x() -> Any:
     return T.ones(2, requires_grad=True)
 
 
+@pytest.mark.check
 @_WARNS
 def test_hook_sees_the_gradients_of_the_last_node() -> None:
     seen = []
@@ -52,6 +53,7 @@ def test_result_replaces_the_gradients() -> None:
     assert x.grad.tolist() == [30.0, 30.0]
 
 
+@pytest.mark.check
 def test_first_tensor_of_a_structure_is_watched() -> None:
     seen = []
     module = _Of(lambda a: {"n": 1, "y": a * 2, "z": (a * 3,)})

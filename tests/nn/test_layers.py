@@ -16,6 +16,7 @@ def image(*shape: int) -> shmtensor.Tensor:
     return shmtensor.arange(float(math.prod(shape))).reshape(*shape)
 
 
+@pytest.mark.check
 def test_linear_multiplies_and_adds():
     layer = nn.Linear(2, 3)
     with shmtensor.no_grad():
@@ -200,6 +201,7 @@ def test_embedding_max_norm_shortens_rows_in_place():
     assert weight[2].tolist() == [30.0, 40.0]
 
 
+@pytest.mark.check
 def test_cross_entropy_is_log_softmax_and_nll():
     scores = shmtensor.tensor([[1.0, 2.0, 3.0], [1.0, 0.0, 0.0]])
     target = shmtensor.tensor([2, 0])

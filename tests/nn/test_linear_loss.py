@@ -49,6 +49,7 @@ def test_equals_cross_entropy_of_the_scores(
         np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 @pytest.mark.parametrize("target", [CLASSES[0], CLASSES[2], SHARES[0]])
 def test_one_row_that_is_no_batch(reduction: str, target: sh.Tensor) -> None:
@@ -119,6 +120,7 @@ def test_losses_of_several_positions_each() -> None:
         F.linear_cross_entropy(x, w, target, linear_bias=b, options=PIECES)
 
 
+@pytest.mark.check
 def test_layer_gives_its_weight_gradients() -> None:
     layer = nn.LinearCrossEntropyLoss(3, 4, bias=True, options=PIECES)
     layer(sh.randn(5, 3), CLASSES).backward()

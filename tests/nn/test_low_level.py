@@ -21,6 +21,7 @@ def _flat(layer: nn.Module) -> list[T.Tensor]:
     return [p for part in layer.all_weights for p in part]  # type: ignore[union-attr]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize("batch_first", [True, False])
@@ -90,6 +91,7 @@ def test_recurrent_functions_say_which_argument_is_no_tensor() -> None:
         T.gru(x[None], h[None], [None] * 4, True, 1, 0.0, False, False, False)
 
 
+@pytest.mark.check
 def test_losses_take_the_reduction_as_a_code() -> None:
     a, b, y = T.tensor([[1.0, 2.0]]), T.tensor([[2.0, 0.5]]), T.tensor([-1.0])
     for code, name in enumerate(("none", "mean", "sum")):

@@ -27,6 +27,7 @@ class Net(nn.Module):
         return self.second(self.first(x - self.mean)) * self.scale
 
 
+@pytest.mark.check
 def test_assigned_parts_are_registered_by_kind():
     net = Net()
     assert [n for n, _ in net.named_parameters()] == [
@@ -177,6 +178,7 @@ def test_requires_grad_reaches_every_parameter():
     assert not any(p.requires_grad for p in net.parameters())
 
 
+@pytest.mark.check
 def test_repr_shows_the_tree():
     assert repr(Net()) == (
         "Net(\n"

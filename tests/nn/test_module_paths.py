@@ -80,6 +80,7 @@ def test_classes_are_where_torch_has_them(module: str) -> None:
         assert getattr(nn, name).__module__ == f"shmtensor.{module}"
 
 
+@pytest.mark.check
 def test_every_class_has_a_place() -> None:
     named = {name for names in CLASSES_BY_MODULE.values() for name in names.split()}
     assert {name for name, value in vars(nn).items() if inspect.isclass(value)} == named

@@ -43,6 +43,7 @@ def symmetric() -> nn.Module:
 # --- registering ---------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_weight_is_computed_of_the_stored_one():
     layer = symmetric()
     assert layer.weight.equal(layer.weight.mT)
@@ -201,6 +202,7 @@ def test_removed_function_may_leave_what_it_started_from():
     assert layer.weight.equal(before)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("function", [Symmetric, Halves])
 def test_functions_are_transferred_with_what_they_start_from(function: type[nn.Module]) -> None:
     source = parametrize.register_parametrization(nn.Linear(3, 3), "weight", function())

@@ -90,6 +90,7 @@ m.nn.utils.prune._validate_pruning_amount(20, 10)
 """  # noqa: E501
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     assert differences(EXPRESSIONS, globals(), ["nn.utils.prune"]) == []
 
@@ -115,6 +116,7 @@ def test_the_hook_makes_the_parameter_anew_after_a_step() -> None:
     assert T.equal(layer.weight, layer.weight_mask)
 
 
+@pytest.mark.check
 def test_removal_keeps_the_zeros_and_the_parameter() -> None:
     layer = prune.l1_unstructured(linear(T), "weight", 5)
     before = layer.weight_orig

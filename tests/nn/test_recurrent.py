@@ -60,6 +60,7 @@ def run(mode, layer, sequence, states):
     return outputs, ends
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_layer_walks_as_its_equations(mode, bidirectional):
@@ -164,6 +165,7 @@ def test_scaled_dot_product_attention():
     assert not result[:, :, 1].any() and not q.grad[:, :, 1].any()
 
 
+@pytest.mark.check
 def test_multihead_attention_is_heads_between_projections():
     layer = nn.MultiheadAttention(6, 2, batch_first=True).double()
     nn.init.normal_(layer.in_proj_bias)

@@ -90,6 +90,7 @@ def test_is_refused(what: str) -> None:
     assert isinstance(caught.value, NotImplementedError) == (error is NotImplementedError)
 
 
+@pytest.mark.check
 def test_binary_entropy_of_scores_has_the_dtype_of_the_targets() -> None:
     for scores, targets in ((T.float64, T.float32), (T.float32, T.float64), (T.half, T.float32)):
         x = T.tensor([0.5, -1.0], dtype=scores, requires_grad=True)
@@ -147,6 +148,7 @@ def test_convolutions_of_another_dtype_name_both(make: Any, n: int) -> None:
         make(2, 3, 2, bias=False)(image.double())
 
 
+@pytest.mark.check
 def test_layers_name_the_argument_that_is_no_tensor() -> None:
     with pytest.raises(TypeError, match=r"sigmoid\(\): argument 'input' \(position 1\) must be"):
         T.nn.Sigmoid()("x")

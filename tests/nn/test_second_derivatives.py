@@ -26,6 +26,7 @@ def _check(function, *inputs):
     assert gradgradcheck(function, inputs)
 
 
+@pytest.mark.check
 def test_layer_norm():
     inputs = _random(4, 2, 3), _random(2, 3), _random(2, 3)
     _check(lambda x, w, b: F.layer_norm(x, (2, 3), w, b), *inputs)
@@ -54,6 +55,7 @@ def test_batch_norm(training):
     _check(normalised, _random(4, 3, 2), _random(3), _random(3))
 
 
+@pytest.mark.check
 def test_group_norm_wants_two_dimensions():
     for length in (1, 3):
         with pytest.raises(RuntimeError, match="at least 2 dimensions"):

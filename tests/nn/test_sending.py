@@ -65,6 +65,7 @@ def test_a_handle_removes_the_hook_of_the_module_that_came_with_it(way: Any) -> 
     assert module(x).item() == expected
 
 
+@pytest.mark.check
 def test_new_hooks_replace_none_that_came_from_elsewhere() -> None:
     module = nn.Linear(2, 1)
     last = module.register_forward_hook(forward_hook).id
@@ -187,6 +188,7 @@ def test_averages_of_models(way: Any, options: Any) -> None:
     assert other.module.weight.item() == 2.0
 
 
+@pytest.mark.check
 def test_hooks_of_optimizers_stay_behind() -> None:
     optimizer = optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
     optimizer.register_step_pre_hook(note)

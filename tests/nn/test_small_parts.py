@@ -91,6 +91,7 @@ list(m.nn.attention.SDPBackend.__members__)
 """  # noqa: E501
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     modules = ["nn.modules.utils", "nn._reduction", "nn.attention.bias", "nn.parallel"]
     assert differences(EXPRESSIONS, globals(), modules) == []
@@ -120,6 +121,7 @@ def test_gradient_of_the_old_normalisation_is_that_of_its_values(size: int) -> N
     assert T.autograd.gradcheck(layer, (x,))
 
 
+@pytest.mark.check
 def test_prefixes_are_taken_from_names_and_metadata() -> None:
     state = nn.DataParallel(linear(T)).state_dict()
     consume_prefix_in_state_dict_if_present(state, "module.")

@@ -12,6 +12,7 @@ def make() -> nn.Sequential:
     return nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
 
 
+@pytest.mark.check
 def test_state_shares_memory_and_is_detached():
     net = make()
     state = net.state_dict()
@@ -66,6 +67,7 @@ def test_loose_loading_reports_the_keys():
     assert result.unexpected_keys == ["a"]
 
 
+@pytest.mark.check
 def test_loading_something_else_is_a_type_error():
     with pytest.raises(TypeError, match="dict-like, got <class 'int'>"):
         make().load_state_dict(5)

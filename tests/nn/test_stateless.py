@@ -49,6 +49,7 @@ m.nn.utils.stateless.functional_call(m.nn.DataParallel(linear(m)), {'weight': m.
 """  # noqa: E501
 
 
+@pytest.mark.check
 def test_outcomes_are_torch_s() -> None:
     assert differences(EXPRESSIONS, globals(), ["nn.utils.stateless"]) == []
 
@@ -71,6 +72,7 @@ def test_gradients_reach_the_given_tensors() -> None:
     assert layer.weight.grad is None
 
 
+@pytest.mark.check
 def test_buffers_that_the_call_replaces_are_the_caller_s() -> None:
     class Counter(nn.Module):
         def __init__(self) -> None:

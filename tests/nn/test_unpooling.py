@@ -33,6 +33,7 @@ def close(result: sh.Tensor, expected, tolerance: float = 1e-10) -> None:
     np.testing.assert_allclose(result.detach().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.check
 def test_unpooling_undoes_pooling():
     for n in (1, 2, 3):
         x = image(2, 3, *(6, 4, 4)[:n])
@@ -178,6 +179,7 @@ def test_random_windows_of_any_layout(threads, sizes, window, out, layout):
     assert np.array_equal(leaf.grad.numpy(), flat)
 
 
+@pytest.mark.check
 def test_steps_of_random_windows_are_rounded_to_the_dtype():
     line = sh.arange(64.0).expand(1, 1, 2, 64)
     number = 0.6669921875

@@ -78,6 +78,7 @@ def test_each_package_reads_the_modules_of_the_other(name: str) -> None:
         assert abs(found - want).max() < 1e-5
 
 
+@pytest.mark.check
 def test_files_of_torch_are_read_when_our_class_is_allowed() -> None:
     torch = pytest.importorskip("torch")
     file = file_of(torch, torch.nn.Linear(2, 1))

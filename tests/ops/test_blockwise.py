@@ -21,6 +21,7 @@ def numbers(*shape: int) -> st.Tensor:
     return (st.arange(st.Size(shape).numel()) * 0.37).sin().reshape(shape)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("place", [None, 0, ROWS * COLUMNS // 2, ROWS * COLUMNS - 1])
 def test_comparisons_find_a_difference_anywhere(
@@ -111,6 +112,7 @@ def test_matrices_whose_rows_lie_apart_are_not_copied(bias: bool) -> None:
     assert st.allclose(grads[1], x.sum((0, 1)).expand(48, 64), rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.check
 def test_bilinear_of_many_outputs() -> None:
     x, y, w = numbers(300, 20), numbers(300, 30).cos(), numbers(12, 20, 30)
     want = st.stack([((x @ w[k]) * y).sum(1) for k in range(12)], 1)

@@ -54,6 +54,7 @@ OPERATORS: dict[str, Callable[[T.Tensor], object]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("step", [1, 3])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_any_byte_but_zero_is_true(name: str, step: int) -> None:

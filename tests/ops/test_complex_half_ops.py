@@ -93,6 +93,7 @@ def test_one_operand(function: Callable[[Any], Any]) -> None:
     equals_complex64(function, halves(4, 5))
 
 
+@pytest.mark.check
 def test_long_runs_equal_short_ones() -> None:
     a, b = halves(3, 1000), halves(3, 1000, seed=1)
     equals_complex64(lambda x, y: x * y, a, b)
@@ -137,6 +138,7 @@ def test_in_place_and_out() -> None:
         st.zeros(5, dtype=st.float16).add_(z)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["randn", "rand"])
 def test_random_numbers_are_those_of_halves(name: str) -> None:
     st.manual_seed(3)

@@ -16,6 +16,7 @@ def rows(n: int = 3) -> T.Tensor:
     return T.ones(1, 3).expand(n, 3)
 
 
+@pytest.mark.check
 def test_triangles_of_one_matrix_for_a_whole_batch() -> None:
     x = T.ones(1, 3, 3)
     batch = x.expand(2, 3, 3)
@@ -53,6 +54,7 @@ def test_lines_of_an_expanded_tensor_are_filled() -> None:
         x.index_fill_(0, T.tensor([3]), 2)
 
 
+@pytest.mark.check
 def test_values_put_into_an_expanded_tensor_are_warned_of() -> None:
     x = rows()
     with pytest.warns(UserWarning, match="index_put_ on expanded tensors is deprecated"):

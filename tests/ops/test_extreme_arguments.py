@@ -23,6 +23,7 @@ def test_triangle_indices_are_numpys(rows: int, columns: int, offset: int) -> No
     assert np.array_equal(upper, np.array(np.triu_indices(rows, k, columns)))
 
 
+@pytest.mark.check
 def test_triangle_of_many_rows_costs_only_its_elements() -> None:
     rows = 2**40
     assert T.tril_indices(rows, 3, -(2**41)).shape == (2, 0)
@@ -121,6 +122,7 @@ def test_gradient_of_padding_beyond_int64_is_an_error() -> None:
         T.ops.aten._constant_pad_backward(T.ones(3), [0] * 200)
 
 
+@pytest.mark.check
 def test_more_pivots_than_rows_are_an_error() -> None:
     pivots = T.ones(200, dtype=T.int32)
     with pytest.raises(RuntimeError, match="200 pivots are more than 3 rows"):

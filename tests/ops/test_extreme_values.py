@@ -26,6 +26,7 @@ def twice(function: Any, x: st.Tensor) -> list[float]:
     return st.autograd.grad(first.sum(), x)[0].tolist()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("columns", [1, 2, 9])
 @pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e30])
 def test_deviations_whose_squares_leave_float32(scale: float, columns: int) -> None:
@@ -95,6 +96,7 @@ def test_integrals_of_the_largest_integers_do_not_wrap_twice() -> None:
     assert st.cumulative_trapezoid(y).tolist() == pytest.approx([2.0**62, 2.0**63, 3 * 2.0**62])
 
 
+@pytest.mark.check
 def test_even_gradient_does_not_look_at_the_middle() -> None:
     (slope,) = st.gradient(st.tensor([1.0, INF, 2.0, 3.0, 7.0]), spacing=2.0)
     assert slope.tolist() == [INF, 0.25, -INF, 1.25, 2.0]

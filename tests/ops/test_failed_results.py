@@ -106,6 +106,7 @@ def test_a_failed_operator_leaves_nothing_when_it_is_boxed(name: str) -> None:
         assert _blocks() == before
 
 
+@pytest.mark.check
 def test_results_in_front_of_a_wrong_one_are_released() -> None:
     """What a Python kernel has returned in front of a value of another type goes with it."""
     x = st.rand(5)

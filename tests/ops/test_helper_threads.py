@@ -33,6 +33,7 @@ def run(script: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.check
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_helpers_that_leave_the_callers_processor_may_come_back() -> None:
     run(

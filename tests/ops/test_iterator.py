@@ -13,6 +13,7 @@ from ops.samples import array, layouts, tensor
 import shmtensor
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -126,6 +127,7 @@ def test_in_place_keeps_dtype_and_shape() -> None:
     assert b.dtype == shmtensor.float32
 
 
+@pytest.mark.check
 def test_in_place_on_itself_and_its_views() -> None:
     a = shmtensor.arange(6.0).reshape(2, 3)
     a.mul_(a)

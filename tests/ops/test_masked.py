@@ -22,6 +22,7 @@ def rows(function: Any) -> np.ndarray:
     return np.array([function(row[keep]) for row, keep in zip(VALUES, MASK, strict=True)])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -82,6 +83,7 @@ def test_what_never_counts() -> None:
     assert st.masked.logaddexp(X, X, input_mask=none).allclose(X)
 
 
+@pytest.mark.check
 def test_mask_broadcasts_and_bad_ones_are_refused() -> None:
     assert st.masked.sum(X, mask=M[0]).item() == pytest.approx(VALUES[:, MASK[0]].sum())
     with pytest.raises(IndexError, match="broadcastable mask"):

@@ -30,6 +30,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", CALLS)
 def test_meta_operands_beside_numbers_are_refused(name: str) -> None:
     zero = st.zeros(())

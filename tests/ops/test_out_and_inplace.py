@@ -16,6 +16,7 @@ import shmtensor as T
 NAN, INF = math.nan, math.inf
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("name", "number", "expected"),
     [
@@ -122,6 +123,7 @@ def test_roll_of_a_number_has_no_dimensions() -> None:
         T.roll(T.tensor(1.0), 1, 0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("make", [T.complex, T.polar])
 def test_complex_numbers_lie_in_memory_as_their_parts(make: Callable[..., T.Tensor]) -> None:
     a = T.arange(12.0).reshape(3, 4).t()

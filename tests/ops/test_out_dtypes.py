@@ -16,6 +16,7 @@ def _matrix() -> T.Tensor:
     return T.tensor([[1.0, HALF], [HALF, 2.0]])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [T.bool, T.int64, T.float16, T.float64])
 def test_bernoulli_writes_its_zeros_and_ones_in_any_dtype(dtype: T.dtype) -> None:
     p = T.tensor([0.0, 1.0, 1.0])
@@ -85,6 +86,7 @@ def test_running_sums_of_one_number_are_taken_as_bool() -> None:
         T.cumsum(T.ones(2), 0, dtype=T.bool)
 
 
+@pytest.mark.check
 def test_normal_numbers_are_drawn_in_the_dtype_of_out() -> None:
     wide = T.normal(_matrix(), 0.0, out=T.empty(2, 2, dtype=T.float64))
     assert wide.dtype is T.float64

@@ -32,6 +32,7 @@ def numbers(rows: int, columns: int, dtype: st.dtype = st.float32) -> st.Tensor:
     return (st.arange(rows * columns) * 7919 % 1013).reshape(rows, columns).to(dtype)
 
 
+@pytest.mark.check
 def test_the_layouts_keep_the_values() -> None:
     x = numbers(5, 4)
     for name, lay in LAYOUTS.items():

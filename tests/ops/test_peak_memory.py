@@ -61,6 +61,7 @@ def test_attention_of_halves(dtype: shmtensor.dtype) -> None:
         shmtensor.set_num_threads(with_threads)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize(
     ("dtype", "last"),
@@ -153,6 +154,7 @@ def test_grid_sample_of_odd_images(threads: int, lie: str, positions: str) -> No
     assert peak(lambda: call(odd, places)) <= nbytes * 9 // 8 + (128 << 10)
 
 
+@pytest.mark.check
 def test_group_norm_of_channels_last() -> None:
     x = image(last=True)
     nbytes = x.numel() * x.element_size()

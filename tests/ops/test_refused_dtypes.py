@@ -129,12 +129,14 @@ def test_refused(what: str) -> None:
         call()
 
 
+@pytest.mark.check
 def test_ldexp_keeps_the_dtype_beside_integers() -> None:
     half = st.ldexp(st.ones(2, dtype=st.float16), st.tensor([3, 14]))
     assert half.dtype is st.float16
     assert half.tolist() == [8.0, 16384.0]
 
 
+@pytest.mark.check
 def test_a_transposed_triangle_is_not_conjugated() -> None:
     triangle = st.tensor([[1 + 1j, 2j], [0, 3j]])
     right = st.tensor([[1 + 1j], [2]])

@@ -74,6 +74,7 @@ def test_a_resized_out_lies_as_a_new_result(name: str) -> None:
             assert there.stride() == strides
 
 
+@pytest.mark.check
 def test_an_out_of_the_right_size_keeps_its_strides() -> None:
     x, out = st.ones(2, 3, 4, 5).to(memory_format=st.channels_last), st.empty(2, 3, 4, 5)
     st.exp(x, out=out)
@@ -108,6 +109,7 @@ def test_others_lie_as_they_do_in_torch(f: Call, strides: tuple[int, ...]) -> No
         assert out.stride() == strides
 
 
+@pytest.mark.check
 def test_matrices_by_columns() -> None:
     a = st.eye(5).expand(2, 5, 5) * 3
     for f, strides in (

@@ -59,6 +59,7 @@ def test_strides_of_lone_dims_mean_nothing(shape: tuple[int, ...], name: str) ->
     assert st.allclose(OPERATORS[name](x), OPERATORS[name](x * 1), atol=1e-5)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("far", [2**40, FAR])
 def test_attention_of_lone_rows_and_columns(far: int) -> None:
     """The library takes no strides above 2^31; what it refused was never made."""

@@ -55,6 +55,7 @@ def test_nearest(shape: tuple[int, ...], dtype: str, threads: int) -> None:
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
 @pytest.mark.parametrize("shape", [(40, 30, 3, 3), (3, 5, 33, 4), (700, 1, 2, 15), (1, 1, 3, 40)])
 def test_padded_planes(shape: tuple[int, ...], mode: str) -> None:

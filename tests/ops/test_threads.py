@@ -104,6 +104,7 @@ def test_several_threads_give_what_one_gives(name: str, threads: int) -> None:
     np.testing.assert_array_equal(array(ours()), expected())
 
 
+@pytest.mark.check
 @_NUMBERS
 def test_elements_that_share_memory_are_written_in_turn(threads: int) -> None:
     storage = shmtensor.zeros(50_000)
@@ -121,6 +122,7 @@ def test_negative_numbers_are_not_counted(threads: int) -> None:
         shmtensor.bincount(tensor(counted))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("right", [False, True])
 def test_nan_comes_after_all_boundaries(right: bool) -> None:
     bounds = np.array([-1.0, 0.0, 0.0, 2.0, np.inf, np.nan, np.nan])

@@ -94,6 +94,7 @@ def test_gradients_are_those_of_differences(case: Any) -> None:
         assert float(grad.sum()) == pytest.approx(slope, rel=2e-3, abs=2e-3)
 
 
+@pytest.mark.check
 def test_a_learning_rate_can_be_learned() -> None:
     rate = shmtensor.tensor(0.01, requires_grad=True)
     outer = optim.Adam([rate], lr=0.02)

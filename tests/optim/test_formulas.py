@@ -131,6 +131,7 @@ def _arguments(name: str, group: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
+@pytest.mark.check
 def test_functional_sgd_and_adafactor() -> None:
     param, grad = shmtensor.ones(2), shmtensor.full((2,), 2.0)
     buffers: list[Any] = [None]

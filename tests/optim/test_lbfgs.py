@@ -35,6 +35,7 @@ def closure_of(x: Any, optimizer: Any, calls: list[float] | None = None) -> Call
     return closure
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [2, 10])
 def test_strong_wolfe_finds_the_end_of_the_valley(n: int) -> None:
     x = start(n=n)
@@ -111,6 +112,7 @@ def test_limits_and_tolerances_end_a_step(options: dict[str, Any], n_calls: int)
     assert optimizer.state[x]["func_evals"] == n_calls
 
 
+@pytest.mark.check
 def test_the_history_is_no_longer_than_asked() -> None:
     x = start(n=6)
     optimizer = LBFGS([x], history_size=3, max_iter=30, line_search_fn="strong_wolfe")

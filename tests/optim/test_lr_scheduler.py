@@ -61,6 +61,7 @@ def test_rates_follow_the_formula(name: str) -> None:
         assert point[0] == pytest.approx(_FORMULAS[name](t), rel=1e-9, abs=1e-15), t
 
 
+@pytest.mark.check
 def test_one_cycle_goes_up_and_far_down() -> None:
     points = curve(shmtensor, MAKERS["one cycle"], 210)
     assert points[0][0] == pytest.approx(1 / 25)
@@ -189,6 +190,7 @@ def test_two_schedules_count_the_same_step() -> None:
     assert rates(optimizer) == pytest.approx([0.005, 0.01])
 
 
+@pytest.mark.check
 def test_get_lr_outside_of_a_step_is_told() -> None:
     schedule = S.ExponentialLR(optimizer_of(shmtensor), 0.5)
     with pytest.warns(UserWarning, match=r"please use `get_last_lr\(\)`"):

@@ -135,6 +135,7 @@ def test_continued_schedules_go_where_those_of_torch_go(last_epoch: int) -> None
     np.testing.assert_allclose(act(shmtensor), act(torch), rtol=1e-13, atol=1e-18)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "options",
     [

@@ -26,6 +26,7 @@ def _orthogonal(x: np.ndarray, n_steps: int = 5) -> np.ndarray:
     return (u * s) @ v
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [(4, 4), (3, 7), (8, 2)])
 @pytest.mark.parametrize("adjust", [None, "original", "match_rms_adamw"])
 def test_first_step_is_an_orthogonal_matrix(shape: tuple[int, int], adjust: str | None) -> None:
@@ -50,6 +51,7 @@ def test_momentum_is_an_average() -> None:
     assert optimizer.state[param]["momentum_buffer"].tolist() == [[0.9375] * 3] * 3
 
 
+@pytest.mark.check
 def test_refusals() -> None:
     with pytest.raises(
         ValueError, match=r"Muon only supports 2D parameters .* size: torch.Size\(\[2\]\)"

@@ -43,6 +43,7 @@ def take_step(parameter: Any, optimizer: Optimizer) -> None:
 # --- groups --------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_groups_have_their_own_options() -> None:
     slow, fast = start(), start()
     optimizer = SGD([{"params": [slow], "lr": 0.0}, {"params": fast}], lr=0.1)
@@ -283,6 +284,7 @@ def test_recorded_steps_exclude_foreach_and_leaves(name: str) -> None:
         getattr(optim, name)([param], differentiable=True).step()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["Adafactor", "Muon"])
 def test_complex_parameters_are_refused_where_they_have_no_meaning(name: str) -> None:
     param = shmtensor.ones(2, 2, dtype=shmtensor.complex64)

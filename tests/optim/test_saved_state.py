@@ -62,6 +62,7 @@ def test_a_checkpoint_file_keeps_the_state(case: Case) -> None:
             assert shmtensor.equal(loaded["state"][number][key], value)
 
 
+@pytest.mark.check
 def test_floating_state_takes_the_dtype_of_its_parameter_and_counters_keep_theirs() -> None:
     _, optimizer = run(shmtensor, Case("Adam", {"lr": 0.1}), 2)
     narrow = tensors(shmtensor, starts("float32"))
@@ -91,6 +92,7 @@ def test_state_of_other_kinds_is_kept() -> None:
     assert optimizer.state_dict()["state"]["free"] == {"a": 1}
 
 
+@pytest.mark.check
 def test_states_before_counters_were_tensors_are_understood() -> None:
     param = shmtensor.ones(2, requires_grad=True)
     optimizer = optim.Adam([param])

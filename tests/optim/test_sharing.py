@@ -89,6 +89,7 @@ print(layer.weight.tolist(), layer.bias.tolist())
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_no_exact_step_is_lost(run: Callable[..., list[str]], method: str) -> None:
     codes, values = run(_COUNT, method)
@@ -172,6 +173,7 @@ print(layer.bias.tolist())
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_a_process_killed_inside_a_step_blocks_nobody(
     run: Callable[..., list[str]], method: str

@@ -29,6 +29,7 @@ def _others() -> dict[str, Any]:
     return {"a": shmtensor.full((2,), 5.0), "b": shmtensor.full((2,), 6.0)}
 
 
+@pytest.mark.check
 def test_steps_inside_change_what_was_swapped_in() -> None:
     params, optimizer, state = _stepped()
     before = [p.tolist() for p in params]
@@ -62,6 +63,7 @@ def _with_group(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[
     return lambda state: {**state, "param_groups": [change(state["param_groups"][0])]}
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("change", "text"),
     [

@@ -42,6 +42,7 @@ def _averages(lib: Any, values: list[float], **options: Any) -> list[float]:
     return found
 
 
+@pytest.mark.check
 def test_weights_are_equal_without_a_function() -> None:
     assert _averages(shmtensor, [3.0, 5.0, 10.0]) == pytest.approx([3.0, 4.0, 6.0])
 
@@ -94,6 +95,7 @@ def test_buffers_are_copied_or_averaged() -> None:
     assert several.module.running_mean.tolist() == [6.0, 6.0]
 
 
+@pytest.mark.check
 def test_refusals() -> None:
     with pytest.raises(AssertionError, match="Only one of avg_fn and multi_avg_fn"):
         AveragedModel(_layer(1.0), avg_fn=get_swa_avg_fn(), multi_avg_fn=get_swa_multi_avg_fn())

@@ -95,6 +95,7 @@ def call(tree: Path, name: str, package: str = ".") -> int:
     return int(output.stdout)
 
 
+@pytest.mark.check
 def test_exactly_what_a_change_touches_is_rebuilt(tree):
     assert compiled(build(tree)) == {"one.c", "two.c", "_C.c"}
     assert (call(tree, "one"), call(tree, "two")) == (1, 7)
@@ -144,6 +145,7 @@ def test_dev_build_leaves_the_installed_extension_alone(tree):
     assert call(tree, "one", "build/dev/lib") == 2
 
 
+@pytest.mark.check
 def test_failures_say_where(tree):
     (tree / "csrc/spec/value.yaml").write_text("x\n")
     result = build(tree)

@@ -54,6 +54,7 @@ def imported() -> set[str]:
     return names - set(sys.stdlib_module_names) - {"shmtensor"}
 
 
+@pytest.mark.check
 def test_an_index_can_say_who_made_it_what_it_is_about_and_that_it_has_types(
     project: dict[str, Any],
 ) -> None:
@@ -100,6 +101,7 @@ def test_dependencies_are_those_that_are_imported(project):
     assert "_cffi_backend" in sys.modules
 
 
+@pytest.mark.check
 def test_pythons_are_the_same_in_classifiers_and_wheels(project):
     pattern = re.compile(r"Programming Language :: Python :: (3\.\d+)$")
     found = [pattern.match(text) for text in project["project"]["classifiers"]]
@@ -131,6 +133,20 @@ def test_workflows_build_what_the_project_says():
     assert release["jobs"]["publish"]["permissions"] == {"id-token": "write"}
     assert set(release["jobs"]["publish"]["needs"]) == {"source", "wheels"}
     assert "bash .ci/run" in str(ci["jobs"]["check"]["steps"])
+
+
+def test_workflows_run_targets_that_the_makefile_has():
+    yaml = pytest.importorskip("yaml")
+    makefile = (ROOT / "Makefile").read_text()
+    wanted = set()
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            targets = job.get("strategy", {}).get("matrix", {}).get("target", [])
+            for target in re.findall(r"'run': 'make ([\w-]+|\$\{\{)", str(job["steps"])):
+                wanted |= set(targets) if target == "${{" else {target}
+    assert wanted == {"oracle", "cpython-suite", "stress", "asan"}
+    for target in wanted:
+        assert re.search(rf"^{target}:", makefile, re.M), target
 
 
 @pytest.mark.slow

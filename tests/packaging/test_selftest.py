@@ -34,6 +34,7 @@ def failures(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {c["name"]: c for c in json.loads(done.stdout) if c["verdict"] == "bad"}
 
 
+@pytest.mark.check
 def test_every_check_passes_here():
     done = selftest("--json")
     assert (done.returncode, done.stderr, failures(done)) == (0, "", {})
@@ -61,6 +62,7 @@ def test_memory_that_cannot_be_shared_is_reported_and_fails():
     assert "sharing.py" in bad["queues, spawn"]["advice"]
 
 
+@pytest.mark.check
 def test_wrong_setting_is_named():
     done = selftest("--quick", SHMTENSOR_MAX_SHARED_BYTES="4G")
     assert done.returncode == 1

@@ -24,6 +24,7 @@ def inside(event: Any) -> list[str]:
     return [child.name for child in event.cpu_children]
 
 
+@pytest.mark.check
 def test_operators_in_order_and_what_they_call() -> None:
     layer = nn.Linear(4, 3)
     with profile(activities=CPU) as p:
@@ -169,6 +170,7 @@ def test_memory_is_counted_with_the_events_around() -> None:
     assert "CPU Mem" in p.key_averages().table(sort_by="self_cpu_memory_usage")
 
 
+@pytest.mark.check
 def test_shared_tensors_stay_shared_while_memory_is_counted() -> None:
     with profile(activities=CPU, profile_memory=True):
         a = st.zeros(3, shared=True)

@@ -31,6 +31,7 @@ def made(library: Any, **options: Any) -> Any:
     return events
 
 
+@pytest.mark.check
 def test_tree_and_own_times() -> None:
     root, long, inner, product = made(ours)
     assert root.cpu_children == [long, inner]
@@ -77,6 +78,7 @@ def test_table_of_two() -> None:
     ]
 
 
+@pytest.mark.check
 def test_rows_are_sorted_and_limited() -> None:
     events = made(ours)
     first = events.table(sort_by="cpu_time", row_limit=1).splitlines()[3]

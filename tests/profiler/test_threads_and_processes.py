@@ -23,6 +23,7 @@ def in_threads(n: int, work: Any) -> None:
         thread.join()
 
 
+@pytest.mark.check
 def test_other_threads_are_recorded() -> None:
     def work(i: int) -> None:
         with record_function(f"work {i}"):
@@ -123,6 +124,7 @@ def test_profile_restarted_inside_an_operator() -> None:
     assert st.zeros(3).is_shared() is False
 
 
+@pytest.mark.check
 def test_range_that_outlives_its_profile() -> None:
     long = record_function("long")
     with profile(activities=CPU) as p:

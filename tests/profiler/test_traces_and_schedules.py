@@ -64,6 +64,7 @@ def check_trace(trace: dict[str, Any]) -> list[dict[str, Any]]:
     return own
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
 def test_chrome_trace(tmp_path: Path, name: str) -> None:
     with profile(activities=CPU, record_shapes=True, profile_memory=True, with_stack=True) as p:
@@ -178,6 +179,7 @@ def test_schedule_that_makes_no_sense_warns() -> None:
             p.step()
 
 
+@pytest.mark.check
 def test_traces_for_tensorboard(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "run"
     for use_gzip, suffix in ((False, ".pt.trace.json"), (True, ".pt.trace.json.gz")):

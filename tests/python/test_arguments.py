@@ -54,6 +54,7 @@ def test_is_refused(what: str) -> None:
         call()
 
 
+@pytest.mark.check
 def test_numbers_of_other_kinds_are_taken() -> None:
     spectrum = T.stft(SIGNAL, np.int64(4), hop_length=T.tensor(2), return_complex=np.bool_(True))
     assert spectrum.shape == (3, 5)
@@ -66,6 +67,7 @@ def test_numbers_of_other_kinds_are_taken() -> None:
     assert IMAGE.sum_to_size(np.int64(2)).tolist() == [2.0, 2.0]
 
 
+@pytest.mark.check
 def test_endless_scales_are_refused() -> None:
     for scale in (float("inf"), float("nan")):
         with pytest.raises(RuntimeError, match="without overflow"):

@@ -43,6 +43,7 @@ def test_data_becomes_torchs_dtype_and_values(data: Any, dtype: T.dtype, values:
     assert t.tolist() == values
 
 
+@pytest.mark.check
 def test_zero_dim_tensors_are_elements() -> None:
     assert T.tensor([T.tensor(1), T.tensor(2.0)]).tolist() == [1.0, 2.0]
 
@@ -192,6 +193,7 @@ def test_typed_constructors_and_isinstance() -> None:
     assert T.DoubleTensor(2, 2).shape == (2, 2)
 
 
+@pytest.mark.check
 def test_new_tensor_keeps_the_dtype() -> None:
     t = T.zeros(1, dtype=T.float64)
     assert t.new_tensor([1, 2]).dtype is T.float64

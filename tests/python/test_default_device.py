@@ -32,6 +32,7 @@ def _factories() -> list[st.Tensor]:
     ]
 
 
+@pytest.mark.check
 def test_with_a_device_new_tensors_are_made_there() -> None:
     with META as entered:
         assert entered is META
@@ -55,6 +56,7 @@ def test_named_devices_and_tensors_at_hand_come_first() -> None:
             st.ones(2, shared=True)
 
 
+@pytest.mark.check
 def test_an_exception_leaves_the_device() -> None:
     with pytest.raises(ZeroDivisionError), META:
         raise ZeroDivisionError

@@ -48,6 +48,7 @@ def test_numbers_may_come_before_the_tensors(call: Callable[[], T.Tensor], expec
     assert set(result.flatten().tolist()) == {expected}
 
 
+@pytest.mark.check
 def test_numbers_before_tensors_are_told_to_be_deprecated() -> None:
     before = T.is_warn_always_enabled()
     T.set_warn_always(True)
@@ -140,6 +141,7 @@ def test_the_old_constructor_refuses_other_keywords(call: Callable[[], Any], tex
         call()
 
 
+@pytest.mark.check
 def test_type_takes_classes_of_the_old_style() -> None:
     x = T.ones(2, dtype=T.float64)
     assert x.type(T.Tensor).dtype is T.float32

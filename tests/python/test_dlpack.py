@@ -34,6 +34,7 @@ def test_tensor_reads_and_writes_numpys_memory(name: str) -> None:
     assert array[0, 0] == 1
 
 
+@pytest.mark.check
 def test_strides_survive_both_ways() -> None:
     t = T.arange(12.0).reshape(3, 4)[:, 1:3].T
     assert np.from_dlpack(t).tolist() == t.tolist()
@@ -143,6 +144,7 @@ class Recorder:
         return np.ones(2).__dlpack__(max_version=(1, 0))
 
 
+@pytest.mark.check
 def test_old_producers_are_asked_again_and_copied_here() -> None:
     array = np.arange(3.0)
     shared = T.from_dlpack(OldProducer(array), copy=False)

@@ -17,6 +17,7 @@ class Half:
         return 0.5
 
 
+@pytest.mark.check
 def test_the_function_gets_the_elements_in_order() -> None:
     a, b = T.tensor([[1.0, 2.0], [3.0, 4.0]]), T.tensor([10.0, 20.0])
     assert a.clone().apply_(lambda x: -x).tolist() == [[-1, -2], [-3, -4]]

@@ -10,13 +10,13 @@ import inspect
 import pkgutil
 import re
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import waiting
 
 import shmtensor as st
 from shmtensor import errors
@@ -56,6 +56,7 @@ def _public_exceptions() -> dict[str, type[BaseException]]:
 _EXCEPTIONS = _public_exceptions()
 
 
+@pytest.mark.check
 def test_every_exception_has_one_base() -> None:
     others = {
         place: cls
@@ -95,6 +96,7 @@ def test_each_keeps_the_built_in() -> None:
     assert str(errors.NotPublishedError("a text")) == "a text"  # KeyError alone would quote it
 
 
+@pytest.mark.check
 def test_too_large_a_tensor_is_the_same_error_by_both_ways() -> None:
     for make in (lambda: st.empty(1 << 46), lambda: st.UntypedStorage(1 << 48)):
         with pytest.raises(errors.OutOfMemoryError):
@@ -120,12 +122,9 @@ def test_threads_of_loops_and_queues_have_names() -> None:
         queue = st.multiprocessing.SimpleQueue()
         queue.fileno()
         (st.ones(1 << 22) + 1).sum()
-        deadline = time.monotonic() + 60
-        while not wanted <= (names := _thread_names()) and time.monotonic() < deadline:
-            time.sleep(0.01)  # a thread names itself when it begins
+        waiting.until(lambda: wanted <= _thread_names(), _thread_names)  # a thread names itself
     finally:
         st.set_num_threads(threads)
-    assert wanted <= names
 
 
 def _thread_names() -> set[str]:

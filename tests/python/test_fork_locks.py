@@ -58,6 +58,7 @@ class Held:
         self._thread.join()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("kind", [threading.Lock, threading.RLock, threading.Condition])
 def test_a_lock_of_an_object_is_free_in_a_child(kind: Callable[[], Any]) -> None:
     lock = free_in_child(kind())
@@ -99,6 +100,7 @@ def test_a_fork_waits_for_the_lock_of_a_module() -> None:
         assert child_status(look) == 0  # the thread that has it may fork
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "make",
     [

@@ -67,6 +67,7 @@ def test_it_sees_functions_methods_operators_and_properties(
     assert seen == ([] if expected is None else [expected])
 
 
+@pytest.mark.check
 def test_nothing_stays_after_the_last_mode() -> None:
     before = dict(vars(T.Tensor))
     with Names([]), Names([]):
@@ -131,6 +132,7 @@ def test_classes_are_asked_after_modes() -> None:
     assert type(result) is Noting
 
 
+@pytest.mark.check
 def test_it_belongs_to_the_thread() -> None:
     seen: list[Any] = []
     with Names(seen):

@@ -137,6 +137,7 @@ def basic_keys(draw: st.DrawFn) -> Any:
     return tuple(items) if len(items) != 1 or draw(st.booleans()) else items[0]
 
 
+@pytest.mark.check
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=4), basic_keys())
 @settings(max_examples=150, deadline=None)
 def test_basic_key_gives_numpys_values_as_a_view(sizes: list[int], key: Any) -> None:
@@ -277,6 +278,7 @@ def test_assignment_broadcasts_and_drops_leading_ones() -> None:
     assert b.tolist() == [[6.0, 2.0, 2.0], [6.0, 1.0, 1.0]]
 
 
+@pytest.mark.check
 def test_assignment_by_mask_and_integers() -> None:
     b = A.clone()
     b[b > 5] = 0

@@ -80,6 +80,7 @@ assert shmtensor.dashboard.Server and shmtensor.files.load_npy and shmtensor.shm
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("code", [_EACH, _AS_TORCH, _WITHOUT_IMPORT], ids=["each", "torch", "dir"])
 def test_a_module_is_one_object_under_all_its_names(code: str) -> None:
     done = subprocess.run(
@@ -95,6 +96,7 @@ def test_no_name_is_in_two_folders() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.check
 def test_a_module_that_is_missing_is_said_to_be() -> None:
     for name in ("shmtensor._core._missing", "shmtensor._torch._missing", "shmtensor._missing"):
         with pytest.raises(ModuleNotFoundError, match=r"No module named 'shmtensor\._missing'"):

@@ -91,6 +91,7 @@ def test_class_comes_back(hold: Callable[[Any], Callable[[], Any]]) -> None:
     assert again().sum() == 2
 
 
+@pytest.mark.check
 def test_parameter_comes_back_as_one() -> None:
     layer = nn.Linear(2, 1)
     layer.weight.kind = "w"  # type: ignore[attr-defined]
@@ -138,6 +139,7 @@ def test_attributes_end_with_the_last_holder() -> None:
     assert log == ["gone"]
 
 
+@pytest.mark.check
 def test_cycle_through_attributes_is_kept_while_held_and_collected_after() -> None:
     log: list[str] = []
     leaf, grad = T.ones(2, requires_grad=True), T.ones(2)

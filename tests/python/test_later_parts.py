@@ -11,6 +11,7 @@ import pytest
 import shmtensor
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "code",
     [
@@ -120,6 +121,7 @@ assert optim.Optimizer is importlib.import_module("shmtensor.optim.optimizer").O
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "code", [_SUBMODULES, _ONE_OF_EACH, _THREADS], ids=["all", "classes", "threads"]
 )

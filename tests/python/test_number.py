@@ -64,6 +64,7 @@ def test_inplace_operator_keeps_the_object(op: Callable[[Any, Any], Any]) -> Non
     assert x is before
 
 
+@pytest.mark.check
 def test_unary_operators() -> None:
     x = T.tensor([-1.0, 2.0])
     assert (-x).tolist() == [1.0, -2.0]
@@ -102,6 +103,7 @@ def test_other_operand_may_take_over() -> None:
     assert T.ones(2) + Other() == "mine"
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("dtype", "number", "result"),
     [

@@ -31,6 +31,7 @@ def test_every_dtype_goes_both_ways_without_a_copy(name: str) -> None:
     assert array[0, 0] == 1
 
 
+@pytest.mark.check
 def test_strides_and_offsets_survive() -> None:
     array = np.arange(24.0).reshape(4, 6)
     t = T.from_numpy(array[1:, ::2].T)
@@ -163,6 +164,7 @@ def test_gradients_do_not_accumulate_in_read_only_memory() -> None:
         (weight * 2).sum().backward()
 
 
+@pytest.mark.check
 def test_tensor_that_cannot_be_shown_is_refused() -> None:
     with pytest.raises(
         RuntimeError, match=re.escape("Can't call numpy() on Tensor that requires grad.")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from shmtensor._numpy_seed import seed_numpy
 
@@ -21,6 +22,7 @@ def first_number(seed: int) -> str:
     return str(np.random.RandomState(seed).rand())
 
 
+@pytest.mark.check
 def test_importing_the_package_does_not_load_numpy() -> None:
     program = "import sys, shmtensor, shmtensor.utils.data; print('numpy' in sys.modules)"
     assert output_of(program) == "False"
@@ -42,6 +44,7 @@ print(random.rand())
     assert output_of(program) == first_number(7)
 
 
+@pytest.mark.check
 def test_loaded_numpy_is_seeded_at_once() -> None:
     state = np.random.get_state()
     try:

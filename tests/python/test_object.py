@@ -14,6 +14,7 @@ import pytest
 import shmtensor as T
 
 
+@pytest.mark.check
 def test_tensor_handed_out_twice_is_one_object() -> None:
     a = T.ones(2)
     assert a.contiguous() is a
@@ -187,6 +188,7 @@ def test_to_takes_its_arguments_in_many_ways() -> None:
     assert channels_last.is_contiguous(memory_format=T.channels_last)
 
 
+@pytest.mark.check
 def test_size_is_a_tuple_of_ints() -> None:
     s = T.Size([2, 3])
     assert s == (2, 3)

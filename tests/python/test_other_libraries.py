@@ -38,6 +38,7 @@ def add(x: Any, y: Any) -> Any:
 F = Foreign(T.arange(3.0))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("make", [T.tensor, T.as_tensor, T.asarray])
 def test_values_of_another_library_are_taken(make: Callable[..., T.Tensor]) -> None:
     made = make(F)
@@ -97,6 +98,7 @@ def test_a_function_in_python_is_not_asked_about_without_end() -> None:
     assert double(T.ones(1)).tolist() == [2.0]
 
 
+@pytest.mark.check
 def test_an_operator_leaves_other_libraries_to_answer() -> None:
     class Answers(Foreign):
         def __radd__(self, other: Any) -> str:

@@ -82,6 +82,7 @@ def test_calls_are_seen_and_keep_the_class(call: Any, name: str) -> None:
     assert Logged.calls == [name]
 
 
+@pytest.mark.check
 def test_properties_are_seen() -> None:
     x = logged()
     assert x.shape == (2,)
@@ -164,6 +165,7 @@ def test_subclass_without_the_protocol_keeps_its_class() -> None:
     assert not has_torch_function([y])
 
 
+@pytest.mark.check
 def test_parameters_answer_nothing() -> None:
     p = st.nn.Parameter(st.ones(2))
     assert not has_torch_function([p])

@@ -164,6 +164,7 @@ def test_wrong_call_says_what_is_wrong(
         call()
 
 
+@pytest.mark.check
 def test_call_that_fits_no_overload_lists_them_all() -> None:
     with pytest.raises(TypeError) as error:
         A.sum("x")
@@ -324,6 +325,7 @@ def test_out_argument_receives_and_is_returned() -> None:
     assert T.add(A, A, out=None) is not out
 
 
+@pytest.mark.check
 def test_inplace_method_returns_the_same_object() -> None:
     a = T.zeros(2)
     assert a.add_(1) is a

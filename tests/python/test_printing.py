@@ -162,6 +162,7 @@ def test_repr_is_what_torch_prints(expression: str, text: str) -> None:
     assert repr(eval(expression, names)) == text
 
 
+@pytest.mark.check
 def test_precision_option_changes_digits() -> None:
     shmtensor.set_printoptions(precision=2)
     assert repr(shmtensor.tensor([1.239, 2.5])) == "tensor([1.24, 2.50])"
@@ -172,6 +173,7 @@ def test_sci_mode_option_forces_exponents() -> None:
     assert repr(shmtensor.tensor([1.5])) == "tensor([1.5000e+00])"
 
 
+@pytest.mark.check
 def test_threshold_option_summarises() -> None:
     shmtensor.set_printoptions(threshold=5, edgeitems=1)
     assert repr(shmtensor.arange(9)) == "tensor([0,  ..., 8])"

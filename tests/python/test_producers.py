@@ -87,6 +87,7 @@ class _Producer:
         return _CPU, 0
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("versioned", [True, False])
 def test_memory_is_given_back_once(versioned: bool) -> None:
     producer = _Producer(versioned=versioned)
@@ -170,6 +171,7 @@ def test_offset_is_in_bytes_and_flags_are_kept() -> None:
     assert producer.deleted == 1
 
 
+@pytest.mark.check
 def test_nothing_lies_anywhere() -> None:
     producer = _Producer()
     producer.shape[:] = (0, 3)

@@ -12,6 +12,7 @@ from shmtensor.quasirandom import SobolEngine
 pytest.importorskip("scipy")  # carries the direction numbers
 
 
+@pytest.mark.check
 def test_points_of_three_dimensions() -> None:
     engine = SobolEngine(3)
     assert engine.draw(5).tolist() == [
@@ -59,6 +60,7 @@ def test_parts_of_a_sequence_are_as_the_whole(scramble: bool) -> None:
     assert T.equal(SobolEngine(40, scramble, seed=3).fast_forward(5).quasi, engine._points(4, 1)[0])
 
 
+@pytest.mark.check
 def test_draw_writes_into_out_and_keeps_its_dtype() -> None:
     out = T.empty(0, dtype=T.float64)
     assert SobolEngine(2).draw(2, out=out) is out

@@ -19,6 +19,7 @@ def test_class_is_that_of_the_result(name: str) -> None:
     assert getattr(return_types, name) is kind
 
 
+@pytest.mark.check
 def test_results_are_instances():
     assert isinstance(st.ones(3).sort(), return_types.sort)
     assert isinstance(st.ones(3).max(0), return_types.max)
@@ -36,6 +37,7 @@ def test_masked_operators_have_their_module():
     assert st.masked._ops.sum(st.ones(2, 2), 1, mask=mask).tolist() == [1.0, 2.0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("sizes", [(2, 3), ((3, 2),), (st.Size([6, 1]),)])
 def test_resized_tensor_has_the_elements(sizes: tuple[object, ...]) -> None:
     x = st.arange(6.0).requires_grad_()

@@ -7,6 +7,7 @@ import pytest
 import shmtensor as st
 
 
+@pytest.mark.check
 def test_determinism_is_kept_in_three_forms():
     assert not st.are_deterministic_algorithms_enabled()
     try:
@@ -51,6 +52,7 @@ def test_type_names():
     assert st.typename(st.nn.Linear).endswith(".Linear")
 
 
+@pytest.mark.check
 def test_anomaly_mode_is_told_and_switched_by_plain_functions() -> None:
     assert not st.is_anomaly_enabled()
     try:

@@ -50,6 +50,7 @@ def test_factory_makes_shared_memory_only_when_asked(name: str) -> None:
     assert not T.empty(3).is_shared()
 
 
+@pytest.mark.check
 def test_large_zeros_are_zero_in_recycled_shared_memory() -> None:
     n = 6_000_000  # above the size from which private zeros are untouched pages
     T.full((n,), 9.0, shared=True)
@@ -77,6 +78,7 @@ def test_share_memory_of_a_shared_tensor_keeps_its_address() -> None:
     assert t.share_memory_().data_ptr() == address
 
 
+@pytest.mark.check
 def test_as_tensor_copies_only_what_is_not_shared() -> None:
     shared = T.ones(3, shared=True)
     assert T.as_tensor(shared, shared=True) is shared

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import shmtensor
 from shmtensor import _C
 
@@ -43,6 +45,7 @@ def _call(stub: ast.FunctionDef, *, every: bool) -> tuple[list[Any], dict[str, A
     return args, keywords
 
 
+@pytest.mark.check
 def test_every_call_of_the_stubs_fits_the_signature() -> None:
     wrong, n = [], 0
     for name, function, stub in _stubs():
@@ -71,6 +74,7 @@ def test_signature_has_the_names_and_defaults_of_the_schema() -> None:
     assert size.kind is inspect.Parameter.VAR_POSITIONAL
 
 
+@pytest.mark.check
 def test_help_says_calls_arguments_dtypes_derivatives_and_where_it_is() -> None:
     text = inspect.getdoc(shmtensor.add)
     assert text is not None

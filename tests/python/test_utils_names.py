@@ -10,6 +10,7 @@ import shmtensor as T
 from shmtensor import _utils
 
 
+@pytest.mark.check
 def test_bytes_of_an_element() -> None:
     sizes = {T.bool: 1, T.int8: 1, T.bfloat16: 2, T.float32: 4, T.complex64: 8, T.complex128: 16}
     assert {dtype: _utils._element_size(dtype) for dtype in sizes} == sizes
@@ -43,6 +44,7 @@ def test_groups_of_one_dtype_and_limited_bytes(limit: int, expected: list[list[i
     assert [[t.numel() for t in group] for group in groups] == expected
 
 
+@pytest.mark.check
 def test_groups_in_the_order_of_types() -> None:
     a, b = T.ones(2), T.ones(3, dtype=T.int64)
     first, second = _utils._reorder_tensors_as([a, b], [b, a])

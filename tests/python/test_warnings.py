@@ -182,6 +182,7 @@ def test_recommended_form_is_silent(name: str) -> None:
         SILENT[name]()
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("repeated")
 def test_warning_may_be_an_error() -> None:
     with warnings.catch_warnings():
@@ -190,6 +191,7 @@ def test_warning_may_be_an_error() -> None:
             st.range(1, 4)
 
 
+@pytest.mark.check
 def test_function_and_method_are_told_of_once() -> None:
     code = (
         "import warnings, shmtensor as st\n"

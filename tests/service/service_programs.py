@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import waiting
+
 WAIT_S = 120  # against hangs
 
 
@@ -21,7 +23,7 @@ def environment() -> dict[str, str]:
     """An environment of a program that has nothing to do with this session."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
     root = str(Path(sys.modules["shmtensor"].__file__ or "").parents[1])
-    env["PYTHONPATH"] = os.pathsep.join([root, env.get("PYTHONPATH", "")])
+    env["PYTHONPATH"] = waiting.python_path(root)
     return env
 
 

@@ -67,6 +67,7 @@ def served() -> Iterator[str]:
             output.read()  # until the service has ended too
 
 
+@pytest.mark.check
 def test_programs_of_the_page_share_a_service(served: str) -> None:
     first, second = programs(ROOT / "docs/containers.md")
     path = "/run/tensors/socket"
@@ -214,6 +215,7 @@ print(service.wait_newer("weights", 2, timeout=120).version, flush=True)
 """
 
 
+@pytest.mark.check
 def test_names_live_on_with_an_idle_process_in_another_container() -> None:
     with contextlib.ExitStack() as stack:
         path = str(Path(stack.enter_context(tempfile.TemporaryDirectory())) / "socket")

@@ -89,6 +89,7 @@ def _leaves(node: Any) -> list[tuple[Any, Any]]:
     return found
 
 
+@pytest.mark.check
 def test_every_place_refuses_what_does_not_belong_there() -> None:
     strange = [None, True, -1, 2**63, 2**70, 0.5, "x", "\0", [], {}, ["t"], [["l"]], {"l": 1}, [[]]]
     for text, n_storages in _texts():

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import service_programs as programs
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
 
 
+@pytest.mark.check
 def test_programs_of_the_page_work_together(run: type[programs.Program]) -> None:
     trainer, worker = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)[:2]
     env = {"SHMTENSOR_SERVICE": programs.unused_name()}

@@ -29,6 +29,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.check
 def test_holders_of_a_published_name(capsys: pytest.CaptureFixture[str]) -> None:
     with programs.serving() as (name, _):
         publisher = programs.Program(_PUBLISHER, name)

@@ -33,6 +33,7 @@ def _release_all(lock: T.service.Semaphore) -> None:
             lock.release()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1, 3])
 def test_with_leaves_no_permit_taken(service: Service, n: int) -> None:
     lock = service.Lock("with") if n == 1 else service.Semaphore("with 3", n)
@@ -65,6 +66,7 @@ def test_interrupted_wait_for_a_taken_lock_takes_nothing(service: Service) -> No
         waiter.release()
 
 
+@pytest.mark.check
 def test_interrupted_party_leaves_no_arrival_behind(service: Service) -> None:
     barrier = service.Barrier("ghosts", 2)
 

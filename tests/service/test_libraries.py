@@ -23,6 +23,7 @@ def attached(service: Service, value: Any, as_: Any, mode: str = "ro") -> Any:
     return service.attach("value", mode, as_=as_)
 
 
+@pytest.mark.check
 def test_an_unknown_library_is_refused(service: Service) -> None:
     service.publish("value", 1)
     for call in (service.attach, service.latest, service.empty):
@@ -154,6 +155,7 @@ print(array.sum())
 """
 
 
+@pytest.mark.check
 def test_another_program_writes_into_the_array(
     service: Service, run: type[programs.Program]
 ) -> None:

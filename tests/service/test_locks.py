@@ -24,6 +24,7 @@ print("released", flush=True)
 """
 
 
+@pytest.mark.check
 def test_lock_is_held_by_one_process(service: Service, run: type[programs.Program]) -> None:
     lock = service.Lock("lock")
     assert not lock.locked()
@@ -129,6 +130,7 @@ def test_forked_child_does_not_own_the_lock(service: Service) -> None:
     lock.release()
 
 
+@pytest.mark.check
 def test_semaphore_has_so_many_permits(service: Service) -> None:
     semaphore = service.Semaphore("three", 3)
     assert [semaphore.acquire(timeout=0) for _ in range(4)] == [True, True, True, False]

@@ -6,6 +6,7 @@ tables of thousands of processes (tests/multiprocessing/test_members.py).
 
 from __future__ import annotations
 
+import pytest
 import service_programs as programs
 
 _SMALL = """
@@ -44,6 +45,7 @@ assert service.Lock("kept").acquire(timeout=60)
 """
 
 
+@pytest.mark.check
 def test_a_small_service_takes_less_than_a_megabyte(run: type[programs.Program]) -> None:
     with programs.serving() as (name, server):
         run(_SMALL + _TINY, name, str(server.pid)).finish()

@@ -53,6 +53,7 @@ def test_operators_refuse_to_write_read_only_tensors(service: Service, write: st
     assert tensor.tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.check
 def test_read_only_tensors_can_be_used_and_reshaped(service: Service) -> None:
     service.publish("values", T.arange(4.0))
     tensor = service.attach("values", "ro")
@@ -96,6 +97,7 @@ def test_modes_of_one_value_beside_each_other(service: Service) -> None:
     assert read.tolist() == [0, 200, 2, 3]
 
 
+@pytest.mark.check
 def test_copy_on_write_of_a_part_of_a_page(service: Service) -> None:
     for i in range(20):
         service.publish(f"small {i}", T.full((10,), float(i)))

@@ -27,6 +27,7 @@ def _with_buffer(model: nn.Module) -> nn.Module:
     return model
 
 
+@pytest.mark.check
 def test_module_is_attached_by_another_program(
     service: Service, run: type[programs.Program]
 ) -> None:
@@ -104,6 +105,7 @@ def test_module_that_does_not_fit(service: Service) -> None:
         service.attach_module("tensor")
 
 
+@pytest.mark.check
 def test_module_that_cannot_be_pickled_needs_one_to_attach(service: Service) -> None:
     class Local(nn.Module):
         def __init__(self) -> None:

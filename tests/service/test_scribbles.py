@@ -48,6 +48,7 @@ def write(name, version=None, block=None, uid=None):
 _GROUP = str(os.getegid())
 
 
+@pytest.mark.check
 def test_pickles_of_a_group_are_not_read_whatever_its_members_write(
     run: type[programs.Program],
 ) -> None:
@@ -157,6 +158,7 @@ def test_user_who_may_not_join_is_told_what_would_help(run: type[programs.Progra
         assert "serve it with --group" in text
 
 
+@pytest.mark.check
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_user_is_that_of_the_moment_of_use_not_of_the_import(run: type[programs.Program]) -> None:
     def env() -> dict[str, str]:

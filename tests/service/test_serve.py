@@ -19,6 +19,7 @@ from shmtensor.errors import ManagerError
 from shmtensor.service import Service
 
 
+@pytest.mark.check
 def test_readiness_is_told_and_sigterm_ends_in_order() -> None:
     with programs.serving() as (_, server):
         assert server.state == b"READY=1"
@@ -192,6 +193,7 @@ def test_paths_that_cannot_be(tmp_path: Path) -> None:
         assert text in done.stderr
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("text", ["-1", "x", "1.5G", "1Z", "99999999999999999999"])
 def test_sizes_that_are_none(text: str) -> None:
     assert programs.command("serve", f"--limit-bytes={text}").returncode == 2

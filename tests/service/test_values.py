@@ -20,6 +20,7 @@ print(service.attach(sys.argv[2])["w"].sum().item(), flush=True)
 """
 
 
+@pytest.mark.check
 def test_program_attaches_what_another_published(
     service: Service, run: type[programs.Program]
 ) -> None:
@@ -123,6 +124,7 @@ def test_versions_grow_also_after_unpublish(service: Service) -> None:
     assert service.version("counted") == first + 2
 
 
+@pytest.mark.check
 def test_reader_keeps_its_version(service: Service) -> None:
     service.publish("kept", T.full((1000,), 1.0))
     old, version = service.latest("kept")

@@ -17,17 +17,10 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import waiting
 from native import Native, NativeError, work
 
 HANG_S = 90
-
-
-def _until(condition: Callable[[], bool], what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"hangs: {what()}")
-        time.sleep(0.01)
 
 
 def _tolerant_work(directory: Path, session: int) -> None:
@@ -93,14 +86,14 @@ class _Bystander:
                 return False
             return True
 
-        _until(ask, lambda: "no manager")
+        waiting.until(ask, lambda: "no manager")
         return found[-1]
 
     def restart(self) -> None:
         """Kill the manager and start another, which reads the environment of this moment."""
         pid = self.manager()
         os.kill(pid, signal.SIGKILL)
-        _until(lambda: _state(pid) in "ZX", lambda: "the manager does not die")
+        waiting.until(lambda: _state(pid) in "ZX", lambda: "the manager does not die")
         self.manager()
 
     def check(self) -> None:
@@ -120,7 +113,7 @@ class _Bystander:
                 and resident <= 100_000 + 3 * 65536
             )
 
-        _until(clean, lambda: (self.native.status(), self.native.trim()))
+        waiting.until(clean, lambda: (self.native.status(), self.native.trim()))
         assert self.mine.value() == 5
         assert len(os.listdir("/proc/self/fd")) <= self.descriptors + 1
 

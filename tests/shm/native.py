@@ -19,7 +19,7 @@ CSRC = ROOT / "csrc"
 HANDLE_BYTES = 56
 FAULTS = Path(__file__).parent / "faults.c"
 
-sys.path.insert(0, str(CSRC))
+sys.path[:0] = [str(CSRC), str(ROOT / "tests")]
 
 from codegen.emit.protocol import load_failpoints  # noqa: E402 -- found by the path above
 

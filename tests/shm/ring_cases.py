@@ -18,6 +18,7 @@ from pathlib import Path
 
 import native
 import native_ring
+import waiting
 from native_ring import (
     ALONE,
     BEHIND,
@@ -273,11 +274,11 @@ def _audit_beside_a_stopped_member(owner: native.Native, point: str) -> None:
                 _fork_until("ring_put_leased", token, lambda: _put_anything(ring))
             # The stopped one's and that of the message; at two points it has ended its own.
             n_leases = 1 + (point not in ("ring_put_locked", "ring_get_leases_ended"))
-            deadline = time.monotonic() + HANG_S
-            while owner.status()["n_leases"] != n_leases or owner.trim() > resident:
-                assert time.monotonic() < deadline, owner.status()
-                time.sleep(0.05)
-            time.sleep(0.6)  # more looks of the manager, which find nothing to take away
+            waiting.until(
+                lambda: owner.status()["n_leases"] == n_leases and owner.trim() <= resident,
+                owner.status,
+            )
+            waiting.let_the_manager_look()  # it finds nothing more to take away
             assert owner.status()["n_leases"] == n_leases
         finally:
             os.kill(stopped, signal.SIGCONT)

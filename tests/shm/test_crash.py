@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import native
 import pytest
+import waiting
 
 _BYSTANDER = """
 import sys, os
@@ -35,26 +35,17 @@ again = n.new(50_000).fill(6)
 copy = n.open(again.handle())
 assert copy.value() == 6 and mine.value() == 5
 del again, copy
-import time
-deadline = time.monotonic() + 60
-while True:
+from waiting import until
+
+def is_alone():
     n.collect()
-    resident = n.trim()
-    status = n.status()
-    if status["n_clients"] == 1 and resident <= 100_000 + 3 * 65536 and status["n_leases"] == 0:
-        break
-    assert time.monotonic() < deadline, (resident, status)
-    time.sleep(0.05)
+    resident, status = n.trim(), n.status()
+    return status["n_clients"] == 1 and resident <= 100_000 + 3 * 65536 and status["n_leases"] == 0
+
+until(is_alone, lambda: (n.trim(), n.status()))
 assert mine.value() == 5
-print(status["manager_pid"], flush=True)
+print(n.status()["manager_pid"], flush=True)
 """
-
-
-def _gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 # What works, and is killed, for each step.
@@ -95,21 +86,16 @@ def _run(point: str, number: int, native_directory: Path, tmp_path: Path) -> Non
         )
         assert worker.returncode in (0, -9), worker.stderr
         # Points of the manager's periodic look.
-        deadline = time.monotonic() + 60
-        while token.exists() and point not in _MAYBE_ONCE and time.monotonic() < deadline:
-            time.sleep(0.02)
+        if point not in _MAYBE_ONCE:
+            waiting.until(lambda: not token.exists(), lambda: f"{point} was not reached")
         out, _ = bystander.communicate("\n", timeout=150)
     finally:
         bystander.kill()
         bystander.wait()
     assert bystander.returncode in (0, -9), out
-    assert not token.exists() or point in _MAYBE_ONCE, "was not reached"
     if bystander.returncode == 0:
         manager = int(out.split()[-1])
-        deadline = time.monotonic() + 60
-        while not _gone(manager):
-            assert time.monotonic() < deadline, "the manager outlives its clients"
-            time.sleep(0.05)
+        waiting.until(lambda: not waiting.runs(manager), lambda: "the manager outlives its clients")
 
 
 @pytest.fixture(scope="module")

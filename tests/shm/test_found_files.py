@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("only_found", [False, True])
 def test_what_is_opened_is_the_file_that_was_asked_for(
     only_found: bool, native_directory: Path, tmp_path: Path

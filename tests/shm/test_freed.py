@@ -11,25 +11,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import native
 import native_ring
 import pytest
+import waiting
 
 LARGE = 3_000_000
-HANG_S = 60
 _BLOCK = slice(48, 52)  # of a handle
-TICKS_S = 1.5  # the manager looks twice a second
 
 
 def _wait_until_freed(owner: native.Native) -> None:
-    deadline = time.monotonic() + HANG_S
-    while owner.status()["resident_bytes"] > LARGE // 2:
-        assert time.monotonic() < deadline, owner.status()
-        time.sleep(0.05)
+    waiting.until(lambda: owner.status()["resident_bytes"] <= LARGE // 2, owner.status)
 
 
 def messages_of_a_ring_that_nobody_opened(owner: native.Native) -> None:
@@ -37,7 +32,7 @@ def messages_of_a_ring_that_nobody_opened(owner: native.Native) -> None:
     assert ring.put(b"", (owner.new(LARGE).fill(1),)) == native_ring.DONE
     ring.handle()  # in a message that nobody reads
     ring.close()
-    time.sleep(TICKS_S)
+    waiting.let_the_manager_look()
     assert owner.status()["n_leases"] == 2
     assert owner.collect() == 1
     _wait_until_freed(owner)
@@ -50,10 +45,7 @@ def idle_memory_of_a_manager_killed_in_its_sweep(owner: native.Native) -> None:
     token = Path(os.environ["SHMTENSOR_FAILPOINT"].split(":", 1)[1])
     token.touch()
     del block
-    deadline = time.monotonic() + HANG_S
-    while token.exists():
-        assert time.monotonic() < deadline, "the manager was not killed"
-        time.sleep(0.05)
+    waiting.until(lambda: not token.exists(), lambda: "the manager was not killed")
     _wait_until_freed(owner)
     assert owner.status()["manager_pid"] != manager
 
@@ -81,7 +73,7 @@ def block_whose_last_holder_was_not_the_last_bit(owner: native.Native) -> None:
     os.write(go[1], b"x")
     assert os.WIFSTOPPED(os.waitpid(pid, os.WUNTRACED)[1])
     del second  # the stopped process's bit is set
-    time.sleep(TICKS_S)
+    waiting.let_the_manager_look()
     os.kill(pid, signal.SIGCONT)
     assert os.read(ready[0], 1) == b"x"
     try:
@@ -98,6 +90,7 @@ CASES: dict[Callable[[native.Native], None], str] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_is_freed(case: Callable[[native.Native], None], native_directory: Path) -> None:
     number = list(CASES).index(case)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 import test_hostile_names as names
 
 _FILES = """
@@ -60,6 +61,7 @@ assert Path(regular).read_bytes() == bytes(100)
 """
 
 
+@pytest.mark.check
 def test_only_regular_files_that_were_found_are_taken(native_directory: Path) -> None:
     hostile = names._HOSTILE.split("wrong = lambda")[0]
     names._run(native_directory, f"test-{os.getpid()}-files", hostile + _FILES)

@@ -21,6 +21,7 @@ from pathlib import Path
 sys.path[:0] = [{here!r}, {csrc!r}]
 import native
 from codegen.emit.protocol import load_wire
+from waiting import let_the_manager_look
 
 WIRE = load_wire(native.CSRC / "spec" / "wire.yaml", native.ROOT)
 CODES = {{"uint64_t": "Q", "uint32_t": "I", "int32_t": "i", "uint16_t": "H", "char": "176s"}}
@@ -111,7 +112,7 @@ manager = Manager()
 
 # After each: memory is needed, and used again.
 _PRESSURE = """
-time.sleep(0.7)  # the manager has looked once
+let_the_manager_look(1)
 manager.ask("SWEEP")
 filled = [new(size).fill(255) for size in (200, 1000, 3000, 5000, 100_000) for _ in range(50)]
 """
@@ -211,6 +212,7 @@ assert manager.ask("STATUS")[0]["block"] != pid
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", _ATTACKS)
 def test_value_outlives_a_hostile_publisher(name: str, native_directory: Path) -> None:
     _attack(native_directory, name, _ATTACKS[name])

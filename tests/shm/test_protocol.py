@@ -35,6 +35,7 @@ def _build(program: Path, source: str, *flags: str) -> None:
     subprocess.run([*compiler, *common, *sources, "-o", program], check=True)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("flags", "n_turns"), [(("-O2",), 200_000), (("-O1", "-fsanitize=thread"), 20_000)]
 )

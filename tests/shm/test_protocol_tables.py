@@ -38,6 +38,7 @@ def _filled(text: str) -> str:
     return _PLACE.sub(lambda m: f"{m[1]}{tables[m[2]]}\n{m[3]}", text)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("page", ["wire-protocol.md", "shared-memory.md"])
 def test_documentation_shows_the_tables_of_the_specification(page: str) -> None:
     text = (ROOT / "docs" / page).read_text()
@@ -55,6 +56,7 @@ def test_every_failpoint_is_in_the_sources_once_or_more() -> None:
     assert used == {point.name for point in points}
 
 
+@pytest.mark.check
 def test_every_scenario_of_a_failpoint_has_a_test() -> None:
     points = load_failpoints(CSRC / "spec" / "failpoints.yaml", ROOT)
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))

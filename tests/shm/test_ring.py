@@ -14,6 +14,7 @@ import pytest
 import ring_cases
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("case", ring_cases.CASES)
 def test_ring(case: str, native_directory: Path) -> None:
     number = list(ring_cases.CASES).index(case)

@@ -45,6 +45,7 @@ def test_copies_and_pickles_are_equal_and_separate(layout: Any, requires_grad: b
     assert t.detach().to_dense().sum() == 9
 
 
+@pytest.mark.check
 def test_attributes_classes_and_uncoalesced_entries_are_kept() -> None:
     t: Any = st.sparse_coo_tensor([[0, 0]], [1.0, 2.0], (3,))
     t.note = "kept"
@@ -83,6 +84,7 @@ def test_files_are_torchs_in_both_directions(name: str) -> None:
     assert str(theirs) == str(_make(torch, getattr(torch, name)))
 
 
+@pytest.mark.check
 def test_a_state_of_a_module_with_a_sparse_buffer() -> None:
     module = st.nn.Linear(2, 2)
     module.register_buffer("adjacency", _make(st, st.sparse_coo))

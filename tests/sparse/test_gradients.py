@@ -157,6 +157,7 @@ def test_gradients_are_those_of_the_dense_computation(name: str, kind: str) -> N
     _same(ours, [value, v.grad, b.grad, d.grad], 1e-10)
 
 
+@pytest.mark.check
 def test_the_gradient_of_a_sparse_leaf_has_its_pattern() -> None:
     for layout in (st.sparse_coo, st.sparse_csr):
         s: Any = st.sparse_coo_tensor(_INDICES, [1.0, 2.0, 3.0, 4.0], _SHAPE).coalesce()
@@ -182,6 +183,7 @@ def test_second_derivatives_of_a_product() -> None:
     assert st.autograd.gradgradcheck(value, (v, b))
 
 
+@pytest.mark.check
 def test_gradients_reach_values_of_compressed_matrices() -> None:
     v = st.tensor([1.0, 2.0, 3.0], requires_grad=True)
     s = st.sparse_csr_tensor([0, 1, 3], [1, 0, 1], v, (2, 2))

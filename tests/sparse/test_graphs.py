@@ -95,6 +95,7 @@ def _attention_losses(m: Any) -> list[float]:
     return losses
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_graph_convolution_finds_the_communities(layout: str) -> None:
     losses = _convolution_losses(st, layout)
@@ -106,6 +107,7 @@ def test_graph_attention_finds_the_communities() -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_losses_of_graph_convolution_are_torchs(layout: str) -> None:

@@ -16,6 +16,7 @@ def _make(layout: Any) -> Any:
     return dense.to_sparse(layout=layout)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("layout", [st.sparse_coo, st.sparse_csr, st.sparse_csc])
 def test_a_queue_carries_the_memory_of_the_parts(method: str, layout: Any) -> None:
@@ -70,6 +71,7 @@ def test_sharing_in_place_moves_all_parts(layout: Any) -> None:
     assert t.to_dense().tolist() == [[0, 2, 0], [3, 0, 4]]
 
 
+@pytest.mark.check
 def test_a_process_argument_is_shared() -> None:
     t = _make(st.sparse_coo).share_memory_()
     child = mp.get_context("spawn").Process(target=children.write, args=(t,))

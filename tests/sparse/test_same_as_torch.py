@@ -420,6 +420,7 @@ def _plain(text: str) -> str:
     return before + node if node and "nnz" not in text else text
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("group", list(_EXPRESSIONS))
 def test_outcomes_are_torchs(group: str) -> None:
     pytest.importorskip("torch")

@@ -19,6 +19,7 @@ def _table(m: Any, sparse: bool = True, **options: Any) -> Any:
     return table
 
 
+@pytest.mark.check
 def test_the_gradient_has_a_row_for_each_index() -> None:
     table = _table(st)
     table(st.tensor([[1, 1], [3, 0]])).sum().backward()
@@ -90,6 +91,7 @@ def test_a_gradient_that_others_hold_is_not_changed_by_later_ones() -> None:
     assert kept[0]._values().tolist() == [[1.0] * 3] * 2
 
 
+@pytest.mark.check
 def test_several_uses_in_one_graph_add_up() -> None:
     table = _table(st)
     out = table(st.tensor([0, 1])).sum() + table(st.tensor([1])).sum() + table.weight[2].sum()

@@ -77,6 +77,7 @@ def test_a_checkpoint_is_loaded_by_default(archive: bool, protocol: int) -> None
     assert momentum.tolist() == optimizer.state[model[0].weight]["momentum_buffer"].tolist()
 
 
+@pytest.mark.check
 def test_the_state_of_a_module_is_a_plain_ordered_dictionary() -> None:
     assert type(nn.Linear(1, 1).state_dict()) is collections.OrderedDict
 
@@ -326,6 +327,7 @@ def test_a_whole_module_of_torch_becomes_ours() -> None:
     )
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
 def test_a_module_with_a_recomputed_weight_becomes_ours() -> None:
     torch = pytest.importorskip("torch")

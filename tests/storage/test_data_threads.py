@@ -18,6 +18,7 @@ def frequent_switches():
     sys.setswitchinterval(before)
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("frequent_switches")
 def test_storage_is_asked_for_while_data_is_set():
     shown = shmtensor.ones(64)

@@ -47,6 +47,7 @@ def tensor(count: int, offset: int, size: list[int], stride: list[int]) -> bytes
     )
 
 
+@pytest.mark.check
 def test_the_programs_of_this_file_are_sound() -> None:
     loaded = load(archive(tensor(4, 1, [3], [1]), _0=struct.pack("<4f", 1, 2, 3, 4)))
     assert loaded.tolist() == [2.0, 3.0, 4.0]
@@ -175,6 +176,7 @@ def _whole(archived: bool) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("archived", [True, False], ids=["archive", "legacy"])
 @pytest.mark.parametrize("mapped", [False, True])
 def test_a_truncated_file_is_refused_at_every_length(

@@ -118,6 +118,7 @@ def test_a_small_file_asks_for_no_more_than_its_share(name: str) -> None:
         load(archive(PROGRAMS[name], _0=bytes(16)))
 
 
+@pytest.mark.check
 def test_keys_with_equal_hashes_are_few() -> None:
     modulus = sys.hash_info.modulus
     for keys in (
@@ -189,6 +190,7 @@ def test_the_elements_of_a_tensor_are_not_set_by_its_attributes() -> None:
 # --- compressed records -----------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_a_compressed_program_is_paid_for() -> None:
     file = archive(b"N0" * 50_000_000 + b"N", zipfile.ZIP_DEFLATED)
     with pytest.raises(pickle.UnpicklingError, match=TOO_MUCH):

@@ -10,6 +10,7 @@ import shmtensor
 from shmtensor.storage import UntypedStorage
 
 
+@pytest.mark.check
 def test_private_map_leaves_the_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"abcdef")
@@ -47,6 +48,7 @@ def test_private_map_of_short_file_states_both_sizes(tmp_path: Path) -> None:
         UntypedStorage.from_file(path, nbytes=10)
 
 
+@pytest.mark.check
 def test_missing_file_names_path_and_reason(tmp_path: Path) -> None:
     with pytest.raises(
         RuntimeError, match=r"unable to open file <.*missing> in read-only mode: No such"

@@ -14,6 +14,7 @@ from shmtensor.storage import UntypedStorage
 LARGE = 1 << 20
 
 
+@pytest.mark.check
 def test_freed_large_block_is_reused() -> None:
     memory.empty_cache()
     first = UntypedStorage(LARGE)
@@ -49,6 +50,7 @@ def test_allocated_and_peak_follow_live_blocks() -> None:
     assert memory.max_memory_reserved() >= memory.memory_reserved()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("nbytes", [1, 63, 64, 65, 4096, 4097, 100_000, 3 << 20])
 def test_data_is_aligned_to_64_bytes(nbytes: int) -> None:
     assert UntypedStorage(nbytes).data_ptr() % 64 == 0

@@ -46,6 +46,7 @@ def test_pickle_keeps_views_of_one_memory(protocol: int) -> None:
     assert transposed.untyped_storage() is base2.untyped_storage()
 
 
+@pytest.mark.check
 def test_pickle_keeps_requires_grad_and_drops_history() -> None:
     leaf = shmtensor.ones(2, requires_grad=True)
     loaded = pickle.loads(pickle.dumps(leaf))
@@ -136,6 +137,7 @@ def test_save_and_load_nested_containers(tmp_path: Path) -> None:
     assert loaded["dtype"] is shmtensor.float32
 
 
+@pytest.mark.check
 def test_save_writes_shared_storage_once_and_aligned(tmp_path: Path) -> None:
     path = tmp_path / "state.pt"
     base = shmtensor.zeros(1000)

@@ -31,6 +31,7 @@ def test_legacy_class_makes_storages_of_its_dtype(name: str) -> None:
     assert not isinstance(storage, other)
 
 
+@pytest.mark.check
 def test_elements_read_and_write_with_conversion() -> None:
     storage = TypedStorage([1, 2.5, 3], dtype=shmtensor.float64)
     storage[0] = 7
@@ -73,6 +74,7 @@ def test_copy_of_other_size_says_both() -> None:
         TypedStorage(2, dtype=shmtensor.float32).copy_(TypedStorage(2, dtype=shmtensor.float64))
 
 
+@pytest.mark.check
 def test_deepcopy_keeps_aliases_with_tensors() -> None:
     tensor = shmtensor.tensor([1.0, 2.0])
     new_tensor, new_storage = copy.deepcopy([tensor, tensor.storage()])

@@ -12,6 +12,7 @@ import shmtensor
 from shmtensor.storage import UntypedStorage
 
 
+@pytest.mark.check
 def test_construct_from_nothing_is_empty() -> None:
     storage = UntypedStorage()
     assert len(storage) == storage.nbytes() == storage.size() == 0
@@ -84,6 +85,7 @@ def test_slice_shows_the_same_memory_and_keeps_it() -> None:
         part.resize_(5)
 
 
+@pytest.mark.check
 def test_fill_copy_clone() -> None:
     storage = UntypedStorage(3).fill_(5)
     other = storage.clone().fill_(300)

@@ -18,8 +18,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
+
+import waiting
 
 import shmtensor as st
 from shmtensor.service import Service
@@ -118,14 +119,6 @@ WORK: tuple[Callable[[Service, int, Tally, random.Random], None], ...] = (
     *(read,) * 4,
     *(take_turns,) * 2,
 )
-
-
-def is_gone(pid: int) -> bool:
-    """Whether the process has ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] in "ZX"
-    except FileNotFoundError:
-        return True
 
 
 class Processes:
@@ -231,22 +224,19 @@ class Processes:
         for pid in self.users:
             self.kill(pid)
         self.ask(
-            "import time\n"
+            "import waiting\n"
             "for name in service.list(): service.unpublish(name)\n"
-            "end = time.monotonic() + 60\n"
-            "while (s := service.status()).n_clients > 1 or s.granted_bytes > 0:\n"
-            "    assert time.monotonic() < end, s\n"
-            "    time.sleep(0.1)"
+            "def is_alone():\n"
+            "    status = service.status()\n"
+            "    return status.n_clients == 1 and status.granted_bytes == 0\n"
+            "waiting.until(is_alone, service.status)"
         )
         manager = int(self.ask("print(service.status().manager_pid)"))
         if self.supervised:
             os.kill(self.supervised, signal.SIGTERM)
             assert os.waitpid(self.supervised, 0)[1] == 0
         # One that a user started ends by itself.
-        deadline = time.monotonic() + HANG_S
-        while not is_gone(manager):
-            assert time.monotonic() < deadline, "the manager does not end"
-            time.sleep(0.1)
+        waiting.until(lambda: not waiting.runs(manager), lambda: "the manager does not end")
 
 
 def main(arguments: list[str]) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import waiting
+
 import shmtensor
 
 
@@ -15,7 +17,7 @@ def run(
 ) -> str:
     """Run Python text to its end; gives what it printed. *prefix* goes before the interpreter."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
-    env["PYTHONPATH"] = str(Path(shmtensor.__file__).parents[1])
+    env["PYTHONPATH"] = waiting.python_path(Path(shmtensor.__file__).parents[1])
     result = subprocess.run(
         [*prefix, sys.executable, "-c", text, *map(str, arguments)],
         env=env,

@@ -26,6 +26,7 @@ import gc, os, resource, signal, sys, time
 import shmtensor as st
 import shmtensor.multiprocessing as mp
 from shmtensor._boundary import sharing
+from waiting import until
 
 def used():
     gc.collect()
@@ -35,12 +36,6 @@ def used():
         len(os.listdir("/proc/self/fd")),
         len(open("/proc/self/maps").readlines()),
     )
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, sharing.status()
-        time.sleep(0.05)
 
 context = mp.get_context("fork")
 """

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import waiting
 
 import shmtensor
 
@@ -25,7 +26,7 @@ KILLS = max(int(os.environ.get("SHMTENSOR_STRESS_KILLS", "2000")) // 4, 1)
 def test_random_kills_tear_hang_and_leave_nothing() -> None:
     program = [sys.executable, str(Path(__file__).parent / "service_loop.py")]
     env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
-    env["PYTHONPATH"] = str(Path(shmtensor.__file__).parents[1])
+    env["PYTHONPATH"] = waiting.python_path(Path(shmtensor.__file__).parents[1])
     name = f"stress-{os.getpid()}-{secrets.token_hex(8)}"
     process = subprocess.Popen(
         [*program, name, str(SEED), str(KILLS)],

@@ -29,6 +29,7 @@ def sample() -> Any:
     return st.tensor([1 + 2j, 3.25 - 4j, -0.5 + 0j], dtype=st.complex32)
 
 
+@pytest.mark.check
 def test_dtype_object_knows_its_names_and_parts() -> None:
     assert st.chalf is st.complex32
     assert repr(st.complex32) == "torch.complex32"
@@ -129,6 +130,7 @@ def test_strided_casts_equal_dense_ones() -> None:
         assert view.chalf().to(st.float64).tolist() == view.to(st.float64).tolist()
 
 
+@pytest.mark.check
 def test_parts_are_views_of_halves() -> None:
     z = sample()
     assert (z.real.dtype, z.imag.dtype) == (st.float16, st.float16)

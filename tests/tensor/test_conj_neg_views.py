@@ -30,6 +30,7 @@ def _values(tensor: Any) -> Any:
 # --- views ------------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_conj_is_a_view_and_of_real_tensors_the_tensor_itself() -> None:
     z = _z(3, 2)
     y = z.conj()
@@ -134,6 +135,7 @@ def test_in_place_and_out_go_behind_the_bits() -> None:
     assert z.tolist() == [-1j] * 3
 
 
+@pytest.mark.check
 def test_geometry_changes_keep_the_bit() -> None:
     y = _z(2, 3).conj()
     y.t_()

@@ -7,6 +7,7 @@ import pytest
 import shmtensor
 
 
+@pytest.mark.check
 def test_negative_size_is_named() -> None:
     with pytest.raises(
         RuntimeError, match=r"Trying to create tensor with negative dimension -1: \[2, -1\]"
@@ -39,6 +40,7 @@ def test_strides_that_overflow_are_named() -> None:
         shmtensor.empty_strided((2, 2), (1 << 62, 1))
 
 
+@pytest.mark.check
 def test_storage_over_4_gib_by_mapping_nothing() -> None:
     meta = shmtensor.empty(3, 1 << 31, device="meta")
     assert meta.untyped_storage().nbytes() == 3 << 33

@@ -27,6 +27,7 @@ def same(results: Any, expected: Any) -> bool:
     )
 
 
+@pytest.mark.check
 def test_the_names() -> None:
     assert len(NAMES) == 91
     assert st._foreach_add.__name__ == "_foreach_add"
@@ -156,6 +157,7 @@ def test_layouts_views_and_empty_tensors() -> None:
     assert base._version == 1
 
 
+@pytest.mark.check
 def test_a_list_with_itself_and_with_parts_of_itself() -> None:
     a = st.tensor([1.0, 2.0, 3.0])
     st._foreach_mul_([a], [a])

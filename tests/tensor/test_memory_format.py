@@ -20,6 +20,7 @@ def formats(tensor: Any) -> tuple[bool, bool, bool]:
     )
 
 
+@pytest.mark.check
 def test_channels_last_has_torchs_strides() -> None:
     tensor = shmtensor.zeros(1, 64, 5, 4).contiguous(memory_format=channels_last)
     assert tensor.stride() == (1280, 1, 256, 64)
@@ -64,6 +65,7 @@ def test_format_survives_operators_and_copies(shape: tuple[int, ...]) -> None:
         assert result.is_contiguous()
 
 
+@pytest.mark.check
 def test_flags_follow_geometry_changes() -> None:
     tensor = shmtensor.zeros(2, 3)
     assert not tensor.t_().is_contiguous()

@@ -7,6 +7,7 @@ import pytest
 import shmtensor as st
 
 
+@pytest.mark.check
 def test_names_are_given_and_taken_away():
     t = st.zeros(2, 3)
     assert t.names == (None, None)
@@ -47,6 +48,7 @@ def test_aligning_permutes_and_adds():
         st.zeros(2).align_to("N")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("names", "text"),
     [(("N",), "do not match"), (("N", "N"), "duplicate"), (("N", "1a"), "Invalid name")],

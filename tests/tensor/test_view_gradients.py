@@ -68,6 +68,7 @@ def test_gradient_is_the_transpose(name: str) -> None:
     assert weights.grad.flatten().tolist() == pytest.approx(function(u).flatten().tolist())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("change", "back"),
     [
@@ -88,6 +89,7 @@ def test_in_place_geometry_change_is_recorded(
     assert x.grad.tolist() == (back(weights) * 2).tolist()
 
 
+@pytest.mark.check
 def test_write_through_a_view_reaches_the_gradient_of_its_base() -> None:
     x = random(2, 3).requires_grad_()
     y = x * 1

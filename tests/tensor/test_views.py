@@ -51,6 +51,7 @@ def test_view_is_as_torch_has_it(expression: str, expected: str) -> None:
     assert got[:400] == expected[:400]
 
 
+@pytest.mark.check
 def test_view_of_many_dims_and_back() -> None:
     tensor = shmtensor.arange(2.0**10).view([2] * 10)
     assert tensor.dim() == 10
@@ -102,6 +103,7 @@ def test_resize_refuses_a_tensor_that_requires_grad() -> None:
         shmtensor.ones(2, requires_grad=True).resize_(3)
 
 
+@pytest.mark.check
 def test_meta_views_have_geometry_only() -> None:
     meta = shmtensor.empty(2, 3, 4, device="meta")
     assert meta.transpose(0, 2).stride() == (1, 4, 12)

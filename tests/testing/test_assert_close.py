@@ -143,6 +143,7 @@ def test_outcomes_and_texts_are_torch_s(number: int) -> None:
     assert ours == outcome(torch.testing.assert_close, *cases(torch)[number])
 
 
+@pytest.mark.check
 def test_text_of_tensors_says_how_many_where_and_how_much() -> None:
     with pytest.raises(AssertionError) as info:
         assert_close(
@@ -188,6 +189,7 @@ def test_numbers_of_other_types_are_not_close_to_bools() -> None:
     assert_close(1, True, check_dtype=False)
 
 
+@pytest.mark.check
 def test_infinities_are_close_to_themselves_only() -> None:
     assert_close(shmtensor.tensor([inf, -inf]), shmtensor.tensor([inf, -inf]))
     with pytest.raises(AssertionError):

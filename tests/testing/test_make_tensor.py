@@ -106,6 +106,7 @@ def test_default_range(name: str) -> None:
         assert 8 < high <= 9
 
 
+@pytest.mark.check
 def test_noncontiguous_is_every_other_element() -> None:
     made = make_tensor(2, 3, dtype=T.float32, device="cpu", noncontiguous=True)
     assert made.shape == (2, 3)
@@ -119,6 +120,7 @@ def test_an_empty_range_of_floating_numbers_is_one_value_still() -> None:
     assert made.tolist() == [1, 1, 1]
 
 
+@pytest.mark.check
 def test_zeros_can_be_left_out() -> None:
     made = make_tensor(500, dtype=T.int32, device="cpu", low=-1, high=2, exclude_zero=True)
     assert set(made.tolist()) == {-1, 1}

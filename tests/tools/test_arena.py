@@ -50,6 +50,7 @@ def _slabs_of(n: int) -> set[int]:
         return {b.slab for b in session.blocks() if b.nbytes == n}
 
 
+@pytest.mark.check
 @_in_a_child
 def test_placed_memory_lies_in_slabs_of_its_own() -> None:
     number = sharing.open_placement(True, 0, 0)
@@ -107,6 +108,7 @@ def test_block_ends_where_it_ends_and_for_this_thread_only() -> None:
     assert sharing.use_placement(0) == 0
 
 
+@pytest.mark.check
 @_in_a_child
 def test_placement_on_the_first_node_works_or_says_why() -> None:
     with shm.arena(node=0) as placed:

@@ -20,6 +20,7 @@ from measure import Result, geometric_mean, print_table  # noqa: E402
 from tables import markdown, microseconds, rows_of  # noqa: E402
 
 
+@pytest.mark.check
 def test_a_printed_table_is_read_back():
     results = [
         Result("a + b (grad)", 55.0, (54.0, 57.0), 969.0, (962.0, 973.0)),
@@ -90,6 +91,7 @@ def test_what_a_program_printed_becomes_tables_and_text():
     )
 
 
+@pytest.mark.check
 def test_the_page_is_that_of_the_recorded_run():
     assert summary.page(json.loads(figures.RESULTS.read_text())) == summary.PAGE.read_text()
 

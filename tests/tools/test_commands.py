@@ -13,17 +13,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+import waiting
 
 from shmtensor import inspect
 from shmtensor._cli import _common
 from shmtensor.inspect import Session, machine
-from shmtensor.inspect.processes import state_of
 
 Command = Callable[..., Any]
 COMMANDS = ["dashboard", "doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
@@ -37,6 +36,7 @@ def test_help_has_an_exit_status_section(name: str, shmtensor_command: Command) 
     assert f"usage: shmtensor {name}" in done.out
 
 
+@pytest.mark.check
 def test_ls_shows_processes_and_what_they_hold(family: Any, shmtensor_command: Command) -> None:
     done = shmtensor_command("ls", "--session", family.name)
     assert done.status == 0
@@ -179,10 +179,7 @@ def test_leaks_finds_unopened_messages(family: Any, shmtensor_command: Command) 
 def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) -> None:
     os.kill(family.process.pid, signal.SIGSTOP)  # so it uses no processor time for certain
     try:
-        deadline = time.monotonic() + 60
-        while state_of(family.process.pid) != "T":
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        waiting.until(lambda: waiting.process_state(family.process.pid) == "T")
         done = shmtensor_command(
             "leaks", "--session", family.name, "--older", "100000", "--watch", "0.1"
         )
@@ -193,6 +190,7 @@ def test_leaks_finds_a_stopped_process(family: Any, shmtensor_command: Command) 
     assert row[:5] == [str(family.process.pid), "4.0", "MiB", "3", "T"]
 
 
+@pytest.mark.check
 def test_stats_as_json(family: Any, shmtensor_command: Command) -> None:
     done = shmtensor_command("stats", "--json", "--session", family.name)
     (row,) = json.loads(done.out)

@@ -38,6 +38,7 @@ def _run(script: str, debug: str = "1") -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [1000, 100_000, 3_000_000])
 def test_freed_shared_memory_is_poisoned(n: int) -> None:
     script = f"""
@@ -93,6 +94,7 @@ process.join()
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.check
 def test_message_opened_twice_is_named() -> None:
     script = """
 t = T.ones(3)

@@ -14,6 +14,7 @@ from shmtensor.inspect import Session
 Command = Callable[..., Any]
 
 
+@pytest.mark.check
 def test_gc_frees_unopened_messages_and_nothing_else(
     family: Any, shmtensor_command: Command
 ) -> None:
@@ -32,6 +33,7 @@ def test_gc_frees_unopened_messages_and_nothing_else(
         assert [c.n_held for c in picture.clients] == [6, 3]
 
 
+@pytest.mark.check
 def test_gc_of_no_named_session_is_wrong_use_without_a_terminal(
     shmtensor_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

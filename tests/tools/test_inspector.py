@@ -29,6 +29,7 @@ def _mine(inspector: Inspector) -> dict[str, int]:
     return next(c for c in clients if c["pid"] == os.getpid())
 
 
+@pytest.mark.check
 def test_count_is_of_what_a_process_holds(inspector: Inspector) -> None:
     before = _mine(inspector)
     kept = [T.zeros(1000, shared=True) for _ in range(3)]
@@ -77,6 +78,7 @@ def test_inspector_of_members_sees_the_same_session(inspector: Inspector) -> Non
         other.close()
 
 
+@pytest.mark.check
 def test_more_blocks_than_one_batch_are_all_seen(inspector: Inspector) -> None:
     kept = [T.zeros(70, dtype=T.uint8, shared=True) for _ in range(2500)]
     rows = [row["block"] for row, _, _ in inspector.blocks() if row["nbytes"] == 70]

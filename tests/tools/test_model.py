@@ -33,6 +33,7 @@ def _rows() -> dict[str, set[str]]:
     return {name: set(re.findall(r"`(\w+)`", points)) for name, points in rows}
 
 
+@pytest.mark.check
 def test_documentation_says_which_fail_points_are_steps_of_the_models() -> None:
     models = {path.stem: _points_of(path) for path in (ROOT / "model").glob("*.pml")}
     rows = _rows()
@@ -43,6 +44,7 @@ def test_documentation_says_which_fail_points_are_steps_of_the_models() -> None:
     assert not set().union(*models.values()) & not_modelled
 
 
+@pytest.mark.check
 def test_every_planted_fault_is_in_its_model_and_is_run() -> None:
     driver = (ROOT / "tools" / "model.py").read_text()
     run = set(re.findall(r'Run\("(\w+)", "[^"]*", "(FAULT_\w+)"\)', driver))

@@ -23,6 +23,7 @@ Command = Callable[..., Any]
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.check
 def test_version(shmtensor_command: Command) -> None:
     done = shmtensor_command("--version")
     assert (done.status, done.out) == (0, f"shmtensor {shmtensor.__version__}\n")
@@ -106,6 +107,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
         assert _common.styled("x", "red") == "x"
 
 
+@pytest.mark.check
 def test_what_would_steer_a_terminal_is_escaped() -> None:
     assert printable("a\033[2J\x9bé\u202e\n b") == "a\\x1b[2J\\x9bé\\u202e\\n b"
 

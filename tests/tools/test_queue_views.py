@@ -24,6 +24,7 @@ def _with(session: Session, n_messages: int) -> list[Queue]:
     return [queue for queue in session.queues() if queue.n_messages == n_messages]
 
 
+@pytest.mark.check
 def test_queue_shows_its_messages(session: Session) -> None:
     queue = mp.get_context("fork").Queue(1000)
     try:
@@ -47,6 +48,7 @@ def test_queue_shows_its_messages(session: Session) -> None:
         queue.join_thread()
 
 
+@pytest.mark.check
 def test_tensor_in_a_queue_is_not_stranded(session: Session) -> None:
     queue = mp.get_context("fork").SimpleQueue()
     try:

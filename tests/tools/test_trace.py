@@ -61,6 +61,7 @@ def program(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[st
                 pipe.close()
 
 
+@pytest.mark.check
 def test_blocks_know_where_they_were_made(
     program: tuple[str, str], shmtensor_command: Callable[..., Any]
 ) -> None:

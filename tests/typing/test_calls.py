@@ -27,6 +27,7 @@ def test_program_that_mypy_accepts_runs(program: Path, tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.check
 def test_programs_have_the_types_that_they_say() -> None:
     pytest.importorskip("mypy")
     run = subprocess.run(

@@ -61,6 +61,7 @@ def test_gradients_are_the_same_and_the_function_runs_twice(options: dict[str, A
     assert all(a.equal(b) for a, b in zip(result, expected, strict=True))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("reentrant", [True, False])
 @pytest.mark.parametrize("segments", [1, 2, 3, 4])
 def test_segments_give_the_same_gradients(segments: int, reentrant: bool) -> None:
@@ -187,6 +188,7 @@ def test_function_that_does_something_else_is_refused(
         y.sum().backward()
 
 
+@pytest.mark.check
 def test_what_is_saved_beyond_is_refused_unless_the_run_ends_before():
     def make(**options: Any) -> st.Tensor:
         changes = _Changes(lambda x: x.exp(), lambda x: x.exp().exp())

@@ -218,6 +218,7 @@ def modules() -> list[Any]:
     return [pytree, torch.utils._pytree]
 
 
+@pytest.mark.check
 @pytest.mark.usefixtures("_known_classes")
 def test_everything_is_as_torch_has_it() -> None:
     torch = pytest.importorskip("torch")
@@ -250,6 +251,7 @@ def test_structures_are_pickled_and_hashed() -> None:
     assert hash(pytree.tree_structure({"a": [1]})) == hash(pytree.tree_structure({"a": [2]}))
 
 
+@pytest.mark.check
 def test_paths_print_as_python_would() -> None:
     tree = [1, {"k": N(2, (3,))}]
     paths = [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path(tree)]

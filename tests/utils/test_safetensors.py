@@ -46,6 +46,7 @@ def test_every_dtype_survives_a_file(name, tmp_path):
     assert back.tolist() == tensor.tolist()
 
 
+@pytest.mark.check
 def test_strided_scalar_and_empty_tensors_survive():
     tensors = {
         "t": shmtensor.arange(6.0).reshape(2, 3).t(),
@@ -96,6 +97,7 @@ def test_the_reference_package_reads_ours_and_we_read_its(tmp_path):
     assert back["y"].dtype == shmtensor.float64
 
 
+@pytest.mark.check
 def test_misaligned_data_is_copied_not_crashed_on():
     header = {
         "byte": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},

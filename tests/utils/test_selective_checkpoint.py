@@ -72,6 +72,7 @@ def forward_calls(counts: dict[str, int], name: str) -> int:
     return counts.get(f"aten.{name}.default", 0)
 
 
+@pytest.mark.check
 def test_kept_results_are_not_computed_again() -> None:
     gradient, counts = run([aten.mm.default])
     assert gradient.equal(plain())
@@ -140,6 +141,7 @@ def test_kept_results_must_not_change() -> None:
     assert gradient.isfinite().all()
 
 
+@pytest.mark.check
 def test_what_writes_is_done_again() -> None:
     def changes(x: st.Tensor) -> st.Tensor:
         y = x.sin()

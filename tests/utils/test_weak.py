@@ -15,6 +15,7 @@ from shmtensor.utils.weak import (
 )
 
 
+@pytest.mark.check
 def test_references_are_equal_by_identity() -> None:
     one, other = T.ones(2), T.ones(2)
     assert WeakIdRef(one) == WeakIdRef(one)
@@ -39,6 +40,7 @@ def test_reference_takes_tensors_only() -> None:
         TensorWeakRef(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.check
 def test_mapping_forgets_dead_keys() -> None:
     one, other = T.ones(2), T.ones(2)
     mapping = WeakTensorKeyDictionary({one: "a"})

@@ -29,6 +29,7 @@ def _plain(q, k, v, mask=None, scale=None):
     return scores.softmax(-1).nan_to_num(0.0) @ v
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("lengths", [(3, 5), (64, 256), (70, 300), (1, 1)])
 def test_blocks_give_the_plain_formula(lengths):
     q, k, v = (
@@ -94,6 +95,7 @@ def test_narrow_floats_are_calculated_in_float32():
     assert st.allclose(result.float(), _plain(q.float(), k.float(), v.float()), atol=1e-2)
 
 
+@pytest.mark.check
 def test_fewer_heads_of_keys():
     q, k = _random(1, 4, 3, 2), _random(1, 2, 5, 2)
     wide = k.repeat_interleave(2, -3)

@@ -72,6 +72,7 @@ def test_convolution_by_definition(
     np.testing.assert_allclose(got, expected, 1e-4, 1e-4 if dtype == "float32" else 1e-11)
 
 
+@pytest.mark.check
 def test_transposed_convolution_is_the_adjoint() -> None:
     x = st.from_numpy(_RNG.standard_normal((2, 4, 5, 6)))
     w = st.from_numpy(_RNG.standard_normal((4, 3, 3, 3)))
@@ -97,6 +98,7 @@ def test_convolution_without_batch_and_of_nothing() -> None:
     assert st.conv2d(st.empty(5, 3, 4, 4, device="meta"), w.to("meta")).shape == (5, 2, 2, 2)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.float16, st.bfloat16, st.int64, st.complex64])
 def test_convolution_of_other_dtypes(dtype: st.dtype) -> None:
     y = st.conv2d(st.ones(1, 2, 4, 4).to(dtype), st.ones(1, 2, 3, 3).to(dtype))

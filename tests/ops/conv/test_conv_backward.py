@@ -118,6 +118,7 @@ def test_gradients_by_definition(threads: int, name: str, dtype: st.dtype, how: 
     close(made.detach(), expected[0] + b, magnitudes[0] + np.abs(b), dtype)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.float32, st.bfloat16])
 def test_expanded_gradient(dtype: st.dtype) -> None:
     x = st.randn(2, 4, 12, 11).to(dtype).requires_grad_()

@@ -18,6 +18,7 @@ def test_convolutions_match_their_definition(level: str) -> None:
     assert found_at(level, convolutions) == []
 
 
+@pytest.mark.check
 def test_nan_reaches_only_outputs_that_read_it() -> None:
     x = st.zeros(1, 2, 20, 20)
     x[0, 1, 10, 10] = float("nan")
@@ -111,6 +112,7 @@ def test_results_keep_channels_last(kernel: int, filters: int, threads: int) -> 
         st.set_num_threads(before)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("channels", [16, 40, 67])
 def test_depthwise_keeps_channels_last(channels: int, threads: int) -> None:

@@ -219,6 +219,7 @@ def _strides(x: st.Tensor, w: st.Tensor, **options: Any) -> list[Ints]:
     return [t.stride() for t in _run(f"conv{x.dim() - 2}d", x, w, **options)]
 
 
+@pytest.mark.check
 def test_volumes_keep_channels_last_where_torch_does() -> None:
     def keeps(n: int, size: Ints, kernel: int, groups: int, dtype: st.dtype) -> bool:
         x = _in_format(st.ones(n, 4, *size, dtype=dtype), True)
@@ -257,6 +258,7 @@ def test_strides_alone_decide_the_format_of_one_channel() -> None:
     assert nnf.conv_transpose2d(x, st.ones(1, 6, 3, 3)).stride() == (486, 1, 54, 6)
 
 
+@pytest.mark.check
 def test_empty_batch_is_contiguous() -> None:
     x = st.empty(0, 4, 7, 7).to(memory_format=st.channels_last)
     assert nnf.conv2d(x, st.ones(6, 4, 3, 3)).stride() == (150, 25, 5, 1)

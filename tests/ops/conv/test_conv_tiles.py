@@ -104,6 +104,7 @@ def test_memory(threads: int, algorithm: str, layout: str, dtype: st.dtype) -> N
     assert peak(lambda: convolve(algorithm, images, weight, bias)) <= most
 
 
+@pytest.mark.check
 def test_outputs_that_read_only_padding() -> None:
     for dims, sizes, channels in ((2, (3, 150), 2), (1, (200,), 3), (3, (2, 3, 90), 2)):
         x = st.ones(1, channels, *sizes)

@@ -32,6 +32,7 @@ def test_cast_equals_numpy_in_range(source: str, target: str) -> None:
     check(got, want, target, rtol=8e-3 if target == "bfloat16" else 0.0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("target", ["int8", "uint8", "int16", "int32", "int64", "uint32", "uint64"])
 def test_casts_out_of_range_are_defined(target: str) -> None:
     a = shmtensor.tensor([float("nan"), float("inf"), -float("inf"), 1e30, -1e30, 300.7, -1.5])
@@ -121,6 +122,7 @@ def test_copy_between_overlapping_parts_is_refused() -> None:
     assert a.tolist() == [0, 1, 2, 3, 4] * 2
 
 
+@pytest.mark.check
 def test_an_empty_out_that_would_grow_into_the_input_is_refused() -> None:
     x = shmtensor.arange(42.0).reshape(2, 7, 3)
     index = shmtensor.zeros(1, 7, 3, dtype=shmtensor.int64)

@@ -13,6 +13,7 @@ import pytest
 import shmtensor as st
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "arguments",
     [(5,), (2, 7), (2, 7, 2), (7, 2, -2), (0.0, 1.0, 0.1), (5, 5), (-3, 3, 4)],
@@ -196,6 +197,7 @@ def test_tril_and_triu_of_any_strides(diagonal: int, lie: Callable[[st.Tensor], 
     assert np.array_equal(t.triu_(diagonal).numpy(), np.triu(values, min(diagonal, 100)))
 
 
+@pytest.mark.check
 def test_tril_in_place() -> None:
     a = st.ones(2, 2)
     assert a.tril_() is a

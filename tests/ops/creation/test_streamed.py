@@ -32,6 +32,7 @@ def inside(n: int, first: int) -> tuple[shmtensor.Tensor, shmtensor.Tensor]:
     return whole, whole[first : first + n]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("first", [0, 1, 15])
 def test_a_result_that_begins_inside_of_a_line(first: int, threads: int) -> None:
     a = numbers(N)
@@ -82,6 +83,7 @@ def test_short_rows_joined(dtype: str, nbytes: int, threads: int) -> None:
             same(shmtensor.stack(tensors, -1), np.stack(parts, -1))
 
 
+@pytest.mark.check
 def test_rows_with_gaps_between_them(threads: int) -> None:
     a = numbers(N // 1000, 1000)
     whole = shmtensor.full((N // 1000, 1003), -1.0)

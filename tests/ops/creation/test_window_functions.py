@@ -36,6 +36,7 @@ def test_window_follows_its_formula(name: str, symmetric: bool) -> None:
     np.testing.assert_allclose(function.numpy(), want, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.check
 def test_operators_take_their_own_numbers_and_out() -> None:
     x = points(6, True)
     got = st.hamming_window(6, False, 0.7, 0.2, dtype=st.float64)
@@ -78,6 +79,7 @@ def test_short_windows(name: str) -> None:
         function(3, layout=st.sparse_coo, **kwargs)
 
 
+@pytest.mark.check
 def test_bad_numbers_are_refused() -> None:
     with pytest.raises(ValueError, match="Tau must be positive"):
         windows.exponential(3, tau=0)

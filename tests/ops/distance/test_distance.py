@@ -18,6 +18,7 @@ def tensor(a: np.ndarray) -> Any:
     return st.from_numpy(a.copy())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, math.inf])
 def test_cdist(p: float) -> None:
     got = st.cdist(tensor(A), tensor(B), p)
@@ -53,6 +54,7 @@ def test_cdist_keeps_nan_and_takes_rows_without_numbers() -> None:
     assert st.cdist(st.zeros(4, 0), st.zeros(3, 0), math.inf).tolist() == [[0.0] * 3] * 4
 
 
+@pytest.mark.check
 def test_cdist_gradient_and_errors() -> None:
     x, y = tensor(A), tensor(B)
     assert st.autograd.gradcheck(st.cdist, (x.requires_grad_(), y.requires_grad_()))

@@ -40,6 +40,7 @@ def test_distances_of_pairs_of_many_rows(threads, rows, p):
         assert ((F.pdist(x, p).double() - expected).abs() <= tolerance * (1 + expected)).all()
 
 
+@pytest.mark.check
 def test_memory_of_distances(threads):
     x = sh.randn(256, 512, dtype=sh.float64)
     assert peak(lambda: sh.cdist(x, x, 1)) <= (256 * 256 * 8 + (260 << 10)) * 9 // 8

@@ -10,6 +10,7 @@ import shmtensor as st
 _RNG = np.random.default_rng(0)
 
 
+@pytest.mark.check
 def test_embedding_reads_rows() -> None:
     table = _RNG.standard_normal((5, 3))
     index = np.array([[0, 4], [4, 2]])
@@ -35,6 +36,7 @@ def test_embedding_gradient_of_meta_indices_is_meta() -> None:
     assert (grad.device.type, grad.shape) == ("meta", (3, 1))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

@@ -48,6 +48,7 @@ def test_every_length(n: int) -> None:
     close(single, np.fft.fft(x), 1e-6)
 
 
+@pytest.mark.check
 def test_large_prime_is_exact() -> None:
     x = samples(100_003)
     close(fft.ifft(fft.fft(tensor(x))), x, 1e-11)
@@ -124,6 +125,7 @@ def test_derivatives_of_complex_input(name: str, n: int | None) -> None:
     assert gradgradcheck(lambda x: getattr(fft, name)(x, n), (x,))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["fft", "rfft", "ihfft"])
 @pytest.mark.parametrize("n", [None, 4, 7])
 def test_derivatives_of_real_input(name: str, n: int | None) -> None:

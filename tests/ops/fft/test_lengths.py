@@ -25,6 +25,7 @@ def close(got: Any, expected: np.ndarray) -> None:
     np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=1e-13 * np.abs(expected).max())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2), (1, 3, 2, 0)])
 def test_every_choice_of_dims(order: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
@@ -95,6 +96,7 @@ def test_short_signals_with_gaps_between(n: int, dtype: type) -> None:
     assert (x.numpy() == whole[:, 1::2, 2 : n + 2]).all()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [64, 997, 1 << 18, 100_003])
 def test_threads_give_the_same_result(n: int) -> None:
     before = st.get_num_threads()

@@ -17,6 +17,7 @@ def test_samples_match_their_definition(level: str) -> None:
     assert found_at(level, grid_samples) == []
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 @pytest.mark.parametrize("format", [st.contiguous_format, st.channels_last])
 def test_nan_outside_is_ignored(mode: str, format: st.memory_format) -> None:
@@ -48,6 +49,7 @@ def test_images_at_nan_positions(mode: str, format: st.memory_format, dtype: st.
         assert border[0, 10, 0].tolist() == [4.0, 2.0, 1.0, 6.0, 2.0]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_volumes_at_nan_positions(mode: str) -> None:
     volume = st.arange(1.0, 28.0).reshape(1, 1, 3, 3, 3)

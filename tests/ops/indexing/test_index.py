@@ -17,6 +17,7 @@ def _t(a: np.ndarray) -> st.Tensor:
     return st.from_numpy(np.array(a))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "index",
     [
@@ -305,6 +306,7 @@ def test_out_of_another_dtype_is_refused(call: object) -> None:
             call(st.zeros(3, 4), st.empty(3, 4, dtype=dtype))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "call",
     [

@@ -50,6 +50,7 @@ def test_scatter_reduce(how: str, include_self: bool, dtype: str) -> None:
     np.testing.assert_allclose(x.numpy(), want, rtol=1e-12)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
 def test_scatter_reduce_gradient(how: str, include_self: bool) -> None:
@@ -163,6 +164,7 @@ def test_runs_of_slices() -> None:
         st.unique(st.zeros(0, 3), dim=1)
 
 
+@pytest.mark.check
 def test_static_nonzero_diagonals_and_sums() -> None:
     x = st.tensor([[0, 3], [4, 0]])
     assert st.nonzero_static(x, size=1).tolist() == [[0, 1]]

@@ -65,6 +65,7 @@ def test_qr_of_small_matrices(dtype: str, shape: tuple[int, int], factor: float)
         near(packed[i].triu(), np.triu(wanted.T), dtype, 16)
 
 
+@pytest.mark.check
 def test_qr_of_numbers_that_are_none_spoils_no_columns_before() -> None:
     a = normal("float64", 8, 8)
     clean = shmtensor.linalg.qr(shmtensor.from_numpy(a))[1]
@@ -126,6 +127,7 @@ def test_least_squares_of_extreme_entries(factor: float) -> None:
     assert int(found.rank) == (60 if factor else 0)
 
 
+@pytest.mark.check
 def test_least_squares_of_a_singular_triangular_factor() -> None:
     a = shmtensor.zeros(60, 60)
     a[:, :30] = 1

@@ -17,6 +17,7 @@ def matrix(*shape: int) -> sh.Tensor:
     return sh.randn(*shape, dtype=sh.float64).requires_grad_()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4), (4, 3), (3, 5), (1, 1)])
 @pytest.mark.parametrize("dtype", [sh.float64, sh.complex128])
 def test_gradients_of_either_lu_factor_and_of_both(shape, dtype):
@@ -46,6 +47,7 @@ def test_exponentials_of_a_batch_are_those_of_its_matrices(threads):
     assert linalg.matrix_exp(sh.ones(9, 80, 80, device="meta")).shape == (9, 80, 80)
 
 
+@pytest.mark.check
 def test_gradient_of_a_real_transform_is_conjugated_without_a_copy():
     z = sh.randn(400, 300, dtype=sh.complex64)
     grad = sh.ones(400, 598)

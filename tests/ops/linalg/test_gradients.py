@@ -69,6 +69,7 @@ def test_solve(dtype: str, left: bool) -> None:
     check(lambda a, b: linalg.solve(a, b, left=left), a, b)
 
 
+@pytest.mark.check
 def test_solve_with_vectors() -> None:
     check(linalg.solve, random(2, 3, 3), random(2, 3, seed=1))
     check(linalg.solve, random(2, 3, 3), random(3, seed=1), second=False)
@@ -151,6 +152,7 @@ def test_qr(dtype: str, shape: tuple[int, int]) -> None:
     check(linalg.qr, random(*shape, dtype=dtype))
 
 
+@pytest.mark.check
 def test_qr_of_mode_r_says_why_it_has_no_gradient() -> None:
     a = random(3, 3)
     with pytest.raises(RuntimeError, match="depends on Q"):

@@ -14,6 +14,7 @@ def _definite(*sizes: int) -> Tensor:
     return a @ a.mT + st.eye(sizes[-1], dtype=st.float64)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("sizes", [(12,), (2, 15)])
 def test_finds_the_outermost_pairs(sizes: tuple[int, ...], largest: bool) -> None:
@@ -32,6 +33,7 @@ def test_solves_the_generalised_problem() -> None:
     assert st.allclose(vectors.mT @ b @ vectors, st.eye(2, dtype=st.float64), atol=1e-6)
 
 
+@pytest.mark.check
 def test_begins_at_x_and_stops_when_told() -> None:
     a = _definite(9)
     seen = []

@@ -52,6 +52,7 @@ def test_einsum(equation: str, shapes: list[tuple[int, ...]]) -> None:
     np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
 
 
+@pytest.mark.check
 def test_einsum_takes_lists_and_sublists() -> None:
     a, b = tensor(random(2, 3)), tensor(random(3, 4))
     expected = (a @ b).numpy()
@@ -132,6 +133,7 @@ def test_tensordot() -> None:
         st.tensordot(tensor(a), tensor(b), -1)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "shapes", [((2, 3), (4, 5)), ((2,), (3, 4)), ((2, 3, 4), (5,)), ((), (2,))]
 )

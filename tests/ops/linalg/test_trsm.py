@@ -113,6 +113,7 @@ def test_batches_are_spread(
     check(shmtensor.linalg.solve(ours, right).numpy(), a, b)
 
 
+@pytest.mark.check
 def test_one_matrix_many_times_over() -> None:
     a, b = square("float32", 9), normal("float32", 2, 3, 9, 4, seed=1)
     many = shmtensor.from_numpy(a).expand(2, 3, 9, 9)
@@ -160,6 +161,7 @@ def test_quotients_are_rounded_once() -> None:
     assert shmtensor.linalg.solve_triangular(small, small, upper=False).item() == 1
 
 
+@pytest.mark.check
 def test_zero_on_the_diagonal_makes_infinities() -> None:
     a = shmtensor.tensor([[2.0, 0], [1, 0]])
     x = shmtensor.linalg.solve_triangular(a, shmtensor.ones(2, 1), upper=False)

@@ -61,6 +61,7 @@ def test_activation_is_its_formula(name):
     assert gradcheck(getattr(F, name), (x,))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["elu", "hardtanh", "leaky_relu", "relu6", "selu", "silu", "mish"])
 def test_activation_writes_in_place(name):
     values = draw(5)
@@ -209,6 +210,7 @@ def test_ctc_loss_sums_over_alignments():
     close(F.ctc_loss(*args), np.mean(np.array(expected) / [2, 2, 1]))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_ctc_loss_of_meta_tensors_has_the_shapes_of_the_values(reduction: str) -> None:
     x, labels = sh.randn(5, 2, 4).requires_grad_(), sh.ones(2, 3, dtype=sh.int64)

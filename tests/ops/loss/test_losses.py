@@ -35,6 +35,7 @@ def _nll(
     return np.where(keep, -log_p[rows, safe] * w[safe], 0.0), np.where(keep, w[safe], 0.0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_nll_loss_and_cross_entropy(weighted: bool, reduction: str) -> None:
@@ -105,6 +106,7 @@ def test_losses_of_differences_sum_without_a_tensor_of_errors(
         assert recorded.grad_fn is not None
 
 
+@pytest.mark.check
 def test_losses_of_two_dtypes_promote_but_for_huber() -> None:
     a, b = st.ones(3), st.zeros(3, dtype=st.float64)
     for reduction in ("none", "mean"):

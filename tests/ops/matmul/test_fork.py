@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import shmtensor._C
 
 #: Takes its time to load; without BLAS functions, so that the next library is tried after it.
@@ -36,6 +38,7 @@ thread.join()
 """
 
 
+@pytest.mark.check
 def test_a_child_finds_the_library_that_its_parent_was_loading(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     source, library = tmp_path / "slow.c", tmp_path / "libslow.so"

@@ -7,6 +7,7 @@ from levels import LEVELS, found_at
 from ops.matmul import gemm_float
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("level", LEVELS)
 def test_products(level: str) -> None:
     assert found_at(level, gemm_float) == []

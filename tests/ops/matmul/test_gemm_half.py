@@ -13,6 +13,7 @@ def test_products_of_16_bit_floats_at_each_level(level: str) -> None:
     assert {part: wrong for part, wrong in found.items() if wrong} == {}
 
 
+@pytest.mark.check
 def test_products_of_16_bit_floats_where_the_system_refuses_amx() -> None:
     found = found_at("v4", gemm_half, WITHOUT_AMX="1")
     assert {part: wrong for part, wrong in found.items() if wrong} == {}

@@ -24,6 +24,7 @@ def test_mm_reads_any_layout(dtype: str, a_transposed: bool, b_transposed: bool)
     np.testing.assert_allclose(st.mm(ta, tb).numpy(), a @ b, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.check
 def test_mm_of_strided_views_equals_that_of_copies() -> None:
     a = st.from_numpy(_random(12, 20))[::2, ::3]
     b = st.from_numpy(_random(14, 10))[::2, ::2]
@@ -288,6 +289,7 @@ def test_addbmm_sums_over_the_batch() -> None:
     np.testing.assert_allclose(got.numpy(), 2 * c + (a @ b).sum(0))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("left", "right"),
     [

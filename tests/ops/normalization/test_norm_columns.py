@@ -55,6 +55,7 @@ def test_group_norm_of_few_channels(threads, shape, dtype, tolerance):
         check(shape, dtype, tolerance, lambda x, w, b, n=groups: F.group_norm(x, n, w, b))
 
 
+@pytest.mark.check
 def test_batch_norm_of_columns_that_lie_apart(threads):
     whole = st.randn(3001, 40, dtype=st.float64)
     for x in (whole[:, 3:22], whole[::3, :7], whole.T[:, :40], whole.flip(1)[:, ::2]):

@@ -14,6 +14,7 @@ def _normal(x: np.ndarray, axes: tuple[int, ...], eps: float = 1e-5) -> np.ndarr
     return (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + eps)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("width", [1, 5, 700])
 def test_layer_norm_by_definition(width: int) -> None:
     x, w, b = _RNG.standard_normal((4, 3, width)), _RNG.random((3, width)), _RNG.random((3, width))
@@ -46,6 +47,7 @@ def test_batch_norm_of_nothing_has_no_statistics(shape: tuple[int, ...]) -> None
         st.native_batch_norm(x, w, w, mean, var, True, 0.1, 1e-5)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("shape", [(6, 3), (4, 3, 5), (2, 3, 4, 5)], ids=str)
 def test_batch_norm_trains_and_evaluates(shape: tuple[int, ...]) -> None:
     x = _RNG.standard_normal(shape)

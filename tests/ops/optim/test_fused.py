@@ -167,6 +167,7 @@ def _adam(params: list[Any], grads: list[Any], *state: list[Any], **options: Any
     _C._fused_adam_(params, grads, *state, **given)
 
 
+@pytest.mark.check
 def test_operators_of_torch_do_not_count() -> None:
     param, grad = shmtensor.ones(3), shmtensor.full((3,), 2.0)
     first, second, count = shmtensor.zeros(3), shmtensor.zeros(3), shmtensor.tensor(1.0)
@@ -203,6 +204,7 @@ def test_operators_refuse_lists_that_do_not_match() -> None:
         _adam([ones], [spread], [ones * 1], [ones * 1], [], [count], grad_scale=count * 2)
 
 
+@pytest.mark.check
 def test_steps_say_when_tensors_do_not_suit_and_do_nothing_then() -> None:
     ones, count = shmtensor.ones(3), shmtensor.tensor(0.0)
     options = {"lr": 0.1, "rho": 0.9, "eps": 1e-6, "weight_decay": 0.0, "maximize": False}

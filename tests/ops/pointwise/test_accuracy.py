@@ -19,6 +19,7 @@ def measured(request: pytest.FixtureRequest) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.check
 def test_errors_stay_within_the_bounds(measured: dict[str, Any]) -> None:
     bounds = {name: row[2] for name, row in {**elementary.UNARY, **elementary.BINARY}.items()}
     errors = measured["errors"]
@@ -34,6 +35,7 @@ def test_lengths_and_strides_change_nothing(measured: dict[str, Any]) -> None:
     assert measured["lengths"] == []
 
 
+@pytest.mark.check
 def test_float16_conversions_round_to_nearest_even(measured: dict[str, Any]) -> None:
     assert measured["halves"] == 0
 

@@ -53,6 +53,7 @@ def test_integers_divide_to_the_default_dtype(dtype: str) -> None:
     check(tensor(a) / tensor(b), want, "float32")
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [*INTS, "float32", "float64"])
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 def test_rounded_division_equals_numpy(name: str, dtype: str) -> None:
@@ -121,6 +122,7 @@ def test_negative_integer_powers_are_refused() -> None:
         shmtensor.ones(2, dtype=shmtensor.int64) ** -1
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "name", ["atan2", "hypot", "logaddexp", "logaddexp2", "copysign", "nextafter"]
 )

@@ -17,6 +17,7 @@ def tensor(a: np.ndarray) -> Any:
     return st.from_numpy(a.copy())
 
 
+@pytest.mark.check
 def test_logaddexp_of_complex_numbers() -> None:
     a, b = A + 1j * B[:4], B[:4] - 2j * A
     got = st.logaddexp(tensor(a), tensor(b)).numpy()
@@ -33,6 +34,7 @@ def test_gradients_of_steps_are_zeros() -> None:
     assert (a.grad.item(), b.grad.item()) == (-1, 0)
 
 
+@pytest.mark.check
 def test_functions_that_write_in_place() -> None:
     x = st.tensor([4, 6])
     assert st.gcd_(x, st.tensor([6, 9])) is x

@@ -216,6 +216,7 @@ POINTS = [
 ]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.complex64, st.complex128], ids=str)
 @pytest.mark.parametrize(
     ("circular", "hyperbolic"),
@@ -232,6 +233,7 @@ def test_circular_functions_are_turned_hyperbolic_ones(
             assert same(got.imag, -want.real, open_sign=True), (z, got, want)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.complex64, st.complex128], ids=str)
 def test_logarithms_of_other_bases_are_scaled_ones(dtype: Any) -> None:
     for z in POINTS:

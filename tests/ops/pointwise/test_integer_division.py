@@ -49,6 +49,7 @@ def wrapped(value: int, dtype: str) -> int:
     return (value - limits.min) % (limits.max - limits.min + 1) + limits.min
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", INTEGERS)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_all_pairs_near_the_limits(name: str, dtype: str) -> None:

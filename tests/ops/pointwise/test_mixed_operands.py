@@ -153,6 +153,7 @@ def test_two_operands_of_all_dtypes(name: str) -> None:
     assert n >= len(_PLACES[2])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", _TERNARY)
 def test_three_operands_of_all_dtypes(name: str) -> None:
     n = 0

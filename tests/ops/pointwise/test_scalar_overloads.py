@@ -56,6 +56,7 @@ def test_numbers_that_do_not_fit_are_refused(call: Callable[[], Any], type_name:
         call()
 
 
+@pytest.mark.check
 def test_limits_of_halves_fit() -> None:
     assert st.full((1,), 65504.0, dtype=st.float16).item() == 65504.0
     assert st.full((1,), -float("inf"), dtype=st.float16).item() == -float("inf")
@@ -107,6 +108,7 @@ def test_losses_of_whole_distances_are_whole() -> None:
     assert loss.tolist() == [1, 1, 3]
 
 
+@pytest.mark.check
 def test_masked_median_of_whole_numbers() -> None:
     values = st.tensor([[1, 2, 3], [4, 5, 6]])
     mask = st.tensor([[True, False, True], [False, False, True]])

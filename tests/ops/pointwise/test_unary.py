@@ -102,6 +102,7 @@ def test_float32_function_is_accurate_over_its_range(name: str) -> None:
     assert np.max(np.abs(got - want) / ulp) <= ULPS[name]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["erf", "erfc", "lgamma"])
 def test_special_function_equals_the_c_library(name: str) -> None:
     a = np.linspace(-4.9, 5, 1001)
@@ -218,6 +219,7 @@ def test_round_goes_to_even_and_takes_decimals() -> None:
     assert shmtensor.round(shmtensor.tensor([1234.0]), decimals=-2).item() == 1200.0
 
 
+@pytest.mark.check
 def test_frac_keeps_the_sign() -> None:
     check(shmtensor.frac(tensor(np.array([1.5, -1.5]))), np.array([0.5, -0.5]))
 

@@ -33,6 +33,7 @@ def test_comparison_equals_numpy(name: str, dtype: str) -> None:
     check(OPERATORS[name](tensor(a, dtype), tensor(b, dtype)), want, "bool")
 
 
+@pytest.mark.check
 def test_comparison_with_nan_is_false_but_for_ne() -> None:
     a = shmtensor.tensor([float("nan"), 1.0])
     assert (a == a).tolist() == [False, True]
@@ -146,6 +147,7 @@ def test_masked_fill_equals_numpy(dtype: str) -> None:
     check(inner, want, dtype, rtol=0.0)
 
 
+@pytest.mark.check
 def test_masked_fill_broadcasts_the_mask_and_checks_it() -> None:
     a = shmtensor.zeros(2, 3)
     assert a.masked_fill(shmtensor.tensor([True, False, True]), 2).tolist() == [[2, 0, 2]] * 2

@@ -17,6 +17,7 @@ _RNG = np.random.default_rng(0)
 _Z = st.zeros
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -260,6 +261,7 @@ def test_max_pool_of_special_numbers() -> None:
     assert st.max_pool2d(st.arange(16).view(1, 4, 4), 2).tolist() == [[[5, 7], [13, 15]]]
 
 
+@pytest.mark.check
 def test_ceil_mode_keeps_the_last_window() -> None:
     x = st.arange(25.0).view(1, 1, 5, 5)
     assert st.max_pool2d(x, 2, 2, ceil_mode=True).shape == (1, 1, 3, 3)

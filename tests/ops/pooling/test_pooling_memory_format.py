@@ -24,6 +24,7 @@ POOLS: dict[str, Call] = {
 }
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("channels", [3, 9])
 @pytest.mark.parametrize("size", [(8,), (6, 8), (4, 6, 8)], ids=str)
 @pytest.mark.parametrize("name", POOLS)

@@ -7,6 +7,7 @@ import signal
 import threading
 
 import numpy as np
+import pytest
 
 import shmtensor as st
 
@@ -28,6 +29,7 @@ def _draw_in_child(generator: st.Generator) -> np.ndarray:
         return np.frombuffer(source.read(), dtype=np.float64)
 
 
+@pytest.mark.check
 def test_a_child_draws_from_a_generator_that_another_thread_was_using() -> None:
     generator = st.Generator().manual_seed(3)
     big = st.empty(200_000, dtype=st.float64)

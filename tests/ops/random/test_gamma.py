@@ -20,6 +20,7 @@ def _seeded() -> None:
     st.manual_seed(0)
 
 
+@pytest.mark.check
 def test_draws_of_a_seed_are_torchs() -> None:
     shapes = st.tensor(_SHAPES)
     assert st._standard_gamma(shapes).tolist() == pytest.approx(_GAMMA, rel=2e-6)
@@ -48,6 +49,7 @@ def test_rows_sum_to_one_also_of_tiny_shapes() -> None:
     np.testing.assert_allclose(largest, [0.25, 0.5, 0.25], atol=0.05)
 
 
+@pytest.mark.check
 def test_draws_of_any_layout_are_those_of_the_elements_in_order() -> None:
     shapes = st.rand(6, 4).mul(5).add(0.1)
     plain = st._standard_gamma(shapes)

@@ -28,6 +28,7 @@ def _seeded() -> None:
     st.manual_seed(0)
 
 
+@pytest.mark.check
 def test_uniform_numbers_are_torchs() -> None:
     assert st.rand(3).tolist() == _SEED_0["rand"]
     st.manual_seed(0)
@@ -164,6 +165,7 @@ def test_distributions_have_their_moments() -> None:
     assert (z.abs() ** 2).mean().item() == pytest.approx(1, abs=0.03)
 
 
+@pytest.mark.check
 def test_dropout_keeps_the_mean() -> None:
     x = st.ones(40000, requires_grad=True)
     y = st.dropout(x, 0.25, True)

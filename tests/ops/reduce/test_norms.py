@@ -17,6 +17,7 @@ def tensor(a: np.ndarray) -> Any:
     return st.from_numpy(a.copy())
 
 
+@pytest.mark.check
 def test_norm_takes_orders_and_names() -> None:
     x = tensor(A)
     assert st.norm(x).item() == pytest.approx(np.linalg.norm(A))

@@ -99,6 +99,7 @@ def test_reduction_of_any_stride(name: str, shape: tuple[int, int]) -> None:
                 np.testing.assert_array_equal(array(got), want, err_msg=kind)
 
 
+@pytest.mark.check
 def test_float32_sums_do_not_drift() -> None:
     a = np.full(3_000_001, 0.1, np.float32)
     want = float(a.sum(dtype=np.float64))
@@ -208,6 +209,7 @@ def test_large_argmax_is_right_when_split() -> None:
     assert shmtensor.from_numpy(a).argmax().item() == 123_457
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["sum", "prod", "mean", "any", "all"])
 def test_empty_reductions_give_the_neutral_value(name: str) -> None:
     a = np.zeros((0, 3), np.float32)

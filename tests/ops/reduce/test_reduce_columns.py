@@ -55,6 +55,7 @@ def test_products(shape: tuple[int, int], dtype: str) -> None:
         np.testing.assert_array_equal(found.double().numpy(), a.prod(0))
 
 
+@pytest.mark.check
 def test_factors_of_one_column_may_leave_the_range_in_between() -> None:
     x = st.full((1024, 10), 2.0)
     x[512:] = 0.5

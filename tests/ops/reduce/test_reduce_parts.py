@@ -40,6 +40,7 @@ def test_the_first_of_equal_rows_is_the_place(shape: tuple[int, int], threads: i
     assert (late.argmax(0) == shape[0] - 1).all()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("threads", [2], indirect=True)
 def test_a_sum_of_rows_is_the_same_each_time(threads: int) -> None:
     x = st.randn(3000, 400, generator=st.Generator().manual_seed(0))

@@ -70,6 +70,7 @@ def test_sums(dtype: str, n: int) -> None:
             assert out.tolist() == [[v, 0.0] for v in wanted.to(kind).tolist()]
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_errors_of_few(reduction: str) -> None:
     x, y = shmtensor.full((3, 50), 2.0), shmtensor.zeros(3, 50)

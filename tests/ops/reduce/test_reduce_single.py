@@ -51,6 +51,7 @@ def test_indices_are_zero(shape: tuple[int, ...], dim: int, name: str) -> None:
     assert not found.any()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8", "bool", "bfloat16"])
 def test_tests(dtype: str) -> None:
     x = shmtensor.tensor([[0.0], [1.0]] * 50).to(getattr(shmtensor, dtype))
@@ -70,6 +71,7 @@ def test_dtypes_and_outputs() -> None:
     assert mean.dtype == shmtensor.float64
 
 
+@pytest.mark.check
 def test_own_memory() -> None:
     """Results do not share the memory of what they are made of."""
     x = shmtensor.ones(100, 1)

@@ -46,6 +46,7 @@ def test_many_lines(lines: int, length: int, dtype: str) -> None:
             np.testing.assert_array_equal(x.cumsum_(1).numpy(), want)
 
 
+@pytest.mark.check
 def test_sums_of_floats_are_carried_in_double() -> None:
     x = st.tensor([[1e8, 1.0, -1e8]] * 9)
     assert x.cumsum(1)[:, 2].tolist() == [1.0] * 9

@@ -24,6 +24,7 @@ def leaf(*sizes: int) -> Any:
     return st.randn(*sizes, dtype=st.float64).requires_grad_()
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("n", [0, 1, 2, 5])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_diff_equals_numpy(n: int, dim: int) -> None:
@@ -145,6 +146,7 @@ def test_gradient(function: Any) -> None:
     assert st.autograd.gradcheck(function, (leaf(3, 4),))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("edge_order", [1, 2])
 def test_gradient_of_samples_equals_numpy(edge_order: Any) -> None:
     x = tensor(MATRIX)

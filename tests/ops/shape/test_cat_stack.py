@@ -14,6 +14,7 @@ def _t(a: np.ndarray) -> st.Tensor:
     return st.from_numpy(np.array(a))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dim", [0, 1, 2, -1])
 def test_cat_and_stack_along_any_dim(dim: int) -> None:
     parts = [_A, _A + 100, _A * 2]
@@ -134,6 +135,7 @@ def test_wrong_shapes_are_named(call: object, error: type, message: str) -> None
     assert message in str(caught.value)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("repeats", [(2,), (1, 1, 1), (2, 1, 3), (2, 2, 1, 2), (0, 1, 1)], ids=str)
 def test_repeat_and_tile_as_numpy(repeats: tuple[int, ...]) -> None:
     assert np.array_equal(st.tile(_t(_A), repeats).numpy(), np.tile(_A, repeats))

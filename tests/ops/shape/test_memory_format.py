@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import shmtensor as st
 
 
@@ -9,6 +11,7 @@ def _last(x: st.Tensor) -> st.Tensor:
     return x.movedim(1, -1).contiguous().movedim(-1, 1)
 
 
+@pytest.mark.check
 def test_roll_keeps_channels_last_where_it_moves() -> None:
     x = _last(st.rand(2, 4, 6, 8))
     for shift, strides in ((1, (192, 1, 32, 4)), (8, (192, 48, 8, 1)), (0, (192, 48, 8, 1))):

@@ -10,6 +10,7 @@ import shmtensor.nn.functional as nnf
 _Z = st.zeros
 
 
+@pytest.mark.check
 def test_negative_pad_keeps_the_order_of_strides() -> None:
     transposed = st.arange(12.0).reshape(3, 4).t()
     for pad, stride in (((0, 0), (1, 4)), ((-1, 0), (1, 4)), ((0, 0, -1, -1), (1, 2))):

@@ -7,6 +7,7 @@ import pytest
 import shmtensor as st
 
 
+@pytest.mark.check
 def test_copies_go_into_given_tensors() -> None:
     x = st.arange(6.0)
     parts = [st.empty(0), st.empty(0)]

@@ -72,6 +72,7 @@ def test_strided_slices(threads: int, dtype: st.dtype, n: int) -> None:
         _same(x, dim)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.uint8, st.int64, st.float32, st.float64])
 def test_slices_too_long_to_be_gathered(threads: int, dtype: st.dtype) -> None:
     for n in (4096, 70_000):
@@ -86,6 +87,7 @@ def test_more_neighbours_than_one_group_holds(threads: int) -> None:
     _same(_numbers(st.int64, 700, 1000), 0)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_results_lie_as_the_tensor_are_dense_or_where_they_are_wanted(dim: int) -> None:
     x = _numbers(st.float32, 4, 5, 6).permute(2, 0, 1)

@@ -27,6 +27,7 @@ def _check(threads: int, call: Callable[[], object], beside: int = 0) -> None:
     assert peak(call) <= (_results(call()) + beside) * 9 // 8 + threads * _ROOM
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
 def test_slices_are_gathered_a_few_at_a_time(threads: int, dtype: st.dtype) -> None:
     x = _numbers(dtype, 512, 512)
@@ -52,6 +53,7 @@ def test_long_slices_are_read_in_place(threads: int, dtype: st.dtype) -> None:
     _check(threads, lambda: x.reshape(512, 512).T.median(), keys)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", [st.float16, st.float32, st.float64])
 def test_search_and_membership_take_blocks(dtype: st.dtype) -> None:
     x = _numbers(dtype, 512, 512)

@@ -54,6 +54,7 @@ def test_sort_is_stable_both_ways(dtype: str, n: int) -> None:
     assert np.array_equal(values.numpy(), a[order])
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_sort_along_any_dim(dim: int) -> None:
     a = _RNG.standard_normal((4, 5, 6))
@@ -223,6 +224,7 @@ def test_histograms_of_shares(threads: int, n: int, bins: int, step: int) -> Non
         assert np.abs(result.numpy() - want).sum() <= 2 * (bins > 10)
 
 
+@pytest.mark.check
 def test_histogram_of_all_numbers_there_are() -> None:
     most = st.finfo(st.float64).max
     x = st.tensor([-most, -most / 4, most / 4, most], dtype=st.float64)

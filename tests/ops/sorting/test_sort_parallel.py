@@ -47,6 +47,7 @@ def test_long_slices_are_sorted_stably(threads: int, dtype: str, kind: str) -> N
         assert values.numpy().tobytes() == a[order].tobytes()
 
 
+@pytest.mark.check
 def test_some_long_slices(threads: int) -> None:
     a = _RNG.standard_normal((3, 5000)).astype("float32")
     assert np.array_equal(st.from_numpy(a).argsort(1).numpy(), np.argsort(a, 1, kind="stable"))
@@ -85,6 +86,7 @@ def test_the_first_few_of_rows(n: int, largest: bool) -> None:
             assert all(len(set(row)) == k for row in indices.tolist())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int32", "int64"])
 @pytest.mark.parametrize("n", [1000, 5000, 80_000])
 def test_unique_numbers_of_a_small_range(threads: int, dtype: str, n: int) -> None:

@@ -76,6 +76,7 @@ def test_a_storage_that_was_shrunk_is_reported(name: str, part: str) -> None:
         _uses()[name](t)
 
 
+@pytest.mark.check
 def test_changes_of_the_given_tensors_headers_do_not_reach_the_tensor() -> None:
     indices, values = st.tensor([[0, 1], [1, 0]]), st.tensor([1.0, 2.0])
     t = st.sparse_coo_tensor(indices, values, (2, 2))
@@ -201,6 +202,7 @@ def test_a_false_promise_to_be_coalesced_stays_within_bounds() -> None:
         )
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [

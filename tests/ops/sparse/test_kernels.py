@@ -107,6 +107,7 @@ def test_coalesce_and_dense_sums(dtype: str, dense: Any, nnz: int) -> None:
         assert np.abs(_wide(got) - want).max(initial=0) <= tolerance
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("dtype", ["float64", "int64", "complex128"])
 def test_sums_and_products_of_two_sparse_tensors(dtype: str) -> None:
     rng = np.random.default_rng(3)
@@ -152,6 +153,7 @@ def test_sizes_of_zero_and_no_dimensions() -> None:
     assert (hybrid + hybrid).coalesce()._nnz() == 2
 
 
+@pytest.mark.check
 def test_operands_in_any_order_of_memory() -> None:
     rng = np.random.default_rng(4)
     s = _random(rng, (6, 8), 30, "float64")

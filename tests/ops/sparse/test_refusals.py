@@ -81,6 +81,7 @@ def test_what_needs_a_storage_says_so(kind: int) -> None:
     assert not t.is_contiguous()
 
 
+@pytest.mark.check
 def test_a_tensor_of_another_layout_becomes_one_by_data_and_back() -> None:
     dense, coo = st.ones(2, 2), st.eye(3).to_sparse()
     dense.data = coo

@@ -19,6 +19,21 @@ if CSRC not in sys.path:
 
 SECONDS = 120
 
+#: Of the tests that run for every entry, `make check` runs those of these.
+CHECKED = frozenset(
+    "add.Tensor argmax bmm cat conv2d copy_ cumsum embedding exp fft_fft gather index.Tensor"
+    " layer_norm linalg_solve matmul max_pool2d mean.dim nll_loss scaled_dot_product_attention"
+    " softmax.int sort sum.dim_IntList view where.self".split()
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        entry = item.callspec.params.get("entry") if hasattr(item, "callspec") else None
+        if entry is not None and entry.name in CHECKED:
+            item.add_marker("check")
+
 
 @pytest.fixture(scope="session")
 def _terminal(request: pytest.FixtureRequest) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from ops.spec import kinds
 from ops.spec.cases import STEPS, TABLE, called, cases, is_elsewhere, is_step
 from ops.spec.entries import ROOT, entries, form, model
@@ -25,6 +26,7 @@ def _used() -> set[str]:
     return found
 
 
+@pytest.mark.check
 def test_every_entry_has_a_case() -> None:
     for entry in called():
         assert cases(entry), entry.name
@@ -43,6 +45,7 @@ def test_every_entry_has_a_reference_or_a_reason() -> None:
         assert not (known and kinds.has_no_reference(entry)), f"{entry.name} has a reference"
 
 
+@pytest.mark.check
 def test_every_reference_is_of_an_entry() -> None:
     used = {key_in(table, entry) for table in (REFERENCES, PROPERTIES) for entry in called()}
     assert set(REFERENCES) | set(PROPERTIES) <= used

@@ -266,6 +266,7 @@ def test_neighbours_do_not_matter(name: str) -> None:
     assert st.equal(back.nan_to_num(nan=-3.5), each.nan_to_num(nan=-3.5))
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("name", ["gammainc", "gammaincc", "zeta"])
 def test_pairs_that_are_calculated_together_are_as_alone(name: str) -> None:
     a, x = st.meshgrid(
@@ -379,6 +380,7 @@ def test_lgamma_has_its_zeros(dtype: str) -> None:
     assert (x[:2].lgamma() == 0).all()
 
 
+@pytest.mark.check
 def test_frexp_splits_and_ldexp_joins() -> None:
     x = st.tensor([0.0, -3.0, 1e-40, math.inf])
     mantissa, exponent = st.frexp(x)
