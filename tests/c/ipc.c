@@ -34,7 +34,7 @@ static uint64_t n_leases(void) {
 /* --- handles --- */
 
 TEST(each_bit_of_a_handle_and_the_secret_count_in_its_checksum) {
-  const shmt__handle h = {.magic = SHMT_HANDLE_MAGIC, .session = 1, .world = 2, .generation = 3, .nbytes = 4};
+  const shmt__handle h = {.magic = SHMT_HANDLE_MAGIC, .session = 1, .incarnation = 2, .generation = 3, .nbytes = 4};
   const uint32_t check = shmt__handle_check_of(99, &h);
   CHECK(shmt__handle_check_of(98, &h) != check);
   for (size_t bit = 8 * offsetof(shmt__handle, session); bit < 8 * sizeof h; bit++) {
@@ -427,7 +427,7 @@ TEST(a_ring_is_opened_by_its_handle) {
   CHECK_OK(shmt__ring_open(&h, &other));
   CHECK_EQ(put(ring, 5, 'x'), SHMT_RING_DONE);
   get_and_check(other, 5, 'x');
-  h.world++;
+  h.incarnation++;
   CHECK_EQ(shmt__ring_open(&h, &other), SHMT_E_HANDLE);
   shmt__ring_close(ring);
 }
