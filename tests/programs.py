@@ -122,3 +122,30 @@ class Run:
         self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
+
+
+def finished(run: Run, status: int = 0) -> str:
+    """What an example printed, after an end with this status that left nothing."""
+    text = run.finish()
+    assert run.process.returncode == status, text
+    assert run.nothing_is_left()
+    return text
+
+
+def refused(program: Path, folder: Path, *arguments: str) -> str:
+    """What an example, run in *folder*, says when it refuses its arguments."""
+    result = subprocess.run(
+        [sys.executable, str(program), "--plain", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stderr
+
+
+def error_line(program: Path, folder: Path, *arguments: str) -> str:
+    """The last line of it, behind the usage."""
+    return refused(program, folder, *arguments).splitlines()[-1]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, finished
 
 PROGRAM = EXAMPLES / "actor_learner.py"
 FOREVER = ("--steps", "1000000")
@@ -25,13 +25,6 @@ def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out")
     run = Run(PROGRAM.name, out, *arguments, folder=folder)
     started.append(run)
     return run
-
-
-def finished(run: Run) -> str:
-    text = run.finish()
-    assert run.process.returncode == 0, text
-    assert run.nothing_is_left()
-    return text
 
 
 def wait_until_it_learns(run: Run) -> None:

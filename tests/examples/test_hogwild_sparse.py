@@ -9,25 +9,16 @@ import importlib.util
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, finished, refused
 
 PROGRAM = EXAMPLES / "hogwild_sparse.py"
 FOREVER = ("--epochs", "100000")
 RATINGS = ("--task", "factorisation")
 
 pytestmark = pytest.mark.timeout(300)
-
-
-def finished(run: Run) -> str:
-    text = run.finish()
-    assert run.process.returncode == 0, text
-    assert run.nothing_is_left()
-    return text
 
 
 def quality(text: str, metric: str) -> float:
@@ -95,15 +86,6 @@ def test_a_killed_parent_leaves_nothing(start):
 # --- data of the user's own, and what is refused ------------------------------------------------
 
 
-def refused(*arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), *arguments], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr
-
-
 def test_ratings_are_read_from_csv(start, tmp_path):
     rng = np.random.default_rng(0)
     users, items = rng.integers(0, 40, 4000), rng.integers(0, 30, 4000)
@@ -133,7 +115,7 @@ def test_bad_data_is_one_line(tmp_path, content, text):
     if content is not None:
         path.write_text(content)
     out = tmp_path / "run"
-    errors = refused(*RATINGS, "--data", str(path), "--out", str(out))
+    errors = refused(PROGRAM, tmp_path, *RATINGS, "--data", str(path), "--out", str(out))
     assert text in errors and errors.startswith("hogwild_sparse: ") and errors.count("\n") == 1
     assert not out.exists()
 
@@ -141,17 +123,17 @@ def test_bad_data_is_one_line(tmp_path, content, text):
 def test_a_checkpoint_of_another_run_is_refused(start, tmp_path):
     finished(start("--epochs", "1"))
     for arguments in ((*RATINGS,), ("--batch", "7"), ("--workers", "1")):
-        errors = refused(*arguments, "--resume", str(tmp_path / "run"))
+        errors = refused(PROGRAM, tmp_path, *arguments, "--resume", str(tmp_path / "run"))
         assert "is of a" in errors and errors.count("\n") == 1
 
 
 def test_a_run_without_a_checkpoint_is_not_resumed(tmp_path):
-    errors = refused("--resume", str(tmp_path / "none"))
+    errors = refused(PROGRAM, tmp_path, "--resume", str(tmp_path / "none"))
     assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
     assert not (tmp_path / "none" / "curve.csv").exists()
 
 
-def test_bad_options_are_refused():
+def test_bad_options_are_refused(tmp_path):
     for arguments, text in (
         (["--workers", "0"], "--workers"),
         (["--lr", "-1"], "--lr"),
@@ -159,4 +141,4 @@ def test_bad_options_are_refused():
         (["--locked", "--speed-up"], "not allowed with"),
         (["--speed-up", "--resume", "x"], "--speed-up makes three"),
     ):
-        assert text in refused(*arguments)
+        assert text in refused(PROGRAM, tmp_path, *arguments)

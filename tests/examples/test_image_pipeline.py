@@ -6,15 +6,13 @@ import csv
 import os
 import re
 import signal
-import subprocess
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, error_line, finished
 
 PROGRAM = EXAMPLES / "image_pipeline.py"
 N_TRAIN = 1438
@@ -35,13 +33,6 @@ def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out")
     run = Run(PROGRAM.name, out, "--quick", *arguments, folder=folder)
     started.append(run)
     return run
-
-
-def finished(run: Run) -> str:
-    text = run.finish()
-    assert run.process.returncode == 0, text
-    assert run.nothing_is_left()
-    return text
 
 
 def batches_in(text: str) -> int:
@@ -128,23 +119,10 @@ def test_a_run_of_torch_goes_on_with_shmtensor_and_not_with_other_settings(start
     out = tmp_path / "run"
     first = finished(start(started, out, "--output", "torch", "--epochs", "2"))
     assert batches_in(first) == 90
-    line = of_bad_input(tmp_path, "--resume", str(out), "--size", "16")
+    line = error_line(PROGRAM, tmp_path, "--resume", str(out), "--size", "16")
     assert "is of a run with size 24, this one has 16" in line
     text = finished(start(started, out, "--epochs", "3", folder="--resume"))
     assert batches_in(text) == 135
-
-
-def of_bad_input(tmp_path: Path, *arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr.splitlines()[-1]
 
 
 def test_bad_input_is_one_line(tmp_path, png):
@@ -159,7 +137,7 @@ def test_bad_input_is_one_line(tmp_path, png):
         (("--data", "damaged"), "0.png"),
         (("--batch", "0"), "--batch"),
     ):
-        assert text in of_bad_input(tmp_path, *arguments)
+        assert text in error_line(PROGRAM, tmp_path, *arguments)
     assert not (tmp_path / "runs").exists()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, error_line, finished
 
 PROGRAM = EXAMPLES / "inference_server.py"
 NOTHING_LOST = re.compile(r"(\d+) answers.* mixed 0 +lost 0")
@@ -25,13 +25,6 @@ def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out")
     run = Run(PROGRAM.name, out, "--quick", "--seconds", "3", *arguments, folder=folder)
     started.append(run)
     return run
-
-
-def finished(run: Run, status: int = 0) -> str:
-    text = run.finish()
-    assert run.process.returncode == status, text
-    assert run.nothing_is_left()
-    return text
 
 
 def windows(out: Path) -> list[dict[str, str]]:
@@ -132,33 +125,20 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     assert seconds[-1] > 2.9
 
 
-def of_bad_input(tmp_path: Path, *arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr.splitlines()[-1]
-
-
 def test_bad_input_is_one_line(tmp_path):
-    assert "--workers" in of_bad_input(tmp_path, "--workers", "0")
-    assert "--max-delay-ms" in of_bad_input(tmp_path, "--max-delay-ms", "-1")
+    assert "--workers" in error_line(PROGRAM, tmp_path, "--workers", "0")
+    assert "--max-delay-ms" in error_line(PROGRAM, tmp_path, "--max-delay-ms", "-1")
     (tmp_path / "empty").mkdir()
-    assert "no run to resume" in of_bad_input(tmp_path, "--resume", "empty")
+    assert "no run to resume" in error_line(PROGRAM, tmp_path, "--resume", "empty")
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "checkpoint.pt").write_bytes(b"nothing")
-    assert "is not a checkpoint" in of_bad_input(tmp_path, "--resume", "bad")
+    assert "is not a checkpoint" in error_line(PROGRAM, tmp_path, "--resume", "bad")
 
 
 def test_checkpoint_of_other_settings_is_refused(started, tmp_path):
     out = tmp_path / "run"
     finished(start(started, out, "--seconds", "0.5"))
-    line = of_bad_input(tmp_path, "--resume", str(out), "--width", "64")
+    line = error_line(PROGRAM, tmp_path, "--resume", str(out), "--width", "64")
     assert "is of a run with width 256, this one has 64" in line
 
 
@@ -174,7 +154,7 @@ print("ready", flush=True); sys.stdin.read()
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        line = of_bad_input(tmp_path, "--service", name)
+        line = error_line(PROGRAM, tmp_path, "--service", name)
         assert f"is in use: process {process.pid} publishes in it" in line
         assert process.stdin is not None
         process.stdin.close()

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, Run, error_line, finished
 
 PROGRAM = EXAMPLES / "parameter_server.py"
 FOREVER = ("--epochs", "100000")
@@ -24,13 +24,6 @@ def start(started: list[Run], out: Path, *arguments: str, folder: str = "--out")
     run = Run(PROGRAM.name, out, *arguments, folder=folder)
     started.append(run)
     return run
-
-
-def finished(run: Run, status: int = 0) -> str:
-    text = run.finish()
-    assert run.process.returncode == status, text
-    assert run.nothing_is_left()
-    return text
 
 
 def updates_in(text: str) -> int:
@@ -162,19 +155,6 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     assert updates_in(text) >= -(-1438 * 60 // 32)
 
 
-def of_bad_input(tmp_path: Path, *arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr.splitlines()[-1]
-
-
 def test_bad_input_is_one_line(started, tmp_path):
     out = tmp_path / "run"
     finished(start(started, out, "--epochs", "1"))
@@ -189,7 +169,7 @@ print("ready", flush=True); sys.stdin.read()
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        line = of_bad_input(tmp_path, "--service", name)
+        line = error_line(PROGRAM, tmp_path, "--service", name)
         assert f"is in use: process {process.pid} publishes in it" in line
         assert process.stdin is not None
         process.stdin.close()
@@ -199,5 +179,5 @@ print("ready", flush=True); sys.stdin.read()
         (("--resume", "nowhere"), "no run to resume"),
         (("--resume", str(out), "--batch", "16"), "of a run with batch 32, this one has 16"),
     ):
-        assert text in of_bad_input(tmp_path, *arguments)
+        assert text in error_line(PROGRAM, tmp_path, *arguments)
     assert not (tmp_path / "runs").exists()

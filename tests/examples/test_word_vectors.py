@@ -6,13 +6,11 @@ import csv
 import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from programs import EXAMPLES, Run
+from programs import EXAMPLES, finished, refused
 
 PROGRAM = EXAMPLES / "word_vectors.py"
 FOREVER = ("--epochs", "100000")
@@ -36,13 +34,6 @@ def notes(tmp_path: Path) -> Path:
     for i in range(200):
         (folder / f"{i:03}.txt").write_text(" ".join(rng.choice(subjects[(i + i // 20) % 2], 100)))
     return folder
-
-
-def finished(run: Run) -> str:
-    text = run.finish()
-    assert run.process.returncode == 0, text
-    assert run.nothing_is_left()
-    return text
 
 
 def quality(text: str) -> float:
@@ -97,7 +88,7 @@ def test_a_run_goes_on_after_everything_was_killed(start, notes, tmp_path):
         seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
     assert seconds == sorted(seconds)
     assert seconds[0] < 1 and seconds[-1] > 2
-    errors = refused(*options, "--size", "7", "--resume", str(tmp_path / "run"))
+    errors = refused(PROGRAM, tmp_path, *options, "--size", "7", "--resume", str(tmp_path / "run"))
     assert "is of another model" in errors
 
 
@@ -108,18 +99,6 @@ def test_a_killed_parent_leaves_nothing(start, notes):
     run.process.kill()
     run.process.wait()
     assert run.nothing_is_left()
-
-
-def refused(*arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(PROGRAM), "--plain", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 2, result.stderr
-    assert "Traceback" not in result.stderr
-    return result.stderr
 
 
 @pytest.mark.parametrize(
@@ -137,17 +116,17 @@ def test_bad_data_is_one_line(tmp_path, name, content, text):
         path.mkdir()
     elif content is not None:
         path.write_text(content)
-    errors = refused("--data", str(path), "--out", str(tmp_path / "run"))
+    errors = refused(PROGRAM, tmp_path, "--data", str(path), "--out", str(tmp_path / "run"))
     assert text in errors and errors.startswith("word_vectors: ") and errors.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 
 def test_a_run_without_a_checkpoint_is_not_resumed(notes, tmp_path):
-    errors = refused("--data", str(notes), "--resume", str(tmp_path / "none"))
+    errors = refused(PROGRAM, tmp_path, "--data", str(notes), "--resume", str(tmp_path / "none"))
     assert "none has no checkpoint.pt to resume from" in errors and errors.count("\n") == 1
     assert not (tmp_path / "none" / "curve.csv").exists()
 
 
-def test_bad_options_are_refused():
+def test_bad_options_are_refused(tmp_path):
     for arguments in (["--size", "0"], ["--lr", "nan"], ["--data", "x", "--packages"]):
-        assert arguments[0] in refused(*arguments)
+        assert arguments[0] in refused(PROGRAM, tmp_path, *arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,19 +12,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "multiprocessing"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mp_scripts import Script
+from mp_scripts import Script, starting_scripts
 
 
 @pytest.fixture
-def scripts() -> Iterator[type[Script]]:
-    made: list[Script] = []
-
-    class Made(Script):
-        def __init__(self, text: str, *arguments: str) -> None:
-            here = str(Path(__file__).parent)
-            super().__init__(f"import sys\nsys.path.insert(0, {here!r})\n{text}", *arguments)
-            made.append(self)
-
-    yield Made
-    for script in made:
-        script.kill()
+def scripts() -> Iterator[Callable[..., Script]]:
+    with starting_scripts(Path(__file__).parent) as start:
+        yield start

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mp_scripts import Script
+from mp_scripts import Script, starting_scripts
 
 
 @pytest.fixture(autouse=True)
@@ -67,14 +67,6 @@ def start_child(children: list[Any]) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def scripts() -> Iterator[type[Script]]:
-    made: list[Script] = []
-
-    class Made(Script):
-        def __init__(self, text: str, *arguments: str, session: str | None = None) -> None:
-            super().__init__(text, *arguments, session=session)
-            made.append(self)
-
-    yield Made
-    for script in made:
-        script.kill()
+def scripts() -> Iterator[Callable[..., Script]]:
+    with starting_scripts() as start:
+        yield start

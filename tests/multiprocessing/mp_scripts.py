@@ -7,18 +7,25 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import waiting
 
 
 class Script:
-    """A Python program in a session of its own."""
+    """A Python program in a session of its own, which may import what is in *folders*."""
 
-    def __init__(self, text: str, *arguments: str, session: str | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        *arguments: str,
+        session: str | None = None,
+        folders: tuple[Path, ...] = (),
+    ) -> None:
         env = {k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_")}
         package = Path(sys.modules["shmtensor"].__file__).parent
-        env["PYTHONPATH"] = waiting.python_path(Path(__file__).parent, package.parent)
+        env["PYTHONPATH"] = waiting.python_path(*folders, Path(__file__).parent, package.parent)
         if session is not None:
             env["SHMTENSOR_MANAGER"] = session
         self.process = subprocess.Popen(
@@ -59,6 +66,22 @@ class Script:
         out, err = self.process.communicate(timeout=timeout)
         assert self.process.returncode == 0, err
         return out
+
+
+@contextlib.contextmanager
+def starting_scripts(*folders: Path) -> Iterator[Callable[..., Script]]:
+    """What starts scripts that may import what is in *folders*; it ends with all of them killed."""
+    made: list[Script] = []
+
+    def start(text: str, *arguments: str, session: str | None = None) -> Script:
+        made.append(Script(text, *arguments, session=session, folders=folders))
+        return made[-1]
+
+    try:
+        yield start
+    finally:
+        for script in made:
+            script.kill()
 
 
 def users_of(session: str) -> list[int]:

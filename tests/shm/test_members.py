@@ -47,7 +47,7 @@ def _run(directory: Path, program: str, before: str = "", **environment: str) ->
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent), **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]
