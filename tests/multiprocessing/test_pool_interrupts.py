@@ -74,6 +74,7 @@ def _fail(pool: Pool) -> None:
 CALLS = pytest.mark.parametrize("call", [_apply, _map, _imap, _fail])
 
 
+@pytest.mark.check
 @CALLS
 def test_interrupted_call_gives_nobody_the_result_of_another(
     call: Callable[[Pool], None], pool: Pool
@@ -109,6 +110,7 @@ def test_handler_that_gives_tasks_itself(pool: Pool) -> None:
     _works(pool)
 
 
+@pytest.mark.check
 def test_tensors_of_interrupted_calls_are_freed(pool: Pool) -> None:
     tensor = st.ones(1000).share_memory_()
     pool.apply(tasks.same, (1,))

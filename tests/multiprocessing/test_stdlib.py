@@ -50,10 +50,12 @@ def _parts(heading: str) -> list[str]:
 # --- the list ---------------------------------------------------------------------------------
 
 
+@pytest.mark.check
 def test_page_lists_what_is_changed() -> None:
     assert sorted(_parts("Changed")) == sorted(_stdlib.CHANGES)
 
 
+@pytest.mark.check
 def test_page_lists_what_is_used() -> None:
     assert sorted(_parts("Used")) == sorted(USED)
 

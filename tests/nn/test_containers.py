@@ -8,6 +8,7 @@ import shmtensor as sh
 from shmtensor import nn
 
 
+@pytest.mark.check
 def test_sequential_behaves_as_a_list():
     net = nn.Sequential(nn.ReLU(), nn.Tanh(), nn.Sigmoid())
     assert len(net) == 3
@@ -22,6 +23,7 @@ def test_sequential_behaves_as_a_list():
         net[7]
 
 
+@pytest.mark.check
 def test_parameter_list_makes_parameters():
     values = nn.ParameterList([sh.zeros(2), nn.Parameter(sh.ones(1))])
     values.append(sh.zeros(3))

@@ -12,6 +12,7 @@ from shmtensor import nn
 from shmtensor.nn import functional as F
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("make", "shape", "kind"),
     [
@@ -54,6 +55,7 @@ def test_parameters_without_a_size_refuse_to_compute() -> None:
         assert x.double().dtype is sh.float64
 
 
+@pytest.mark.check
 def test_lazy_layers_without_sizes_copy_pickle_and_load_one_another() -> None:
     for make in (lambda: nn.LazyLinear(3), nn.LazyBatchNorm1d):
         layer = make()

@@ -8,6 +8,7 @@ import shmtensor as sh
 from shmtensor import nn
 
 
+@pytest.mark.check
 def test_clipping_limits_norm_and_values():
     a, b = nn.Parameter(sh.zeros(2)), nn.Parameter(sh.zeros(1))
     a.grad, b.grad = sh.tensor([3.0, 0.0]), sh.tensor([4.0])

@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 
 #: Files without one.
-SLOW = {"as_torch/test_programs.py", "shm/test_crash.py"}
+SLOW = {"as_torch/test_programs.py", "examples/test_bench_examples.py", "shm/test_crash.py"}
 MARKED_BY_CONFTEST = {"ops/spec"}
 NEED_TORCH = {
     "distributions/test_torch.py",

@@ -47,6 +47,7 @@ def options(request: pytest.FixtureRequest) -> Iterator[list[str]]:
     directory.rmdir()
 
 
+@pytest.mark.check
 def test_members_of_the_group_look_at_the_service(
     options: list[str], run: type[programs.Program]
 ) -> None:
@@ -100,6 +101,7 @@ print(connection.recv(256), flush=True)
 """
 
 
+@pytest.mark.check
 def test_a_socket_under_another_users_name_is_not_asked(run: type[programs.Program]) -> None:
     """Any user can take the name; the kernel tells whose socket it is."""
     from shmtensor import inspect

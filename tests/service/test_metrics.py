@@ -74,6 +74,7 @@ def _links(pid: str) -> set[str]:
     return {os.readlink(file.path) for file in os.scandir(f"/proc/{pid}/fd")}
 
 
+@pytest.mark.check
 def test_metrics_are_those_of_this_service_alone(
     service: Service, run: type[programs.Program]
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_stopped_manager_is_not_well() -> None:
             os.kill(metrics.server.pid, signal.SIGCONT)
 
 
+@pytest.mark.check
 def test_service_at_a_path(tmp_path: Path) -> None:
     path = str(tmp_path / "own" / "socket")
     with _measured("--socket", path, name=path) as metrics:

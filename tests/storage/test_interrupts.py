@@ -116,6 +116,7 @@ def _n_blocks() -> int:
         return sum(block.nbytes == N_BYTES for block in session.blocks())
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "kind", [_TensorOver, _WeakReference, _View, _ReceivedAlone, _ReceivedInAMessage]
 )
@@ -158,6 +159,7 @@ def _group() -> Iterator[int]:
         os.close(fd)
 
 
+@pytest.mark.check
 def test_interrupted_inspector_leaves_no_descriptor() -> None:
     T.zeros(1, shared=True)
     _inspect()
