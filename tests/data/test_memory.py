@@ -13,7 +13,8 @@ from typing import Any
 import loader_datasets as sets
 import numpy as np
 import pytest
-from session_figures import granted_bytes, used_bytes, wait_until, wait_until_used_bytes
+import waiting
+from session_figures import granted_bytes, used_bytes, wait_until_used_bytes
 
 import shmtensor as st
 from shmtensor.utils.data import DataLoader, Dataset, TensorDataset
@@ -161,7 +162,7 @@ def test_leaving_early_gives_back_what_was_made_ahead() -> None:
     )
     iterator = iter(loader)
     next(iterator)
-    wait_until(lambda: used_bytes() - before > 8 * BATCH_BYTES)
+    waiting.until(lambda: used_bytes() - before > 8 * BATCH_BYTES)
     del iterator
     wait_until_used_bytes(before)
 
@@ -179,7 +180,7 @@ def test_persistent_workers_give_back_what_an_early_end_left() -> None:
         next(iterator)
     assert sum(len(batch) for batch in loader) == 100 * BATCH
     # The queues of the workers, and what belongs to this pass.
-    wait_until(lambda: used_bytes() < 8 * BATCH_BYTES)
+    waiting.until(lambda: used_bytes() < 8 * BATCH_BYTES)
 
 
 def test_empty_tensors_and_arrays_travel() -> None:
