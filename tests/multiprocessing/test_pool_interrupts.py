@@ -8,13 +8,13 @@ from __future__ import annotations
 import gc
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import mp_pool_tasks as tasks
 import pytest
 from interrupts import at_random, everywhere
+from waiting import until
 
 import shmtensor as st
 import shmtensor.multiprocessing as mp
@@ -114,14 +114,13 @@ def test_handler_that_gives_tasks_itself(pool: Pool) -> None:
 def test_tensors_of_interrupted_calls_are_freed(pool: Pool) -> None:
     tensor = st.ones(1000).share_memory_()
     pool.apply(tasks.same, (1,))
+    before = sharing.status()["n_leases"]  # of messages that other tests have dropped
     for _ in everywhere(lambda: pool.apply(tasks.same, (tensor,)), undo=lambda: _works(pool)):
         pass
     _ends(pool)
     gc.collect()
-    deadline = time.monotonic() + HANG_S
-    while sharing.status()["n_leases"] > 0:  # until the manager has seen that the pool is gone
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    # The manager has to see that the pool is gone.
+    until(lambda: sharing.status()["n_leases"] <= before, sharing.status)
 
 
 # --- what they wait with ---

@@ -35,7 +35,10 @@ def _loop(directory: Path, role: str, kind: str, first: int, step: int) -> int:
     command = [sys.executable, HERE / "fault_loop.py", directory, role, kind]
     result = subprocess.run(
         [*map(str, command), str(first), str(step), "5000"],
-        env={k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_F")},
+        env={
+            **{k: v for k, v in os.environ.items() if not k.startswith("SHMTENSOR_F")},
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
         capture_output=True,
         text=True,
         timeout=1500,
