@@ -101,7 +101,7 @@ void shmt__session_drop_held_block(shmt__held_block* h) {
   } else {
     shmt__session_unpin(s);
   }
-  shmt__exported_descriptor_close(h);
-  free(h->origin);
+  if (SHMT_UNLIKELY(h->exported != NULL)) shmt__exported_descriptor_close(h);
+  if (SHMT_UNLIKELY(h->origin != NULL)) free(h->origin);
   free(h);
 }

@@ -28,7 +28,7 @@ shmt_status shmt__session_add_held_block(shmt__session* s, uint32_t block, uint6
   SHMT_REQUIRE(h != NULL, SHMT_E_NOMEM, "held block: tried to allocate %zu bytes", sizeof *h);
   h->session = s;
   h->block = block;
-  h->generation = generation;
+  atomic_init(&h->generation, generation);
   (*chunk)[block % SHMT_HELD_BLOCK_CHUNK] = h;
   if (old == NULL) s->n_held_blocks++;
   else shmt__session_pin(s); /* for the old record, whose block went with our old number: it is no longer counted */

@@ -72,8 +72,10 @@ static shmt_status open_session(const shmt__session_key* key, bool may_create,
   return status;
 }
 
-static shmt__session_key own_key(uint64_t id) {
-  return (shmt__session_key){.id = id, .owner = shmt__os_uid()};
+/* A session of this user that this process is not in yet. */
+SHMT_COLD static shmt_status open_own(uint64_t id, bool may_create, shmt__session** out) {
+  const shmt__session_key key = {.id = id, .owner = shmt__os_uid()};
+  return open_session(&key, may_create, out);
 }
 
 shmt_status shmt__session_ensure_client(shmt__session* s) {
@@ -90,23 +92,21 @@ shmt_status shmt__session_ensure_client(shmt__session* s) {
   return status;
 }
 
-/* s, which is NULL when this process is not in the session yet, as a member with a number. */
-static shmt_status use_or_open(shmt__session* s, const shmt__session_key* key, bool may_create, shmt__session** out) {
-  SHMT_TRY(SHMT_LIKELY(s != NULL) ? shmt__session_ensure_client(s) : open_session(key, may_create, &s));
+shmt_status shmt__session_open_default(shmt__session** out) {
+  const uint64_t id = shmt__sessions_default_id();
+  SHMT_REQUIRE(id != 0, SHMT_E_MANAGER, "sharing is not configured: no manager program is known");
+  shmt__session* s = shmt__session_current(id);
+  SHMT_TRY(SHMT_LIKELY(s != NULL) ? shmt__session_ensure_client(s) : open_own(id, true, &s));
   *out = s;
   return SHMT_OK;
 }
 
-shmt_status shmt__session_open_default(shmt__session** out) {
-  SHMT_REQUIRE(shmt__sessions_default_id() != 0, SHMT_E_MANAGER,
-               "sharing is not configured: no manager program is known");
-  const shmt__session_key key = own_key(shmt__sessions_default_id());
-  return use_or_open(shmt__session_current(key.id), &key, true, out);
-}
-
 shmt_status shmt__session_open_service(const shmt__session_key* key, bool may_create,
                                   shmt__session** out) {
-  return use_or_open(shmt__session_current_of(key->id, key->owner), key, may_create, out);
+  shmt__session* s = shmt__session_current_of(key->id, key->owner);
+  SHMT_TRY(SHMT_LIKELY(s != NULL) ? shmt__session_ensure_client(s) : open_session(key, may_create, &s));
+  *out = s;
+  return SHMT_OK;
 }
 
 shmt_status shmt__session_open(uint64_t id, uint64_t incarnation, shmt__session** out) {
@@ -117,8 +117,7 @@ shmt_status shmt__session_open(uint64_t id, uint64_t incarnation, shmt__session*
     return SHMT_OK;
   }
   s = shmt__session_current(id);
-  const shmt__session_key key = own_key(id);
-  if (s == NULL) SHMT_TRY(open_session(&key, false, &s));
+  if (s == NULL) SHMT_TRY(open_own(id, false, &s));
   SHMT_REQUIRE(s->incarnation == incarnation, SHMT_E_HANDLE,
                "the handle is of incarnation %016" PRIx64 " of session %016" PRIx64
                ", which is gone; now there is incarnation %016" PRIx64,

@@ -49,9 +49,9 @@ typedef struct shmt__held_block {
   shmt_storage* storage; /* over the block; not owned, NULL until there is one */
   uint32_t block;
   bool is_owned;   /* the slab is ours */
-  void* map;       /* of the file behind the block */
   bool has_pages;  /* of a FILE block: the file was used before */
   bool is_entered; /* the map was used before: its pages are in the page table */
+  void* map;       /* of the file behind the block */
   uint64_t map_bytes;
   struct shmt__exported* exported;  /* owned: the descriptor that the program has got; NULL: none */
   struct shmt__file_origin* origin; /* owned: the file has a name (os/files.h). NULL: it is a memory file, or none */

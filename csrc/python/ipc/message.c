@@ -218,7 +218,7 @@ static bool run_pickler(shmt__py_message_writer* w, PyObject* o) {
 static bool spill(shmt__py_packed_message* p) {
   shmt__py_message_writer* w = &p->writer;
   size_t nbytes = w->records.len + w->pickle.len;
-  shmt_storage* s = NULL;
+  SHMT_AUTO(shmt_storage) s = NULL;
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__storage_create_shared(nbytes, SHMT_SHARING_FILE_SYSTEM, &s);
   if (status == SHMT_OK) {
@@ -230,9 +230,7 @@ static bool spill(shmt__py_packed_message* p) {
     (void)shmt__py_raise(status);
     return false;
   }
-  bool good = shmt__py_writer_add_storage(w, s);
-  shmt__storage_release(s);
-  if (!good) return false;
+  if (!shmt__py_writer_add_storage(w, &s)) return false;
   p->flags = SHMT_RING_SPILLED;
   PyMem_Free(w->pickle.at);
   w->pickle = (shmt__py_bytes){0};

@@ -29,7 +29,7 @@ static _Thread_local const shmt__py_message_reader* tls_reader;
 
 /* --- writing ---------------------------------------------------------------------------- */
 
-bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
+__attribute__((noinline)) bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
   if (nbytes > b->cap - b->len) {
     size_t cap = b->cap ? b->cap * 2 : 256;
     while (cap < b->len + nbytes) cap *= 2;
@@ -46,7 +46,7 @@ bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
   return true;
 }
 
-bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage* s) {
+bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage** s) {
   if (w->n_storages == w->storages_cap) {
     uint32_t cap = w->storages_cap ? w->storages_cap * 2 : 4;
     shmt_storage** grown = PyMem_Realloc(w->storages, sizeof *grown * cap);
@@ -57,8 +57,8 @@ bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage* s) {
     w->storages = grown;
     w->storages_cap = cap;
   }
-  shmt__storage_retain(s);
-  w->storages[w->n_storages++] = s;
+  w->storages[w->n_storages++] = *s;
+  *s = NULL;
   return true;
 }
 
@@ -89,8 +89,8 @@ static bool takes_storage(const shmt__py_message_writer* w, const shmt_storage* 
   return (w->session == NULL || h->session == w->session) && h->generation != 0;
 }
 
-int64_t shmt__py_writer_add_record(shmt__py_message_writer* w, const shmt_tensor* t, shmt_storage* s) {
-  if (!takes_storage(w, s)) return -1;
+int64_t shmt__py_writer_add_record(shmt__py_message_writer* w, const shmt_tensor* t, shmt_storage** s) {
+  if (!takes_storage(w, *s)) return -1;
   record r = {.storage = w->n_storages, .dtype = IS_STORAGE};
   int64_t place = (int64_t)(w->records.len - sizeof(message_head));
   bool good;
@@ -115,7 +115,7 @@ void shmt__py_writer_go_back(shmt__py_message_writer* w, shmt__py_writer_mark ma
   w->pickle.len = mark.n_pickle;
 }
 
-int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage* s) {
+int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage** s) {
   shmt__py_message_writer* w = shmt__py_tls_writer;
   return w != NULL && w->is_reducing ? shmt__py_writer_add_record(w, t, s) : -1;
 }

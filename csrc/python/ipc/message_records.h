@@ -40,11 +40,12 @@ void shmt__py_writer_fini(shmt__py_message_writer* w);
 /* Write the head, when all else is there. is_quick: the pickle is plain_objects.c's. */
 void shmt__py_writer_finish(shmt__py_message_writer* w, bool is_quick);
 
-/* Append a storage, retained, without a record. False with MemoryError. */
-bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage* s);
-/* Append a tensor whose bytes s has, or s alone when t is NULL. Returns the place of its record. -1: the message cannot
- * take it (another session's, too many). -2: with MemoryError. */
-int64_t shmt__py_writer_add_record(shmt__py_message_writer* w, const shmt_tensor* t, shmt_storage* s);
+/* Append a storage without a record. On success the message takes the reference over, and *s is NULL. False with
+ * MemoryError. */
+bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage** s);
+/* Append a tensor whose bytes *s has, or *s alone when t is NULL; the reference goes as above. Returns the place of its
+ * record. -1: the message cannot take it (another session's, too many). -2: with MemoryError. */
+int64_t shmt__py_writer_add_record(shmt__py_message_writer* w, const shmt_tensor* t, shmt_storage** s);
 
 /* A point to go back to. */
 typedef struct shmt__py_writer_mark {
@@ -60,7 +61,7 @@ void shmt__py_writer_go_back(shmt__py_message_writer* w, shmt__py_writer_mark ma
 extern _Thread_local shmt__py_message_writer* shmt__py_tls_writer __attribute__((tls_model("initial-exec")));
 /* For reductions: as shmt__py_writer_add_record, to the thread's writer; -1 also when there is none that takes
  * tensors. */
-int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage* s);
+int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage** s);
 /* From now on tensors do not join the thread's message, so that ForkingPickler's own table is used. Returns the state
  * to restore. */
 bool shmt__py_writer_suspend(void);

@@ -196,7 +196,7 @@ static shmt__py_quick write_tensor(writer* w, PyObject* o) {
     (void)shmt__py_raise(status);
     return SHMT_PY_QUICK_FAILED;
   }
-  int64_t place = shmt__py_writer_add_record(w->message, t, s);
+  int64_t place = shmt__py_writer_add_record(w->message, t, &s);
   if (place < 0 || place > UINT32_MAX)
     return place == -2 ? SHMT_PY_QUICK_FAILED : SHMT_PY_QUICK_NOT_PLAIN;
   return write_count(w, TENSOR, (uint32_t)place);

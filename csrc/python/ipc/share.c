@@ -26,7 +26,7 @@ static PyObject* pack_tensor(shmt_tensor* t) {
   shmt__packed_tensor p;
   size_t nbytes = 0;
   shmt_status status = shmt__py_storage_to_send(t->storage, &s);
-  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(t, s) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(t, &s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__tensor_pack(t, s, &p, &nbytes);
@@ -157,7 +157,7 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
   shmt_status status = shmt__py_storage_to_send(own, &s);
-  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(NULL, s) : -1;
+  int64_t place = status == SHMT_OK ? shmt__py_writer_offer(NULL, &s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
   if (status == SHMT_OK) status = shmt__storage_export(s, true, &h, NULL);
