@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "os/descriptor.h"
 
+#include "os/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,12 +14,25 @@
 enum {
   FIRST = 3,
   HIGH = 1024, /* higher numbers would make every fork() copy a longer table */
+  LIMIT_READ_MS = 100,
 };
 
 int shmt__os_descriptor_limit(void) {
   struct rlimit files;
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur > INT_MAX) return INT_MAX;
   return (int)files.rlim_cur;
+}
+
+int shmt__os_recent_descriptor_limit(void) {
+  /* The limit, and the time in its upper half. relaxed: each value is whole by itself. */
+  static atomic_uint_least64_t known;
+  const uint32_t now_ms = (uint32_t)shmt__os_now_ms();
+  uint64_t read = atomic_load_explicit(&known, memory_order_relaxed);
+  if (read == 0 || now_ms - (uint32_t)(read >> 32) >= LIMIT_READ_MS) {
+    read = (uint64_t)now_ms << 32 | (uint32_t)shmt__os_descriptor_limit();
+    atomic_store_explicit(&known, read, memory_order_relaxed);
+  }
+  return (int)(uint32_t)read;
 }
 
 static int duplicate(int fd, int from) { return fcntl(fd, F_DUPFD_CLOEXEC, from); }

@@ -49,6 +49,8 @@ void shmt__descriptor_replace(shmt__descriptor* d, shmt__descriptor next);
 int shmt__os_above_streams(int fd);
 /* How many descriptors this process may have open. */
 int shmt__os_descriptor_limit(void);
+/* The same, of at most 100 ms ago: for what asks with each tensor, and needs no exact answer. */
+int shmt__os_recent_descriptor_limit(void);
 /* Could n descriptors more be opened now? Tries it with copies of fd. Returns 0 or -errno. */
 int shmt__os_try_descriptors(int fd, int n);
 /* Does the errno say that no descriptor is left, in this process or in the system? */

@@ -56,7 +56,7 @@ bool shmt__file_cache_add(const shmt__held_block* h) {
     return false;
   if (s->file_cache == NULL) s->file_cache = malloc(sizeof *s->file_cache * MAX_CACHED_FILES);
   if (s->file_cache == NULL) return false;
-  uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 16; /* each may have a descriptor */
+  uint32_t most = (uint32_t)shmt__os_recent_descriptor_limit() / 16; /* each may have a descriptor */
   if (most > MAX_CACHED_FILES) most = MAX_CACHED_FILES;
   if (most == 0) return false;
   while (s->n_cached_files >= most ||

@@ -18,14 +18,11 @@ typedef struct shmt__saved_descriptor {
 
 /* How many descriptors may be saved? */
 static uint32_t most_files(void) {
-  uint32_t most = (uint32_t)shmt__os_descriptor_limit() / 4;
+  uint32_t most = (uint32_t)shmt__os_recent_descriptor_limit() / 4;
   return most < MAX_FILES ? most : MAX_FILES;
 }
 /* How many of these may be of files that are in no message? */
-static uint32_t few_files(void) {
-  uint32_t few = most_files() / 2;
-  return few < FEW_FILES ? few : FEW_FILES;
-}
+static uint32_t few_of(uint32_t most) { return most / 2 < FEW_FILES ? most / 2 : FEW_FILES; }
 
 static bool is_held(const shmt__session* s, const saved_descriptor* f) {
   const shmt__held_block* h = shmt__session_held_block(s, f->block);
@@ -40,8 +37,8 @@ static bool is_in_message(const shmt__session* s, const saved_descriptor* f) {
 
 /* Close what is not needed: of the files that are in no message, all but the last few that are held. Returns whether
  * more may be closed later. */
-static bool close_unneeded(shmt__session* s, bool is_child) {
-  uint32_t n_idle = 0, n = 0, few = few_files();
+static bool close_unneeded(shmt__session* s, uint32_t most, bool is_child) {
+  uint32_t n_idle = 0, n = 0, few = few_of(most);
   bool waits = false;
   for (uint32_t i = s->n_saved_descriptors; i-- > 0;) {
     saved_descriptor* f = &s->saved_descriptors[i];
@@ -60,14 +57,14 @@ static bool close_unneeded(shmt__session* s, bool is_child) {
 }
 
 bool shmt__saved_descriptors_close_unneeded(shmt__session* s) {
-  return s->n_saved_descriptors > 0 && close_unneeded(s, false);
+  return s->n_saved_descriptors > 0 && close_unneeded(s, most_files(), false);
 }
 
 void shmt__saved_descriptor_add(const shmt__held_block* h, shmt__descriptor file) {
   shmt__session* s = h->session;
   if (s->saved_descriptors == NULL) s->saved_descriptors = malloc(sizeof *s->saved_descriptors * MAX_FILES);
   const uint32_t most = most_files();
-  if (s->n_saved_descriptors >= most) (void)shmt__saved_descriptors_close_unneeded(s);
+  if (s->n_saved_descriptors >= most) (void)close_unneeded(s, most, false);
   if (s->saved_descriptors == NULL || s->n_saved_descriptors >= most)
     shmt__descriptor_close(&file);
   else if (shmt__descriptor_is_kept(&file))
@@ -107,7 +104,7 @@ void shmt__saved_descriptors_each(shmt__session* s,
 }
 
 void shmt__saved_descriptors_in_child(shmt__session* s) {
-  (void)close_unneeded(s, true);
+  (void)close_unneeded(s, most_files(), true);
 }
 
 void shmt__saved_descriptors_fini(shmt__session* s) {

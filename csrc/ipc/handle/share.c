@@ -15,6 +15,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { FEW_BYTES = 16 << 10 }; /* are copied in less time than a descriptor is duplicated */
+
 static atomic_int strategy; /* relaxed: a setting */
 
 void shmt__sharing_set_strategy(int s) {
@@ -137,11 +139,14 @@ static shmt_status fill_block(shmt__held_block* h, const void* bytes, uint64_t n
     return SHMT_OK;
   }
   shmt__sessions_lock();
-  /* A duplicate: another thread may close the saved one. */
-  int fd = shmt__os_dup(shmt__descriptor_number(shmt__saved_descriptor(h)));
+  int saved = shmt__descriptor_number(shmt__saved_descriptor(h));
+  bool is_short = saved >= 0 && nbytes <= FEW_BYTES;
+  shmt_status status = is_short ? shmt__os_write_pages(saved, 0, bytes, nbytes) : SHMT_OK;
+  /* A duplicate: without the lock another thread may close the saved one. */
+  int fd = is_short ? -1 : shmt__os_dup(saved);
   shmt__sessions_unlock();
-  shmt_status status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes)
-                               : shmt__os_populate(-1, h->map, 0, nbytes);
+  if (is_short) return status;
+  status = fd >= 0 ? shmt__os_write_pages(fd, 0, bytes, nbytes) : shmt__os_populate(-1, h->map, 0, nbytes);
   if (fd < 0 && status == SHMT_OK) memcpy(h->map, bytes, nbytes);
   shmt__os_close(fd);
   return status;

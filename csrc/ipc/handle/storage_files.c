@@ -52,11 +52,8 @@ void shmt__file_block_save(shmt__held_block* h, int fd) {
   shmt__saved_descriptor_add(h, shmt__descriptor_dup(fd));
 }
 
-shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
-  uint64_t size = 0;
-  SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
-               "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
-               fd, nbytes);
+/* The file, of `size` bytes, is a sealed memory file of this user. */
+static shmt_status adopt_checked(shmt__session* s, int fd, uint64_t size, uint64_t nbytes, shmt__held_block** out) {
   shmt__held_block* h = NULL;
   SHMT_TRY(shmt__file_block_register(s, fd, nbytes, false, &h));
   h->nbytes = nbytes;
@@ -70,6 +67,14 @@ shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, sh
   return SHMT_OK;
 }
 
+shmt_status shmt__file_block_adopt(shmt__session* s, int fd, uint64_t nbytes, shmt__held_block** out) {
+  uint64_t size = 0;
+  SHMT_REQUIRE(shmt__os_memfd_check(fd, &size) && size >= nbytes, SHMT_E_HANDLE,
+               "descriptor %d is no sealed memory file of at least %" PRIu64 " bytes of this user",
+               fd, nbytes);
+  return adopt_checked(s, fd, size, nbytes, out);
+}
+
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
                                     shmt__held_block** out) {
   int fd = -1;
@@ -80,10 +85,11 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   }
   SHMT_REQUIRE(nbytes <= UINT64_MAX - page, SHMT_E_NOMEM,
                "unable to allocate shared memory: tried %" PRIu64 " bytes", nbytes);
-  SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", (nbytes + page - 1) & ~(page - 1), &fd));
+  uint64_t size = (nbytes + page - 1) & ~(page - 1);
+  SHMT_TRY(shmt__os_memfd_create("shmtensor-storage", size, &fd));
   shmt__held_block* h = NULL;
   shmt_status status = is_filled_next ? SHMT_OK : shmt__os_populate(fd, NULL, 0, nbytes);
-  if (status == SHMT_OK) status = shmt__file_block_adopt(s, fd, nbytes, &h);
+  if (status == SHMT_OK) status = adopt_checked(s, fd, size, nbytes, &h);
   if (status == SHMT_OK && is_filled_next && !shmt__descriptor_is_kept(shmt__saved_descriptor(h))) {
     /* No descriptor was saved, so the bytes cannot be written through one: populate the pages now. */
     status = shmt__os_populate(fd, NULL, 0, nbytes);
