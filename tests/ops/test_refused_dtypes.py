@@ -180,5 +180,9 @@ def test_taken() -> None:
     assert nnf.interpolate(_IMAGE.byte(), 2, mode="bilinear").dtype is st.uint8
     assert nnf.interpolate(_IMAGE.byte(), 2).dtype is st.uint8
     assert nnf.hardtanh(_INTS.byte(), 0, 2).tolist() == [[1, 2], [2, 2]]
+    for dtype in (st.uint16, st.uint32, st.uint64):
+        counted = st.tensor([[1, 0, 3], [0, 0, 65535]], dtype=dtype)
+        assert counted.count_nonzero().item() == 3
+        assert counted.count_nonzero(0).tolist() == counted.T.count_nonzero(1).tolist() == [1, 0, 2]
     many = st.zeros(30, 2).half()
     assert st.cdist(many, many).dtype is st.float16
