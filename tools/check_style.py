@@ -1,4 +1,4 @@
-"""Rules no other tool knows, for C: width, first lines, assert, switches over dtypes."""
+"""Rules no other tool knows, for C: width, first lines, assert, switches over dtypes, refusals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from pathlib import Path
 from tree import CSRC, c_files, main, rel
 
 MAX_COLUMNS = 120  # as in .clang-format
+
+#: The text of a dtype without a kernel, and the file whose function gives it.
+NO_KERNEL, ITS_FILE = r"\" not implemented for '", "ops/check.c"
+
+
+_COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
 def _dtype_names() -> list[str]:
@@ -40,6 +46,8 @@ def check() -> list[str]:
         found += _width(path, text)
         if not text.startswith(f"/* {name} -- "):
             found.append(f"{rel(path)}:1: does not begin with '/* {name} -- '")
+        if name != ITS_FILE and NO_KERNEL in _COMMENT.sub("", text):
+            found.append(f"{rel(path)}: refuses a dtype in words of its own; use SHMT_REFUSE_DTYPE")
         for number, line in enumerate(_without_comments(text).split("\n"), 1):
             if re.search(r"(?<![\w])assert\s*\(", line):
                 found.append(f"{rel(path)}:{number}: assert(); use SHMT_ASSERT")

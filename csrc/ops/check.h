@@ -36,14 +36,22 @@ static inline bool shmt__is_barebones_unsigned(shmt_dtype dtype) {
   return shmt__dtype_kind[dtype] == SHMT_KIND_UNSIGNED && shmt__dtype_size[dtype] > 1;
 }
 
-/* Refuses dtypes that our loops could handle but torch does not.
- * Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */
-#define SHMT_REFUSE_DTYPE(condition, dtype, what)                                             \
-  SHMT_REQUIRE(!(condition), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", what, \
-               shmt__dtype_title(dtype))
+/* The refusal of a dtype that an operator has no kernel for. Nothing else says so: it is one exception with one text.
+ * `what` is the name of torch's kernel. Returns SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */
+SHMT_COLD shmt_status shmt__no_kernel(const char* what, shmt_dtype dtype);
 
-/* Checks that the loop table's row has a loop for dtype.
- * Errors: SHMT_E_NOT_IMPLEMENTED "\"what\" not implemented for 'Bool'". */
+/* Refuses the dtype under a condition. Errors: those of shmt__no_kernel. */
+#define SHMT_REFUSE_DTYPE(condition, dtype, what)                              \
+  do {                                                                         \
+    if (SHMT_UNLIKELY(condition)) return shmt__no_kernel((what), (dtype));     \
+  } while (0)
+
+/* Checks that the loop table's row has a loop for dtype. Errors: those of shmt__no_kernel. */
 #define SHMT_REQUIRE_LOOP(row, dtype, what) SHMT_REFUSE_DTYPE(shmt__loops[row][dtype] == NULL, dtype, what)
+
+/* Checks for this dtype. Errors: SHMT_E_RUNTIME, with torch's text. */
+shmt_status shmt__check_scalar_type(const shmt_tensor* t, shmt_dtype expected);
+/* Checks for a floating point or complex dtype. Errors: SHMT_E_RUNTIME, with torch's text. */
+shmt_status shmt__check_float_dtype(const char* name, const shmt_tensor* t);
 
 #endif

@@ -119,7 +119,11 @@ def reductions() -> list[str]:
                         continue
                     got, want = call(view, dim=dim), _as_float(call, view, dim=dim)
                     close = st.allclose(
-                        got.double(), want.double(), rtol=0.008, atol=1e-3, equal_nan=True
+                        got.double(),
+                        want.double(),
+                        rtol=st.finfo(dtype).eps,
+                        atol=1e-3,
+                        equal_nan=True,
                     )
                     if not close or got.dtype is not want.dtype:
                         wrong.append(f"{dtype} {name} {v} {dim}")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from peak import peak
+from roundings import assert_summed
 
 import shmtensor as st
 from shmtensor.nn import functional as F
@@ -85,31 +86,32 @@ def test_products_of_batches_that_are_copied_in_parts(dtype: st.dtype, threads: 
     x = (numbers(40, 64, 64) * 5).to(dtype)
     left, right = x[:, :, ::2], x[:, ::2].mT.contiguous()[:, ::2].mT
     start = (numbers(40, 64, 32) * 3).to(dtype)
-    plain = st.stack([a @ b for a, b in zip(left, right, strict=True)])
-    assert st.allclose(st.bmm(left, right), plain, rtol=1e-2 if dtype.itemsize == 2 else 1e-5)
+    a, b, c = (t.double() for t in (left, right, start))
+    plain, terms = a @ b, a.abs() @ b.abs()
+    assert_summed(st.bmm(left, right), plain, terms)
     added = st.baddbmm(start, left, right, beta=2, alpha=3)
-    again = st.baddbmm(start, left.contiguous(), right.contiguous(), beta=2, alpha=3)
-    assert st.allclose(added, again, rtol=1e-2 if dtype.itemsize == 2 else 1e-5, atol=1e-3)
+    assert_summed(added, 2 * c + 3 * plain, 2 * c.abs() + 3 * terms)
     total = st.addbmm(start[0], left, right, beta=2)
-    wide = plain.double() if dtype.is_floating_point else plain.long()
-    want = (wide.sum(0) + 2 * start[0]).to(dtype)
-    assert st.allclose(total, want, rtol=1e-2 if dtype.itemsize == 2 else 1e-4, atol=1e-1)
+    assert_summed(total, 2 * c[0] + plain.sum(0), 2 * c[0].abs() + terms.sum(0))
     assert st.bmm(left[:0], right[:0]).shape == (0, 64, 32)
 
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_matrices_whose_rows_lie_apart_are_not_copied(bias: bool) -> None:
     x, w, b = numbers(32, 64, 64).mT, numbers(48, 64), numbers(48) if bias else None
-    want = F.linear(x.contiguous(), w, b)
-    assert st.allclose(F.linear(x, w, b), want, rtol=1e-5, atol=1e-5)
-    assert st.allclose(x @ w[0], x.contiguous() @ w[0], rtol=1e-5, atol=1e-5)
+    added = st.zeros(48).double() if b is None else b.double()
+    want = x.double() @ w.double().T + added
+    terms = x.abs().double() @ w.abs().double().T + added.abs()
+    assert_summed(F.linear(x, w, b), want, terms)
+    assert_summed(x @ w[0], x.double() @ w[0].double(), x.abs().double() @ w[0].abs().double())
     assert peak(lambda: F.linear(x, w, b)) <= want.numel() * 4 * 9 // 8 + (32 << 10)
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         F.linear(x, w[:, 1:], b)
     leaf, weight = x.clone().requires_grad_(), w.clone().requires_grad_()
     grads = st.autograd.grad(F.linear(leaf, weight, b), (leaf, weight), st.ones_like(want))
-    assert st.allclose(grads[0], w.sum(0).expand(32, 64, 64), rtol=1e-4, atol=1e-5)
-    assert st.allclose(grads[1], x.sum((0, 1)).expand(48, 64), rtol=1e-4, atol=1e-3)
+    for grad, factor, dims in ((grads[0], w, 0), (grads[1], x, (0, 1))):
+        wide = factor.double()
+        assert_summed(grad, wide.sum(dims).expand_as(grad), wide.abs().sum(dims).expand_as(grad))
 
 
 @pytest.mark.check

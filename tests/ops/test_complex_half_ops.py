@@ -167,8 +167,8 @@ def test_gradients_have_the_dtype() -> None:
     (wide_a * wide_b).abs().backward(st.ones(3))
     for narrow, wide in ((a.grad, wide_a.grad), (b.grad, wide_b.grad)):
         assert narrow.dtype is st.complex32
-        got, want = narrow.to(st.complex64).numpy(), wide.numpy()
-        np.testing.assert_allclose(got, want, rtol=1e-2, atol=1e-2)
+        off = (narrow.to(st.complex64) - wide).abs()
+        assert bool((off <= 2 * st.finfo(st.float16).eps * wide.abs()).all())
 
 
 def test_gradient_of_a_cast_comes_back_in_the_inputs_dtype() -> None:

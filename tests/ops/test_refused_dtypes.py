@@ -122,6 +122,34 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
 }
 
 
+_ROWS, _WIDE = st.ones(3, 2), st.ones(4, 2, dtype=st.float64)
+_SPARSE = st.ones(3, 4).to_sparse_csr()
+
+#: Operators that mixed dtypes reach: the text says which dtypes they were, not which shapes.
+MIXED: dict[str, Callable[[], Any]] = {
+    "_cdist_forward": lambda: st.ops.aten._cdist_forward(_ROWS, _WIDE, 2.0),
+    "_cdist_backward": lambda: st.ops.aten._cdist_backward(
+        st.ones(3, 4), _ROWS, _WIDE, 2.0, st.ones(3, 4)
+    ),
+    "_embedding_bag_dots": lambda: st.ops.aten._embedding_bag_dots(
+        _ROWS, st.tensor([0]), _WIDE, st.tensor([0])
+    ),
+    "sampled_addmm": lambda: st.ops.aten._sparse_sampled_mm(_ROWS, _WIDE, _SPARSE),
+}
+
+
+@pytest.mark.parametrize("what", MIXED)
+def test_mixed_dtypes_are_named(what: str) -> None:
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        MIXED[what]()
+
+
+@pytest.mark.parametrize("window", [st.hann_window, st.kaiser_window, st.bartlett_window])
+def test_complex_windows_have_no_kernel(window: Callable[..., st.Tensor]) -> None:
+    with pytest.raises(NotImplementedError, match="not implemented for 'ComplexFloat'"):
+        window(4, dtype=st.complex64)
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(what: str) -> None:
     error, call = REFUSED[what]
@@ -152,5 +180,9 @@ def test_taken() -> None:
     assert nnf.interpolate(_IMAGE.byte(), 2, mode="bilinear").dtype is st.uint8
     assert nnf.interpolate(_IMAGE.byte(), 2).dtype is st.uint8
     assert nnf.hardtanh(_INTS.byte(), 0, 2).tolist() == [[1, 2], [2, 2]]
+    for dtype in (st.uint16, st.uint32, st.uint64):
+        counted = st.tensor([[1, 0, 3], [0, 0, 65535]], dtype=dtype)
+        assert counted.count_nonzero().item() == 3
+        assert counted.count_nonzero(0).tolist() == counted.T.count_nonzero(1).tolist() == [1, 0, 2]
     many = st.zeros(30, 2).half()
     assert st.cdist(many, many).dtype is st.float16

@@ -3,9 +3,7 @@
 #include "kernels/reduce/reduce_loops.h"
 
 #if SHMT_IS_BOOL || (SHMT_IS_INTEGRAL && !SHMT_IS_SIGNED)
-#if !SHMT_IS_BAREBONES_UNSIGNED
 REDUCE_AS_SIGNED(count_nonzero)
-#endif
 #else
 #define FOLD_NAME    count_nonzero
 #define FOLD_MAP     x != 0

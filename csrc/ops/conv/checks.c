@@ -50,8 +50,7 @@ shmt_status shmt__conv_check_tensors(const shmt__conv_params* p, shmt_tensor* in
   SHMT_REQUIRE(!bias || bias->dtype == input->dtype, SHMT_E_RUNTIME,
                "Input type (%s) and bias type (%s) should be the same", shmt__dtype_ctype(input->dtype),
                bias ? shmt__dtype_ctype(bias->dtype) : "");
-  SHMT_REQUIRE(weight->dtype == input->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(input->dtype), shmt__dtype_title(weight->dtype));
+  SHMT_TRY(shmt__check_scalar_type(weight, input->dtype));
   SHMT_REQUIRE(weight->n_dims >= 3, SHMT_E_RUNTIME, "weight should have at least three dimensions");
   SHMT_REQUIRE(weight->n_dims == p->n + 2, SHMT_E_RUNTIME,
                "Expected %d-dimensional weight for %d-dimensional input %s, but got weight of size %s instead",

@@ -36,8 +36,9 @@ static shmt_dtype work_dtype(shmt_dtype dtype) {
 
 /* Is there a kernel for the dtype? */
 static shmt_status check_dtype(const shmt__conv_params* p, shmt_dtype dtype) {
-  SHMT_REQUIRE(dtype != SHMT_BOOL && shmt__loops[SHMT_LOOP_add][work_dtype(dtype)], SHMT_E_NOT_IMPLEMENTED,
-               "\"slow_conv%dd_cpu\" not implemented for '%s'", p->n, shmt__dtype_title(dtype));
+  static const char* const names[] = {"slow_conv1d_cpu", "slow_conv2d_cpu", "slow_conv3d_cpu"};
+
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL || !shmt__loops[SHMT_LOOP_add][work_dtype(dtype)], dtype, names[p->n - 1]);
   return SHMT_OK;
 }
 
@@ -305,8 +306,7 @@ static shmt_status check_grad_output(const shmt__conv_params* p, shmt_tensor* gr
                    memcmp(grad_output->sizes, wanted, (size_t)input->n_dims * sizeof *wanted) == 0, SHMT_E_RUNTIME,
                "convolution_backward(): expected grad_output of size %s, but got %s",
                shmt__ints_text((shmt_ints){wanted, input->n_dims}, (char[128]){0}, 128), SHMT_SHAPE_TEXT(grad_output));
-  SHMT_REQUIRE(grad_output->dtype == input->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(input->dtype), shmt__dtype_title(grad_output->dtype));
+  SHMT_TRY(shmt__check_scalar_type(grad_output, input->dtype));
   return SHMT_OK;
 }
 

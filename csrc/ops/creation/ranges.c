@@ -5,6 +5,7 @@
 #include "iter/copy/copy.h"
 #include "iter/copy/streaming_stores.h"
 #include "iter/threads.h"
+#include "ops/check.h"
 #include "ops/dtype_names.h"
 #include "ops/outputs.h"
 
@@ -162,8 +163,7 @@ static shmt_status check_real(shmt_scalar start, shmt_scalar step, shmt_dtype co
 static bool is_whole(shmt_scalar s) { return shmt__scalar_is_integral(s, true); }
 
 static shmt_status check_range_dtype(const char* what, shmt_dtype dtype, bool complex_too) {
-  SHMT_REQUIRE(dtype != SHMT_BOOL && (complex_too || !shmt__is_complex(dtype)), SHMT_E_NOT_IMPLEMENTED,
-               "\"%s\" not implemented for '%s'", what, shmt__dtype_title(dtype));
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL || (!complex_too && shmt__is_complex(dtype)), dtype, what);
   return SHMT_OK;
 }
 

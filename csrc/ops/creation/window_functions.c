@@ -68,6 +68,7 @@ static shmt_status make_window(const window* w, int64_t length, bool periodic, s
   }
   if (dtype == SHMT_DTYPE_NONE) dtype = shmt__default_dtype();
   if (device == SHMT_DEVICE_NONE) device = SHMT_CPU;
+  SHMT_REFUSE_DTYPE(shmt__is_complex(dtype), dtype, "arange_cpu");
   SHMT_REQUIRE(shmt__is_floating(dtype), SHMT_E_RUNTIME,
                "%s expects floating point dtypes, got: %s", w->name, shmt__dtype_name[dtype]);
   SHMT_REQUIRE(length >= 0, SHMT_E_RUNTIME,

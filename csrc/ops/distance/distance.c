@@ -197,6 +197,7 @@ shmt_status shmt__cdist_forward(shmt_tensor* x1, shmt_tensor* x2, double p, shmt
   SHMT_AUTO(shmt_tensor) result = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n;
 
+  SHMT_TRY(shmt__check_scalar_type(x2, x1->dtype));
   SHMT_REQUIRE(are_rows(x1, x2), SHMT_E_RUNTIME, "cdist: rows of shapes %s and %s do not fit together",
                SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
   SHMT_TRY(find_batch(x1, x2, sizes, &n));
@@ -358,6 +359,7 @@ shmt_status shmt__cdist_backward(shmt_tensor* grad, shmt_tensor* x1, shmt_tensor
   SHMT_AUTO(shmt_tensor) grad2 = NULL;
   int64_t sizes[SHMT_MAX_DIMS], n;
 
+  SHMT_TRY(shmt__check_scalar_type(x2, x1->dtype));
   SHMT_REQUIRE(are_rows(x1, x2), SHMT_E_RUNTIME, "_cdist_backward: rows of shapes %s and %s do not fit together",
                SHMT_SHAPE_TEXT(x1), SHMT_SHAPE_TEXT(x2));
   SHMT_TRY(find_batch(x1, x2, sizes, &n));
@@ -459,8 +461,7 @@ shmt_status shmt__pdist_forward(shmt_tensor* self, double p, shmt_tensor** out) 
   int64_t pairs = 0;
 
   SHMT_TRY(count_pairs(self, &pairs));
-  SHMT_REQUIRE(norm >= 0, SHMT_E_RUNTIME, "_pdist_forward: no kernel for norm %g of %s", p,
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(norm < 0, self->dtype, "pdist");
   if (self->numel > 0)
     SHMT_TRY(shmt__tensor_empty(SHMT_INTS(pairs), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   else

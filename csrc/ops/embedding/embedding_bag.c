@@ -76,8 +76,7 @@ static shmt_status prepare_embedding_bag(const char* name, const shmt_tensor* se
   SHMT_REQUIRE(self->n_dims == 2 && from->n_dims == 1 && shmt__same_sizes(from, to), SHMT_E_RUNTIME,
                "%s: rows of shape %s taken from %s to %s", name, SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(from),
                SHMT_SHAPE_TEXT(to));
-  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"embedding_bag\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(shmt__is_complex(self->dtype), self->dtype, "embedding_bag");
   SHMT_TRY(row_indices(from, first));
   return row_indices(to, second);
 }
@@ -190,7 +189,8 @@ shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(prepare_embedding_bag("_embedding_bag_dots", self, from, to, &first, &second));
-  SHMT_REQUIRE(other->n_dims == 2 && other->sizes[1] == self->sizes[1] && other->dtype == self->dtype, SHMT_E_RUNTIME,
+  SHMT_TRY(shmt__check_scalar_type(other, self->dtype));
+  SHMT_REQUIRE(other->n_dims == 2 && other->sizes[1] == self->sizes[1], SHMT_E_RUNTIME,
                "_embedding_bag_dots: rows of shapes %s and %s", SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(other));
   SHMT_REQUIRE_LOOP(SHMT_LOOP_dot, self->dtype, "embedding_bag");
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(from), self->dtype, shmt__common_device(self, other, from),

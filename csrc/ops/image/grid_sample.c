@@ -168,11 +168,13 @@ shmt_status shmt__grid_sampler_double_backward(shmt_tensor* ggrad_input, shmt_te
   SHMT_REQUIRE(output_mask.len == 3, SHMT_E_RUNTIME, "_grid_sampler_double_backward(): expected 3 flags, got %" PRId64,
                output_mask.len);
   SHMT_TRY(check_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, &s));
-  for (int k = 0; k < 2; k++)
-    SHMT_REQUIRE(
-        !given[k] || (given[k]->dtype == input->dtype && shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1]))),
-        SHMT_E_RUNTIME, "_grid_sampler_double_backward(): a gradient of size %s does not fit an argument of size %s",
-        given[k] ? SHMT_SHAPE_TEXT(given[k]) : "", SHMT_SHAPE_TEXT(like[k + 1]));
+  for (int k = 0; k < 2; k++) {
+    if (!given[k]) continue;
+    SHMT_TRY(shmt__check_scalar_type(given[k], input->dtype));
+    SHMT_REQUIRE(shmt__sizes_are(given[k], shmt__tensor_sizes(like[k + 1])), SHMT_E_RUNTIME,
+                 "_grid_sampler_double_backward(): a gradient of size %s does not fit an argument of size %s",
+                 SHMT_SHAPE_TEXT(given[k]), SHMT_SHAPE_TEXT(like[k + 1]));
+  }
   SHMT_TRY(shmt__tensor_vec_alloc(3, &made));
   for (int k = 0; k < 3; k++) SHMT_TRY(make_grad(like[k], output_mask.data[k] != 0, &made.data[k]));
   if (!shmt__tensor_is_meta(input) && !shmt__tensor_is_meta(grid) && grad_output->numel > 0) {

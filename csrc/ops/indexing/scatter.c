@@ -165,8 +165,7 @@ static shmt_status scatter(const char* name, shmt_tensor* self, int64_t dim, shm
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   SHMT_TRY(check_scatter(name, self, dim, index, source));
-  SHMT_REQUIRE(loop_of(row, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!loop_of(row, self->dtype), self->dtype, name);
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
   if (source && given && shmt__may_overlap(given, source) && !shmt__tensor_is_meta(self)) {
@@ -297,8 +296,7 @@ shmt_status shmt__index_add(shmt_tensor* self, int64_t dim, shmt_tensor* index, 
   SHMT_TRY(check_index_source("index_add", self, dim, index, source, false));
   SHMT_TRY(shmt__check_not_expanded(given));
   SHMT_TRY(shmt__check_no_overlap(given, index));
-  SHMT_REQUIRE(loop_of(SHMT_LOOP_scatter_add, self->dtype) != NULL, SHMT_E_NOT_IMPLEMENTED,
-               "\"index_add\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!loop_of(SHMT_LOOP_scatter_add, self->dtype), self->dtype, "index_add");
   shmt__scalar_to_complex(alpha, z);
   if (!(z[0] == 1 && z[1] == 0) && !shmt__tensor_is_meta(self)) {
     SHMT_AUTO(shmt_tensor) factor = NULL;

@@ -58,8 +58,7 @@ static shmt_status divide_by_counts(shmt_tensor* sums, int64_t dim, shmt_tensor*
   SHMT_AUTO(shmt_tensor) counts = NULL;
   SHMT_AUTO(shmt_tensor) divisors = NULL;
 
-  SHMT_REQUIRE(sums->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED,
-               "\"scatter_reduce_mean\" not implemented for 'Bool'");
+  SHMT_REFUSE_DTYPE(sums->dtype == SHMT_BOOL, sums->dtype, "scatter_reduce_mean");
   SHMT_TRY(shmt__tensor_empty_like(sums, index->numel < INT32_MAX ? SHMT_INT32 : SHMT_INT64, &counts));
   if (!shmt__tensor_is_meta(sums)) SHMT_TRY(shmt__tensor_fill(counts, shmt__scalar_int(include_self ? 1 : 0)));
   SHMT_TRY(shmt__scatter_value_reduce(counts, dim, index, shmt__scalar_int(1), "add", &counts));
@@ -77,8 +76,7 @@ shmt_status shmt__scatter_reduce_two(shmt_tensor* self, int64_t dim, shmt_tensor
 
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME,
                "reduce argument must be either sum, prod, mean, amax or amin, got %s", reduce);
-  SHMT_REQUIRE(shmt__loops[r->row][self->dtype] != NULL, SHMT_E_NOT_IMPLEMENTED,
-               "\"scatter_reduce\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REQUIRE_LOOP(r->row, self->dtype, "scatter_reduce");
   if (include_self)
     start = shmt__tensor_ref(self);
   else

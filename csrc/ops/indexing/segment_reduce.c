@@ -105,8 +105,7 @@ shmt_status shmt__segment_reduce(shmt_tensor* data, const char* reduce, shmt_ten
   SHMT_REQUIRE(r != NULL, SHMT_E_RUNTIME, "Unsupported reduction given: %s", reduce);
   SHMT_REQUIRE(!indices, SHMT_E_RUNTIME,
                "segment_reduce(): indices based reduction is not supported yet.");
-  SHMT_REQUIRE(shmt__is_floating(data->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"_segment_reduce_cpu\" not implemented for '%s'", shmt__dtype_title(data->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(data->dtype), data->dtype, "_segment_reduce_cpu");
   SHMT_REQUIRE(!shmt__tensor_is_meta(data), SHMT_E_NOT_IMPLEMENTED,
                "segment_reduce(): the segments depend on data, which a meta tensor has not");
   SHMT_TRY(shmt__wrap_dim(axis, data->n_dims, &axis));

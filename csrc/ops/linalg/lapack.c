@@ -284,14 +284,6 @@ static bool is_lapack_dtype(shmt_dtype dtype) {
   return dtype == SHMT_FLOAT32 || dtype == SHMT_FLOAT64 || dtype == SHMT_COMPLEX64 || dtype == SHMT_COMPLEX128;
 }
 
-shmt_status shmt__check_float_dtype(const char* name, const shmt_tensor* t) {
-  const bool is_float = shmt__is_floating(t->dtype) || shmt__is_complex(t->dtype);
-
-  SHMT_REQUIRE(is_float, SHMT_E_RUNTIME, "%s: Expected a floating point or complex tensor as input. Got %s", name,
-               shmt__dtype_title(t->dtype));
-  return SHMT_OK;
-}
-
 shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t) {
   SHMT_TRY(shmt__check_float_dtype(name, t));
   SHMT_REQUIRE(is_lapack_dtype(t->dtype), SHMT_E_RUNTIME, "%s: Low precision dtypes not supported. Got %s", name,
@@ -300,8 +292,7 @@ shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t) {
 }
 
 shmt_status shmt__check_lapack_routine(const char* routine, const shmt_tensor* t) {
-  SHMT_REQUIRE(is_lapack_dtype(t->dtype), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", routine,
-               shmt__dtype_title(t->dtype));
+  SHMT_REFUSE_DTYPE(!is_lapack_dtype(t->dtype), t->dtype, routine);
   return SHMT_OK;
 }
 

@@ -122,8 +122,6 @@ shmt_status shmt__householder_product_inplace(shmt_tensor* q, shmt_tensor* tau);
 shmt_status shmt__check_matrix(const char* name, const char* argument, const shmt_tensor* t);
 /* Checks for square matrices. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_square(const char* name, const char* argument, const shmt_tensor* t);
-/* Checks for a floating point or complex dtype. Errors: SHMT_E_RUNTIME. */
-shmt_status shmt__check_float_dtype(const char* name, const shmt_tensor* t);
 /* Checks for float32, float64, complex64 or complex128. Errors: SHMT_E_RUNTIME. */
 shmt_status shmt__check_lapack_dtype(const char* name, const shmt_tensor* t);
 /* Checks the same, for operators that torch refuses when it calls the routine. Errors: SHMT_E_NOT_IMPLEMENTED. */

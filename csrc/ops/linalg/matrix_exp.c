@@ -221,8 +221,7 @@ shmt_status shmt__matrix_exp(shmt_tensor* self, shmt_tensor** out) {
                           : shmt__is_half(self->dtype)  ? SHMT_FLOAT32
                                                         : SHMT_FLOAT64;
 
-  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME, "linalg.matrix_exp: Expected a floating point "
-               "or complex tensor as input. Got %s", shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt__check_float_dtype("linalg.matrix_exp", self));
   SHMT_TRY(shmt__check_square("linalg.matrix_exp", "A", self));
   if (self->numel == 0) return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
   const int64_t n = self->sizes[self->n_dims - 1], count = self->numel / (n * n);

@@ -33,9 +33,7 @@ static shmt_status cast_to(shmt_tensor* self, shmt_dtype dtype, shmt_tensor** ou
 
 static shmt_status check_norm_input(const char* name, const shmt_tensor* self, shmt_dtype dtype) {
   SHMT_TRY(shmt__check_matrix(name, "A", self));
-  SHMT_REQUIRE(shmt__is_floating(self->dtype) || shmt__is_complex(self->dtype), SHMT_E_RUNTIME,
-               "%s: Expected a floating point or complex tensor as input. Got %s", name,
-               shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt__check_float_dtype(name, self));
   SHMT_REQUIRE(dtype == SHMT_DTYPE_NONE || shmt__is_floating(dtype) || shmt__is_complex(dtype), SHMT_E_RUNTIME,
                "%s: dtype should be floating point or complex. Got %s", name, shmt__dtype_title(dtype));
   return SHMT_OK;
@@ -310,8 +308,7 @@ shmt_status shmt__linalg_cross(shmt_tensor* self, shmt_tensor* other, int64_t di
   const int64_t n = self->n_dims ? self->sizes[at] : 1, m = other->n_dims ? other->sizes[at] : 1;
   SHMT_REQUIRE(n == 3 && m == 3, SHMT_E_RUNTIME, "linalg.cross: inputs dimension %" PRId64 " must have length 3. Got %"
                PRId64 " and %" PRId64, dim, n, m);
-  SHMT_REQUIRE(self->dtype == other->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(self->dtype), shmt__dtype_title(other->dtype));
+  SHMT_TRY(shmt__check_scalar_type(other, self->dtype));
   SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL || self->dtype == SHMT_COMPLEX32 ||
                         shmt__is_barebones_unsigned(self->dtype), self->dtype, "cross");
   SHMT_TRY(rolled_product(self, other, dim, &plus));

@@ -189,8 +189,8 @@ static shmt_status prepare_ctc(shmt_tensor* log_probs, shmt_tensor* targets, shm
 
   SHMT_REQUIRE(log_probs->n_dims == 3 && log_probs->numel > 0, SHMT_E_RUNTIME,
                "log_probs tensor must not be empty and has three dimensions, got %s", SHMT_SHAPE_TEXT(log_probs));
-  SHMT_REQUIRE(log_probs->dtype == SHMT_FLOAT32 || log_probs->dtype == SHMT_FLOAT64, SHMT_E_NOT_IMPLEMENTED,
-               "\"ctc_loss_cpu\" not implemented for '%s'", shmt__dtype_title(log_probs->dtype));
+  SHMT_REFUSE_DTYPE(log_probs->dtype != SHMT_FLOAT32 && log_probs->dtype != SHMT_FLOAT64, log_probs->dtype,
+                    "ctc_loss_cpu");
   SHMT_REQUIRE(targets->dtype == SHMT_INT64 || targets->dtype == SHMT_INT32, SHMT_E_RUNTIME,
                "ctc_loss(): targets must be int32 or int64, got '%s'", shmt__dtype_title(targets->dtype));
   b->times = log_probs->sizes[0];
@@ -269,7 +269,8 @@ static shmt_status backward(shmt_tensor* grad_output, shmt_tensor* log_probs, sh
   SHMT_AUTO(shmt_tensor) result = NULL;
 
   SHMT_TRY(prepare_ctc(log_probs, targets, input_lengths, target_lengths, blank, &wide, &labels, b));
-  SHMT_REQUIRE(log_alpha->numel == b->n * b->times * b->states && log_alpha->dtype == SHMT_FLOAT64 &&
+  SHMT_TRY(shmt__check_scalar_type(log_alpha, SHMT_FLOAT64));
+  SHMT_REQUIRE(log_alpha->numel == b->n * b->times * b->states &&
                    losses->numel == b->n && grad_output->numel == b->n,
                SHMT_E_RUNTIME, "ctc_loss_backward(): the forward variables have shape %s", SHMT_SHAPE_TEXT(log_alpha));
   if (is_meta(log_probs, targets))

@@ -98,8 +98,7 @@ static shmt_status calculate(const char* name, uint32_t row, job* j, shmt_tensor
   SHMT_REQUIRE(!weight || (weight->n_dims == 1 && weight->numel == self->sizes[1]), SHMT_E_RUNTIME,
                "%s: weights of shape %s for scores of shape %s", name, weight ? SHMT_SHAPE_TEXT(weight) : "",
                SHMT_SHAPE_TEXT(self));
-  SHMT_REQUIRE(!weight || weight->dtype == self->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(self->dtype), weight ? shmt__dtype_title(weight->dtype) : "");
+  if (weight) SHMT_TRY(shmt__check_scalar_type(weight, self->dtype));
   SHMT_TRY(shmt__tensor_empty((shmt_ints){self->sizes, grad ? 2 : 1}, self->dtype, self->device,
                               SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self)) {

@@ -34,8 +34,7 @@ static shmt_status check_common(shmt_dtype dtype, const shmt_tensor* target, con
                "weight tensor should be defined either for all %" PRId64
                " classes or no classes but got weight tensor of shape: %s", n_classes,
                weight ? SHMT_SHAPE_TEXT(weight) : "");
-  SHMT_REQUIRE(!weight || weight->dtype == dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(dtype), weight ? shmt__dtype_title(weight->dtype) : "");
+  if (weight) SHMT_TRY(shmt__check_scalar_type(weight, dtype));
   return SHMT_OK;
 }
 

@@ -138,8 +138,7 @@ static shmt_status check_floating(const char* name, const shmt_tensor* self, con
   const shmt_dtype dtype = shmt__is_floating(self->dtype) ? target->dtype : self->dtype;
   const bool is_real = !shmt__is_complex(self->dtype) && !shmt__is_complex(target->dtype);
 
-  SHMT_REQUIRE(is_real && (shmt__is_floating(self->dtype) || shmt__is_floating(target->dtype)), SHMT_E_NOT_IMPLEMENTED,
-               "\"%s\" not implemented for '%s'", name, shmt__dtype_title(dtype));
+  SHMT_REFUSE_DTYPE(!is_real || !(shmt__is_floating(self->dtype) || shmt__is_floating(target->dtype)), dtype, name);
   return SHMT_OK;
 }
 

@@ -275,8 +275,7 @@ static shmt_status check_3d(const shmt_tensor* a, const shmt_tensor* b) {
                "Expected size for first two dimensions of batch2 tensor to be: [%" PRId64 ", %" PRId64
                "] but got: [%" PRId64 ", %" PRId64 "].",
                a->sizes[0], a->sizes[2], b->sizes[0], b->sizes[1]);
-  SHMT_REQUIRE(a->dtype == b->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(a->dtype), shmt__dtype_title(b->dtype));
+  SHMT_TRY(shmt__check_scalar_type(b, a->dtype));
   return SHMT_OK;
 }
 

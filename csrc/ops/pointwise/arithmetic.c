@@ -264,8 +264,7 @@ static shmt_status from_parts(const char* name, shmt_tensor* first, shmt_tensor*
                "Expected object of scalar type %s but got scalar type %s for second argument",
                shmt__dtype_title(first->dtype), shmt__dtype_title(second->dtype));
   SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(first), shmt__tensor_sizes(second), sizes, &n_dims));
-  SHMT_REQUIRE(!polar || first->dtype != SHMT_FLOAT16, SHMT_E_NOT_IMPLEMENTED,
-               "\"polar_cpu\" not implemented for 'Half'");
+  SHMT_REFUSE_DTYPE(polar && first->dtype == SHMT_FLOAT16, first->dtype, "polar_cpu");
   const shmt_dtype dtype = shmt__to_complex_dtype(first->dtype);
   SHMT_REQUIRE(!*out || (*out)->dtype == dtype, SHMT_E_RUNTIME,
                "Expected object of scalar type %s but got scalar type %s for argument 'out'", shmt__dtype_title(dtype),

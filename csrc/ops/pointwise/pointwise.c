@@ -5,16 +5,11 @@
 #include "base/scalar.h"
 #include "generated/loops.h"
 #include "iter/short_rows.h"
-#include "ops/dtype_names.h"
-
-SHMT_COLD static shmt_status loop_missing(const shmt__pointwise* p, shmt_dtype dtype) {
-  SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", p->name,
-            shmt__dtype_title(dtype));
-}
+#include "ops/check.h"
 
 shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shmt__loop* out) {
   *out = shmt__loops[p->row][dtype];
-  return SHMT_LIKELY(*out != NULL) ? SHMT_OK : loop_missing(p, dtype);
+  return SHMT_LIKELY(*out != NULL) ? SHMT_OK : shmt__no_kernel(p->name, dtype);
 }
 
 /* Do the scalars fit the dtype that the loop computes in? For float16 and bfloat16 that is float32, but alpha must fit

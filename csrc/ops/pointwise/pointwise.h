@@ -17,7 +17,7 @@ typedef struct shmt__pointwise {
   bool exact_out; /* refuse an out= of another dtype instead of casting to it */
 } shmt__pointwise;
 
-/* The loop for dtype. Errors: SHMT_E_NOT_IMPLEMENTED "\"add\" not implemented for 'Bool'". */
+/* The loop for dtype. Errors: those of shmt__no_kernel. */
 shmt_status shmt__pointwise_loop(const shmt__pointwise* p, shmt_dtype dtype, shmt__loop* out);
 
 shmt_status shmt__pointwise_unary(const shmt__pointwise* p, shmt_tensor* self, shmt_tensor** out);

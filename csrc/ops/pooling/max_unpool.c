@@ -34,8 +34,7 @@ static shmt_status check_unpool(int n, const shmt_tensor* self, const shmt_tenso
         "max_unpooling%dd_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, but "
         "got %s with dimension %d being empty.",
         n, SHMT_SHAPE_TEXT(self), d);
-  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"max_unpool%dd\" not implemented for '%s'", n,
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, n == 2 ? "max_unpool2d" : "max_unpool3d");
   return SHMT_OK;
 }
 

@@ -69,8 +69,7 @@ static shmt_status fill_samples(const char* name, shmt_tensor* t, sample_fn samp
 }
 
 static shmt_status check_floating(const char* what, const shmt_tensor* t) {
-  SHMT_REQUIRE(shmt__is_floating(t->dtype), SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", what,
-               shmt__dtype_title(t->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(t->dtype), t->dtype, what);
   return SHMT_OK;
 }
 
@@ -114,8 +113,7 @@ static shmt_status normal_around(shmt_ints sizes, shmt_tensor* like, shmt_tensor
 
   if (*out) {
     like = *out;
-    SHMT_REQUIRE(shmt__dtype_category(like->dtype) >= 2, SHMT_E_NOT_IMPLEMENTED,
-                 "\"normal_kernel_cpu\" not implemented for '%s'", shmt__dtype_title(like->dtype));
+    SHMT_REFUSE_DTYPE(shmt__dtype_category(like->dtype) < 2, like->dtype, "normal_kernel_cpu");
   }
   SHMT_REQUIRE(std || std_value >= 0, SHMT_E_RUNTIME, "normal expects std >= 0.0, but found std %g", std_value);
   SHMT_REQUIRE(!std || !shmt__is_complex(std->dtype), SHMT_E_RUNTIME,

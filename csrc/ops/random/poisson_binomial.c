@@ -125,8 +125,7 @@ static shmt_status draw_binomial(shmt_generator* g, const double* count, const d
 }
 
 shmt_status shmt__poisson(shmt_tensor* self, shmt_generator* generator, shmt_tensor** out) {
-  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"poisson_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, "poisson_cpu");
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, out));
   return shmt__tensor_is_meta(self) ? SHMT_OK : draw_counts(self, NULL, draw_poisson, generator, *out);
 }

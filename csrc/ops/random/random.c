@@ -98,8 +98,8 @@ static shmt_status fill_uniform(shmt_tensor* t, double from, double to, shmt_gen
 }
 
 shmt_status shmt__uniform_(shmt_tensor* self, double from, double to, shmt_generator* generator) {
-  SHMT_REQUIRE(shmt__loops[SHMT_LOOP_uniform][shmt__to_real_dtype(self->dtype)] != NULL, SHMT_E_NOT_IMPLEMENTED,
-               "\"check_uniform_bounds\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__loops[SHMT_LOOP_uniform][shmt__to_real_dtype(self->dtype)], self->dtype,
+                    "check_uniform_bounds");
   SHMT_REQUIRE(from <= to, SHMT_E_RUNTIME,
                "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", from, to);
   const double limit = self->dtype == SHMT_FLOAT64 ? DBL_MAX : self->dtype == SHMT_FLOAT16 ? 65504.0 : FLT_MAX;
@@ -315,10 +315,7 @@ shmt_status shmt__random_(shmt_tensor* self, shmt_generator* generator) {
 shmt_status shmt__fill_bernoulli(shmt_tensor* t, double p, double value, shmt_generator* generator) {
   const shmt__bernoulli_args shape = {(uint64_t)ceil(ldexp(p, 53)), value};
 
-  if (shmt__is_complex(t->dtype)) {
-    SHMT_FAIL(SHMT_E_NOT_IMPLEMENTED, "\"bernoulli_scalar_cpu_\" not implemented for '%s'",
-              shmt__dtype_title(t->dtype));
-  }
+  SHMT_REFUSE_DTYPE(shmt__is_complex(t->dtype), t->dtype, "bernoulli_scalar_cpu_");
   return fill_words("bernoulli_", t, SHMT_LOOP_bernoulli, &shape, 2, generator);
 }
 
@@ -357,10 +354,8 @@ shmt_status shmt__bernoulli_tensor(shmt_tensor* self, shmt_tensor* p, shmt_gener
   SHMT_AUTO(shmt_tensor) work = NULL;
 
   if (self->numel == 0) return SHMT_OK;
-  SHMT_REQUIRE(!shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"bernoulli_tensor_cpu_self_\" not implemented for '%s'", shmt__dtype_title(self->dtype));
-  SHMT_REQUIRE(shmt__is_floating(p->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"bernoulli_tensor_cpu_p_\" not implemented for '%s'", shmt__dtype_title(p->dtype));
+  SHMT_REFUSE_DTYPE(shmt__is_complex(self->dtype), self->dtype, "bernoulli_tensor_cpu_self_");
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(p->dtype), p->dtype, "bernoulli_tensor_cpu_p_");
   if (shmt__tensor_is_meta(self)) return SHMT_OK;
   SHMT_TRY(shmt__check_has_data(p, self));
   SHMT_TRY(shmt_op_expand(p, shmt__tensor_sizes(self), false, &spread));

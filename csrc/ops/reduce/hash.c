@@ -31,8 +31,7 @@ shmt_status shmt__hash_tensor(shmt_tensor* self, shmt_ints dim, bool keepdim, in
   const int kind = shmt__dtype_kind[self->dtype];
 
   SHMT_REQUIRE(mode == 0, SHMT_E_RUNTIME, "hash_tensor: Unknown hash_tensor mode %" PRId64, mode);
-  SHMT_REQUIRE(kind != SHMT_KIND_COMPLEX, SHMT_E_NOT_IMPLEMENTED, "\"xor_sum_cpu\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(kind == SHMT_KIND_COMPLEX, self->dtype, "xor_sum_cpu");
   if (*out) SHMT_TRY(shmt__check_out_dtype(*out, SHMT_UINT64));
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   SHMT_REQUIRE(self->numel > 0 || dim.len > 0, SHMT_E_RUNTIME,

@@ -14,6 +14,7 @@
 #include "iter/iter.h"
 #include "iter/threads.h"
 #include "kernels/loop_args.h"
+#include "ops/check.h"
 #include "ops/scalar_expression.h"
 #include "ops/dtype_names.h"
 #include "ops/outputs.h"
@@ -84,9 +85,8 @@ static shmt_status var(shmt_tensor* self, shmt_ints dim, shmt_scalar correction,
   SHMT_TRY(shmt__dims_mask(dim, self->n_dims, &mask));
   SHMT_TRY(warn_of_few(self, mask, &options));
   /* As in torch, which has no kernel for a complex out= unless the result is one element or self is empty. */
-  SHMT_REQUIRE(!*out || !shmt__is_complex((*out)->dtype) || self->numel == 0 || is_single(self, mask),
-               SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", root ? "std" : "var",
-               shmt__dtype_title((*out)->dtype));
+  SHMT_REFUSE_DTYPE(*out && shmt__is_complex((*out)->dtype) && self->numel > 0 && !is_single(self, mask),
+                    (*out)->dtype, root ? "std" : "var");
   const shmt__reduction r = {.name = root ? "std" : "var",
                              .row = SHMT_LOOP_var,
                              .mask = mask,
@@ -163,9 +163,7 @@ static shmt_status check_norm(const shmt_tensor* self, shmt_scalar ord, uint64_t
 
   SHMT_REQUIRE(ord.tag != SHMT_SCALAR_COMPLEX, SHMT_E_RUNTIME,
                "linalg.vector_norm: Expected a non-complex scalar as the order of norm.");
-  SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
-               "linalg.vector_norm: Expected a floating point or complex tensor as input. Got %s",
-               shmt__dtype_title(self->dtype));
+  SHMT_TRY(shmt__check_float_dtype("linalg.vector_norm", self));
   if (dtype != SHMT_DTYPE_NONE) {
     SHMT_REQUIRE(shmt__dtype_category(dtype) >= 2, SHMT_E_RUNTIME,
                  "linalg.vector_norm: dtype should be floating point or complex, but got %s",
@@ -420,8 +418,7 @@ static shmt_status scan_into(const char* name, int row, shmt_tensor* input, int6
             .n_operands = n_outs + 1};
   shmt_iter it;
 
-  SHMT_REQUIRE(s.loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", name,
-               shmt__dtype_title(input->dtype));
+  SHMT_REFUSE_DTYPE(!s.loop, input->dtype, name);
   if (input->device == SHMT_META || input->numel == 0) return SHMT_OK;
   for (int k = 0; k <= n_outs; k++) {
     SHMT_TRY(row_starts(tensors[k], dim, starts[k]));

@@ -7,6 +7,7 @@
 #include "generated/loops.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
+#include "ops/check.h"
 #include "ops/outputs.h"
 
 static inline bool is_whole(shmt_dtype dtype) { return shmt__dtype_category(dtype) < 2; }
@@ -77,8 +78,7 @@ shmt_status shmt__reduce_into(const shmt__reduction* r, shmt_tensor* self,
   int64_t sizes[SHMT_MAX_DIMS];
   const shmt_ints shape = {sizes, shmt__reduced_sizes(self, r->mask, r->keepdim, sizes)};
 
-  SHMT_REQUIRE(loop != NULL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for '%s'", r->name,
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!loop, self->dtype, r->name);
   for (int k = 0; k < n_outs; k++) {
     const shmt_dtype result = k == 0 && r->result != SHMT_DTYPE_NONE ? r->result : r->stored[k];
     if (*outs[k]) SHMT_TRY(shmt__prepare_out(r->name, outs[k], shape, result, self->device));

@@ -329,8 +329,8 @@ shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_d
   SHMT_REQUIRE(shmt__dtype_category(self->dtype) >= 2, SHMT_E_RUNTIME,
                "nanmean(): expected input to have floating point or complex dtype but got %s",
                shmt__dtype_title(self->dtype));
-  SHMT_REQUIRE(!*out || shmt__is_floating((*out)->dtype) || shmt__is_complex(self->dtype), SHMT_E_NOT_IMPLEMENTED,
-               "\"nanmean\" not implemented for '%s'", shmt__dtype_title((*out)->dtype));
+  SHMT_REFUSE_DTYPE(*out && !shmt__is_floating((*out)->dtype) && !shmt__is_complex(self->dtype), (*out)->dtype,
+                    "nanmean");
   if (dtype != SHMT_DTYPE_NONE) SHMT_TRY(shmt__check_out_dtype(*out, dtype));
   SHMT_TRY(shmt_op_isnan(self, &is_nan));
   SHMT_TRY(shmt_op_logical_not(is_nan, &is_number));
@@ -391,8 +391,7 @@ shmt_status shmt__trace(shmt_tensor* self, shmt_tensor** out) {
 
   SHMT_REQUIRE(self->n_dims == 2, SHMT_E_RUNTIME,
                "trace: expected a matrix, but got tensor with dim %d", self->n_dims);
-  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED,
-               "\"trace\" not implemented for 'Bool'");
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL, self->dtype, "trace");
   SHMT_TRY(shmt_op_diagonal(self, 0, 0, 1, &line));
   return shmt_op_sum(line, SHMT_DTYPE_NONE, out);
 }

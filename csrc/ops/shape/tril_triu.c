@@ -135,8 +135,7 @@ static shmt_status tril_triu_indices(int64_t row, int64_t column, int64_t offset
   SHMT_REQUIRE(row >= 0, SHMT_E_RUNTIME, "row must be non-negative, got%" PRId64, row);
   SHMT_REQUIRE(column >= 0, SHMT_E_RUNTIME, "col must be non-negative, got%" PRId64, column);
   if (dtype == SHMT_DTYPE_NONE) dtype = SHMT_INT64;
-  SHMT_REQUIRE(dtype == SHMT_INT32 || dtype == SHMT_INT64, SHMT_E_NOT_IMPLEMENTED,
-               "\"%s_indices\" not implemented for '%s'", upper ? "triu" : "tril", shmt__dtype_title(dtype));
+  SHMT_REFUSE_DTYPE(dtype != SHMT_INT32 && dtype != SHMT_INT64, dtype, upper ? "triu_indices" : "tril_indices");
   if (device == SHMT_DEVICE_NONE) device = SHMT_CPU;
   /* The upper triangular part is what the lower one below it leaves. */
   const int64_t below = upper && offset > INT64_MIN ? offset - 1 : offset;

@@ -71,7 +71,8 @@ static shmt_status check_half_to_float(const char* name, const shmt_tensor* self
   return SHMT_OK;
 }
 
-static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int rows, int columns,
+/* names: of torch's kernels, for the last dim and for others. */
+static shmt_status forward(const char* const names[2], shmt_tensor* self, int64_t dim, int rows, int columns,
                            shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) dense = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
@@ -79,9 +80,7 @@ static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int
 
   SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
   last = self->n_dims == 0 || dim == self->n_dims - 1;
-  SHMT_REQUIRE(self->numel == 0 || shmt__loops[rows][self->dtype], SHMT_E_NOT_IMPLEMENTED,
-               "\"%s%s_kernel_impl\" not implemented for '%s'", what, last ? "_lastdim" : "",
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(self->numel > 0 && !shmt__loops[rows][self->dtype], self->dtype, names[last ? 0 : 1]);
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(self), self->dtype, self->device, SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(self) && self->numel > 0) {
     SHMT_TRY(shmt__tensor_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
@@ -93,12 +92,14 @@ static shmt_status forward(const char* what, shmt_tensor* self, int64_t dim, int
 
 shmt_status shmt__softmax(shmt_tensor* self, int64_t dim, bool half_to_float, shmt_tensor** out) {
   SHMT_TRY(check_half_to_float("softmax", self, half_to_float));
-  return forward("softmax", self, dim, SHMT_LOOP_softmax_rows, SHMT_LOOP_softmax_columns, out);
+  return forward((const char* const[]){"softmax_lastdim_kernel_impl", "softmax_kernel_impl"}, self, dim,
+                 SHMT_LOOP_softmax_rows, SHMT_LOOP_softmax_columns, out);
 }
 
 shmt_status shmt__log_softmax(shmt_tensor* self, int64_t dim, bool half_to_float, shmt_tensor** out) {
   SHMT_TRY(check_half_to_float("log_softmax", self, half_to_float));
-  return forward("log_softmax", self, dim, SHMT_LOOP_log_softmax_rows, SHMT_LOOP_log_softmax_columns, out);
+  return forward((const char* const[]){"log_softmax_lastdim_kernel_impl", "log_softmax_kernel_impl"}, self, dim,
+                 SHMT_LOOP_log_softmax_rows, SHMT_LOOP_log_softmax_columns, out);
 }
 
 /* The result has output's dtype, which on a CPU is also the input's. */

@@ -193,8 +193,7 @@ shmt_status shmt__bincount(shmt_tensor* self, shmt_tensor* weights, int64_t minl
   int64_t length;
 
   SHMT_REQUIRE(minlength >= 0, SHMT_E_RUNTIME, "minlength should be >= 0");
-  SHMT_REQUIRE(shmt__is_integral(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"bincount_cpu\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_integral(self->dtype), self->dtype, "bincount_cpu");
   SHMT_TRY(shmt__refuse_meta_count("bincount", self));
   SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "bincount only supports 1-d non-negative integral inputs.");
   if (self->numel == 0) weights = NULL; /* no weights: the counts are integers */
@@ -283,8 +282,7 @@ shmt_status shmt__histc(shmt_tensor* self, int64_t bins, shmt_scalar min, shmt_s
   SHMT_AUTO(shmt_tensor) counts = NULL;
   double low = shmt__scalar_to_double(min), high = shmt__scalar_to_double(max);
 
-  SHMT_REQUIRE(shmt__is_floating(self->dtype), SHMT_E_NOT_IMPLEMENTED, "\"histogram_cpu\" not implemented for '%s'",
-               shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(!shmt__is_floating(self->dtype), self->dtype, "histogram_cpu");
   SHMT_REQUIRE(bins > 0, SHMT_E_RUNTIME, "torch.histogram(): bins must be > 0, but got %" PRId64, bins);
   if (shmt__tensor_is_meta(self))
     return shmt__tensor_empty(SHMT_INTS(bins), self->dtype, SHMT_META, SHMT_CONTIGUOUS_FORMAT, out);

@@ -23,8 +23,7 @@ static shmt_status check_points(const shmt_tensor* self, const shmt_tensor* weig
   SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME,
                "torch.histogramdd: input tensor should have at least 2 dimensions, but got %d",
                self->n_dims);
-  SHMT_REQUIRE(self->dtype == SHMT_FLOAT32 || self->dtype == SHMT_FLOAT64, SHMT_E_NOT_IMPLEMENTED,
-               "\"histogram_cpu\" not implemented for '%s'", shmt__dtype_title(self->dtype));
+  SHMT_REFUSE_DTYPE(self->dtype != SHMT_FLOAT32 && self->dtype != SHMT_FLOAT64, self->dtype, "histogram_cpu");
   if (!weight) return SHMT_OK;
   SHMT_REQUIRE(weight->dtype == self->dtype, SHMT_E_RUNTIME,
                "torch.histogramdd: if weight tensor is provided, input tensor and weight tensor "

@@ -115,7 +115,7 @@ static shmt_status run_search(shmt_tensor* bounds, shmt_tensor* values, const se
 
   SHMT_TRY(check_search(bounds, values, s));
   SHMT_TRY(shmt__promote_types(bounds->dtype, values->dtype, &dtype));
-  SHMT_REQUIRE(dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"searchsorted_out_cpu\" not implemented for 'Bool'");
+  SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL, dtype, "searchsorted_out_cpu");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_search, dtype, "searchsorted_out_cpu");
   /* 16-bit floats are compared as float32. With few bounds these are converted once, and not in each comparison. */
   if (shmt__is_half(dtype) && bounds->numel <= values->numel / 8) dtype = SHMT_FLOAT32;

@@ -220,7 +220,7 @@ static shmt_status order_statistic(statistic what, shmt_tensor* self, int64_t di
 
 /* Refuses bool: of two values no k-th one says anything. */
 static shmt_status check_no_bool(const char* name, const shmt_tensor* self) {
-  SHMT_REQUIRE(self->dtype != SHMT_BOOL, SHMT_E_NOT_IMPLEMENTED, "\"%s\" not implemented for 'Bool'", name);
+  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL, self->dtype, name);
   return SHMT_OK;
 }
 

@@ -90,8 +90,7 @@ static shmt_status check_factors(const char* name, const shmt_tensor* sparse, co
   SHMT_REQUIRE(dense->sizes[0] == sparse->sizes[1], SHMT_E_RUNTIME,
                "%s: Argument #3 (dense): Expected dim 0 size %" PRId64 ", got %" PRId64, name, sparse->sizes[1],
                dense->sizes[0]);
-  SHMT_REQUIRE(sparse->dtype == dense->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(sparse->dtype), shmt__dtype_title(dense->dtype));
+  SHMT_TRY(shmt__check_scalar_type(dense, sparse->dtype));
   SHMT_REQUIRE(!shmt__tensor_is_meta(dense), SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
   return SHMT_OK;
 }
@@ -118,9 +117,9 @@ shmt_status shmt__sparse_sampled_mm(shmt_tensor* first, shmt_tensor* second, shm
   int64_t step, step2;
   SHMT_REQUIRE(!first->sparse && !second->sparse && mask->sparse, SHMT_E_RUNTIME,
                "_sparse_sampled_mm: expected two dense matrices and a sparse one");
+  SHMT_TRY(shmt__check_scalar_type(second, first->dtype));
   SHMT_REQUIRE(first->n_dims == 2 && second->n_dims == 2 && mask->n_dims == 2 && first->sizes[1] == second->sizes[1] &&
-                   first->sizes[0] == mask->sizes[0] && second->sizes[0] == mask->sizes[1] &&
-                   first->dtype == second->dtype,
+                   first->sizes[0] == mask->sizes[0] && second->sizes[0] == mask->sizes[1],
                SHMT_E_RUNTIME, "_sparse_sampled_mm: matrices of shape %s and %s, and a mask of shape %s",
                SHMT_SHAPE_TEXT(first), SHMT_SHAPE_TEXT(second), SHMT_SHAPE_TEXT(mask));
   SHMT_REQUIRE(!shmt__tensor_is_meta(first) && !shmt__tensor_is_meta(second), SHMT_E_NOT_IMPLEMENTED,
@@ -239,8 +238,7 @@ shmt_status shmt__sparse_bmm(shmt_tensor* self, shmt_tensor* mat2, shmt_tensor**
   SHMT_REQUIRE(mat2->n_dims == 3 && self->sizes[0] == mat2->sizes[0] && self->sizes[2] == mat2->sizes[1],
                SHMT_E_RUNTIME, "bmm_sparse: batches of matrices of shape %s and %s cannot be multiplied",
                SHMT_SHAPE_TEXT(self), SHMT_SHAPE_TEXT(mat2));
-  SHMT_REQUIRE(self->dtype == mat2->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
-               shmt__dtype_title(self->dtype), shmt__dtype_title(mat2->dtype));
+  SHMT_TRY(shmt__check_scalar_type(mat2, self->dtype));
   SHMT_REQUIRE(!shmt__tensor_is_meta(mat2), SHMT_E_NOT_IMPLEMENTED, "there are no sparse meta tensors");
   const int64_t batch = self->sizes[0], m = self->sizes[1], k = self->sizes[2], n = mat2->sizes[2];
   int64_t n_rows, n_columns;

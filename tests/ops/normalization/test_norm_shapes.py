@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from roundings import assert_summed
 
 import shmtensor as st
 
@@ -95,24 +96,21 @@ def test_gradients_that_cancel_do_so_before_they_are_scaled(
 
 @pytest.mark.parametrize("n", [1, 2, 7, 15, 16, 17, 31, 64, 100, 255, 256, 257, 300])
 def test_rows_of_any_length(n: int) -> None:
-    x = RNG.normal(1, 3, size=(6, n))
-    weight, bias = RNG.normal(size=n), RNG.normal(size=n)
-    t, w, b = (tensor(a.astype("float32")) for a in (x, weight, bias))
-    want = normalised(x, (1,))
-    np.testing.assert_allclose(F.layer_norm(t, (n,)).numpy(), want, rtol=1e-4, atol=1e-4)
+    t = tensor(RNG.normal(1, 3, size=(6, n)).astype("float32"))
+    w, b = (tensor(RNG.normal(size=n).astype("float32")) for _ in range(2))
+    x, weight, bias = (a.double() for a in (t, w, b))
+    want = tensor(normalised(x.numpy(), (1,)))
+    terms = (x.abs() + x.mean(1, True).abs()) / (x.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    assert_summed(F.layer_norm(t, (n,)), want, terms)
     if n > 1:
-        np.testing.assert_allclose(F.group_norm(t, 1).numpy(), want, rtol=1e-4, atol=1e-4)
-        np.testing.assert_allclose(
-            F.group_norm(t, 1, w, b).numpy(), want * weight + bias, rtol=1e-3, atol=1e-3
-        )
-    root = np.sqrt((x * x).mean(1, keepdims=True) + 1e-6)
-    np.testing.assert_allclose(
-        F.rms_norm(t, (n,), eps=1e-6).numpy(), x / root, rtol=1e-4, atol=1e-5
-    )
-    powers = np.exp(x - x.max(1, keepdims=True))
-    np.testing.assert_allclose(
-        st.softmax(t, 1).numpy(), powers / powers.sum(1, keepdims=True), rtol=1e-5, atol=1e-7
-    )
+        assert_summed(F.group_norm(t, 1), want, terms)
+        scaled = F.group_norm(t, 1, w, b)
+        assert_summed(scaled, want * weight + bias, terms * weight.abs() + bias.abs())
+    root = x / (x.square().mean(1, True) + 1e-6).sqrt()
+    assert_summed(F.rms_norm(t, (n,), eps=1e-6), root, root.abs())
+    powers = (x - x.amax(1, True)).exp()
+    share = powers / powers.sum(1, True)
+    assert_summed(st.softmax(t, 1), share, share * (1 + x.amax(1, True) - x))
 
 
 @pytest.mark.parametrize("causal", [False, True])

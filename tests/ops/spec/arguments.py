@@ -40,6 +40,7 @@ class T:
         dtype: ``""`` is the dtype under test, ``"real"`` its real twin, anything else a dtype.
         given: Fixed values instead of random ones.
         shaped: Makes the random values what the operator needs, such as positive definite.
+        layout: Gives the tensor another layout, such as a sparse one.
     """
 
     shape: tuple[int, ...]
@@ -48,6 +49,7 @@ class T:
     dtype: str = ""
     given: tuple[float, ...] | None = None
     shaped: Callable[[np.ndarray], np.ndarray] | None = None
+    layout: Callable[[Any], Any] | None = None
 
     def dtype_for(self, name: str) -> str:
         """The dtype's name when *name* is under test."""
@@ -171,6 +173,49 @@ def inv(*shape: int) -> T:
     return T(shape, -1, 1, shaped=_invertible)
 
 
+def _counted(layout: Callable[[Any], Any], shape: tuple[int, ...]) -> T:
+    count = np.arange(1.0, np.prod(shape) + 1)
+    return T(shape, given=tuple(count.tolist()), layout=layout)
+
+
+def _indices(dense: Any) -> Any:
+    return st.from_numpy(np.indices(dense.shape).reshape(dense.ndim, -1))
+
+
+def coo(*shape: int, coalesced: bool = True) -> T:
+    """Sparse tensors by coordinates, of numbers that are not 0."""
+
+    def layout(dense: Any) -> Any:
+        made = st.sparse_coo_tensor(_indices(dense), dense.reshape(-1), dense.shape)
+        return made._coalesced_(coalesced)
+
+    return _counted(layout, shape)
+
+
+def csr(*shape: int) -> T:
+    """Sparse matrices by rows, of numbers that are not 0."""
+
+    def layout(dense: Any) -> Any:
+        rows, columns = dense.shape
+        starts = st.arange(0, rows * columns + 1, columns)
+        places = st.arange(columns).repeat(rows)
+        return st.sparse_csr_tensor(starts, places, dense.reshape(-1), dense.shape)
+
+    return _counted(layout, shape)
+
+
+def csc(*shape: int) -> T:
+    """Sparse matrices by columns, of numbers that are not 0."""
+
+    def layout(dense: Any) -> Any:
+        rows, columns = dense.shape
+        starts = st.arange(0, rows * columns + 1, rows)
+        places = st.arange(rows).repeat(columns)
+        return st.sparse_csc_tensor(starts, places, dense.T.reshape(-1), dense.shape)
+
+    return _counted(layout, shape)
+
+
 def ordered(*shape: int) -> T:
     """Values that ascend along the last dimension."""
     return T(shape, shaped=lambda a: np.sort(a, axis=-1))
@@ -249,7 +294,8 @@ def arguments(
     """The arguments with tensors, each passed through *layout*."""
 
     def make(a: T, i: int) -> Any:
-        return layout(tensor(a.values(dtype, seed_of(name, i)), a.dtype_for(dtype)))
+        made = layout(tensor(a.values(dtype, seed_of(name, i)), a.dtype_for(dtype)))
+        return made if a.layout is None else a.layout(made)
 
     args, kwargs = one.map(make)
     return [_special(a, dtype) for a in args], {k: _special(a, dtype) for k, a in kwargs.items()}

@@ -69,6 +69,26 @@ DATA_DEPENDENT = frozenset(
 )
 
 
+#: Unsigned numbers wrap on the way, because a step or a bound is below 0; wider ones do not.
+WRAPS = frozenset(
+    "l1_loss clamp clip _clamp_backward _group_norm_statistics_backward _gelu_double_backward "
+    "_gelu_tanh_second_derivative _log_ndtr_backward".split()
+)
+
+#: The error is as large as roundings of the largest numbers make it, not each element's own:
+#: rotations and eliminations mix the elements, and coordinates are rounded beside whole sizes.
+MIXES = frozenset(
+    "_linalg_eigh linalg_eigh linalg_eigvalsh _det_cofactors grid_sampler_backward "
+    "_grid_sampler_double_backward _resample_backward".split()
+)
+
+#: In double precision the reference is less exact: SciPy's exponential of a matrix is off by 3e-13
+#: where ours is by 2e-15; the others subtract numbers from 1, or integrate.
+REFERENCE_ROUNDS = frozenset(
+    "matrix_exp linalg_matrix_exp gelu soft_margin_loss _dirichlet_grad "
+    "_standard_gamma_grad".split()
+)
+
 #: Makers of arguments that stay symmetric (Hermitian) when they change.
 SYMMETRIC = frozenset(("_definite", "_hermitian"))
 #: Makers of triangular arguments.

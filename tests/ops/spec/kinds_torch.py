@@ -71,7 +71,6 @@ ONLY_OURS: dict[str, tuple[str, ...]] = {
 #: torch has a way round the kernel for some numbers.
 ONLY_TORCH: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("_fused_rms_norm", "silu_backward"), _COMPLEX),
-    **dict.fromkeys(("count_nonzero", "count_nonzero.dim_IntList"), _WIDE),
     "embedding_dense_backward": _WIDE,
     **dict.fromkeys(("isin.Tensor_Scalar", "pow.Tensor_Scalar"), ("complex32", *_WIDE)),
     **dict.fromkeys(
