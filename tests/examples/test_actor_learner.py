@@ -37,7 +37,6 @@ def greedy_return_in(text: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.check
 def test_the_policy_balances_and_leaves_its_files(started, tmp_path):
     out = tmp_path / "run"
     text = finished(start(started, out, "--quick", "--check"))
@@ -80,7 +79,6 @@ def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     assert greedy_return_in(finished(again)) >= 450
 
 
-@pytest.mark.check
 def test_bad_input_is_one_line(started, tmp_path):
     out = tmp_path / "run"
     finished(start(started, out, "--steps", "10"))

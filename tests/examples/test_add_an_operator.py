@@ -75,7 +75,6 @@ def run(command: list[str], cwd: Path) -> str:
     return result.stdout
 
 
-@pytest.mark.check
 @pytest.mark.timeout(900)
 @pytest.mark.skipif("SHMTENSOR_SANITIZER" in os.environ, reason="builds without the sanitizer")
 def test_one_entry_and_one_line_make_an_operator(tmp_path):

@@ -36,7 +36,6 @@ def quality(text: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("model", "method"), [("transformer", "fork"), ("lstm", "fork"), ("lstm", "spawn")]
 )
@@ -88,7 +87,6 @@ def test_a_run_goes_on_after_everything_was_killed(start, counting, tmp_path):
     assert "is of another model" in errors
 
 
-@pytest.mark.check
 def test_a_killed_parent_leaves_nothing(start, counting):
     run = start("--data", str(counting), *SMALL, *FOREVER)
     run.training_pids(METRIC)

@@ -33,7 +33,6 @@ def steps_of(path: Path) -> list[int]:
         return [int(row["steps"]) for row in csv.DictReader(file)]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(("workers", "method"), [("2", "fork"), ("1", "fork"), ("2", "spawn")])
 def test_ranks_take_the_steps_of_one_process(
     started: list[Run], tmp_path: Path, workers: str, method: str
@@ -70,7 +69,6 @@ def test_a_killed_rank_is_reported_and_all_go_on(
     assert run.nothing_is_left()
 
 
-@pytest.mark.check
 def test_a_killed_parent_takes_everything_with_it(started: list[Run], tmp_path: Path) -> None:
     run = start(started, tmp_path / "run", *FOREVER)
     run.wait_for(r"step [1-9]")

@@ -49,7 +49,6 @@ def accuracy_in(text: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("model", "method"),
     [("mlp", "fork"), ("mlp", "spawn"), ("mlp", "forkserver"), ("cnn", "fork")],
@@ -130,7 +129,6 @@ def test_interrupt_ends_the_workers_and_says_how_to_go_on(started, tmp_path):
     assert FOREVER in command
 
 
-@pytest.mark.check
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, "--epochs", FOREVER, "--checkpoint-every", "0.1")

@@ -49,7 +49,6 @@ def accuracies(text: str) -> list[float]:
     return [float(found) for found in re.findall(r": held-out accuracy ([\d.]+), ", text)]
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("method", ["accumulate", "average"])
 def test_two_nodes_reach_what_one_reaches(started, tmp_path, method):
     out = tmp_path / "run"
@@ -135,7 +134,6 @@ def test_nodes_that_are_to_stop_can_be_resumed(started, tmp_path):
     assert seconds[-1] > before + 0.5
 
 
-@pytest.mark.check
 def test_a_run_goes_on_after_everything_was_killed(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, "--epochs", FOREVER, "--checkpoint-every", "0.2")

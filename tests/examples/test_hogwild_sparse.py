@@ -27,7 +27,6 @@ def quality(text: str, metric: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     "arguments", [(), (*RATINGS, "--start-method", "spawn")], ids=["logistic", "factorisation"]
 )
@@ -73,7 +72,6 @@ def test_a_run_goes_on_after_everything_was_killed(start, tmp_path):
     assert seconds[0] < 1 and seconds[-1] > 3
 
 
-@pytest.mark.check
 def test_a_killed_parent_leaves_nothing(start):
     run = start(*FOREVER)
     run.training_pids("accuracy")

@@ -46,7 +46,6 @@ def curve(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     ("output", "method"), [("shmtensor", "fork"), ("numpy", "spawn"), ("torch", "fork")]
 )
@@ -141,7 +140,6 @@ def test_bad_input_is_one_line(tmp_path, png):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.check
 def test_a_folder_of_classes_is_read(started, tmp_path, png):
     random = np.random.default_rng(0)
     for label, low in enumerate((0, 200)):

@@ -32,7 +32,6 @@ def windows(out: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_every_request_is_answered_by_one_version(started, tmp_path, method):
     out = tmp_path / "run"
@@ -96,7 +95,6 @@ def test_all_ends_with_a_killed_parent(started, tmp_path):
     assert run.nothing_is_left()
 
 
-@pytest.mark.check
 def test_an_interrupted_run_goes_on(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out)

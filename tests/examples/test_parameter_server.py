@@ -54,7 +54,6 @@ def command(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_text()
 
 
-@pytest.mark.check
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_learn_through_the_server(started, tmp_path, method):
     out = tmp_path / "run"
@@ -102,7 +101,6 @@ def test_killed_workers_end_the_run(started, tmp_path):
     assert "all workers died, after" in finished(run, 1)
 
 
-@pytest.mark.check
 def test_killed_server_ends_all_and_its_checkpoint_goes_on(started, tmp_path):
     out = tmp_path / "run"
     first = start(started, out, *FOREVER, "--checkpoint-every", "0.2")

@@ -42,7 +42,6 @@ def quality(text: str) -> float:
     return float(found.group(1))
 
 
-@pytest.mark.check
 def test_the_stated_quality_is_reached_on_the_standard_library(start, tmp_path):
     text = finished(start("--quick", "--check", "--near", "file,notaword"))
     assert re.search(r"^  file: .*(files|open|directory|path)", text, re.MULTILINE), text
@@ -74,7 +73,6 @@ def test_a_killed_worker_holds_nobody_up(start, notes):
     assert quality(text) > 0.66
 
 
-@pytest.mark.check
 def test_a_run_goes_on_after_everything_was_killed(start, notes, tmp_path):
     options = ("--data", str(notes), *FOREVER)
     first = start(*options, "--checkpoint-every", "0.2")

@@ -10,7 +10,20 @@ import pytest
 TESTS = Path(__file__).resolve().parents[1]
 
 #: Files without one.
-SLOW = {"as_torch/test_programs.py", "examples/test_bench_examples.py", "shm/test_crash.py"}
+SLOW = {
+    "as_torch/test_programs.py",
+    "examples/test_add_an_operator.py",
+    "examples/test_bench_examples.py",
+    "shm/test_crash.py",
+    "shm/test_faults.py",
+}
+DEMONSTRATIONS = {  # make examples runs them
+    f"examples/test_{name}.py"
+    for name in (
+        "actor_learner char_lm data_parallel hogwild hogwild_mpi hogwild_sparse image_pipeline"
+        " inference_server parameter_server word_vectors"
+    ).split()
+}
 MARKED_BY_CONFTEST = {"ops/spec"}
 NEED_TORCH = {
     "distributions/test_torch.py",
@@ -36,7 +49,7 @@ def test_every_file_has_tests_that_make_check_runs() -> None:
         for name, text in _files().items()
         if not re.search(r"^@pytest\.mark\.check$", text, re.M)
     }
-    assert without == SLOW | NEED_TORCH
+    assert without == SLOW | DEMONSTRATIONS | NEED_TORCH
 
 
 @pytest.mark.check

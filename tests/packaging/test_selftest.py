@@ -62,7 +62,6 @@ def test_memory_that_cannot_be_shared_is_reported_and_fails():
     assert "sharing.py" in bad["queues, spawn"]["advice"]
 
 
-@pytest.mark.check
 def test_wrong_setting_is_named():
     done = selftest("--quick", SHMTENSOR_MAX_SHARED_BYTES="4G")
     assert done.returncode == 1

@@ -121,7 +121,6 @@ assert optim.Optimizer is importlib.import_module("shmtensor.optim.optimizer").O
 """
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(
     "code", [_SUBMODULES, _ONE_OF_EACH, _THREADS], ids=["all", "classes", "threads"]
 )

@@ -17,15 +17,16 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import native
 import waiting
-from native import Native, NativeError, work
+from native import Native, NativeError
 
 HANG_S = 90
 
 
 def _tolerant_work(directory: Path, session: int) -> None:
     try:
-        work(Native(directory, session), tolerant=True)
+        native.work(Native(directory, session), tolerant=True)
     except NativeError as error:
         if not error.args[1]:
             raise AssertionError("an error without a text") from error
@@ -60,13 +61,6 @@ def _wait(pid: int) -> int:
         time.sleep(0.005)
 
 
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return "X"
-
-
 class _Bystander:
     """A member that none of it happens to, beside its manager."""
 
@@ -93,7 +87,7 @@ class _Bystander:
         """Kill the manager and start another, which reads the environment of this moment."""
         pid = self.manager()
         os.kill(pid, signal.SIGKILL)
-        waiting.until(lambda: _state(pid) in "ZX", lambda: "the manager does not die")
+        waiting.until(lambda: not waiting.runs(pid), lambda: "the manager does not die")
         self.manager()
 
     def check(self) -> None:

@@ -48,7 +48,6 @@ def _loop(directory: Path, role: str, kind: str, first: int, step: int) -> int:
     return int(result.stdout)
 
 
-@pytest.mark.check
 @pytest.mark.parametrize(("role", "kind"), [("client", "fails"), ("manager", "fail")])
 def test_some_failing_calls_are_errors_and_leave_nothing(
     role: str, kind: str, faulty_directory: Path
