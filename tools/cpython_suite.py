@@ -97,15 +97,18 @@ def _append(out: Path, test: str, outcome: str) -> None:
 
 def _write_modules(directory: Path, *, redirect: bool) -> None:
     """Write what the tests' processes import: a module for each start method."""
+    # A test lists the package's modules by their files. Some of ours have none, only stubs.
+    names = "import mp_redirect\n\nmp_redirect.list_modules(_test_multiprocessing)"
     for method in METHODS:
         (directory / f"{PREFIX}{method}.py").write_text(
             textwrap.dedent(
                 f"""\
-                from test._test_multiprocessing import install_tests_in_module_dict
+                from test import _test_multiprocessing
 
-                install_tests_in_module_dict(globals(), {method!r})
+                _test_multiprocessing.install_tests_in_module_dict(globals(), {method!r})
                 """
             )
+            + (names if redirect else "")
         )
     if redirect:
         (directory / "sitecustomize.py").write_text(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -51,6 +52,20 @@ def _redirected(
         if item != "*" and not hasattr(module, item):
             importlib.import_module(f"{ours}.{item}")
     return module
+
+
+def list_modules(tests: ModuleType) -> None:
+    """Have the test of ``from ... import *`` import every module of ours: those found by name too.
+
+    These have a stub in the package's folder, where the test looks for files.
+    """
+
+    def names(case: object) -> list[str]:
+        folder = Path(importlib.import_module(OURS).__file__ or "").parent
+        stems = {path.stem for path in folder.iterdir() if path.suffix in (".py", ".pyi")}
+        return [PACKAGE, *(f"{PACKAGE}.{stem}" for stem in sorted(stems - {"__init__"}))]
+
+    tests._TestImportStar.get_module_names = names
 
 
 def install() -> None:
