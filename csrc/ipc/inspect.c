@@ -5,6 +5,7 @@
 #include "ipc/ring/message_layout.h"
 #include "ipc/service/service.h"
 #include "ipc/session/request.h"
+#include "os/clock.h"
 #include "os/memfd.h"
 #include "os/pages.h"
 #include "os/process.h"

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "os/descriptor.h"
 
-#include "os/process.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* os/process.c -- clocks, randomness, user ids, and watching and starting other processes. */
+/* os/process.c -- randomness, user ids, and watching and starting other processes. */
 #define _GNU_SOURCE
 #include "os/process.h"
 
@@ -34,24 +34,6 @@
 #endif
 
 extern char** environ;
-
-uint64_t shmt__os_now_ms(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-uint64_t shmt__os_wall_ms(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_REALTIME_COARSE, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-uint64_t shmt__os_thread_cpu_ms(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 int64_t shmt__os_thread_id(void) { return (int64_t)syscall(SYS_gettid); }
 

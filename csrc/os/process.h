@@ -1,4 +1,4 @@
-/* os/process.h -- clocks, randomness, user ids, and watching and starting other processes.
+/* os/process.h -- randomness, user ids, and watching and starting other processes.
  *
  * Note [Unknown users]
  * In a user namespace the kernel shows every user and group that has no number there as one number, the overflow id
@@ -11,14 +11,6 @@
 
 #include "base/error.h"
 
-/* Milliseconds of the monotonic clock, which is never set. It is coarse (a few ms) and takes some nanoseconds to
- * read. Processes in different time namespaces read different times. */
-uint64_t shmt__os_now_ms(void);
-/* Milliseconds of the time of day, as coarse and as cheap. All processes of the machine read the same, in whatever time
- * namespace; but it may be set, so nothing is decided by it. */
-uint64_t shmt__os_wall_ms(void);
-/* Processor time of this thread in milliseconds. It takes some hundred nanoseconds to read. */
-uint64_t shmt__os_thread_cpu_ms(void);
 /* The kernel's number of this thread; of a process's first thread it is the process's. */
 int64_t shmt__os_thread_id(void);
 /* Unpredictable bits. */

@@ -2,8 +2,8 @@
 #define _GNU_SOURCE
 #include "os/socket.h"
 
+#include "os/clock.h"
 #include "os/descriptor.h"
-#include "os/process.h"
 #include "os/users.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
  */
 #include "shm/block.h"
 
+#include "os/clock.h"
 #include "os/failpoint.h"
-#include "os/process.h"
 
 /* A hold or lease was just added: is the block still of this generation? Takes off the mark of a reclaimer. */
 static bool confirm(shmt__block* b, uint64_t generation) {

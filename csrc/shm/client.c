@@ -1,6 +1,7 @@
 /* shm/client.c -- client numbers: taking one, and whether its process is alive. */
 #include "shm/client.h"
 
+#include "os/clock.h"
 #include "os/lock.h"
 #include "os/memfd.h"
 #include "os/process.h"

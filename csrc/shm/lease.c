@@ -1,6 +1,7 @@
 /* shm/lease.c -- taking and ending leases. See shm/lease.h. */
 #include "shm/lease.h"
 
+#include "os/clock.h"
 #include "os/failpoint.h"
 #include "os/memfd.h"
 #include "os/process.h"

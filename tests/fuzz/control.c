@@ -23,8 +23,8 @@
 #include "ipc/handle/export.h"
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
+#include "os/clock.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "os/socket.h"
 
 #include <pthread.h>

@@ -17,6 +17,7 @@ _SOURCES = (
     "shm/block.c",
     "shm/lease.c",
     "shm/lease_audit.c",
+    "os/clock.c",
     "os/descriptor.c",
     "os/memfd.c",
     "os/process.c",

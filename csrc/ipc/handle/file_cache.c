@@ -3,8 +3,8 @@
 
 #include "base/debug.h"
 #include "ipc/handle/saved_descriptors.h"
+#include "os/clock.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "shm/block.h"
 
 #include <stdlib.h>

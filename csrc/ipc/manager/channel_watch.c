@@ -3,6 +3,7 @@
 #include "ipc/manager/channel_watch.h"
 
 #include "os/channel.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "shm/client.h"
 #include "shm/lease.h"

@@ -1,9 +1,9 @@
 /* ipc/manager/connections.c -- the manager's table of connections. */
 #include "ipc/manager/connections.h"
 
+#include "os/clock.h"
 #include "os/events.h"
 #include "os/memfd.h"
-#include "os/process.h"
 
 void shmt__manager_close_connection(shmt__manager* m, uint32_t i) {
   shmt__connection* c = &m->connections[i];

@@ -3,6 +3,7 @@
 
 #include "ipc/manager/connections.h"
 #include "ipc/manager/ring_audit.h"
+#include "os/clock.h"
 #include "os/events.h"
 #include "os/memfd.h"
 #include "os/process.h"

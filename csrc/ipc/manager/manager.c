@@ -4,6 +4,7 @@
 #include "ipc/manager/connections.h"
 #include "ipc/manager/dead_clients.h"
 #include "ipc/manager/ring_audit.h"
+#include "os/clock.h"
 #include "os/daemon.h"
 #include "os/descriptor.h"
 #include "os/events.h"

@@ -4,10 +4,10 @@
 #include "ipc/handle/handle.h"
 #include "ipc/manager/named_locks.h"
 #include "ipc/service/description.h"
+#include "os/clock.h"
 #include "os/failpoint.h"
 #include "os/futex.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "os/users.h"
 #include "shm/block.h"
 

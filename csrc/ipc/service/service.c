@@ -4,9 +4,9 @@
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
 #include "ipc/service/service_internal.h"
+#include "os/clock.h"
 #include "os/futex.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "os/users.h"
 #include "shm/block.h"
 

@@ -22,6 +22,7 @@
 #include "ipc/session/join.h"
 #include "ipc/session/request.h"
 #include "ipc/session/session.h"
+#include "os/clock.h"
 #include "os/failpoint.h"
 #include "os/lock.h"
 #include "os/memfd.h"

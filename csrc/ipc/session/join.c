@@ -3,6 +3,7 @@
 
 #include "ipc/session/launch.h"
 #include "ipc/session/request.h"
+#include "os/clock.h"
 #include "os/failpoint.h"
 #include "os/lock.h"
 #include "os/memfd.h"

@@ -1,6 +1,7 @@
 /* ipc/session/request.c -- sends a request to a manager and waits for the reply. See Note [Waiting for a manager]. */
 #include "ipc/session/request.h"
 
+#include "os/clock.h"
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/block.h"

@@ -10,6 +10,7 @@
 #include "api/error.h"
 #include "ipc/service/named_locks.h"
 #include "ipc/service/service_internal.h"
+#include "os/clock.h"
 #include "os/process.h"
 #include "python/errors.h"
 #include "python/gil.h"

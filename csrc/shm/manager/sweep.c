@@ -1,8 +1,8 @@
 /* shm/manager/sweep.c -- the manager's sweep over all blocks: it frees blocks that nobody holds, returns the pages of
  * idle ones, and retires empty slabs. */
 #include "os/failpoint.h"
+#include "os/clock.h"
 #include "os/memfd.h"
-#include "os/process.h"
 #include "shm/block.h"
 #include "shm/manager/arena_manager.h"
 #include "shm/lease.h"
