@@ -101,6 +101,7 @@ typedef struct shmt_name_view {
   uint32_t publisher;       /* client */
   int32_t pid;              /* of the publisher */
   uint32_t persists;        /* beyond its publisher */
+  uint32_t kind;            /* as in shmt_service_entry */
   uint64_t published_ms;    /* time of day */
 } shmt_name_view;
 

@@ -389,6 +389,7 @@ static shmt_name_view view_of(const shmt__version* v) {
                           .publisher = v->publisher,
                           .pid = v->pid,
                           .persists = (v->flags & SHMT_NAME_PERSISTS) != 0,
+                          .kind = shmt__name_kind_of(v->flags),
                           .published_ms = v->published_ms};
 }
 
@@ -406,7 +407,7 @@ int shmt_inspector_name(shmt_inspector* o, const char* name, shmt_name_view* out
 uint32_t shmt_inspector_next_name(shmt_inspector* o, uint32_t first, shmt_name_view* out, char* name) {
   shmt__version v;
   if ((o->map.fixed.flags & SHMT_SESSION_SERVICE) == 0) return 0;
-  for (uint32_t i = first; i < o->map.n_names; i++)
+  for (uint32_t i = first; i < shmt__map_names_end(&o->map); i++)
     if (shmt__names_read_at(&o->map, i, &v, name)) {
       *out = view_of(&v);
       return i + 1;

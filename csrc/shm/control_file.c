@@ -35,8 +35,9 @@ static shmt_status open_map(int fd, uint32_t uid,
   out->clients = (shmt__client_entry*)((char*)base + l.clients);
   out->slabs = (shmt__slab*)((char*)base + l.slabs);
   out->blocks = (shmt__block*)((char*)base + l.blocks);
-  out->names_head = (shmt__names_head*)((char*)base + l.names);
-  out->names = (shmt__name*)(out->names_head + 1);
+  out->names_head = (shmt__names_head*)((char*)base + l.names_head);
+  out->name_buckets = (atomic_uint_least32_t*)((char*)base + l.name_buckets);
+  out->names = (shmt__name*)((char*)base + l.names);
   out->named_locks = (shmt__named_lock*)((char*)base + l.named_locks);
   out->n_names = l.n_names;
   out->n_named_locks = l.n_named_locks;

@@ -20,9 +20,8 @@
  * The file is sparse: a session that could have two million blocks takes a few pages while it is small. Whoever is the
  * first to use a record gives it its page, and reports an error when memory is out. Only then does the record count as
  * used. Nobody stores to or reads a record that was never used: the access would allocate the page, and raise SIGBUS
- * when memory is out. Which were used is said by clients_end, slabs_end, blocks_end and lease_pages_end in the header;
- * of the named locks the manager knows it. Two parts have all their pages from the beginning: the header, and the names
- * of a service, where a search may look at any entry.
+ * when memory is out. Which were used is said by clients_end, slabs_end, blocks_end and lease_pages_end in the header,
+ * and by names_end, locks_end and index in the head of the names.
  *
  * Note [Client locks]
  * A client number is taken as long as its byte of the control file is locked (shm/client.h). Each client has an open
@@ -81,7 +80,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 4,
+  SHMT_LAYOUT_VERSION = 5,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
   SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
@@ -247,6 +246,7 @@ typedef struct shmt__map {
   shmt__slab* slabs;
   shmt__block* blocks;
   shmt__names_head* names_head;
+  atomic_uint_least32_t* name_buckets; /* all tables of the index */
   shmt__name* names;
   shmt__named_lock* named_locks;
   uint32_t n_names, n_named_locks, n_lease_pages;
@@ -259,7 +259,7 @@ typedef struct shmt__map {
 
 /* Offsets of the parts, for so many slabs and blocks. `end` is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, names, named_locks, leases, sites, far_holds, end;
+  uint64_t clients, slabs, blocks, names_head, name_buckets, names, named_locks, leases, sites, far_holds, end;
   uint32_t n_names, n_named_locks, n_lease_pages;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
@@ -268,10 +268,13 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   l.clients = 4096;
   l.slabs = l.clients + sizeof(shmt__client_entry) * SHMT_MAX_CLIENTS;
   l.blocks = l.slabs + sizeof(shmt__slab) * n_slabs;
-  l.names = l.blocks + sizeof(shmt__block) * n_blocks;
-  l.n_names = (uint32_t)(n_blocks / 2048 + 1); /* 1 025 and 129 in a session of full size */
-  l.n_named_locks = (uint32_t)(n_blocks / 16384 + 1);
-  l.named_locks = l.names + sizeof(shmt__names_head) + sizeof(shmt__name) * l.n_names;
+  l.names_head = l.blocks + sizeof(shmt__block) * n_blocks;
+  l.n_names = (uint32_t)(n_blocks / 16); /* 131 072 and 16 384 in a session of full size */
+  l.n_named_locks = (uint32_t)(n_blocks / 128);
+  l.name_buckets = l.names_head + 4096;
+  l.names = l.name_buckets +
+            sizeof(uint32_t) * shmt__name_table_begin(shmt__name_table_most_bits(l.n_names) + 1);
+  l.named_locks = l.names + sizeof(shmt__name) * l.n_names;
   l.leases = (l.named_locks + sizeof(shmt__named_lock) * l.n_named_locks + align) & ~align;
   l.n_lease_pages = (uint32_t)(n_blocks / 128 + 1);
   l.sites = (l.leases + sizeof(shmt__lease_page) * l.n_lease_pages + align) & ~align;
@@ -332,6 +335,12 @@ static inline uint32_t shmt__map_blocks_end(const shmt__map* m) {
 }
 static inline uint32_t shmt__map_lease_pages_end(const shmt__map* m) {
   return shmt__map_bounded(&m->control->lease_pages_end, m->n_lease_pages);
+}
+static inline uint32_t shmt__map_names_end(const shmt__map* m) {
+  return shmt__map_bounded(&m->names_head->names_end, m->n_names);
+}
+static inline uint32_t shmt__map_named_locks_end(const shmt__map* m) {
+  return shmt__map_bounded(&m->names_head->locks_end, m->n_named_locks);
 }
 /* seq_cst: a process that reads the holds sees a client number before the number's first hold, see
  * shmt__client_claim. */

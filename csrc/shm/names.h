@@ -3,9 +3,17 @@
  * It lies behind the blocks. Only the manager writes it, except the slots of a named lock, which clients take and
  * release by compare-and-swap.
  *
+ * Note [Index of names]
+ * Entries lie in the order in which they were first used. An index finds them: buckets with the number of an entry plus
+ * one, 0 where there is none, by open addressing with the hash of the name. A bucket never becomes empty again, so a
+ * search ends at the first empty one; it passes over entries that were given to other names meanwhile. Of each size,
+ * a power of two, there are two tables. When most buckets of one are used, the manager fills another table, the other
+ * one of this size or a larger one, and says so in `index`. Whoever has found nothing looks whether `index` is still
+ * the same, and else searches again. Entries and tables get their pages with their first use, so a service takes memory
+ * by the names it has.
+ *
  * Note [Names]
- * Entries are found by open addressing with the hash of the name. A used entry never becomes empty again, so a search
- * ends at the first empty one. The value of a name is in one of two slots: `sequence` counts the changes, and its
+ * The value of a name is in one of two slots: `sequence` counts the changes, and its
  * lowest bit says which slot. The manager fills the other slot and then increments `sequence`. So a reader that finds
  * the same number before and after reading has read a whole slot, a manager that is killed in between has changed
  * nothing, and nobody waits. `sequence` is also the futex word for processes that wait for a newer version. The
@@ -53,10 +61,26 @@ _Static_assert(sizeof(shmt__version) == SHMT_VERSION_WORDS * 8, "version");
 #define SHMT_NAME_GONE UINT32_MAX
 enum {
   SHMT_NAME_PERSISTS = 1 << 0, /* the name outlives its publisher */
+  SHMT_NAME_KIND_SHIFT = 1,    /* of the name's shmt__name_kind */
+  SHMT_NAME_FLAGS = 0x0f,
+  SHMT_NAME_IF_NONE = 1 << 4, /* of a request: leave the value that there is */
 };
 
+/* What a name stands for. A value belongs to its publisher; other kinds live while any process holds their storages. */
+typedef enum shmt__name_kind {
+  SHMT_NAME_VALUE = 0,
+  SHMT_NAME_QUEUE = 1, /* its first storage is a ring (ipc/ring/message_layout.h) */
+  SHMT_N_NAME_KINDS
+} shmt__name_kind;
+static inline shmt__name_kind shmt__name_kind_of(uint64_t flags) {
+  return (shmt__name_kind)(flags >> SHMT_NAME_KIND_SHIFT & 7);
+}
+static inline const char* shmt__name_kind_title(shmt__name_kind kind) {
+  return kind == SHMT_NAME_QUEUE ? "queue" : "value";
+}
+
 typedef struct shmt__name {
-  atomic_uint_least32_t state;    /* 0: never used; written last */
+  atomic_uint_least32_t state;    /* 0: not used yet; written last */
   atomic_uint_least32_t sequence; /* see Note [Names] */
   uint64_t hash;
   atomic_uint_least64_t slots[2][SHMT_VERSION_WORDS];
@@ -87,12 +111,36 @@ _Static_assert(offsetof(shmt__named_lock, users) == 128, "named lock");
 
 /* The beginning of the names. */
 typedef struct shmt__names_head {
-  atomic_uint_least32_t sequence; /* futex: changes with every new name */
-  uint32_t n_used;
+  atomic_uint_least32_t sequence;  /* futex: changes with every new name */
+  atomic_uint_least32_t index;     /* the table in use (shmt__name_table_code), and above it a count of the changes */
+  atomic_uint_least32_t names_end; /* entries ever used; the ones behind have no pages */
+  atomic_uint_least32_t locks_end; /* the same of named locks */
   uint64_t floor; /* the versions of new names start above it */
-  uint64_t pad[6];
+  uint64_t pad[5];
 } shmt__names_head;
 _Static_assert(sizeof(shmt__names_head) == 64, "head of the names");
+
+/* --- tables of the index: Note [Index of names] --- */
+
+enum {
+  SHMT_NAME_TABLE_BITS = 10, /* the smallest table has 1024 buckets, a page */
+  SHMT_NAME_TABLE_SHIFT = 8, /* of the count of changes in shmt__names_head.index */
+};
+
+/* The largest table for so many entries: half of its buckets are used when all entries are. */
+static inline unsigned shmt__name_table_most_bits(uint32_t n_names) {
+  unsigned bits = SHMT_NAME_TABLE_BITS;
+  while (((uint64_t)1 << bits) < 2 * (uint64_t)n_names) bits++;
+  return bits;
+}
+/* Where the two tables of 2^bits buckets begin, in buckets. */
+static inline uint64_t shmt__name_table_begin(unsigned bits) {
+  return 2 * (((uint64_t)1 << bits) - ((uint64_t)1 << SHMT_NAME_TABLE_BITS));
+}
+/* A table by its size and which of the two it is, as it stands in the low byte of shmt__names_head.index. */
+static inline uint32_t shmt__name_table_code(unsigned bits, unsigned which) {
+  return (bits - SHMT_NAME_TABLE_BITS) << 1 | which;
+}
 
 static inline uint64_t shmt__name_hash(const char* text) {
   uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */

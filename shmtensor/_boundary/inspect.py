@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from shmtensor._boundary.core import check, ffi, lib, place_for, text
+from shmtensor._boundary.service import kind_of_name
 
 __all__ = ["Inspector"]
 
@@ -29,6 +30,11 @@ def _fields(struct: Any, skip: tuple[str, ...] = ()) -> dict[str, Any]:
                 is_truth = name.startswith("is_") or name == "persists"
                 fields[name] = bool(value) if is_truth else int(value)
     return fields
+
+
+def _name_fields(view: Any) -> dict[str, Any]:
+    fields = _fields(view)
+    return {**fields, "kind": kind_of_name(fields["kind"])}
 
 
 def _record() -> np.dtype[Any]:
@@ -115,7 +121,7 @@ class Inspector:
         out = ffi.new("shmt_name_view *")
         if not lib.shmt_inspector_name(self._pointer, name.encode(), out):
             return None
-        return _fields(out[0]), self._blocks_of_name(out)
+        return _name_fields(out[0]), self._blocks_of_name(out)
 
     def names(self) -> Iterator[tuple[str, dict[str, Any], tuple[int, ...]]]:
         """Iterate over the published names: each with what `name` returns."""
@@ -125,7 +131,7 @@ class Inspector:
             following = lib.shmt_inspector_next_name(self._pointer, following, out, name)
             if following == 0:
                 return
-            yield text(name), _fields(out[0]), self._blocks_of_name(out)
+            yield text(name), _name_fields(out[0]), self._blocks_of_name(out)
 
     def _blocks_of_name(self, view: Any) -> tuple[int, ...]:
         capacity = 0

@@ -13,10 +13,12 @@ from shmtensor._boundary.core import address_of, check, ffi, lib, place_for, poi
 from shmtensor._boundary.storage import StorageRef
 from shmtensor._generated.errors import STATUSES
 
-__all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot"]
+__all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot", "kind_of_name"]
 
 #: Names of the modes; the position is the C code.
 MODES = ("rw", "ro", "cow")
+#: What a name may stand for; the position is the C code.
+_KINDS = ("value", "queue")
 SLICE_MS = 100
 
 _OWN_SERVICE = (1 << 32) - 1
@@ -34,6 +36,7 @@ class Entry:
         uid: User id of the publisher.
         pid: Process id of the publisher.
         persists: Whether the name outlives its publisher.
+        kind: What the name stands for: ``"value"`` or ``"queue"``.
     """
 
     version: int
@@ -42,6 +45,7 @@ class Entry:
     uid: int
     pid: int
     persists: bool
+    kind: str = "value"
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,14 @@ class Counters:
     owner: int
 
 
+def kind_of_name(code: int) -> str:
+    """Return what a name stands for; ``"unknown"`` for a code that no manager writes."""
+    return _KINDS[code] if code < len(_KINDS) else "unknown"
+
+
 def _entry(c: Any) -> Entry:
-    return Entry(c.version, c.nbytes, c.age_ms / 1000, c.uid, c.pid, bool(c.persists))
+    kind = kind_of_name(c.kind)
+    return Entry(c.version, c.nbytes, c.age_ms / 1000, c.uid, c.pid, bool(c.persists), kind)
 
 
 class Snapshot:
@@ -145,6 +155,15 @@ class Handle:
 
     def publish(self, name: str, storages: list[int], text: bytes, persist: bool) -> int:
         """Publish storages of the service under the name. Returns the version."""
+        return self._publish(name, storages, text, lib.SHMT_PUBLISH_PERSISTS if persist else 0)
+
+    def publish_queue(self, name: str, storage: int, persist: bool) -> int:
+        """Give a queue's storage the name, unless that has a value. Returns the version."""
+        how = lib.SHMT_PUBLISH_QUEUE | lib.SHMT_PUBLISH_IF_NONE
+        how |= lib.SHMT_PUBLISH_PERSISTS if persist else 0
+        return self._publish(name, [storage], b"", how)
+
+    def _publish(self, name: str, storages: list[int], text: bytes, how: int) -> int:
         out = ffi.new("uint64_t *")
         pointers = ffi.new("shmt_storage *[]", [pointer_to("shmt_storage *", s) for s in storages])
         check(
@@ -155,7 +174,7 @@ class Handle:
                 len(storages),
                 text,
                 len(text),
-                persist,
+                how,
                 out,
             )
         )

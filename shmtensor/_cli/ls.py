@@ -105,6 +105,7 @@ def _name_lines(names: dict[str, Published], snapshot: Snapshot) -> list[str]:
     rows = [
         [
             printable(name),
+            p.kind,
             p.version,
             size_text(p.nbytes),
             f"{p.age_s:.0f} s",
@@ -112,7 +113,7 @@ def _name_lines(names: dict[str, Published], snapshot: Snapshot) -> list[str]:
         ]
         for name, p in sorted(names.items())
     ]
-    return table(["NAME", ">VERSION", ">BYTES", ">AGE", "PUBLISHED BY"], rows, indent="  ")
+    return table(["NAME", "KIND", ">VERSION", ">BYTES", ">AGE", "PUBLISHED BY"], rows, indent="  ")
 
 
 def _block_lines(session: Session, snapshot: Snapshot) -> list[str]:

@@ -174,6 +174,7 @@ class Published:
         publisher: Client number of the process that published it; `pid`: its process id, as the
             service's manager sees it.
         persists: Whether the name outlives its publisher.
+        kind: What the name stands for: ``"value"`` or ``"queue"``.
         published_ms: When it was published, in milliseconds of the time of day.
         blocks: The blocks of its storages.
     """
@@ -185,6 +186,7 @@ class Published:
     publisher: int
     pid: int
     persists: bool
+    kind: str
     published_ms: int
     blocks: tuple[int, ...]
 

@@ -6,16 +6,21 @@ that service starts it. ``docs/service.md`` shows two programs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from shmtensor._boundary.service import Counters, Entry
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
+from shmtensor.service._queues import Queue as _Queue
 from shmtensor.service._service import Service, Versioned
 
 __all__ = [
     "Barrier",
     "Counters",
     "Entry",
+    "Queue",
     "Lock",
     "Semaphore",
     "Service",
@@ -58,6 +63,17 @@ def Lock(name: str) -> _Lock:
 def Semaphore(name: str, n: int = 1) -> _Semaphore:
     """Return the `Semaphore` of this name with *n* permits in the default service."""
     return _default.Semaphore(name, n)
+
+
+def Queue(
+    name: str,
+    maxsize: int = 0,
+    *,
+    persist: bool = False,
+    adopt: str | Iterable[str] | None = None,
+) -> _Queue[Any]:
+    """Return the `Queue` of this name in the default service, which is made if need be."""
+    return _default.Queue(name, maxsize, persist=persist, adopt=adopt)
 
 
 def Barrier(name: str, parties: int) -> _Barrier:

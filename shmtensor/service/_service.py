@@ -6,16 +6,17 @@ import math
 import operator
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeVar, overload
 
 from shmtensor import nn
-from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
+from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle, Snapshot
 from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
+from shmtensor.service._queues import Queue
 from shmtensor.storage import UntypedStorage
 
 if TYPE_CHECKING:
@@ -316,6 +317,7 @@ class Service:
 
         Raises:
             NotPublishedError: Nothing is published under this name; it is a KeyError.
+            ValueError: The name stands for a queue.
             TypeError: The value has a dtype that the library *as_* does not have.
             HandleError: The value is damaged: a process has written over its description.
             ManagerError: The service cannot be reached.
@@ -334,7 +336,7 @@ class Service:
             raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
         self._check_name(name)
         try:
-            snapshot = self._handle.snapshot(name, mode)
+            snapshot = self._snapshot(name, mode)
             storages = [UntypedStorage._own(ref) for ref in snapshot.storages]
             document = _encoding.read(snapshot.text, storages)
         except HandleError as error:
@@ -348,6 +350,13 @@ class Service:
         except (TypeError, HandleError) as error:
             raise type(error)(f"{name!r}: {error}") from None
         return document._replace(value=value), snapshot.entry
+
+    def _snapshot(self, name: str, mode: str) -> Snapshot:
+        snapshot = self._handle.snapshot(name, mode)
+        if snapshot.entry.kind != "value":
+            kind = snapshot.entry.kind
+            raise ValueError(f"{name!r} is a {kind}; open it with {kind.title()}({name!r})")
+        return snapshot
 
     def version(self, name: str) -> int:
         """Return the number of the newest version, without a system call.
@@ -524,6 +533,19 @@ class Service:
                 f"attach_module(): {name!r} is in a service of {members}, and pickles are read "
                 "from this user's own service only; make the module and pass it"
             )
+
+    # --- queues -------------------------------------------------------------------------------
+
+    def Queue(
+        self,
+        name: str,
+        maxsize: int = 0,
+        *,
+        persist: bool = False,
+        adopt: str | Iterable[str] | None = None,
+    ) -> Queue[Any]:
+        """Return the `Queue` of this name, which is made if need be."""
+        return Queue(self, name, maxsize, persist=persist, adopt=adopt)
 
     # --- locks --------------------------------------------------------------------------------
 

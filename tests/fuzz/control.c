@@ -362,10 +362,11 @@ static region choose_region(void) {
     case 14:
       return (region){(char*)m->lease_pages, sizeof(shmt__lease), 60};
     case 15:
-      return (region){(char*)m->names, sizeof(shmt__name), m->n_names};
+      return (region){(char*)m->names, sizeof(shmt__name), 1 + shmt__map_names_end(m) / 2};
     case 16:
+      if (below(3) == 0) return (region){(char*)m->name_buckets, sizeof(uint32_t), 4096};
       return below(3) == 0 ? (region){(char*)m->names_head, sizeof(shmt__names_head), 1}
-                           : (region){(char*)m->named_locks, sizeof(shmt__named_lock), m->n_named_locks};
+                           : (region){(char*)m->named_locks, sizeof(shmt__named_lock), 1 + shmt__map_named_locks_end(m) / 2};
     case 17:
       return bytes_of(rings[below(2)]->storage, 320);
     case 18:
@@ -373,12 +374,12 @@ static region choose_region(void) {
     default: {
       shmt__version v;
       char name[SHMT_NAME_BYTES];
-      uint32_t end = shmt__map_blocks_end(m), at = (uint32_t)below(m->n_names);
+      uint32_t end = shmt__map_blocks_end(m), at = (uint32_t)below(shmt__map_names_end(m) + 1);
       uint64_t offset;
       if (session->base == NULL || !shmt__names_read_at(m, at, &v, name) || v.block >= end)
         return (region){(char*)m->sites, sizeof(shmt__site), 16};
       offset = m->blocks[v.block].offset;
-      if (offset > ARENA / 2) return (region){(char*)m->names, sizeof(shmt__name), m->n_names};
+      if (offset > ARENA / 2) return (region){(char*)m->names, sizeof(shmt__name), 1 + shmt__map_names_end(m) / 2};
       return (region){session->base + offset, 96, 1};
     }
   }

@@ -21,3 +21,15 @@ def test_programs_of_the_page_work_together(run: type[programs.Program]) -> None
     run(trainer.replace("range(1000)", "range(3)"), env=env).finish()
     assert user.finish().splitlines()[-1].startswith("3 ")
     run("from shmtensor import service; service.unpublish('weights')", env=env).finish()
+
+
+def test_queue_of_the_page_carries_jobs(run: type[programs.Program]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)
+    giver = next(b for b in blocks if b.startswith("# giver.py"))
+    taker = next(b for b in blocks if b.startswith("# taker.py"))
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    assert "while True:" in taker
+    first = run(giver, env=env)
+    user = run(taker.replace("while True:", "for _ in range(10):"), env=env)
+    first.finish()
+    assert user.finish().splitlines() == [f"{i} 0.0" for i in range(10)]

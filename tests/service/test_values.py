@@ -175,19 +175,6 @@ def test_values_that_cannot_be_published(service: Service) -> None:
     assert service.list() == {}
 
 
-def test_more_names_than_there_are(service: Service) -> None:
-    def publish_many() -> None:
-        for i in range(2000):
-            service.publish(f"name {i}", i)
-
-    with pytest.raises(RuntimeError, match="names of the service are taken"):
-        publish_many()
-    for name in service.list():
-        service.unpublish(name)
-    service.publish("again", 1)
-    assert service.attach("again") == 1
-
-
 def test_wait_newer_returns_at_once_when_there_is_one(service: Service) -> None:
     version = service.publish("waited", T.ones(1))
     assert service.wait_newer("waited", version - 1, timeout=0).version == version

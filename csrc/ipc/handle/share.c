@@ -219,3 +219,13 @@ shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, sh
     remember_storage(h, *out);
   return status;
 }
+
+shmt_status shmt__storage_create_in(shmt__session* s, uint64_t nbytes, shmt_storage** out) {
+  shmt__held_block* h = NULL;
+  shmt__sessions_lock();
+  shmt_status status = shmt__session_ensure_client(s);
+  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
+  shmt__sessions_unlock();
+  if (status != SHMT_OK) return status;
+  return shmt__storage_of_held_block(h, nbytes, out);
+}

@@ -38,6 +38,9 @@ typedef struct shmt__session shmt__session;
  * SHMT_E_MANAGER. */
 shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
                                      shmt__held_block** out);
+/* Make a storage of uninitialised bytes in this session's arena. New reference. Errors: SHMT_E_NOMEM,
+ * SHMT_E_MANAGER. */
+shmt_status shmt__storage_create_in(shmt__session* s, uint64_t nbytes, shmt_storage** out);
 /* Make the storage over a block that was just allocated. h may be NULL when nbytes is 0. Consumes h, also on failure.
  * New reference. */
 shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, shmt_storage** out);

@@ -22,7 +22,7 @@ shmt_status shmt__manager_handle_name_message(shmt__manager* m, shmt__requester 
   switch (p->type) {
     case SHMT_MESSAGE_PUBLISH:
       return shmt__names_publish(&m->names, &m->arena_manager, who, name, p->block, p->generation,
-                                 p->count & SHMT_NAME_PERSISTS, &reply->count);
+                                 p->count & (SHMT_NAME_FLAGS | SHMT_NAME_IF_NONE), &reply->count);
     case SHMT_MESSAGE_UNPUBLISH:
       return shmt__names_remove(&m->names, &m->arena_manager, who, name);
     case SHMT_MESSAGE_OPEN_LOCK:

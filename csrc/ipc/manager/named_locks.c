@@ -59,19 +59,8 @@ static bool read_lock(shmt__lock_entry* own, const shmt__named_lock* s) {
          own->text[SHMT_NAMED_LOCK_NAME_BYTES - 1] == '\0';
 }
 
-/* Which have a name? They are read from the file: reading an unused page through the map would allocate it. */
-static uint32_t find_locks_end(const shmt__arena_manager* k, uint32_t n_locks) {
-  uint32_t end = 0;
-  for (uint32_t i = 0; i < n_locks; i++) {
-    shmt__named_lock lock;
-    uint64_t at = (uint64_t)((const char*)&k->map.named_locks[i] - (const char*)k->map.control);
-    if (!shmt__os_read_at(k->control_fd, &lock, sizeof lock, at) || lock.text[0] != '\0') end = i + 1;
-  }
-  return end;
-}
-
 shmt_status shmt__named_locks_adopt(shmt__names* n, const shmt__arena_manager* k) {
-  n->locks_end = find_locks_end(k, n->n_named_locks);
+  n->locks_end = shmt__map_named_locks_end(&k->map);
   SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, k->map.named_locks, sizeof(shmt__named_lock) * n->locks_end));
   for (uint32_t i = 0; i < n->locks_end; i++) {
     if (read_lock(&n->named_locks[i], &k->map.named_locks[i])) continue;
@@ -114,6 +103,19 @@ static void begin_lock(shmt__lock_entry* own, shmt__named_lock* s, const char* n
   atomic_store_explicit(&s->state, 1, memory_order_release);
 }
 
+/* Use one more entry. Errors: SHMT_E_RUNTIME (all are in use), SHMT_E_NOMEM. */
+static shmt_status add_lock(shmt__names* n, shmt__arena_manager* k, shmt__lock_entry** out) {
+  const uint32_t i = n->locks_end;
+  SHMT_REQUIRE(i < n->n_named_locks, SHMT_E_RUNTIME,
+               "all %" PRIu32 " locks, semaphores and barriers of the service are in use", n->n_named_locks);
+  SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, &k->map.named_locks[i], sizeof(shmt__named_lock)));
+  n->locks_end = i + 1;
+  /* release: the entry has its page. */
+  atomic_store_explicit(&k->map.names_head->locks_end, n->locks_end, memory_order_release);
+  *out = &n->named_locks[i];
+  return SHMT_OK;
+}
+
 shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint32_t client, const char* name,
                              uint32_t kind, uint32_t n_slots, uint32_t* out_index) {
   shmt__lock_entry *unused = NULL, *found = NULL;
@@ -125,7 +127,7 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
                SHMT_NAMED_LOCK_NAME_BYTES - 1, strlen(name));
   SHMT_REQUIRE(n_slots >= 1 && n_slots <= most_slots(kind), SHMT_E_VALUE,
                "\"%s\" needs 1 to %" PRIu32 " places, got %" PRIu32, name, most_slots(kind), n_slots);
-  for (uint32_t i = 0; i < n->n_named_locks && found == NULL; i++) {
+  for (uint32_t i = 0; i < n->locks_end && found == NULL; i++) {
     shmt__lock_entry* own = &n->named_locks[i];
     if (own->kind == 0 && unused == NULL) unused = own;
     if (own->kind != 0 && strcmp(own->text, name) == 0) found = own;
@@ -135,15 +137,8 @@ shmt_status shmt__named_locks_open(shmt__names* n, shmt__arena_manager* k, uint3
                found->kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "semaphore", found->n_slots,
                kind == SHMT_NAMED_LOCK_BARRIER ? "barrier" : "semaphore", n_slots);
   if (found == NULL) {
-    SHMT_REQUIRE(unused != NULL, SHMT_E_RUNTIME,
-                 "all %" PRIu32 " locks, semaphores and barriers of the service are in use",
-                 n->n_named_locks);
-    uint32_t i = (uint32_t)(unused - n->named_locks);
-    if (i >= n->locks_end) {
-      SHMT_TRY(shmt__map_populate(&k->map, k->control_fd, &k->map.named_locks[i], sizeof(shmt__named_lock)));
-      n->locks_end = i + 1;
-    }
-    begin_lock(unused, &k->map.named_locks[i], name, kind, n_slots);
+    if (unused == NULL) SHMT_TRY(add_lock(n, k, &unused));
+    begin_lock(unused, &k->map.named_locks[unused - n->named_locks], name, kind, n_slots);
     found = unused;
   }
   uint32_t index = (uint32_t)(found - n->named_locks);

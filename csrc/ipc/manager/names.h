@@ -15,9 +15,11 @@ typedef struct shmt__name_blocks {
   uint32_t* at;
 } shmt__name_blocks;
 
-/* An entry of the table of names. */
+/* A name, also one without a value: its versions are counted on. */
 typedef struct shmt__name_entry {
   bool is_used;
+  bool is_listed;    /* among those without a value; it may have one again */
+  uint32_t next_gone; /* the one that lost its value next */
   uint32_t sequence;
   uint64_t hash;
   shmt__version version;
@@ -37,8 +39,18 @@ typedef struct shmt__names {
   shmt__name_entry* entries; /* as many as the control file has; NULL: the session has no names */
   shmt__lock_entry* named_locks;
   uint32_t n_names, n_named_locks; /* in these */
-  uint32_t locks_end; /* named locks ever used; the ones behind have no pages */
-  uint32_t n_used;
+  uint32_t names_end, locks_end;   /* of these, how many were ever used; the ones behind have no pages */
+  uint32_t n_values, n_persisting; /* entries that have a value, and one that persists */
+  uint32_t* n_values_of;           /* by client: how many it published that do not persist */
+  struct {
+    uint32_t* buckets; /* the table in use: Note [Index of names] in shm/names.h */
+    unsigned bits, which;
+    uint32_t n_used, n_changes;
+  } index;
+  struct {
+    uint32_t n, first, last; /* entries without a value, the longest so first */
+  } gone;
+  uint32_t repaired; /* how far repair has come in its rounds */
   uint64_t floor; /* the versions of new names start above it */
   uint32_t* uses; /* by block: how many values contain it */
   uint32_t n_uses;
@@ -55,12 +67,14 @@ typedef struct shmt__requester {
 shmt_status shmt__names_adopt(shmt__names* n, shmt__arena_manager* k);
 /* Free the tables. The control file stays as it is. */
 void shmt__names_fini(shmt__names* n);
-/* Rewrite the members' copy where it differs from the private tables. */
-void shmt__names_repair(const shmt__names* n, shmt__arena_manager* k);
+/* For some thousand entries at each call: take back the names of queues that no process holds, and rewrite the
+ * members' copy where it differs from the private tables. */
+void shmt__names_repair(shmt__names* n, shmt__arena_manager* k);
 
 /* Publish under `name` the value that a block describes. The requester holds the block. Publishing the same block again
- * changes nothing. Errors: SHMT_E_VALUE (no name, no description), SHMT_E_HANDLE (a block is gone), SHMT_E_RUNTIME (the
- * name is another user's, or there is no room), SHMT_E_NOMEM. */
+ * changes nothing. With SHMT_NAME_IF_NONE a name that has a value keeps it, and *out_version is that value's. flags:
+ * SHMT_NAME_*. Errors: SHMT_E_VALUE (no name, no description, a name of another kind), SHMT_E_HANDLE (a block is gone),
+ * SHMT_E_RUNTIME (the name is another user's, or there is no room), SHMT_E_NOMEM. */
 shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__requester who, const char* name,
                                 uint32_t block, uint64_t generation, uint32_t flags,
                                 uint64_t* out_version);

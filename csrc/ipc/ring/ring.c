@@ -7,6 +7,7 @@
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/failpoint.h"
+#include "os/users.h"
 #include "shm/block.h"
 
 #include <inttypes.h>
@@ -35,6 +36,10 @@ static shmt_status make_ring(shmt_storage* storage, shmt__ring** out) {
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   shmt_storage* s = NULL;
   SHMT_TRY(shmt__storage_create_shared(SHMT_RING_BYTES, SHMT_SHARING_FILE_SYSTEM, &s));
+  return shmt__ring_create_in(s, max_messages, out);
+}
+
+shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, shmt__ring** out) {
   shmt__ring_header* header = s->data;
   memset(header, 0, SHMT_RING_DATA);
   header->magic = SHMT_RING_MAGIC;
@@ -52,18 +57,28 @@ shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   return SHMT_OK;
 }
 
+bool shmt__ring_takes_pickles(const shmt__ring* r) {
+  const shmt__session* s = r->session;
+  return !s->key.is_service ||
+         ((s->map.fixed.flags & SHMT_SESSION_GROUP) == 0 && s->key.owner == shmt__os_uid());
+}
+
 shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
   shmt_storage* s = NULL;
   SHMT_TRY(shmt__storage_import(h, NULL, &s));
+  return shmt__ring_over(s, out);
+}
+
+shmt_status shmt__ring_over(shmt_storage* s, shmt__ring** out) {
   const shmt__ring_header* header = s->data;
   bool good = s->nbytes == SHMT_RING_BYTES && s->ctx != NULL &&
               !(s->flags & SHMT_STORAGE_READ_ONLY) && header->magic == SHMT_RING_MAGIC &&
               header->version == SHMT_RING_VERSION &&
               header->capacity == SHMT_RING_CAPACITY;
   if (!good) {
+    const uint64_t nbytes = s->nbytes;
     shmt__storage_release(s);
-    SHMT_FAIL(SHMT_E_HANDLE, "the handle's block %" PRIu32 " of %" PRIu64 " bytes is not a queue",
-              h->block, h->nbytes);
+    SHMT_FAIL(SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a queue", nbytes);
   }
   return make_ring(s, out);
 }

@@ -61,6 +61,13 @@ typedef struct shmt__received_message {
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
+/* The same in a storage of SHMT_RING_BYTES bytes of any session, which nobody else has seen. Consumes the reference,
+ * also on failure. */
+shmt_status shmt__ring_create_in(shmt_storage* storage, uint32_t max_messages, shmt__ring** out);
+/* The ring that a storage is. Consumes the reference, also on failure. Errors: SHMT_E_HANDLE (it is none). */
+shmt_status shmt__ring_over(shmt_storage* storage, shmt__ring** out);
+/* May its messages be pickles? Not in a service where they may come from other users. */
+bool shmt__ring_takes_pickles(const shmt__ring* r);
 /* The ring of a handle that shmt__ring_export made in any process. Errors: SHMT_E_HANDLE. */
 shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out);
 /* Make a handle with a lease. It can be opened once. */

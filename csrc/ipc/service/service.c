@@ -177,7 +177,7 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
                                  .client_limit_bytes = map->fixed.client_limit_bytes,
                                  .is_group = (reply.flags & SHMT_SESSION_GROUP) != 0,
                                  .owner = v->key.owner};
-  for (uint32_t i = 0; i < map->n_names; i++) {
+  for (uint32_t i = 0; i < shmt__map_names_end(map); i++) {
     shmt__version version;
     char name[SHMT_NAME_BYTES];
     out->n_names += shmt__names_read_at(map, i, &version, name);
@@ -186,6 +186,11 @@ int shmt_service_status(shmt_service* v, shmt_service_counters* out) {
 }
 
 /* --- publishing --- */
+
+_Static_assert((int)SHMT_PUBLISH_PERSISTS == (int)SHMT_NAME_PERSISTS &&
+                   (int)SHMT_PUBLISH_QUEUE == (int)SHMT_NAME_QUEUE << SHMT_NAME_KIND_SHIFT &&
+                   (int)SHMT_PUBLISH_IF_NONE == (int)SHMT_NAME_IF_NONE,
+               "the bits of a request");
 
 int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
   if (s->allocator != &shmt__allocator_managed || (s->flags & SHMT_STORAGE_READ_ONLY)) return 0;
@@ -199,14 +204,9 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s) {
 }
 
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out) {
-  shmt__session* s = NULL;
-  shmt__held_block* h = NULL;
-  shmt__sessions_lock();
-  shmt_status status = shmt__service_locked(v, true, &s);
-  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
-  shmt__sessions_unlock();
-  if (status != SHMT_OK) return status;
-  return shmt__storage_of_held_block(h, nbytes, out);
+  SHMT_AUTO(shmt__pinned_session) s = NULL;
+  SHMT_TRY(shmt__service_pinned(v, true, &s));
+  return shmt__storage_create_in(s, nbytes, out);
 }
 
 /* Describe the storages in a block of the service. */
@@ -235,7 +235,7 @@ static shmt_status describe(shmt_service* v, shmt_storage* const* storages, uint
 }
 
 int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const* storages,
-                         uint64_t n_storages, const char* text, uint64_t n_text, int persists,
+                         uint64_t n_storages, const char* text, uint64_t n_text, uint32_t how,
                          uint64_t* out_version) {
   SHMT_AUTO(shmt_storage) description = NULL;
   shmt__packet p = {.type = SHMT_MESSAGE_PUBLISH}, reply;
@@ -243,7 +243,7 @@ int shmt_service_publish(shmt_service* v, const char* name, shmt_storage* const*
   const shmt__held_block* h = description->ctx;
   p.block = h->block;
   p.generation = h->generation;
-  p.count = persists ? SHMT_NAME_PERSISTS : 0;
+  p.count = how;
   SHMT_TRY(shmt__service_request(v, &p, name, &reply));
   *out_version = reply.count;
   return SHMT_OK;
@@ -264,7 +264,8 @@ static void fill_entry(const shmt__version* version, shmt_service_entry* out) {
                            .age_ms = now > version->published_ms ? now - version->published_ms : 0,
                            .uid = version->uid,
                            .pid = version->pid,
-                           .persists = (version->flags & SHMT_NAME_PERSISTS) != 0};
+                           .persists = (version->flags & SHMT_NAME_PERSISTS) != 0,
+                           .kind = shmt__name_kind_of(version->flags)};
 }
 
 static shmt_status fail_unknown(const shmt_service* v, const char* name) {
@@ -289,8 +290,8 @@ int shmt_service_entry_at(shmt_service* v, uint32_t at, shmt_service_entry* out,
   SHMT_TRY(shmt__service_pinned(v, false, &s));
   const shmt__map* map = &s->map;
   name[0] = '\0';
-  *out_next = at + 1 < map->n_names ? at + 1 : 0;
-  if (at < map->n_names && shmt__names_read_at(map, at, &version, name))
+  *out_next = at + 1 < shmt__map_names_end(map) ? at + 1 : 0;
+  if (shmt__names_read_at(map, at, &version, name))
     fill_entry(&version, out);
   else
     name[0] = '\0';

@@ -24,7 +24,7 @@ uint64_t shmt__service_number(const char* name);
  * out_word, out_sequence: the futex word that changes with the value, and what it was. */
 bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out,
                       atomic_uint_least32_t** out_word, uint32_t* out_sequence);
-/* The same for the entry at an index below map->n_names. It also gives the name. */
+/* The same for an entry by its number; there are shmt__map_names_end(). It also gives the name. */
 bool shmt__names_read_at(const shmt__map* map, uint32_t index, shmt__version* out,
                          char name[SHMT_NAME_BYTES]);
 

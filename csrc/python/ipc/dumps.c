@@ -272,7 +272,7 @@ static PyObject* py_rebuild_message(PyObject* module, PyObject* o) {
     return shmt__py_raise(status);
   }
   size_t at = sizeof head + sizeof(shmt__handle) * head.n_storages;
-  PyObject* result = shmt__py_message_object(storages, head.n_storages, packed + at, nbytes - at);
+  PyObject* result = shmt__py_message_object(storages, head.n_storages, packed + at, nbytes - at, NULL);
   for (uint32_t i = 0; i < head.n_storages; i++) shmt__storage_release(storages[i]);
   PyMem_Free(storages);
   return result;

@@ -62,7 +62,7 @@ PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d
     keep_message(o, NULL, d);
     return NULL;
   }
-  PyObject* object = shmt__py_received_object(d);
+  PyObject* object = shmt__py_received_object(o->ring, d);
   if (SHMT_UNLIKELY(object == NULL && shmt__py_is_interrupted()))
     keep_message(o, NULL, d);
   else
@@ -73,7 +73,7 @@ PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d
 bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list) {
   uint32_t i = 0;
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
-    PyObject* object = shmt__py_received_object(&received[i]);
+    PyObject* object = shmt__py_received_object(o->ring, &received[i]);
     if (object == NULL && shmt__py_is_interrupted()) break;
     shmt__received_message_fini(&received[i]);
     if (object == NULL) {

@@ -220,7 +220,7 @@ static bool spill(shmt__py_packed_message* p) {
   size_t nbytes = w->records.len + w->pickle.len;
   SHMT_AUTO(shmt_storage) s = NULL;
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = shmt__storage_create_shared(nbytes, SHMT_SHARING_FILE_SYSTEM, &s);
+  shmt_status status = shmt__py_storage_for(w->session, nbytes, SHMT_SHARING_FILE_SYSTEM, &s);
   if (status == SHMT_OK) {
     memcpy(s->data, w->records.at, w->records.len);
     memcpy((char*)s->data + w->records.len, w->pickle.at, w->pickle.len);
@@ -237,7 +237,7 @@ static bool spill(shmt__py_packed_message* p) {
   return true;
 }
 
-static shmt__py_packed_message* new_packed_message(const struct shmt__session* session) {
+static shmt__py_packed_message* new_packed_message(struct shmt__session* session) {
   shmt__py_packed_message* p = PyObject_New(shmt__py_packed_message, packed_message_type);
   if (p == NULL) return NULL;
   p->flags = 0;
@@ -247,6 +247,15 @@ static shmt__py_packed_message* new_packed_message(const struct shmt__session* s
   return NULL;
 }
 
+/* A pickle runs what its sender likes in its receiver. */
+static bool refuse_pickle(PyObject* o) {
+  (void)PyErr_Format(PyExc_TypeError,
+                     "a queue between users takes tensors, numbers, text, bytes, None, and lists, tuples and dicts "
+                     "of them; this %s would have to be pickled",
+                     Py_TYPE(o)->tp_name);
+  return false;
+}
+
 shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, uint32_t adopts) {
   shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
@@ -254,7 +263,9 @@ shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__rin
   shmt__py_copies copies;
   shmt__py_copies_begin(&copies);
   shmt__py_quick quick = shmt__py_quick_write(&p->writer, o);
-  bool is_packed = quick == SHMT_PY_QUICK_DONE || (quick == SHMT_PY_QUICK_NOT_PLAIN && run_pickler(&p->writer, o));
+  bool is_packed = quick == SHMT_PY_QUICK_DONE;
+  if (quick == SHMT_PY_QUICK_NOT_PLAIN)
+    is_packed = shmt__ring_takes_pickles(r) ? run_pickler(&p->writer, o) : refuse_pickle(o);
   shmt__py_copies_end(&copies);
   if (is_packed) {
     shmt__py_writer_finish(&p->writer, quick == SHMT_PY_QUICK_DONE);
@@ -292,14 +303,16 @@ shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_messag
 
 /* --- unpickling --- */
 
-PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,
-                                  const char* data, uint64_t nbytes) {
+PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages, const char* data,
+                                  uint64_t nbytes, const shmt__ring* ring) {
   shmt__py_message_reader r;
   PyObject* result = NULL;
   shmt_status status = shmt__py_reader_begin(&r, storages, n_storages, data, nbytes);
   if (status != SHMT_OK) return shmt__py_raise(status);
   if (r.is_quick) {
     result = shmt__py_quick_read(r.pickle, r.n_pickle);
+  } else if (ring != NULL && !shmt__ring_takes_pickles(ring)) {
+    (void)shmt__py_raise(shmt__fail(SHMT_E_HANDLE, "a pickle in a queue between users"));
   } else {
     /* Nothing that is unpickled refers to these bytes afterwards. */
     PyObject* view = PyMemoryView_FromMemory((char*)r.pickle, (Py_ssize_t)r.n_pickle, PyBUF_READ);
@@ -310,7 +323,7 @@ PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_stor
   return result;
 }
 
-PyObject* shmt__py_received_object(const shmt__received_message* d) {
+PyObject* shmt__py_received_object(const shmt__ring* ring, const shmt__received_message* d) {
   const char* data = d->data;
   uint64_t nbytes = d->nbytes;
   uint32_t n_storages = d->n_storages;
@@ -318,7 +331,7 @@ PyObject* shmt__py_received_object(const shmt__received_message* d) {
     data = d->storages[--n_storages]->data;
     nbytes = d->storages[n_storages]->nbytes;
   }
-  return shmt__py_message_object(d->storages, n_storages, data, nbytes);
+  return shmt__py_message_object(d->storages, n_storages, data, nbytes, ring);
 }
 
 /* --- the module's part --- */

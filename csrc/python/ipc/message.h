@@ -43,11 +43,12 @@ bool shmt__py_is_packed_message(PyObject* o);
 /* The message as shmt__ring_put takes it; valid as long as p. */
 shmt__outgoing_message shmt__py_packed_message_view(const shmt__py_packed_message* p);
 /* The object of a received message, which stays the caller's. NULL with an exception: whatever unpickling raises. */
-PyObject* shmt__py_received_object(const shmt__received_message* d);
+PyObject* shmt__py_received_object(const shmt__ring* ring, const shmt__received_message* d);
 
-/* The object of a message's data over its opened storages, which stay the caller's. */
-PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages,
-                                  const char* data, uint64_t nbytes);
+/* The object of a message's data over its opened storages, which stay the caller's. ring: where it was taken from,
+ * which says whether it may be a pickle; NULL: it came from this user in another way. */
+PyObject* shmt__py_message_object(shmt_storage* const* storages, uint32_t n_storages, const char* data,
+                                  uint64_t nbytes, const shmt__ring* ring);
 
 /* queue.Empty and queue.Full; borrowed, NULL until registered. */
 PyObject* shmt__py_empty(void);

@@ -62,7 +62,7 @@ bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage** s) {
   return true;
 }
 
-bool shmt__py_writer_init(shmt__py_message_writer* w, const struct shmt__session* session) {
+bool shmt__py_writer_init(shmt__py_message_writer* w, struct shmt__session* session) {
   message_head head = {0};
   *w = (shmt__py_message_writer){.session = session};
   return shmt__py_bytes_append(&w->records, &head, sizeof head);
@@ -113,6 +113,10 @@ void shmt__py_writer_go_back(shmt__py_message_writer* w, shmt__py_writer_mark ma
   while (w->n_storages > mark.n_storages) shmt__storage_release(w->storages[--w->n_storages]);
   w->records.len = mark.n_records;
   w->pickle.len = mark.n_pickle;
+}
+
+struct shmt__session* shmt__py_writer_session(void) {
+  return shmt__py_tls_writer == NULL ? NULL : shmt__py_tls_writer->session;
 }
 
 int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage** s) {

@@ -26,8 +26,8 @@ bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes);
 /* --- writing ---------------------------------------------------------------------------- */
 
 typedef struct shmt__py_message_writer {
-  const struct shmt__session* session; /* of the ring that the message is for; NULL: for none */
-  shmt_storage** storages;             /* owned references */
+  struct shmt__session* session; /* of the ring that the message is for; NULL: for none */
+  shmt_storage** storages;       /* owned references */
   uint32_t n_storages, storages_cap;
   shmt__py_bytes records, pickle; /* records begin with the head; pickle: what a pickler or plain_objects.c writes */
   uint32_t adopts;   /* SHMT_PY_ADOPTS_* */
@@ -35,7 +35,7 @@ typedef struct shmt__py_message_writer {
 } shmt__py_message_writer;
 
 /* Begin an empty message. False with MemoryError. */
-bool shmt__py_writer_init(shmt__py_message_writer* w, const struct shmt__session* session);
+bool shmt__py_writer_init(shmt__py_message_writer* w, struct shmt__session* session);
 void shmt__py_writer_fini(shmt__py_message_writer* w);
 /* Write the head, when all else is there. is_quick: the pickle is plain_objects.c's. */
 void shmt__py_writer_finish(shmt__py_message_writer* w, bool is_quick);
@@ -59,6 +59,8 @@ void shmt__py_writer_go_back(shmt__py_message_writer* w, shmt__py_writer_mark ma
 
 /* What a pickler is writing on this thread; NULL: nothing. */
 extern _Thread_local shmt__py_message_writer* shmt__py_tls_writer __attribute__((tls_model("initial-exec")));
+/* Of the ring whose message this thread's pickler is writing, or NULL. */
+struct shmt__session* shmt__py_writer_session(void);
 /* For reductions: as shmt__py_writer_add_record, to the thread's writer; -1 also when there is none that takes
  * tensors. */
 int64_t shmt__py_writer_offer(const shmt_tensor* t, shmt_storage** s);

@@ -191,7 +191,7 @@ static shmt__py_quick write_tensor(writer* w, PyObject* o) {
   if (!shmt__py_tensor_is_plain(o)) return SHMT_PY_QUICK_NOT_PLAIN;
   const shmt_tensor* t = shmt__py_tensor(o);
   SHMT_AUTO(shmt_storage) s = NULL;
-  shmt_status status = shmt__py_storage_to_send(t->storage, &s);
+  shmt_status status = shmt__py_storage_to_send(t->storage, w->message->session, &s);
   if (status != SHMT_OK) {
     (void)shmt__py_raise(status);
     return SHMT_PY_QUICK_FAILED;

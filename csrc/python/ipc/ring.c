@@ -7,6 +7,7 @@
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
 
+#include "api/service.h"
 #include "ipc/session/session.h"
 #include "python/tensor/tensor_type.h"
 
@@ -186,6 +187,44 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   shmt_status status = shmt__ring_open(&h, &ring);
   shmt__py_gil_restore(saved);
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+}
+
+/* _new_ring_in(service, max_messages): service: address of a shmt_service */
+static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
+  unsigned long long service = 0;
+  unsigned long max = 0;
+  shmt_storage* s = NULL;
+  shmt__ring* ring = NULL;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "Kk", &service, &max)) return NULL;
+  if (service == 0 || max > INT32_MAX)
+    return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
+  PyThreadState* saved = PyEval_SaveThread();
+  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service, SHMT_RING_BYTES, &s);
+  if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, &ring);
+  shmt__py_gil_restore(saved);
+  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+}
+
+/* _ring_over(storage): the address of a storage that is a ring */
+static PyObject* py_ring_over(PyObject* module, PyObject* o) {
+  shmt__ring* ring = NULL;
+  (void)module;
+  shmt_storage* s = PyLong_AsVoidPtr(o);
+  if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_ring_over(): address 0");
+  shmt__storage_retain(s);
+  shmt_status status = shmt__ring_over(s, &ring);
+  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+}
+
+static PyObject* get_storage(PyObject* self, void* closure) {
+  (void)closure;
+  return PyLong_FromVoidPtr(((shmt__py_ring*)self)->ring->storage);
+}
+
+static PyObject* get_max_messages(PyObject* self, void* closure) {
+  (void)closure;
+  return PyLong_FromUnsignedLong(((shmt__py_ring*)self)->ring->max_messages);
 }
 
 static void ring_dealloc(PyObject* self) {
@@ -442,6 +481,8 @@ static PyMethodDef ring_methods[] = {
 };
 static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
+    {"storage", get_storage, NULL, "Address of its storage, which lives as long as the ring.", NULL},
+    {"max_messages", get_max_messages, NULL, "How many it takes; 0: no bound.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot ring_slots[] = {
@@ -458,7 +499,10 @@ static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",
                                 .slots = ring_slots};
 static PyMethodDef ring_functions[] = {
     {"_new_ring", py_new_ring, METH_O, "_new_ring(max_messages)\n--\n\nA new ring; 0: no bound."},
+    {"_new_ring_in", py_new_ring_in, METH_VARARGS,
+     "_new_ring_in(service, max_messages)\n--\n\nThe same in a service's memory."},
     {"_open_ring", py_open_ring, METH_O, "_open_ring(handle)\n--\n\nThe ring of a handle."},
+    {"_ring_over", py_ring_over, METH_O, "_ring_over(storage)\n--\n\nThe ring that a storage is."},
     {NULL, NULL, 0, NULL},
 };
 

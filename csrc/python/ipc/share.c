@@ -25,7 +25,7 @@ static PyObject* pack_tensor(shmt_tensor* t) {
   SHMT_AUTO(shmt_storage) s = NULL;
   shmt__packed_tensor p;
   size_t nbytes = 0;
-  shmt_status status = shmt__py_storage_to_send(t->storage, &s);
+  shmt_status status = shmt__py_storage_to_send(t->storage, shmt__py_writer_session(), &s);
   int64_t place = status == SHMT_OK ? shmt__py_writer_offer(t, &s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;
@@ -156,7 +156,7 @@ static PyObject* py_pack_storage(PyObject* module, PyObject* o) {
   if (own == NULL)
     return PyErr_Occurred() ? NULL
                             : PyErr_Format(PyExc_ValueError, "_pack_shared_storage(): address 0");
-  shmt_status status = shmt__py_storage_to_send(own, &s);
+  shmt_status status = shmt__py_storage_to_send(own, shmt__py_writer_session(), &s);
   int64_t place = status == SHMT_OK ? shmt__py_writer_offer(NULL, &s) : -1;
   if (place >= 0) return PyLong_FromLongLong(place);
   if (place == -2) return NULL;

@@ -4,6 +4,7 @@
 
 #include "ipc/handle/program_files.h"
 #include "ipc/handle/share.h"
+#include "ipc/session/session.h"
 #include "python/call/sharing.h"
 #include "python/gil.h"
 #include "python/tensor/construct.h"
@@ -56,13 +57,27 @@ static bool stays(const shmt_storage* s) {
   return s->nbytes > 0 && ((s->flags & SHMT_STORAGE_READ_ONLY) != 0 || shmt__py_is_seen_elsewhere(s));
 }
 
-static shmt_status make_copy(const shmt_storage* s, shmt_storage** out) {
-  SHMT_TRY(shmt__storage_create_shared(s->nbytes, shmt__sharing_strategy(), out));
+static bool is_of_service(const shmt__session* session) { return session != NULL && session->key.is_service; }
+
+shmt_status shmt__py_storage_for(shmt__session* session, uint64_t nbytes, int how, shmt_storage** out) {
+  return is_of_service(session) ? shmt__storage_create_in(session, nbytes, out)
+                                : shmt__storage_create_shared(nbytes, how, out);
+}
+
+/* Are the bytes in the session's arena, for all to write? Or there are none. */
+static bool is_in(const shmt_storage* s, const shmt__session* session) {
+  const shmt__held_block* h = s->allocator == &shmt__allocator_managed ? s->ctx : NULL;
+  return s->nbytes == 0 || (h != NULL && h->session == session && h->generation != 0 && h->map == NULL &&
+                            !(s->flags & SHMT_STORAGE_READ_ONLY));
+}
+
+static shmt_status make_copy(const shmt_storage* s, shmt__session* session, shmt_storage** out) {
+  SHMT_TRY(shmt__py_storage_for(session, s->nbytes, shmt__sharing_strategy(), out));
   memcpy((*out)->data, s->data, s->nbytes);
   return SHMT_OK;
 }
 
-static shmt_status copy_to_send(shmt_storage* s, shmt_storage** out) {
+static shmt_status copy_to_send(shmt_storage* s, shmt__session* session, shmt_storage** out) {
   shmt_storage* known = find_copy(s);
   if (known != NULL) {
     shmt__storage_retain(known);
@@ -70,7 +85,7 @@ static shmt_status copy_to_send(shmt_storage* s, shmt_storage** out) {
     return SHMT_OK;
   }
   PyThreadState* saved = s->nbytes < COPY_BYTES ? NULL : PyEval_SaveThread();
-  shmt_status status = make_copy(s, out);
+  shmt_status status = make_copy(s, session, out);
   if (saved != NULL) shmt__py_gil_restore(saved);
   if (status == SHMT_OK) status = remember_copy(s, *out);
   return status;
@@ -84,9 +99,15 @@ static shmt_status register_file(shmt_storage* s) {
   return status;
 }
 
-shmt_status shmt__py_storage_to_send(shmt_storage* s, shmt_storage** out) {
+shmt_status shmt__py_storage_to_send(shmt_storage* s, shmt__session* session, shmt_storage** out) {
+  if (SHMT_UNLIKELY(is_of_service(session))) {
+    if (!is_in(s, session)) return copy_to_send(s, session, out);
+    shmt__storage_retain(s);
+    *out = s;
+    return SHMT_OK;
+  }
   bool is_shared = shmt__storage_is_shared(s);
-  if (SHMT_UNLIKELY(!is_shared && stays(s))) return copy_to_send(s, out);
+  if (SHMT_UNLIKELY(!is_shared && stays(s))) return copy_to_send(s, NULL, out);
   if (SHMT_UNLIKELY(is_shared && shmt__storage_is_unknown_file(s))) SHMT_TRY(register_file(s));
   if (!is_shared) SHMT_TRY(shmt__py_share_storage(s));
   shmt__storage_retain(s);

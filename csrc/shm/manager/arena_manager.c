@@ -56,7 +56,7 @@ static shmt_status create_files(shmt__arena_manager* k, const shmt__arena_manage
   /* Other parts get pages as they are used: Note [Pages of the control file]. */
   SHMT_TRY(shmt__os_populate(k->control_fd, NULL, 0, l.clients));
   if (o->flags & SHMT_SESSION_SERVICE)
-    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names, l.named_locks - l.names));
+    SHMT_TRY(shmt__os_populate(k->control_fd, NULL, l.names_head, sizeof(shmt__names_head)));
 
   void* base = NULL;
   SHMT_TRY(shmt__os_map_shared(k->control_fd, l.end, &base));
