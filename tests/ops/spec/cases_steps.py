@@ -110,6 +110,7 @@ LINALG: dict[str, list[Case]] = {
 }
 
 LOSS: dict[str, list[Case]] = {
+    "_cross_entropy_of_probabilities": [case(_x, _x, None, 1, 0.1)],
     "_ctc_loss_backward": [
         case(
             t(2),
@@ -122,6 +123,7 @@ LOSS: dict[str, list[Case]] = {
             0,
         )
     ],
+    "_label_smoothing_loss": [case(_x, idx(4, 3), None, 1, 1, -100)],
     "_multi_margin_backward": [case(_line, _x, idx(4, 3), 1, 1.0, None)],
     "_multi_margin_backward_differentiable": [case(_line, _x, idx(4, 3), 1, 1.0, None)],
     "_multilabel_margin_backward": [case(t(2), t(2, 3), idx(3, 2, 3))],
@@ -133,12 +135,20 @@ NORMALIZATION: dict[str, list[Case]] = {
     "_batch_norm_double_backward": [
         case(_volume, _channels, _channels, _volume, _volume, *[_channels] * 5, True, 1e-5)
     ],
+    "_check_normalized": [case(_volume, [6], t(6))],
+    "_full_or_reshape": [case(_volume, [8, 6], 0, _volume)],
     "_fused_rms_norm_backward": [case(_volume, _volume, [6], _rows, t(6), [1, 1])],
     "_group_norm_double_backward": [
         case(_volume, None, None, _volume, _volume, _groups, _groups, None, 2, 4, 6, 2)
     ],
     "_layer_norm_double_backward": [
         case(_volume, t(6), None, _volume, _volume, [6], None, _rows, t(6))
+    ],
+    "_norm_double_backward": [
+        case(
+            *(_volume, t(6), t(6), _volume, _volume, _rows, _rows, t(6)),
+            *([8, 6], [8, 1], [1, 6], [1], [0], True, True),
+        )
     ],
     "_norm_double_backward_input": [
         case(_volume, _volume, _volume, _volume, _rows, t(6), [2], True, True)
