@@ -171,6 +171,10 @@ NORMALIZATION: dict[str, list[Case]] = {
 
 REDUCE: dict[str, list[Case]] = {
     "_aminmax_backward": [case(_number, _number, _x, _number, _number, None, False)],
+    "_interpolate_sorted": [case(_x, fixed([[0.5], [1.0], [2.25]]), "linear")],
+    "_quantile": [case(_x, fixed([0.25, 0.5]), 1, False, "linear", False, "quantile")],
+    "_quantile_check": [case(_x, fixed([0.25, 0.5]), "linear", "quantile")],
+    "_trapezoid_steps": [case(_x, t(4), 1, "trapezoid")],
     "_index_backward": [case(_channels, 0, idx(3, 4), [3, 4], False)],
     "_min_max_backward": [case(_number, _line, _number, [0], False)],
     "_norm_backward": [case(_x, _x, _x, 2.0, None)],
