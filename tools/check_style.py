@@ -1,4 +1,4 @@
-"""Rules no other tool knows, for C: width, first lines, assert, switches over dtypes, refusals."""
+"""Rules no other tool knows: width of C, first lines, assert, switches over dtypes, refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tree import CSRC, c_files, main, rel
 MAX_COLUMNS = 120  # as in .clang-format
 
 #: The text of a dtype without a kernel, and the file whose function gives it.
-NO_KERNEL, ITS_FILE = r"\" not implemented for '", "ops/check.c"
+NO_KERNEL, ITS_FILE = re.compile(r"\\?\" not implemented for '"), "ops/check.c"
 
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.S)
@@ -46,7 +46,7 @@ def check() -> list[str]:
         found += _width(path, text)
         if not text.startswith(f"/* {name} -- "):
             found.append(f"{rel(path)}:1: does not begin with '/* {name} -- '")
-        if name != ITS_FILE and NO_KERNEL in _COMMENT.sub("", text):
+        if name != ITS_FILE and NO_KERNEL.search(_COMMENT.sub("", text)):
             found.append(f"{rel(path)}: refuses a dtype in words of its own; use SHMT_REFUSE_DTYPE")
         for number, line in enumerate(_without_comments(text).split("\n"), 1):
             if re.search(r"(?<![\w])assert\s*\(", line):
@@ -55,6 +55,11 @@ def check() -> list[str]:
                 found.append(
                     f"{rel(path)}:{number}: a switch over dtypes belongs to generated code"
                 )
+    found += [
+        f"{rel(path)}: refuses a dtype in words of its own; use refuse_dtype"
+        for path in sorted((CSRC / "spec").rglob("*.yaml"))
+        if NO_KERNEL.search(path.read_text())
+    ]
     return found
 
 

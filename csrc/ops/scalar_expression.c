@@ -97,11 +97,18 @@ int shmt__scalar_compare(shmt_scalar a, shmt_scalar b) {
   return (x[0] > y[0]) - (x[0] < y[0]);
 }
 
-shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out) {
-  int64_t at = i < 0 ? i + values.len : i;
-  SHMT_REQUIRE(at >= 0 && at < values.len, SHMT_E_INDEX,
-               "index %" PRId64 " is out of range for a list of %" PRId64, i, values.len);
-  *out = values.data[at];
+/* --- ints and lists ---------------------------------------------------------------------------- */
+
+shmt_status shmt__int_overflow(int64_t a, char sign, int64_t b) {
+  SHMT_FAIL(SHMT_E_RUNTIME, "%" PRId64 " %c %" PRId64 " does not fit in 64 bits", a, sign, b);
+}
+
+shmt_status shmt__tensors_at(shmt_tensors list, int64_t i, shmt_tensor** out) {
+  const int64_t at = i < 0 ? i + list.len : i;
+
+  SHMT_REQUIRE(at >= 0 && at < list.len, SHMT_E_INDEX,
+               "index %" PRId64 " is out of range for a list of %" PRId64, i, list.len);
+  *out = list.data[at];
   return SHMT_OK;
 }
 

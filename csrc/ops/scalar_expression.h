@@ -46,8 +46,38 @@ static inline int64_t shmt__floor_div_i64(int64_t a, int64_t b) {
   return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
+/* Python's % for integers; a when b is 0. */
+static inline int64_t shmt__floor_mod_i64(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a - (uint64_t)shmt__floor_div_i64(a, b) * (uint64_t)b);
+}
+
+/* That a sum, difference or product does not fit in 64 bits. Returns SHMT_E_RUNTIME. */
+SHMT_COLD shmt_status shmt__int_overflow(int64_t a, char sign, int64_t b);
+
+/* a + b, a - b and a * b. Errors: those of shmt__int_overflow; *out is then undefined. */
+static inline shmt_status shmt__int_add(int64_t a, int64_t b, int64_t* out) {
+  return SHMT_UNLIKELY(__builtin_add_overflow(a, b, out)) ? shmt__int_overflow(a, '+', b) : SHMT_OK;
+}
+
+static inline shmt_status shmt__int_sub(int64_t a, int64_t b, int64_t* out) {
+  return SHMT_UNLIKELY(__builtin_sub_overflow(a, b, out)) ? shmt__int_overflow(a, '-', b) : SHMT_OK;
+}
+
+static inline shmt_status shmt__int_mul(int64_t a, int64_t b, int64_t* out) {
+  return SHMT_UNLIKELY(__builtin_mul_overflow(a, b, out)) ? shmt__int_overflow(a, '*', b) : SHMT_OK;
+}
+
+/* list[i], counted from the end when i is negative. Borrowed. Errors: SHMT_E_INDEX. */
+shmt_status shmt__tensors_at(shmt_tensors list, int64_t i, shmt_tensor** out);
 /* values[i], counted from the end when i is negative. Errors: SHMT_E_INDEX. */
-shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out);
+static inline shmt_status shmt__ints_at(shmt_ints values, int64_t i, int64_t* out) {
+  const int64_t at = i < 0 ? i + values.len : i;
+
+  SHMT_REQUIRE(at >= 0 && at < values.len, SHMT_E_INDEX,
+               "index %" PRId64 " is out of range for a list of %" PRId64, i, values.len);
+  *out = values.data[at];
+  return SHMT_OK;
+}
 
 /* A wrapped 0-d tensor of value, which has the lowest priority in dtype promotion. New reference. */
 static inline shmt_status shmt__wrapped_scalar_tensor(shmt_scalar value, shmt_tensor** out) {

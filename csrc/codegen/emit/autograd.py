@@ -18,6 +18,7 @@ from codegen.emit.backward import (
     node_struct,
 )
 from codegen.emit.emitter import Emitter
+from codegen.expressions.functions import helper_includes
 from codegen.expressions.nodes import Node, camel_case, node_names, plan_node
 from codegen.spec.autograd_kinds import autograd_kind
 from codegen.spec.c_types import c_name, c_string, call_arguments, parameters, result_names
@@ -349,6 +350,7 @@ def emit_autograd(emitter: Emitter, model: Model, nodes: dict[str, Node]) -> Non
         )
         if "shmt__double_backward_" in text:
             head = f'#include "autograd/recording/double_backward.h"\n{head}'
+        head += helper_includes(text)
         emitter.c_file(
             f"autograd/{file_stem(section)}.c",
             f"derivatives of {section}.yaml.",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
-from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.blocks import give_value, parse_block, run_block
 from codegen.expressions.lowering import OPERATORS, Lowering
 from codegen.expressions.values import NONE, TENSOR, TUPLE, Value
 from codegen.spec.c_types import c_name, result_names
-from codegen.spec.errors import SpecError
 from codegen.spec.loader import Text
 from codegen.spec.model import Model, Operator
 
@@ -35,30 +35,51 @@ def lower_composite(model: Model, op: Operator, expression: Text, form: str = "f
     statements, node = parse_block(lowering, expression)
     if form != "functional":
         return "" if statements else _lower_form(lowering, node, op, form)
-    run_block(lowering, statements)
-    value = lowering.lower(node)
+    arguments = [c_name(argument) for argument in op.schema.arguments if not argument.is_out]
+    lowering.taken = {*arguments, *result_names(op.schema)}
+    lowering.section = op.entry.section
+
+    def give(inner: Lowering, value: Value) -> None:
+        _return(inner, op, value)
+
+    run_block(lowering, statements, give)
+    give_value(lowering, node, give)
+    body = lowering.text()
+    unused = [name for name in arguments if not re.search(rf"\b{name}\b", body)]
+    return "".join(f"  (void){name};\n" for name in unused) + body
+
+
+def _return(lowering: Lowering, op: Operator, value: Value) -> None:
+    """Emit that the kernel gives *value*, and ends."""
     names = result_names(op.schema)
     items = value.items if value.type == TUPLE else [value]
     if len(items) != len(names):
-        raise SpecError(
-            expression.where, f"the expression gives {len(items)} values, not {len(names)}"
-        )
+        raise lowering.fail(f"the expression gives {len(items)} values, not {len(names)}")
+    call = lowering.take_last_call(items, names)
+    if call:
+        lowering.emit(f"return {call};")
+        return
+    given = [item.local for item in items]
     for name, item, index in zip(names, items, op.schema.new_returns, strict=True):
         kind = op.schema.returns[index].type
+        is_last = bool(item.local) and given.count(item.local) == 1
         if kind.is_tensor:
+            is_left_out = item.type.optional or item.type == NONE
+            if is_left_out and (len(names) == 1 or op.entry.variants):
+                raise lowering.fail(
+                    f"'{item.code}' may be None, and {op.schema.full_name} gives a Tensor"
+                )
             if not item.type.is_tensor and item.type != NONE:
                 item = Value(lowering.as_type(item, TENSOR), TENSOR, owned=True)
-            lowering.give(item, f"*{name}")
+            lowering.give(replace(item, owned=item.owned or is_last), f"*{name}")
+        elif kind.is_tensor_list and is_last:
+            lowering.emit(f"*{name} = {item.local};")
+            lowering.emit(f"{item.local} = (shmt_tensor_vec){{0, 0}};")
         elif kind.is_tensor_list:
             lowering.emit(f"SHMT_TRY(shmt__tensor_vec_copy({item.code}, {name}));")
         else:
             lowering.emit(f"*{name} = {lowering.as_type(item, kind)};")
-    body = lowering.text()
-    for argument in op.schema.arguments:
-        if not argument.is_out and not re.search(rf"\b{c_name(argument)}\b", body):
-            lowering.emit(f"(void){c_name(argument)};")
     lowering.emit("return SHMT_OK;")
-    return lowering.text()
 
 
 _BINARY_NAMES = {kind: names[0] for kind, names in OPERATORS.items()}

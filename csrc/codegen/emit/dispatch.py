@@ -15,6 +15,7 @@ from codegen.emit.implementations import (
     record_nothing,
 )
 from codegen.emit.operator_records import emit_operator_list, operator_record, schema_record
+from codegen.expressions.functions import helper_includes
 from codegen.spec.autograd_kinds import autograd_kind, has_view_kernel
 from codegen.spec.c_types import c_name, c_string, call_arguments, parameters
 from codegen.spec.errors import SpecError
@@ -166,7 +167,7 @@ def emit_dispatch(emitter: Emitter, model: Model, tables: Tables) -> None:
 
 
 def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]) -> None:
-    text = (
+    head = (
         '#include "autograd/forward/follow.h"\n'
         '#include "autograd/vmap/loop.h"\n'
         '#include "autograd/vmap/random.h"\n'
@@ -185,6 +186,11 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         '#include "ops/scalar_expression.h"\n'
         '#include "ops/sparse/sparse.h"\n'
     )
+    text = "".join(
+        f"static shmt_status composite_{op.ident}({', '.join(parameters(op.schema))});\n"
+        for op in model.of_section(section)
+        if op.direct.startswith("composite_")
+    )
     for op in model.of_section(section):
         try:
             rows = build_rows(op, model)
@@ -200,5 +206,8 @@ def _emit_section(emitter: Emitter, model: Model, section: str, order: list[str]
         text += rows.code + _decomposition(op, model)
         text += f"{schema_record(op)}\n{operator_record(op, rows.kernels, order)}\n{caller(op)}"
     emitter.c_file(
-        f"ops_{file_stem(section)}.c", f"the operators of {section}.yaml.", spec_file(section), text
+        f"ops_{file_stem(section)}.c",
+        f"the operators of {section}.yaml.",
+        spec_file(section),
+        head + helper_includes(text) + text,
     )

@@ -12,6 +12,7 @@ import re
 
 from codegen.emit.emitter import Emitter
 from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.functions import helper_includes
 from codegen.expressions.lowering import Lowering
 from codegen.expressions.nodes import is_grad, result_index
 from codegen.expressions.values import MAYBE_TENSOR, NONE, TENSOR, TUPLE, Value
@@ -198,5 +199,5 @@ def emit_forward(emitter: Emitter, model: Model) -> None:
             f"how tangents follow through {section}.yaml.",
             spec_file(section),
             '#include "autograd/forward/jvp.h"\n#include "generated/ops.h"\n'
-            f'#include "ops/scalar_expression.h"\n{text}',
+            f'#include "ops/scalar_expression.h"\n{helper_includes(text)}{text}',
         )

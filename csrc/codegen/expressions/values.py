@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 
 from codegen.spec.model import Operator
 from codegen.spec.schema import Argument, Type
@@ -13,7 +14,7 @@ TENSORS = Type("Tensor", is_list=True)
 SCALAR, INT, FLOAT, BOOL, STR = map(Type, ("Scalar", "int", "float", "bool", "str"))
 INTS = Type("int", is_list=True)
 FLOATS = Type("float", is_list=True)
-DTYPE, DEVICE = Type("ScalarType"), Type("Device")
+DTYPE, DEVICE, MEMORY_FORMAT = map(Type, ("ScalarType", "Device", "MemoryFormat"))
 NONE = Type("None")
 TUPLE = Type("tuple")
 
@@ -24,7 +25,10 @@ NUMBERS = ("bool", "int", "float")
 class Value:
     """A lowered expression: C code of a static type.
 
-    ``owned``: the code is a local that holds a reference.
+    ``owned``: the code is a local that holds a reference, and nobody uses it again.
+    ``local``: the name of the C local that holds the value, when it was made for this value.
+    ``small``: an int that counts dims or elements of a list, or the like: sums fit in 64 bits.
+    ``positive``: an int that is at least 0, such as a size: differences fit in 64 bits.
     """
 
     code: str
@@ -32,6 +36,28 @@ class Value:
     owned: bool = False
     items: list[Value] = field(default_factory=list)
     literal: bool = False
+    local: str = ""
+    small: bool = False
+    positive: bool = False
+
+    def renamed(self, old: str, new: str) -> Value:
+        """The same value where the C local *old* is called *new*."""
+        return replace(
+            self,
+            code=re.sub(rf"\b{old}\b", new, self.code),
+            local=new if self.local == old else self.local,
+            items=[item.renamed(old, new) for item in self.items],
+        )
+
+
+def unwrapped(test: str) -> str:
+    """The C of a condition without parentheses around all of it."""
+    depth = 0
+    for at, sign in enumerate(test):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return test[1:-1] if 0 < at == len(test) - 1 else test
+    return test
 
 
 def is_number(kind: Type) -> bool:
@@ -50,7 +76,7 @@ def cost(have: Type, want: Type) -> int | None:
     if have.base == want.base:
         if have.optional == want.optional:
             return 0
-        return 1 if want.optional else 3
+        return 1 if want.optional else None if have.base in NUMBERS else 3
     if want.base == "Tensor":
         return 8 if have.base in (*NUMBERS, "Scalar") and not have.optional else None
     if want.base == "Scalar":
@@ -60,8 +86,7 @@ def cost(have: Type, want: Type) -> int | None:
     ladder = {"bool": 0, "int": 1, "float": 2}
     if have.base in ladder and want.base in ladder:
         step = ladder[want.base] - ladder[have.base]
-        extra = 2 if have.optional and not want.optional else 0
-        return (step + extra) if step > 0 else None
+        return step if step > 0 and not have.optional else None
     return None
 
 

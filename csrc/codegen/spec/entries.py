@@ -394,4 +394,5 @@ def load_model(spec: Path, root: Path, tables: Tables) -> Model:
             entry.operators.append(op)
             by_name[op.schema.full_name] = idents[op.ident] = op
             by_base.setdefault(op.schema.name, []).append(op)
-    return Model(entries, operators, by_name, by_base)
+    dtypes = tuple(dtype.name for dtype in tables.dtypes)
+    return Model(entries, operators, by_name, by_base, dtypes)

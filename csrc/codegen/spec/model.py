@@ -153,6 +153,20 @@ class Operator:
         return "geometry" in self.entry.tags or any(not alias.write for alias in aliases)
 
     @property
+    def direct(self) -> str:
+        """The C function that other composites call for this one, without dispatch.
+
+        Empty where they do not: for operators with names in Python, with kernels or a rule for
+        vmap of their own, and for C functions that do not take every layout.
+        """
+        entry = self.entry
+        if entry.variants or entry.dispatch or entry.batch or entry.composite is None:
+            return ""
+        if entry.composite_expression is not None:
+            return f"composite_{self.ident}"
+        return entry.composite if "any_layout" in entry.tags else ""
+
+    @property
     def is_made_of_others(self) -> bool:
         """Its kernel only calls operators, so that it runs on batched tensors as it is."""
         entry = self.entry
@@ -174,6 +188,7 @@ class Model:
     operators: list[Operator]
     by_name: dict[str, Operator]
     by_base: dict[str, list[Operator]]
+    dtypes: tuple[str, ...]
     problems: list[SpecError] = field(default_factory=list)
 
     @property

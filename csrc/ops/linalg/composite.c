@@ -1,6 +1,7 @@
 /* ops/linalg/composite.c -- operators of linear algebra that are made of other operators, but need values or counts at
  * run time. */
 #include "base/scalar.h"
+#include "base/warn.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "iter/copy/copy.h"
@@ -46,6 +47,10 @@ shmt_status shmt__linalg_check_float(shmt_tensor* self, const char* name) {
   return shmt__check_float_dtype(name, self);
 }
 
+shmt_status shmt__linalg_check_matrix(shmt_tensor* self, const char* name) {
+  return shmt__check_matrix(name, "A", self);
+}
+
 shmt_status shmt__linalg_check_square(shmt_tensor* self, const char* name) {
   return shmt__check_square(name, "A", self);
 }
@@ -56,10 +61,7 @@ shmt_status shmt__linalg_is_vector(shmt_tensor* a, shmt_tensor* b, bool* out) {
   return SHMT_OK;
 }
 
-/* --- determinants ---------------------------------------------------------------------------- */
-
-/* Is some determinant so small, compared with its bound by the lengths of the rows, that the inverse says little? */
-static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* out) {
+shmt_status shmt__is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* out) {
   SHMT_AUTO(shmt_tensor) rows = NULL;
   SHMT_AUTO(shmt_tensor) bound = NULL;
   SHMT_AUTO(shmt_tensor) limit = NULL;
@@ -81,39 +83,6 @@ static shmt_status is_nearly_singular(shmt_tensor* a, shmt_tensor* det, bool* ou
   SHMT_TRY(shmt__tensor_item(some, &value));
   *out = shmt__scalar_to_bool(value);
   return SHMT_OK;
-}
-
-/* grad * conj(det) * A^-H where A is regular. Uses cofactors when some matrix is nearly singular. */
-shmt_status shmt__det_backward(shmt_tensor* grad, shmt_tensor* det, shmt_tensor* a, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) unit = NULL;
-  SHMT_AUTO(shmt_tensor) factor = NULL;
-  SHMT_AUTO(shmt_tensor) row = NULL;
-  SHMT_AUTO(shmt_tensor) column = NULL;
-  SHMT_AUTO(shmt_tensor) adjoint = NULL;
-  SHMT_AUTO(shmt_tensor) right = NULL;
-  bool is_singular;
-
-  if (a->sizes[a->n_dims - 1] <= 1) { /* The determinant is the element itself. */
-    SHMT_TRY(shmt_op_unsqueeze(grad, -1, &row));
-    SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
-    return shmt_op_expand(column, shmt__tensor_sizes(a), false, out);
-  }
-  SHMT_TRY(is_nearly_singular(a, det, &is_singular));
-  if (is_singular)
-    factor = shmt__tensor_ref(grad);
-  else
-    SHMT_TRY(shmt_op__mul_conj(grad, det, &factor));
-  SHMT_TRY(shmt_op_unsqueeze(factor, -1, &row));
-  SHMT_TRY(shmt_op_unsqueeze(row, -1, &column));
-  if (is_singular) {
-    SHMT_AUTO(shmt_tensor) cofactors = NULL;
-    SHMT_TRY(shmt_op__det_cofactors(a, &cofactors));
-    return shmt_op_mul_Tensor(column, cofactors, out);
-  }
-  SHMT_TRY(identity_like(a, a->sizes[a->n_dims - 1], &unit));
-  SHMT_TRY(shmt_op_mul_Tensor(column, unit, &right));
-  SHMT_TRY(shmt__adjoint(a, &adjoint));
-  return shmt_op_linalg_solve(adjoint, right, true, out);
 }
 
 /* --- Householder reflectors --------------------------------------------------------------------- */
@@ -344,110 +313,77 @@ shmt_status shmt__linalg_multi_dot(shmt_tensors tensors, shmt_tensor** out) {
   return SHMT_OK;
 }
 
-/* --- tensors as matrices ---------------------------------------------------------------------------- */
+/* --- QR, SVD and cross as torch spells them ---------------------------------------------------------- */
 
-static int64_t product_of(const int64_t* sizes, int n) {
-  int64_t p = 1;
-
-  for (int i = 0; i < n; i++) p *= sizes[i];
-  return p;
-}
-
-shmt_status shmt__linalg_tensorinv(shmt_tensor* self, int64_t ind, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) flat = NULL;
-  SHMT_AUTO(shmt_tensor) inverse = NULL;
-  SHMT_AUTO(shmt_tensor) info = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
-  const int n = self->n_dims;
-
-  SHMT_REQUIRE(ind > 0, SHMT_E_RUNTIME, "Expected a strictly positive integer for 'ind', but got %" PRId64, ind);
-  SHMT_REQUIRE(ind <= n, SHMT_E_RUNTIME, "linalg.tensorinv(): 'ind' is %" PRId64 " but the input has %d dimensions",
-               ind, n);
-  const int64_t rows = product_of(self->sizes, (int)ind), columns = product_of(self->sizes + ind, n - (int)ind);
-  SHMT_REQUIRE(rows == columns, SHMT_E_RUNTIME, "Expected self to satisfy the requirement prod(self.shape[ind:]) == "
-               "prod(self.shape[:ind]), but got %" PRId64 " != %" PRId64, columns, rows);
-  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(rows, columns), &flat));
-  SHMT_TRY(shmt_op_linalg_inv_ex(flat, false, &inverse, &info));
-  SHMT_TRY(shmt_op__linalg_check(info, "linalg.tensorinv"));
-  for (int d = 0; d < n; d++) sizes[d] = self->sizes[(d + ind) % n];
-  return shmt_op_reshape(inverse, (shmt_ints){sizes, n}, out);
-}
-
-shmt_status shmt__linalg_tensorsolve(shmt_tensor* self, shmt_tensor* other, shmt_ints dims, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) moved = shmt__tensor_ref(self);
-  SHMT_AUTO(shmt_tensor) flat = NULL;
-  SHMT_AUTO(shmt_tensor) right = NULL;
-  SHMT_AUTO(shmt_tensor) x = NULL;
-  int64_t to[SHMT_MAX_DIMS];
-
-  if (dims.len > 0) {
-    SHMT_REQUIRE(dims.len <= self->n_dims, SHMT_E_RUNTIME, "linalg.tensorsolve(): more dims than the input has");
-    SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(moved);
-    for (int64_t i = 0; i < dims.len; i++) to[i] = self->n_dims - dims.len + i;
-    SHMT_TRY(shmt_op_movedim_intlist(old, dims, (shmt_ints){to, dims.len}, &moved));
-  }
-  SHMT_REQUIRE(other->n_dims <= moved->n_dims, SHMT_E_RUNTIME, "linalg.tensorsolve(): other has more dimensions than "
-               "the input: %d and %d", other->n_dims, moved->n_dims);
-  const shmt_ints result = {moved->sizes + other->n_dims, moved->n_dims - other->n_dims};
-  const int64_t n = product_of(result.data, (int)result.len);
-  SHMT_REQUIRE(n == other->numel && moved->numel == n * n, SHMT_E_RUNTIME, "Expected self to satisfy the requirement "
-               "prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got %" PRId64 " != %" PRId64, n,
-               other->numel);
-  SHMT_TRY(shmt_op_reshape(moved, SHMT_INTS(n, n), &flat));
-  SHMT_TRY(shmt_op_reshape(other, SHMT_INTS(n), &right));
-  SHMT_TRY(shmt_op_linalg_solve(flat, right, true, &x));
-  return shmt_op_reshape(x, result, out);
-}
-
-/* --- LU ------------------------------------------------------------------------------------------ */
-
-/* The lower factor: elements below the diagonal, with ones on it. The ones are written into the result, so that there
- * is one more matrix in memory and not three. */
-static shmt_status unit_lower(shmt_tensor* lu, int64_t columns, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) left = NULL;
-  SHMT_AUTO(shmt_tensor) diagonal = NULL;
-
-  SHMT_TRY(shmt_op_narrow(lu, -1, 0, columns, &left));
-  SHMT_TRY(shmt_op_tril(left, -1, out));
-  SHMT_TRY(shmt_op_diagonal(*out, 0, -2, -1, &diagonal));
-  return shmt_op_fill__Scalar(diagonal, shmt__scalar_int(1));
-}
-
-static shmt_status empty_like(shmt_tensor* a, shmt_tensor** out) {
-  return shmt_op_new_zeros(a, SHMT_INTS(0), SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0},
-                           out);
-}
-
-shmt_status shmt__lu_unpack(shmt_tensor* lu_data, shmt_tensor* lu_pivots, bool unpack_data, bool unpack_pivots,
-                            shmt_tensor** p, shmt_tensor** l, shmt_tensor** u) {
+shmt_status shmt__linalg_qr(shmt_tensor* a, const char* mode, shmt_tensor** q, shmt_tensor** r) {
+  SHMT_AUTO(shmt_tensor) packed = NULL;
+  SHMT_AUTO(shmt_tensor) tau = NULL;
   SHMT_AUTO(shmt_tensor) top = NULL;
+  SHMT_AUTO(shmt_tensor) reflectors = NULL;
+  const bool is_complete = strcmp(mode, "complete") == 0, is_r = strcmp(mode, "r") == 0;
 
-  SHMT_REQUIRE(lu_data->n_dims >= 2, SHMT_E_RUNTIME,
-               "torch.lu_unpack: The input tensor LU_data must have at least 2 dimensions.");
-  const int64_t m = lu_data->sizes[lu_data->n_dims - 2], n = lu_data->sizes[lu_data->n_dims - 1];
-  const int64_t k = m < n ? m : n;
-  if (unpack_pivots)
-    SHMT_TRY(shmt_op__pivots_to_matrix(lu_pivots, m, lu_data->dtype, p));
-  else
-    SHMT_TRY(empty_like(lu_data, p));
-  if (!unpack_data) {
-    SHMT_TRY(empty_like(lu_data, l));
-    return empty_like(lu_data, u);
+  SHMT_TRY(shmt__check_matrix("linalg.qr", "A", a));
+  SHMT_TRY(shmt__check_float_dtype("linalg.qr", a));
+  SHMT_REQUIRE(is_complete || is_r || strcmp(mode, "reduced") == 0, SHMT_E_RUNTIME,
+               "qr received unrecognized mode '%s' but expected one of 'reduced' (default), 'r', or 'complete'", mode);
+  const int64_t m = a->sizes[a->n_dims - 2], n = a->sizes[a->n_dims - 1], k = m < n ? m : n;
+  SHMT_TRY(shmt_op_geqrf(a, &packed, &tau));
+  SHMT_TRY(shmt_op_narrow(packed, -2, 0, is_complete ? m : k, &top));
+  SHMT_TRY(shmt__batch_copy(top, shmt__tensor_sizes(top), r)); /* column-major, as Q is */
+  SHMT_TRY(shmt_op_triu_(*r, 0));
+  if (is_r) return shmt__tensor_empty(SHMT_INTS(0), a->dtype, a->device, SHMT_CONTIGUOUS_FORMAT, q);
+  if (m >= n && n > 0 && !is_complete) {
+    /* The reflectors are not needed any more; Q overwrites them. */
+    shmt__tensor_release(SHMT_TAKE(top));
+    SHMT_TRY(shmt__householder_product_inplace(packed, tau));
+    *q = SHMT_TAKE(packed);
+    return SHMT_OK;
   }
-  SHMT_TRY(unit_lower(lu_data, k, l));
-  SHMT_TRY(shmt_op_narrow(lu_data, -2, 0, k, &top));
-  return shmt_op_triu(top, 0, u);
+  if (is_complete && m > n)
+    SHMT_TRY(shmt_op_constant_pad_nd(packed, SHMT_INTS(0, m - n), shmt__scalar_int(0), &reflectors));
+  else
+    SHMT_TRY(shmt_op_narrow(packed, -1, 0, k, &reflectors));
+  if (k > 0) return shmt_op_linalg_householder_product(reflectors, tau, q);
+  /* Without reflectors Q is the identity. */
+  SHMT_AUTO(shmt_tensor) unit = NULL;
+  SHMT_AUTO(shmt_tensor) wide = NULL;
+  SHMT_TRY(shmt_op_eye_m(m, reflectors->sizes[a->n_dims - 1], a->dtype, SHMT_LAYOUT_NONE, a->device,
+                         (shmt_opt_bool){0}, &unit));
+  SHMT_TRY(shmt_op_expand(unit, shmt__tensor_sizes(reflectors), false, &wide));
+  return shmt__batch_copy(wide, shmt__tensor_sizes(wide), q);
 }
 
-shmt_status shmt__linalg_vander(shmt_tensor* x, shmt_opt_int n, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
+shmt_status shmt__svd_old(shmt_tensor* self, bool some, bool compute_uv, shmt_tensor** u, shmt_tensor** s,
+                          shmt_tensor** v) {
+  SHMT_AUTO(shmt_tensor) vh = NULL;
+  int64_t buf[SHMT_MAX_DIMS];
 
-  SHMT_REQUIRE(x->dtype != SHMT_BOOL && x->dtype != SHMT_COMPLEX32 && !shmt__is_half(x->dtype), SHMT_E_RUNTIME,
-               "linalg.vander supports floating point, complex, and integer tensors, but got %s",
-               shmt__dtype_title(x->dtype));
-  if (x->n_dims == 0)
-    SHMT_TRY(shmt_op_unsqueeze(x, -1, &line));
-  else
-    line = shmt__tensor_ref(x);
-  return shmt_op__linalg_vander(line, n.has ? n.value : line->sizes[line->n_dims - 1], out);
+  SHMT_REQUIRE(self->n_dims >= 2, SHMT_E_RUNTIME, "linalg.svd: input should have at least 2 dimensions, but has %d "
+               "dimensions instead", self->n_dims);
+  if (compute_uv) {
+    SHMT_TRY(shmt_op_linalg_svd(self, !some, NULL, u, s, &vh));
+    return shmt__adjoint(vh, v);
+  }
+  const int64_t m = self->sizes[self->n_dims - 2], n = self->sizes[self->n_dims - 1];
+  SHMT_TRY(shmt_op_linalg_svdvals(self, NULL, s));
+  SHMT_TRY(shmt__batch_empty(shmt__batch_sizes(self, 2, m, m, buf), self->dtype, self->device, u));
+  SHMT_TRY(shmt__tensor_fill(*u, shmt__scalar_int(0)));
+  SHMT_TRY(shmt__batch_empty(shmt__batch_sizes(self, 2, n, n, buf), self->dtype, self->device, v));
+  return shmt__tensor_fill(*v, shmt__scalar_int(0));
+}
+
+shmt_status shmt__cross(shmt_tensor* self, shmt_tensor* other, shmt_opt_int dim, shmt_tensor** out) {
+  int64_t found = dim.value, sizes[SHMT_MAX_DIMS], n;
+
+  if (!dim.has) {
+    static _Atomic(bool) warned;
+    SHMT_TRY(shmt__warn_once(&warned,
+                             "cross() without a dim is deprecated: pass it, or use linalg.cross(), whose default, "
+                             "the last one, cross() will take as well"));
+    SHMT_TRY(shmt__broadcast_sizes(shmt__tensor_sizes(self), shmt__tensor_sizes(other), sizes, &n));
+    for (found = 0; found < n && sizes[found] != 3;) found++;
+    SHMT_REQUIRE(found < n, SHMT_E_RUNTIME, "no dimension of size 3 in input");
+    found -= n;
+  }
+  return shmt_op_linalg_cross(self, other, found, out);
 }

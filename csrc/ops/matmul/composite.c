@@ -1,4 +1,4 @@
-/* ops/matmul/composite.c -- operators made of mm, bmm, mv and dot: matmul, linear, outer, inner, chain_matmul. */
+/* ops/matmul/composite.c -- operators made of mm, bmm, mv and dot: matmul, linear, inner, addr, chain_matmul. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -82,15 +82,6 @@ shmt_status shmt__mm_mat2_backward(shmt_tensor* grad, shmt_tensor* mat1, shmt_in
   SHMT_TRY(shmt_op_conj_physical(mat1, &right));
   SHMT_TRY(scaled_mm(left, right, conjugate(alpha), &product));
   return shmt_op_transpose_int(product, 0, 1, out);
-}
-
-shmt_status shmt__outer(shmt_tensor* self, shmt_tensor* vec2, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) column = NULL;
-
-  SHMT_REQUIRE(self->n_dims == 1, SHMT_E_RUNTIME, "outer: Expected 1-D argument self, but got %d-D", self->n_dims);
-  SHMT_REQUIRE(vec2->n_dims == 1, SHMT_E_RUNTIME, "outer: Expected 1-D argument vec2, but got %d-D", vec2->n_dims);
-  SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(self->sizes[0], 1), &column));
-  return shmt_op_mul_Tensor(column, vec2, out);
 }
 
 /* A scale must not have a higher kind of dtype than what it scales; for bool it must be bool. */

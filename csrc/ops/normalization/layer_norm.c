@@ -103,6 +103,10 @@ shmt_status shmt__check_normalized(const shmt_tensor* input, shmt_ints shape, co
   return SHMT_OK;
 }
 
+shmt_status shmt__check_normalized_op(shmt_tensor* input, shmt_ints normalized_shape, shmt_tensor* weight) {
+  return shmt__check_normalized(input, normalized_shape, weight, NULL);
+}
+
 /* Normalises rows, which are the last dims. mean == NULL: RMS norm, which subtracts no mean. */
 static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints shape, shmt_tensor* weight,
                                  shmt_tensor* bias, double eps, shmt_tensor** out, shmt_tensor** mean,

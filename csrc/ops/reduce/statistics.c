@@ -1,4 +1,4 @@
-/* ops/reduce/statistics.c -- quantile, nanquantile, cov, corrcoef, nanmean, renorm, trace. */
+/* ops/reduce/statistics.c -- cov, nanmean, renorm; what quantile checks. */
 #include "base/scalar.h"
 #include "base/warn.h"
 #include "generated/impls.h"
@@ -14,14 +14,9 @@
 
 static const shmt_scalar ONE = {.v.i = 1, .tag = SHMT_SCALAR_INT};
 
-static shmt_status as_dtype(shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
-  return shmt_op_to_dtype(t, dtype, false, false, SHMT_MEMORY_FORMAT_NONE, out);
-}
-
 /* --- quantiles ------------------------------------------------------------------------ */
 
-static shmt_status check_quantile(const char* name, const shmt_tensor* self, shmt_tensor* q,
-                                  const char* interpolation) {
+shmt_status shmt__quantile_check(shmt_tensor* self, shmt_tensor* q, const char* interpolation, const char* name) {
   static const char* const known[] = {"linear", "lower", "higher", "midpoint", "nearest", NULL};
   bool is_known = false;
   shmt_scalar low, high;
@@ -47,141 +42,6 @@ static shmt_status check_quantile(const char* name, const shmt_tensor* self, shm
   SHMT_REQUIRE(low.v.d >= 0 && high.v.d <= 1, SHMT_E_RUNTIME,
                "%s() q values must be in the range [0, 1]", name);
   return SHMT_OK;
-}
-
-/* The fractional ranks of the quantiles in sorted rows: q * (count - 1), in shape (..., numel(q)). With ignore_nan,
- * count leaves out NaNs, which sort last; without it, a row with a NaN gives NaN for all its quantiles. */
-static shmt_status ranks_of(shmt_tensor* sorted, shmt_tensor* q, bool ignore_nan,
-                            shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) is_nan = NULL;
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  const int64_t last = sorted->n_dims - 1;
-  const double top = (double)sorted->sizes[last] - 1;
-
-  SHMT_TRY(shmt_op_reshape(q, SHMT_INTS(q->numel), &line));
-  SHMT_TRY(shmt_op_isnan(sorted, &is_nan));
-  if (ignore_nan) {
-    SHMT_AUTO(shmt_tensor) missing = NULL;
-    SHMT_AUTO(shmt_tensor) highest = NULL;
-    SHMT_AUTO(shmt_tensor) ranks = NULL;
-    SHMT_TRY(shmt_op_sum_dim_IntList(is_nan, SHMT_INTS(last), true, sorted->dtype, &missing));
-    SHMT_TRY(shmt_op_rsub_Scalar(missing, shmt__scalar_float(top), ONE, &highest));
-    SHMT_TRY(shmt_op_mul_Tensor(highest, line, &ranks));
-    return shmt_op_clamp(ranks, shmt__scalar_int(0), shmt__scalar_none(), out);
-  }
-  SHMT_AUTO(shmt_tensor) any = NULL;
-  SHMT_AUTO(shmt_tensor) scaled = NULL;
-  SHMT_AUTO(shmt_tensor) wide = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
-  SHMT_TRY(shmt_op_any_dim(is_nan, last, true, &any));
-  SHMT_TRY(shmt_op_mul_Scalar(line, shmt__scalar_float(top), &scaled));
-  memcpy(sizes, sorted->sizes, (size_t)last * sizeof *sizes);
-  sizes[last] = q->numel;
-  SHMT_TRY(shmt_op_expand(scaled, (shmt_ints){sizes, sorted->n_dims}, false, &wide));
-  return shmt_op_masked_fill_Scalar(wide, any, shmt__scalar_float(top), out);
-}
-
-static shmt_status value_at(shmt_tensor* sorted, shmt_tensor* rank, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) index = NULL;
-
-  SHMT_TRY(as_dtype(rank, SHMT_INT64, &index));
-  return shmt_op_gather(sorted, sorted->n_dims - 1, index, false, out);
-}
-
-/* The elements of sorted rows at fractional ranks, interpolated. */
-static shmt_status interpolate(shmt_tensor* sorted, shmt_tensor* ranks, const char* how,
-                               shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) below = NULL;
-  SHMT_AUTO(shmt_tensor) above = NULL;
-  SHMT_AUTO(shmt_tensor) low = NULL;
-  SHMT_AUTO(shmt_tensor) high = NULL;
-  SHMT_AUTO(shmt_tensor) weight = NULL;
-
-  if (strcmp(how, "nearest") == 0) {
-    SHMT_TRY(shmt_op_round(ranks, &below));
-    return value_at(sorted, below, out);
-  }
-  if (strcmp(how, "higher") == 0) {
-    SHMT_TRY(shmt_op_ceil(ranks, &above));
-    return value_at(sorted, above, out);
-  }
-  SHMT_TRY(shmt_op_floor(ranks, &below));
-  if (strcmp(how, "lower") == 0) return value_at(sorted, below, out);
-  SHMT_TRY(shmt_op_ceil(ranks, &above));
-  SHMT_TRY(value_at(sorted, below, &low));
-  SHMT_TRY(value_at(sorted, above, &high));
-  if (strcmp(how, "midpoint") == 0)
-    return shmt_op_lerp_Scalar(low, high, shmt__scalar_float(0.5), out);
-  SHMT_TRY(shmt_op_sub_Tensor(ranks, below, ONE, &weight));
-  return shmt_op_lerp_Tensor(low, high, weight, out);
-}
-
-/* Sorts the rows. The indices are released at once, so that the caller never holds them beside other temporaries. */
-static shmt_status sorted_rows(shmt_tensor* rows, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) index = NULL;
-
-  return shmt_op_sort(rows, -1, false, out, &index);
-}
-
-static shmt_status quantile_of(const char* name, bool ignore_nan, shmt_tensor* self, shmt_tensor* q,
-                               shmt_opt_int dim, bool keepdim, const char* interpolation,
-                               shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) rows = NULL;
-  SHMT_AUTO(shmt_tensor) sorted = NULL;
-  SHMT_AUTO(shmt_tensor) ranks = NULL;
-  SHMT_AUTO(shmt_tensor) found = NULL;
-  SHMT_AUTO(shmt_tensor) moved = NULL;
-  int64_t sizes[SHMT_MAX_DIMS], d = 0, n = 0;
-
-  SHMT_TRY(check_quantile(name, self, q, interpolation));
-  SHMT_REQUIRE(self->n_dims < SHMT_MAX_DIMS, SHMT_E_RUNTIME, "%s() input has %d dimensions", name,
-               self->n_dims);
-  if (dim.has) SHMT_TRY(shmt__wrap_dim(dim.value, self->n_dims, &d));
-  if (dim.has && self->n_dims > 0)
-    SHMT_TRY(shmt_op_movedim_int(self, d, -1, &rows));
-  else
-    SHMT_TRY(shmt_op_reshape(self, SHMT_INTS(-1), &rows));
-  SHMT_TRY(sorted_rows(rows, &sorted));
-  SHMT_TRY(ranks_of(sorted, q, ignore_nan, &ranks));
-  SHMT_TRY(interpolate(sorted, ranks, interpolation, &found));
-  SHMT_TRY(shmt_op_movedim_int(found, -1, 0, &moved));
-  if (q->n_dims > 0) sizes[n++] = q->numel;
-  for (int k = 0; k < self->n_dims; k++) {
-    const bool goes = !dim.has || k == d;
-    if (!goes || keepdim) sizes[n++] = goes ? 1 : self->sizes[k];
-  }
-  return shmt_op_reshape(moved, (shmt_ints){sizes, n}, out);
-}
-
-static shmt_status quantile_of_number(const char* name, bool ignore_nan, shmt_tensor* self,
-                                      double q, shmt_opt_int dim, bool keepdim,
-                                      const char* interpolation, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) number = NULL;
-
-  SHMT_REQUIRE(q >= 0 && q <= 1, SHMT_E_RUNTIME,
-               "%s() q must be in the range [0, 1] but got %g", name, q);
-  SHMT_TRY(shmt__tensor_from_scalar(shmt__scalar_float(q), self->dtype, false, &number));
-  return quantile_of(name, ignore_nan, self, number, dim, keepdim, interpolation, out);
-}
-
-shmt_status shmt__quantile(shmt_tensor* self, shmt_tensor* q, shmt_opt_int dim, bool keepdim,
-                           const char* interpolation, shmt_tensor** out) {
-  return quantile_of("quantile", false, self, q, dim, keepdim, interpolation, out);
-}
-
-shmt_status shmt__quantile_scalar(shmt_tensor* self, double q, shmt_opt_int dim, bool keepdim,
-                                  const char* interpolation, shmt_tensor** out) {
-  return quantile_of_number("quantile", false, self, q, dim, keepdim, interpolation, out);
-}
-
-shmt_status shmt__nanquantile(shmt_tensor* self, shmt_tensor* q, shmt_opt_int dim, bool keepdim,
-                              const char* interpolation, shmt_tensor** out) {
-  return quantile_of("nanquantile", true, self, q, dim, keepdim, interpolation, out);
-}
-
-shmt_status shmt__nanquantile_scalar(shmt_tensor* self, double q, shmt_opt_int dim, bool keepdim,
-                                     const char* interpolation, shmt_tensor** out) {
-  return quantile_of_number("nanquantile", true, self, q, dim, keepdim, interpolation, out);
 }
 
 /* --- covariance ------------------------------------------------------------------------ */
@@ -294,28 +154,6 @@ shmt_status shmt__cov(shmt_tensor* self, int64_t correction, shmt_tensor* fweigh
   return shmt_op__cov_plain(rows, sum, norm, out);
 }
 
-shmt_status shmt__corrcoef(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) products = NULL;
-  SHMT_AUTO(shmt_tensor) variances = NULL;
-  SHMT_AUTO(shmt_tensor) deviations = NULL;
-
-  SHMT_REQUIRE(self->n_dims <= 2, SHMT_E_RUNTIME,
-               "corrcoef(): expected input to have two or fewer dimensions but got an input with "
-               "%d dimensions",
-               self->n_dims);
-  SHMT_TRY(shmt_op_cov(self, 1, NULL, NULL, &products));
-  if (products->n_dims == 0) return shmt_op_div_Tensor(products, products, out);
-  SHMT_TRY(shmt_op_diagonal(products, 0, 0, 1, &variances));
-  if (shmt__is_complex(variances->dtype)) {
-    SHMT_AUTO(shmt_tensor) part = NULL;
-    SHMT_TRY(shmt_op_real(variances, &part));
-    SHMT_TRY(shmt_op_sqrt(part, &deviations));
-    return shmt_op__correlation_complex(products, deviations, out);
-  }
-  SHMT_TRY(shmt_op_sqrt(variances, &deviations));
-  return shmt_op__correlation(products, deviations, out);
-}
-
 /* --- means ------------------------------------------------------------------------------ */
 
 shmt_status shmt__nanmean(shmt_tensor* self, shmt_ints dim, bool keepdim, shmt_dtype dtype,
@@ -376,22 +214,3 @@ shmt_status shmt__renorm(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_sca
   return SHMT_OK;
 }
 
-shmt_status shmt__renorm_(shmt_tensor* self, shmt_scalar p, int64_t dim, shmt_scalar maxnorm) {
-  SHMT_AUTO(shmt_tensor) before = NULL;
-  SHMT_AUTO(shmt_tensor) value = NULL;
-
-  /* The derivative needs the old values of self. */
-  SHMT_TRY(shmt_op_clone(self, SHMT_MEMORY_FORMAT_NONE, &before));
-  SHMT_TRY(shmt_op_renorm(before, p, dim, maxnorm, &value));
-  return shmt_op_copy_(self, value, false);
-}
-
-shmt_status shmt__trace(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-
-  SHMT_REQUIRE(self->n_dims == 2, SHMT_E_RUNTIME,
-               "trace: expected a matrix, but got tensor with dim %d", self->n_dims);
-  SHMT_REFUSE_DTYPE(self->dtype == SHMT_BOOL, self->dtype, "trace");
-  SHMT_TRY(shmt_op_diagonal(self, 0, 0, 1, &line));
-  return shmt_op_sum(line, SHMT_DTYPE_NONE, out);
-}

@@ -1,4 +1,4 @@
-/* ops/shape/diag_meshgrid.c -- diag, diag_embed, vander, meshgrid, cartesian_prod, combinations, block_diag,
+/* ops/shape/diag_meshgrid.c -- fill_diagonal_, meshgrid, cartesian_prod, combinations, block_diag, sum_to_size,
  * take_along_dim. */
 #include "base/overflow.h"
 #include "base/scalar.h"
@@ -12,60 +12,6 @@
 
 static shmt_status zeros_of(shmt_tensor* like, shmt_ints sizes, shmt_tensor** out) {
   return shmt_op_new_zeros(like, sizes, SHMT_DTYPE_NONE, SHMT_LAYOUT_NONE, SHMT_DEVICE_NONE, (shmt_opt_bool){0}, out);
-}
-
-shmt_status shmt__diag_embed(shmt_tensor* self, int64_t offset, int64_t dim1, int64_t dim2, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) zeros = NULL;
-  SHMT_AUTO(shmt_tensor) line = NULL;
-  SHMT_AUTO(shmt_tensor) diagonal = NULL;
-  int64_t sizes[SHMT_MAX_DIMS];
-  const int64_t n = self->n_dims + 1;
-
-  SHMT_REQUIRE(n <= SHMT_MAX_DIMS, SHMT_E_RUNTIME, "diag_embed(): more than %d dimensions", SHMT_MAX_DIMS);
-  SHMT_TRY(shmt__wrap_dim(dim1, n, &dim1));
-  SHMT_TRY(shmt__wrap_dim(dim2, n, &dim2));
-  SHMT_REQUIRE(dim1 != dim2, SHMT_E_RUNTIME, "diagonal dimensions cannot be identical %" PRId64 ", %" PRId64, dim1,
-               dim2);
-  SHMT_TRY(shmt_op_atleast_1d(self, &line));
-  SHMT_REQUIRE(offset > -(INT64_C(1) << 40) && offset < (INT64_C(1) << 40), SHMT_E_RUNTIME,
-               "diag_embed(): offset %" PRId64 " is too large", offset);
-  const int64_t length = line->sizes[line->n_dims - 1] + (offset < 0 ? -offset : offset);
-  for (int64_t d = 0, from = 0; d < n; d++) sizes[d] = d == dim1 || d == dim2 ? length : self->sizes[from++];
-  SHMT_TRY(zeros_of(self, (shmt_ints){sizes, n}, &zeros));
-  SHMT_TRY(shmt_op_diagonal(zeros, offset, dim1, dim2, &diagonal));
-  SHMT_TRY(shmt_op_copy_(diagonal, self, false));
-  *out = SHMT_TAKE(zeros);
-  return SHMT_OK;
-}
-
-shmt_status shmt__diag(shmt_tensor* self, int64_t diagonal, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) line = NULL;
-
-  SHMT_REQUIRE(self->n_dims == 1 || self->n_dims == 2, SHMT_E_RUNTIME,
-               "diag(): Supports 1D or 2D tensors. Got %dD", self->n_dims);
-  if (self->n_dims == 1) return shmt_op_diag_embed(self, diagonal, -2, -1, out);
-  SHMT_TRY(shmt_op_diagonal(self, diagonal, 0, 1, &line));
-  return shmt_op_clone(line, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
-shmt_status shmt__vander(shmt_tensor* x, shmt_opt_int N, bool increasing, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) column = NULL;
-  SHMT_AUTO(shmt_tensor) exponents = NULL;
-  SHMT_AUTO(shmt_tensor) powers = NULL;
-  const int64_t n = N.has ? N.value : x->numel;
-
-  SHMT_REQUIRE(x->n_dims == 1, SHMT_E_RUNTIME, "x must be a one-dimensional tensor.");
-  SHMT_REQUIRE(n >= 0, SHMT_E_RUNTIME, "N must be non-negative.");
-  SHMT_TRY(shmt_op_unsqueeze(x, 1, &column));
-  SHMT_TRY(shmt_op_arange(shmt__scalar_int(n), SHMT_INT64, SHMT_LAYOUT_NONE, x->device, (shmt_opt_bool){0},
-                          &exponents));
-  if (!increasing) {
-    SHMT_AUTO(shmt_tensor) ascending = SHMT_TAKE(exponents);
-    SHMT_TRY(shmt_op_flip(ascending, SHMT_INTS(0), &exponents));
-  }
-  SHMT_TRY(shmt_op_pow_Tensor_Tensor(column, exponents, &powers));
-  *out = SHMT_TAKE(powers);
-  return SHMT_OK;
 }
 
 /* Writes every step-th element in memory order. A tall matrix has room for more than one diagonal. */

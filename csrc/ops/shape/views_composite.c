@@ -1,4 +1,4 @@
-/* ops/shape/views_composite.c -- views made of other views: reshape, flatten, movedim, transposes, real and imag. */
+/* ops/shape/views_composite.c -- views made of other views: reshape, unflatten, movedim, real and imag. */
 #include "base/dtype.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
@@ -27,51 +27,6 @@ shmt_status shmt__impl_reshape(shmt_tensor* self, shmt_ints shape, shmt_tensor**
   SHMT_TRY(shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, &dense));
   /* Autograd does not see it as a view of the copy, because nobody else has the copy. */
   return shmt_op__unsafe_view(dense, inferred, out);
-}
-
-shmt_status shmt__impl_dense_copy(shmt_tensor* self, shmt_tensor** out) {
-  return shmt_op_clone(self, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
-shmt_status shmt__impl_reshape_as(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
-  return shmt_op_reshape(self, shmt__tensor_sizes(other), out);
-}
-
-shmt_status shmt__impl_view_as(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
-  return shmt_op_view(self, shmt__tensor_sizes(other), out);
-}
-
-shmt_status shmt__impl_expand_as(shmt_tensor* self, shmt_tensor* other, shmt_tensor** out) {
-  return shmt_op_expand(self, shmt__tensor_sizes(other), false, out);
-}
-
-shmt_status shmt__impl_broadcast_to(shmt_tensor* self, shmt_ints size, shmt_tensor** out) {
-  return shmt_op_expand(self, size, false, out);
-}
-
-shmt_status shmt__impl_ravel(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) dense = NULL;
-  SHMT_TRY(shmt_op_contiguous(self, SHMT_CONTIGUOUS_FORMAT, &dense));
-  return shmt_op_view(dense, SHMT_INTS(-1), out);
-}
-
-shmt_status shmt__impl_flatten(shmt_tensor* self, int64_t start_dim, int64_t end_dim, shmt_tensor** out) {
-  int64_t shape[SHMT_MAX_DIMS], n = 0;
-  SHMT_TRY(shmt__wrap_dim(start_dim, self->n_dims, &start_dim));
-  SHMT_TRY(shmt__wrap_dim(end_dim, self->n_dims, &end_dim));
-  SHMT_REQUIRE(start_dim <= end_dim, SHMT_E_RUNTIME,
-               "flatten() has invalid args: start_dim cannot come after end_dim");
-  if (self->n_dims == 0) return shmt_op_reshape(self, SHMT_INTS(1), out);
-  if (start_dim == end_dim) return give(self, out);
-  int64_t numel = 1;
-  for (int64_t d = 0; d < self->n_dims; d++) {
-    if (d >= start_dim && d <= end_dim) numel *= self->sizes[d];
-    if (d < start_dim || d > end_dim)
-      shape[n++] = self->sizes[d];
-    else if (d == end_dim)
-      shape[n++] = numel;
-  }
-  return shmt_op_reshape(self, (shmt_ints){shape, n}, out);
 }
 
 shmt_status shmt__impl_unflatten(shmt_tensor* self, int64_t dim, shmt_ints sizes, shmt_tensor** out) {
@@ -108,24 +63,6 @@ shmt_status shmt__impl_unflatten(shmt_tensor* self, int64_t dim, shmt_ints sizes
   return shmt_op_view(self, (shmt_ints){shape, n}, out);
 }
 
-shmt_status shmt__impl_atleast_1d(shmt_tensor* self, shmt_tensor** out) {
-  return self->n_dims == 0 ? shmt_op_reshape(self, SHMT_INTS(1), out) : give(self, out);
-}
-
-shmt_status shmt__impl_atleast_2d(shmt_tensor* self, shmt_tensor** out) {
-  if (self->n_dims == 0) return shmt_op_reshape(self, SHMT_INTS(1, 1), out);
-  return self->n_dims == 1 ? shmt_op_unsqueeze(self, 0, out) : give(self, out);
-}
-
-shmt_status shmt__impl_atleast_3d(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) two = NULL;
-  if (self->n_dims == 0) return shmt_op_reshape(self, SHMT_INTS(1, 1, 1), out);
-  if (self->n_dims == 2) return shmt_op_unsqueeze(self, -1, out);
-  if (self->n_dims > 2) return give(self, out);
-  SHMT_TRY(shmt_op_unsqueeze(self, 0, &two));
-  return shmt_op_unsqueeze(two, -1, out);
-}
-
 shmt_status shmt__impl_as_strided(shmt_tensor* self, shmt_ints size, shmt_ints stride, shmt_opt_int storage_offset,
                                   shmt_tensor** out) {
   int64_t offset = storage_offset.has ? storage_offset.value : self->offset;
@@ -142,20 +79,6 @@ shmt_status shmt__as_strided_tangent(shmt_tensor* self, shmt_ints size, shmt_int
 }
 
 /* --- parts ----------------------------------------------------------------------------- */
-
-shmt_status shmt__impl_narrow(shmt_tensor* self, int64_t dim, int64_t start, int64_t length, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims > 0, SHMT_E_RUNTIME, "narrow() cannot be applied to a 0-dim tensor.");
-  SHMT_REQUIRE(length >= 0, SHMT_E_RUNTIME, "narrow(): length must be non-negative.");
-  SHMT_TRY(shmt__wrap_dim(dim, self->n_dims, &dim));
-  int64_t size = self->sizes[dim];
-  SHMT_REQUIRE(start >= -size && start <= size, SHMT_E_INDEX,
-               "start out of range (expected to be in range of [%" PRId64 ", %" PRId64 "], but got %" PRId64 ")", -size,
-               size, start);
-  if (start < 0) start += size;
-  SHMT_REQUIRE(length <= size - start, SHMT_E_RUNTIME,
-               "start (%" PRId64 ") + length (%" PRId64 ") exceeds dimension size (%" PRId64 ").", start, length, size);
-  return shmt_op_slice_Tensor(self, dim, (shmt_opt_int){start, true}, (shmt_opt_int){start + length, true}, 1, out);
-}
 
 shmt_status shmt__impl_narrow_tensor(shmt_tensor* self, int64_t dim, shmt_tensor* start, int64_t length,
                                      shmt_tensor** out) {
@@ -204,10 +127,6 @@ shmt_status shmt__impl_permute_backward(shmt_tensor* grad, shmt_ints dims, shmt_
   return shmt_op_permute(grad, (shmt_ints){inverse, dims.len}, out);
 }
 
-shmt_status shmt__impl_swapaxes(shmt_tensor* self, int64_t a, int64_t b, shmt_tensor** out) {
-  return shmt_op_transpose_int(self, a, b, out);
-}
-
 shmt_status shmt__impl_movedim_ints(shmt_tensor* self, shmt_ints source, shmt_ints destination, shmt_tensor** out) {
   int64_t order[SHMT_MAX_DIMS], from[SHMT_MAX_DIMS], to[SHMT_MAX_DIMS];
   uint64_t moved = 0, taken = 0;
@@ -243,50 +162,6 @@ shmt_status shmt__impl_movedim(shmt_tensor* self, int64_t source, int64_t destin
   return shmt__impl_movedim_ints(self, SHMT_INTS(source), SHMT_INTS(destination), out);
 }
 
-shmt_status shmt__impl_numpy_T(shmt_tensor* self, shmt_tensor** out) {
-  int64_t dims[SHMT_MAX_DIMS];
-  for (int d = 0; d < self->n_dims; d++) dims[d] = self->n_dims - 1 - d;
-  return shmt_op_permute(self, (shmt_ints){dims, self->n_dims}, out);
-}
-
-static shmt_status require_matrix(const shmt_tensor* self, const char* name) {
-  SHMT_REQUIRE(self->n_dims != 1, SHMT_E_RUNTIME,
-               "tensor.%s is only supported on matrices or batches of matrices. Got %d-D tensor.", name, self->n_dims);
-  return SHMT_OK;
-}
-
-shmt_status shmt__impl_mT(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_TRY(require_matrix(self, "mT"));
-  return self->n_dims == 0 ? give(self, out) : shmt_op_transpose_int(self, -2, -1, out);
-}
-
-static shmt_status conjugate_transpose(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) swapped = NULL;
-  if (shmt__dtype_category(self->dtype) != 3)
-    return self->n_dims == 0 ? give(self, out) : shmt_op_transpose_int(self, -2, -1, out);
-  if (self->n_dims == 0) return shmt_op_conj(self, out);
-  SHMT_TRY(shmt_op_transpose_int(self, -2, -1, &swapped));
-  return shmt_op_conj(swapped, out);
-}
-
-shmt_status shmt__impl_mH(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_TRY(require_matrix(self, "mH"));
-  return conjugate_transpose(self, out);
-}
-
-shmt_status shmt__impl_adjoint(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims != 1, SHMT_E_RUNTIME,
-               "tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.");
-  return conjugate_transpose(self, out);
-}
-
-shmt_status shmt__impl_matrix_H(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_REQUIRE(self->n_dims == 0 || self->n_dims == 2, SHMT_E_RUNTIME,
-               "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.%s", self->n_dims,
-               self->n_dims > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-  return conjugate_transpose(self, out);
-}
-
 /* --- several tensors ------------------------------------------------------------------------ */
 
 static shmt_status start_list(int64_t len, shmt_tensor_vec* vec) {
@@ -317,16 +192,3 @@ shmt_status shmt__impl_broadcast_tensors(shmt_tensors tensors, shmt_tensor_vec* 
     status = shmt_op_expand(tensors.data[i], (shmt_ints){sizes, n_dims}, false, &vec.data[i]);
   return end_list(status, &vec, out);
 }
-
-#define AT_LEAST(n)                                                                               \
-  shmt_status shmt__impl_atleast_##n##d_list(shmt_tensors tensors, shmt_tensor_vec* out) {        \
-    shmt_tensor_vec vec;                                                                          \
-    SHMT_TRY(start_list(tensors.len, &vec));                                                      \
-    shmt_status status = SHMT_OK;                                                                 \
-    for (int64_t i = 0; i < tensors.len && status == SHMT_OK; i++)                                \
-      status = shmt__impl_atleast_##n##d(tensors.data[i], &vec.data[i]);                          \
-    return end_list(status, &vec, out);                                                           \
-  }
-AT_LEAST(1)
-AT_LEAST(2)
-AT_LEAST(3)

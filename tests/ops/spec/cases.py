@@ -34,7 +34,7 @@ STEPS = frozenset(
     _fft_c2r_backward _fft_r2c_backward _scatter_counts _scatter_amax_amin_backward
     _scatter_prod_backward_self _scatter_prod_backward_src _scatter_prod_backward_src_by_zeros
     _scatter_reduce_backward_self _scatter_reduce_backward_src _pinv_general _pinv_hermitian
-    _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward
+    _linalg_check _linalg_check_dtype _linalg_check_square _ctc_loss_backward _is_nearly_singular
     _min_max_backward _index_backward _norm_backward _scale_grad_by_count _std_backward
     _var_backward
     _vector_norm_backward _log_softmax_backward_data _softmax_backward_data _no_derivative

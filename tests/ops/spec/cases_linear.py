@@ -290,6 +290,11 @@ LINALG: dict[str, list[Case]] = {
     "_linalg_vander": [case(t(3), 3)],
     "nuclear_norm": [case(_x)],
     "nuclear_norm.dim": [case(_x, [0, 1])],
+    "_amax_or_amin": [
+        case(distinct(3, 4), 1, True, False),
+        case(distinct(3, 4), 0, False, True),
+    ],
+    "_inverse_or_infinite": [case(_square)],
     "_linalg_cutoff": [case(_x, t(), unit(), unit())],
     "_number_like": [case(_x, 2.0)],
     "_pivots_to_matrix": [case(_pivots, 3, st.float64)],

@@ -89,10 +89,14 @@ LINALG: dict[str, list[Case]] = {
     "_eig_backward": [case(_line, _square, _line, lower(3, 3))],
     "_eigh_backward": [case(_line, _square, t(3, dtype="real"), _square, True)],
     "_householder_backward": [case(t(4, 3), t(4, 3), t(4, 3), _line)],
+    "_is_nearly_singular": [case(_square, _number)],
     "_linalg_check": [case(fixed([0, 0]), "solve")],
     "_linalg_check_dtype": [case(_square, "solve")],
     "_linalg_check_float": [case(_square, "solve")],
+    "_linalg_check_matrix": [case(_x, "solve")],
     "_linalg_check_square": [case(_square, "solve")],
+    "_linalg_matrix_norm_dims": [case(_volume, [0, -1], None)],
+    "_linalg_spectrum": [case(_volume, 0, 2, None)],
     "_lstsq_backward": [case(t(3, 2), t(0), t(4, 3), t(4, 2), t(3, 2), False)],
     "_lu_backward": [case(*_factors)],
     "_lu_square_backward": [case(*_factors)],
@@ -110,6 +114,7 @@ LINALG: dict[str, list[Case]] = {
 }
 
 LOSS: dict[str, list[Case]] = {
+    "_cross_entropy_of_probabilities": [case(_x, _x, None, 1, 0.1)],
     "_ctc_loss_backward": [
         case(
             t(2),
@@ -122,6 +127,7 @@ LOSS: dict[str, list[Case]] = {
             0,
         )
     ],
+    "_label_smoothing_loss": [case(_x, idx(4, 3), None, 1, 1, -100)],
     "_multi_margin_backward": [case(_line, _x, idx(4, 3), 1, 1.0, None)],
     "_multi_margin_backward_differentiable": [case(_line, _x, idx(4, 3), 1, 1.0, None)],
     "_multilabel_margin_backward": [case(t(2), t(2, 3), idx(3, 2, 3))],
@@ -133,12 +139,20 @@ NORMALIZATION: dict[str, list[Case]] = {
     "_batch_norm_double_backward": [
         case(_volume, _channels, _channels, _volume, _volume, *[_channels] * 5, True, 1e-5)
     ],
+    "_check_normalized": [case(_volume, [6], t(6))],
+    "_full_or_reshape": [case(_volume, [8, 6], 0, _volume)],
     "_fused_rms_norm_backward": [case(_volume, _volume, [6], _rows, t(6), [1, 1])],
     "_group_norm_double_backward": [
         case(_volume, None, None, _volume, _volume, _groups, _groups, None, 2, 4, 6, 2)
     ],
     "_layer_norm_double_backward": [
         case(_volume, t(6), None, _volume, _volume, [6], None, _rows, t(6))
+    ],
+    "_norm_double_backward": [
+        case(
+            *(_volume, t(6), t(6), _volume, _volume, _rows, _rows, t(6)),
+            *([8, 6], [8, 1], [1, 6], [1], [0], True, True),
+        )
     ],
     "_norm_double_backward_input": [
         case(_volume, _volume, _volume, _volume, _rows, t(6), [2], True, True)
@@ -157,6 +171,10 @@ NORMALIZATION: dict[str, list[Case]] = {
 
 REDUCE: dict[str, list[Case]] = {
     "_aminmax_backward": [case(_number, _number, _x, _number, _number, None, False)],
+    "_interpolate_sorted": [case(_x, fixed([[0.5], [1.0], [2.25]]), "linear")],
+    "_quantile": [case(_x, fixed([0.25, 0.5]), 1, False, "linear", False, "quantile")],
+    "_quantile_check": [case(_x, fixed([0.25, 0.5]), "linear", "quantile")],
+    "_trapezoid_steps": [case(_x, t(4), 1, "trapezoid")],
     "_index_backward": [case(_channels, 0, idx(3, 4), [3, 4], False)],
     "_min_max_backward": [case(_number, _line, _number, [0], False)],
     "_norm_backward": [case(_x, _x, _x, 2.0, None)],

@@ -225,6 +225,10 @@ REFERENCES: dict[str, Reference] = {
     "linalg_pinv": _pinv,
     "pinverse": _pinv,
     "_linalg_cutoff": _cutoff,
+    "_amax_or_amin": lambda a, dim, largest, keepdim: (a.max if largest else a.min)(
+        axis=dim, keepdims=keepdim
+    ),
+    "_inverse_or_infinite": np.linalg.inv,
     "_linalg_is_vector": lambda a, b: b.ndim == 1 or b.shape == a.shape[:-1],
     "linalg_tensorinv": np.linalg.tensorinv,
     "linalg_tensorsolve": np.linalg.tensorsolve,

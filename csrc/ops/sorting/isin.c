@@ -1,36 +1,9 @@
-/* ops/sorting/composite.c -- msort, isin, and the gradient of a median. */
+/* ops/sorting/isin.c -- isin searches each element among the sorted test elements. */
 #include "base/scalar.h"
 #include "generated/impls.h"
 #include "generated/ops.h"
 #include "ops/check.h"
 
-shmt_status shmt__msort(shmt_tensor* self, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) indices = NULL;
-
-  return shmt_op_sort(self, 0, false, out, &indices);
-}
-
-shmt_status shmt__evenly_distribute_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tensor* value,
-                                             shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) same = NULL;
-  SHMT_AUTO(shmt_tensor) nan_value = NULL;
-  SHMT_AUTO(shmt_tensor) nan_self = NULL;
-  SHMT_AUTO(shmt_tensor) both = NULL;
-  SHMT_AUTO(shmt_tensor) mask = NULL;
-  SHMT_AUTO(shmt_tensor) count = NULL;
-  SHMT_AUTO(shmt_tensor) share = NULL;
-
-  SHMT_TRY(shmt_op_eq_Tensor(self, value, &same));
-  SHMT_TRY(shmt_op_isnan(value, &nan_value));
-  SHMT_TRY(shmt_op_isnan(self, &nan_self));
-  SHMT_TRY(shmt_op_logical_and(nan_self, nan_value, &both));
-  SHMT_TRY(shmt_op_logical_or(same, both, &mask));
-  SHMT_TRY(shmt_op_sum(mask, SHMT_DTYPE_NONE, &count));
-  SHMT_TRY(shmt_op_div_Tensor(grad, count, &share));
-  return shmt_op_mul_Tensor(mask, share, out);
-}
-
-/* isin searches each element among the sorted test elements. */
 static shmt_status check_isin(shmt_dtype dtype) {
   SHMT_REQUIRE(!shmt__is_complex(dtype) && dtype != SHMT_BOOL, SHMT_E_RUNTIME,
                "Unsupported input type encountered for isin(): %s", shmt__dtype_title(dtype));
