@@ -11,6 +11,8 @@ MAX_FILES = 20
 LARGE = {
     "csrc/os": "one small pair of files a system facility; their names are the map",
     "csrc/codegen/emit": "one module for each kind of generated file; their names are the map",
+    "csrc/kernels/simd": "headers of one kind of function each; their names are the map",
+    "csrc/python/autograd": "one small pair of files for each thing of autograd's in Python",
     "csrc/ipc/handle": "one small pair of files for each thing that a handle goes through",
 }
 #: Families without a folder in csrc/kernels: their operators are made of other families' loops.

@@ -7,11 +7,11 @@
 #include "storage/allocator.h"
 
 enum {
-  GRAIN = 32768, /* elements below which another thread does not pay */
+  GRAIN_ELEMENTS = 32768, /* elements below which another thread does not pay */
   MAX_PARTS = 32,
-  ROWS_IN_PART = 128,    /* of a part at least: a merge of states costs as much as many elements */
+  ROWS_IN_PART = 128,     /* of a part at least: a merge of states costs as much as many elements */
   STATES_BYTES = 1 << 17, /* of all parts of rows, at most */
-  ROWS_IN_RUN = 64, /* results in a tile when elements of one result lie together */
+  ROWS_IN_RUN = 64,       /* results in a tile when elements of one result lie together */
 };
 
 typedef struct axis {
@@ -238,7 +238,7 @@ static int64_t parts_of_rows(const plan* p, int threads) {
 /* For few results of many elements each. */
 static int64_t parts_of_few(const plan* p, int threads) {
   const int64_t work = p->kept * p->reduced, size = p->reduce[p->split].size;
-  const int64_t parts = work / GRAIN < MAX_PARTS ? work / GRAIN : MAX_PARTS;
+  const int64_t parts = work / GRAIN_ELEMENTS < MAX_PARTS ? work / GRAIN_ELEMENTS : MAX_PARTS;
 
   if (p->units >= 2 * threads || p->kept * SHMT_REDUCE_STATE_BYTES >= work) return 1;
   return parts < size ? parts : size;
@@ -270,8 +270,7 @@ static bool reduce_whole(shmt_tensor* in, uint64_t mask, shmt_tensor* const* out
                           .ctx = ctx,
                           .in = shmt__tensor_data(in)};
 
-  if (in->numel > GRAIN || !shmt__tensor_is_contiguous(in) ||
-      mask != shmt__all_dims_mask(in->n_dims))
+  if (in->numel > GRAIN_ELEMENTS || !shmt__tensor_is_contiguous(in) || mask != shmt__all_dims_mask(in->n_dims))
     return false;
   for (int k = 0; k < n_outs; k++) run.out[k] = shmt__tensor_data(outs[k]);
   loop(SHMT_REDUCE_INIT, &run);
@@ -301,13 +300,13 @@ shmt_status shmt__reduce(shmt_tensor* in, uint64_t mask, shmt_tensor* const* out
     if (p.reduce[i].size > p.reduce[p.split].size) p.split = i;
 
   const int64_t work = in->numel;
-  const int threads = work > GRAIN ? shmt__num_threads() : 1;
+  const int threads = work > GRAIN_ELEMENTS ? shmt__num_threads() : 1;
   if (threads > 1) {
     p.parts = parts_of_rows(&p, threads);
     if (p.parts == 1) p.parts = parts_of_few(&p, threads);
     if (p.parts > 1) return reduce_split(&p);
   }
   const int64_t per_unit = work / p.units;
-  shmt__parallel_for(p.units, per_unit > GRAIN ? 1 : 1 + GRAIN / (per_unit + 1), reduce_units, &p);
+  shmt__parallel_for(p.units, per_unit > GRAIN_ELEMENTS ? 1 : 1 + GRAIN_ELEMENTS / (per_unit + 1), reduce_units, &p);
   return SHMT_OK;
 }

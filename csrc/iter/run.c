@@ -8,7 +8,7 @@
 #include "os/futex.h"
 
 enum {
-  GRAIN = 32768,          /* fewer elements are not worth another thread */
+  GRAIN_ELEMENTS = 32768, /* fewer elements are not worth another thread */
   COSTLY_GRAIN = 2500,    /* the same where each is expensive and workers are awake */
   NEAR_NS = 10000,        /* calls as close together as this keep workers awake */
 };
@@ -183,7 +183,7 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
     run_range(&outer, 0, it->numel);
     return SHMT_OK;
   }
-  if (it->numel <= GRAIN) {
+  if (it->numel <= GRAIN_ELEMENTS) {
     if (it->is_costly && it->numel > COSTLY_GRAIN)
       run_costly(&w);
     else
@@ -191,7 +191,7 @@ shmt_status shmt__iter_run(shmt_iter* it, shmt__loop loop, const void* ctx) {
     return SHMT_OK;
   }
   w.streamed = find_streamed(it);
-  shmt__parallel_for(it->numel, GRAIN, w.streamed ? run_range_streamed : run_range, &w);
+  shmt__parallel_for(it->numel, GRAIN_ELEMENTS, w.streamed ? run_range_streamed : run_range, &w);
   return SHMT_OK;
 }
 
@@ -199,7 +199,7 @@ shmt_status shmt__iter_run_costly(shmt_iter* it, shmt__loop loop, const void* ct
   loop_args w = {it, loop, ctx, 0, NULL};
 
   if (it->is_meta || it->numel == 0) return SHMT_OK;
-  shmt__parallel_for(it->numel, GRAIN / (cost > 0 ? cost : 1) + 1, run_range, &w);
+  shmt__parallel_for(it->numel, GRAIN_ELEMENTS / (cost > 0 ? cost : 1) + 1, run_range, &w);
   return SHMT_OK;
 }
 
@@ -225,7 +225,7 @@ static void run_along_dim(void* arg, int64_t begin, int64_t end) {
 
 shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* ctx) {
   const loop_args w = {it, loop, ctx, 0, NULL};
-  const int threads = it->numel > GRAIN ? shmt__num_threads() : 1;
+  const int threads = it->numel > GRAIN_ELEMENTS ? shmt__num_threads() : 1;
   split_loop a = {&w, -1, 1};
 
   /* The outermost dim is best, unless it is too short: rows stay long, and no two threads write to one cache line. */
@@ -236,7 +236,7 @@ shmt_status shmt__iter_run_disjoint(shmt_iter* it, shmt__loop loop, const void* 
   if (a.dim < 0 || it->sizes[a.dim] < threads) return shmt__iter_run_serial(it, loop, ctx);
   if (a.dim == 0) a.block = (it->sizes[0] + threads - 1) / threads;
   const int64_t units = (it->sizes[a.dim] + a.block - 1) / a.block;
-  shmt__parallel_for(units, GRAIN / (it->numel / units) + 1, run_along_dim, &a);
+  shmt__parallel_for(units, GRAIN_ELEMENTS / (it->numel / units) + 1, run_along_dim, &a);
   return SHMT_OK;
 }
 

@@ -8,10 +8,10 @@
 #include "iter/threads.h"
 
 enum {
-  NARROW = 16,    /* elements of a dim that are too few for a call */
-  MANY_ROWS = 32, /* elements of the next dim that make a call worth while */
-  BLOCK = 256,    /* elements of a call */
-  GRAIN = 8192,   /* fewer rows are not worth another thread */
+  NARROW = 16,            /* elements of a dim that are too few for a call */
+  MANY_ROWS = 32,         /* elements of the next dim that make a call worth while */
+  ELEMENTS_OF_CALL = 256, /* elements of a call */
+  GRAIN_ROWS = 8192,      /* fewer rows are not worth another thread */
 };
 
 typedef struct short_rows_args {
@@ -47,7 +47,7 @@ static void run_short_rows(void* arg, int64_t begin, int64_t end) {
   while (begin < end) {
     int64_t count = it->sizes[1] - at[1];
     if (count > end - begin) count = end - begin;
-    if (count > BLOCK) count = BLOCK;
+    if (count > ELEMENTS_OF_CALL) count = ELEMENTS_OF_CALL;
     for (int k = 0; k < n; k++) data[k] = row[k];
     for (int64_t i = 0; i < it->sizes[0]; i++) {
       w->loop(data, strides, count, w->ctx);
@@ -69,6 +69,6 @@ static void run_short_rows(void* arg, int64_t begin, int64_t end) {
 shmt_status shmt__iter_run_short_rows(shmt_iter* it, shmt__loop loop, const void* ctx) {
   short_rows_args w = {it, loop, ctx};
 
-  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN, run_short_rows, &w);
+  if (it->numel > 0) shmt__parallel_for(it->numel / it->sizes[0], GRAIN_ROWS, run_short_rows, &w);
   return SHMT_OK;
 }

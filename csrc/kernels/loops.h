@@ -2,60 +2,16 @@
  *
  * UNARY(name, expression of a), BINARY(name, of a and b) and TERNARY(name, of a, b and c) define SHMT_LOOP(name). The
  * operands have the compute type C; the value is stored as T. The ..._AS forms store another type: COMPARE stores bool.
- * SHMT_CTX_SCALAR(k) in an expression is the k-th scalar of ctx, an array of shmt_scalar, as C.
  *
  * Contiguous operands, and contiguous operands beside one with stride 0, have loops of their own, which the compiler
- * vectorises. Their `ivdep` says that no iteration reads what another wrote: an output shares an input's memory exactly
- * or not at all (the iterator refuses the rest), and there is no `restrict`.
+ * vectorises.
  */
 #ifndef SHMT_KERNELS_LOOPS_H
 #define SHMT_KERNELS_LOOPS_H
 
-#include "base/scalar.h"
-#include "iter/iter.h"
-#include "kernels/simd/convert.h"
+#include "kernels/template.h"
 
-#include <math.h>
-
-#define SHMT_PASTE_(a, b) a##_##b
-#define SHMT_PASTE(a, b)  SHMT_PASTE_(a, b)
-/* A helper function of the dtype being built. */
-#define FN(name) SHMT_PASTE(name, DT)
-
-#define SHMT_IVDEP                  _Pragma("GCC ivdep")
-#define SHMT_AT(TYPE, p, stride, i) (*(TYPE*)(void*)((p) + (i) * (stride)))
-
-/* The k-th scalar of ctx, in the compute type. */
-static inline double shmt__ctx_real(const void* ctx, int k) {
-  return shmt__scalar_to_double(((const shmt_scalar*)ctx)[k]);
-}
-static inline int64_t shmt__ctx_int(const void* ctx, int k) {
-  return shmt__scalar_to_int64(((const shmt_scalar*)ctx)[k]);
-}
-static inline double _Complex shmt__ctx_complex(const void* ctx, int k) {
-  double z[2];
-  shmt__scalar_to_complex(((const shmt_scalar*)ctx)[k], z);
-  return CMPLX(z[0], z[1]);
-}
-#define SHMT_CTX_SCALAR(k)                \
-  _Generic((C)0,                          \
-      bool: shmt__ctx_int,                \
-      float: shmt__ctx_real,              \
-      double: shmt__ctx_real,             \
-      float _Complex: shmt__ctx_complex,  \
-      double _Complex: shmt__ctx_complex, \
-      default: shmt__ctx_int)(ctx, k)
-
-/* x as an unsigned integer, in which arithmetic wraps. It has at least 32 bits, so that uint16 * uint16 does not become
- * int. */
-#define SHMT_WRAPPING(x)                  \
-  ((__typeof__(_Generic((C)0,             \
-                   int64_t: (uint64_t)0,  \
-                   uint64_t: (uint64_t)0, \
-                   default: (uint32_t)0)))(x))
-
-/* Elements of a block: so many are widened, gathered or computed at a time. */
-enum { SHMT_LOOP_BLOCK = 256 };
+/* --- half-precision types ------------------------------------------------------------------ */
 
 /* Loops of half-precision types (float16, bfloat16, complex32) run the loop of their compute type ("full" loop) over
  * widened blocks: kernels/half_loops.tmpl.h. They store T, its real type, or what the full loop stores (bool). */
@@ -82,6 +38,8 @@ void shmt__widened(shmt_dtype half, shmt__loop full, shmt__stored stored, int n_
 #define SHMT_UNARY_1(NAME, TO, PUT, LET, EXPR)   SHMT_WIDENED(NAME, TO, 1)
 #define SHMT_BINARY_1(NAME, TO, PUT, LET, EXPR)  SHMT_WIDENED(NAME, TO, 2)
 #define SHMT_TERNARY_1(NAME, TO, PUT, LET, EXPR) SHMT_WIDENED(NAME, TO, 3)
+
+/* --- the loops ------------------------------------------------------------------------------ */
 
 /* LET declares what the expression uses besides its operands (scalars of ctx), or is empty. */
 #define SHMT_UNARY_0(NAME, TO, PUT, LET, EXPR)                                                  \

@@ -4,7 +4,7 @@
  * floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 
 enum { FN(lanes) = 16 };
 #define EACH_LANE for (int k = 0; k < FN(lanes); k++)

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { GRAIN = 8192, MAX_LISTS = 2 };
+enum { GRAIN_ELEMENTS = 8192, MAX_LISTS = 2 };
 
 typedef struct work {
   shmt__loop loop;
@@ -146,9 +146,9 @@ shmt_status shmt__foreach_flat(int loop, const shmt_tensors* lists, int n_lists,
   }
   for (int k = 0; k < n_lists; k++) w.lists[k] = lists[k];
   for (int64_t i = 0; i < lists[0].len; i++) n_elements += lists[0].data[i]->numel;
-  if (in_place && n_elements > GRAIN && order_matters(&w))
+  if (in_place && n_elements > GRAIN_ELEMENTS && order_matters(&w))
     piece(&w, 0, n_elements);
   else
-    shmt__parallel_for(n_elements, GRAIN, piece, &w);
+    shmt__parallel_for(n_elements, GRAIN_ELEMENTS, piece, &w);
   return SHMT_OK;
 }

@@ -244,14 +244,14 @@ void shmt__move_rows(char* dst, int64_t dst_stride, const char* src, int64_t src
 
 /* n dense elements: a few are doubled until they fill a block, and the block is copied to the end. */
 static void fill_streamed(char* dst, const char* value, int64_t n, int64_t item, bool streamed) {
-  enum { BLOCK = 4096 };
+  enum { BLOCK_BYTES = 4096 };
   const int64_t nbytes = n * item;
   int64_t done = item;
 
   memcpy(dst, value, (size_t)item);
   while (done < nbytes) {
-    const int64_t from = done < BLOCK ? done : BLOCK, more = nbytes - done < from ? nbytes - done : from;
-    if (streamed && more == BLOCK)
+    const int64_t from = done < BLOCK_BYTES ? done : BLOCK_BYTES, more = nbytes - done < from ? nbytes - done : from;
+    if (streamed && more == BLOCK_BYTES)
       shmt__move_streamed(dst + done, dst, more);
     else
       memcpy(dst + done, dst, (size_t)more);

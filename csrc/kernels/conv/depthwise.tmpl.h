@@ -4,7 +4,7 @@
  * depth is
  * 1. The image is copied into the scratch with its padding, so that no vector of outputs needs a check for the border.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <string.h>

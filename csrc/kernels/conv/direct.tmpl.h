@@ -7,7 +7,7 @@
  * dilation. The outputs between the ends of two rows are dropped. The sums of several filters by several vectors of
  * outputs stay in registers.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/conv/direct.h"
 
 #include <string.h>

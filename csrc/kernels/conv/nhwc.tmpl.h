@@ -7,7 +7,7 @@
  * are packed. Where no patch of a tile reaches into the padding, and the positions under a row of the kernel follow
  * each other in memory, that row is one run.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/conv/nhwc.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * Like Note [NHWC convolution] in kernels/conv/nhwc.tmpl.h, but a vector holds the filters of several groups.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/conv/nhwc.h"
 
 #include <string.h>

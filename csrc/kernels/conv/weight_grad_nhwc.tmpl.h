@@ -6,7 +6,7 @@
  * an output are summed in registers, and then added to the sums in memory; that also bounds the rounding errors of long
  * sums. Patches are read in a padded NHWC copy of the image, so that none needs a check for the border.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/conv/nhwc.h"
 #include "kernels/conv/weight_grad_nhwc.h"
 

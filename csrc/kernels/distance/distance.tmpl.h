@@ -4,7 +4,7 @@
  * coordinates is summed by itself, so that long rows lose no more digits than short ones.
  */
 #include "kernels/distance/distance.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <string.h>

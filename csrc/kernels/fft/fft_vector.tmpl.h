@@ -5,7 +5,7 @@
  * lanes.
  */
 #include "kernels/fft/fft.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #ifndef SHMT_KERNELS_IMAGE_GRID_H
 #define SHMT_KERNELS_IMAGE_GRID_H
 
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 enum { SHMT_GRID_LINEAR, SHMT_GRID_NEAREST, SHMT_GRID_CUBIC };

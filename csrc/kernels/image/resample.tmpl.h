@@ -3,7 +3,7 @@
  * n dense slabs, one after the other: out has `out` slices of `inner` elements, in has `in`. ctx: shmt__resample_args:
  * output slice p is the weighted sum of input slices first[p], first[p] + 1, ... (minus the origin).
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 /* For float16 SHMT_LOAD and SHMT_STORE would take ten instructions instead of one. */

@@ -3,7 +3,7 @@
  * A Householder reflector is I - tau v v', as LAPACK's: v is zero above its own row and one there. A matrix is copied
  * to a workspace, where columns are whole vectors with zeros at their ends, so that no loop has a shorter last step.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/linalg/householder.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * Columns are contiguous, so that subtracting a multiple of one column from another is a loop over neighbours.
  */
 #include "kernels/simd/complex.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/linalg/lu.h"
 
 #include <string.h>

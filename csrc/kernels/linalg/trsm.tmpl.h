@@ -9,7 +9,7 @@
  * apart, and combined when a row is finished.
  */
 #include "kernels/simd/complex.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/linalg/trsm.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
  *
  * A row's loss is a sum over pairs of a target class and another class. No array of pairs is built.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loss/margin.h"
 
 /* Another process may change targets in shared memory at any time, so a target is read once and then checked. */

@@ -4,7 +4,7 @@
  * is multiplied by a row of the panel. a is read where it lies: whatever its strides, the next element is mostly in a
  * cache line that was just read.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/matmul/gemm_panels.h"
 
 /* Fused multiply-add where the processor has it. */

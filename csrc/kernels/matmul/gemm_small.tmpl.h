@@ -2,7 +2,7 @@
  *
  * A matrix of a few elements does not fill a vector, and its product takes less time than a call of a BLAS.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/matmul/gemm_small.h"
 
 enum { FN(lanes) = 16, FN(most) = SHMT_GEMM_SMALL_SIDE * SHMT_GEMM_SMALL_SIDE };

@@ -5,7 +5,7 @@
  * and sums are n doubles. float16 is converted a block at a time by the processor's instructions.
  */
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 
 enum { FN(column_block) = 64, FN(column_rows) = 32 };
 

@@ -3,7 +3,7 @@
  * Forward and backward. The ctx of all loops is shmt__norm_args; row_moments.tmpl.h computes the moments.
  */
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 enum { FN(norm_few) = 16, FN(norm_block) = 1024 };

@@ -5,7 +5,7 @@
  * Moments are in double. 16-bit floats are computed in float and rounded once at the end.
  */
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/normalization/short_norm.h"
 
 enum { FN(cells) = SHMT_SHORT_ROW * SHMT_SHORT_ROWS_PER_BLOCK };

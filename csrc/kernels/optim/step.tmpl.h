@@ -5,7 +5,7 @@
  * rounding after each of them. Those that are calculated in float throughout run through step_widened and the float
  * loop instead.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/optim/step.h"
 
 #define M(fn) _Generic((C)0, float: fn##f, default: fn)

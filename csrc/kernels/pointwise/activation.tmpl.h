@@ -106,11 +106,11 @@ BINARY_COSTLY(log_sigmoid_backward, a* OWN(sigmoid)(-b))
 SHMT_WIDENED(elu, T, 1)
 #else
 static void FN(elu_dense)(void* out, const void* const* in, int64_t n, const void* ctx) {
-  enum { BLOCK = 128 };
+  enum { ELEMENTS_AT_ONCE = 128 };
   const C negative = NUMBER(0) * NUMBER(1), scale = NUMBER(1), inner = NUMBER(2);
 
-  for (int64_t i0 = 0; i0 < n; i0 += BLOCK) {
-    const int64_t width = n - i0 < BLOCK ? n - i0 : BLOCK;
+  for (int64_t i0 = 0; i0 < n; i0 += ELEMENTS_AT_ONCE) {
+    const int64_t width = n - i0 < ELEMENTS_AT_ONCE ? n - i0 : ELEMENTS_AT_ONCE;
     const T* const x = (const T*)in[0] + i0;
     T* const y = (T*)out + i0;
     SHMT_FLAG below = 0;

@@ -29,7 +29,7 @@ UNARY_AVX512(tan, SHMT_AVX512_FUNCTION(tan))
 #else
 /* Large angles are computed by the C library, whose argument reduction is exact. */
 #define IS_FAR                                                                            \
-  !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMIT, default: SHMT_TRIG_LIMIT_DOUBLE))
+  !(OWN(magnitude)(a) <= _Generic((C)0, float: SHMT_TRIG_LIMITF, default: SHMT_TRIG_LIMIT))
 UNARY_FALLBACK(sin, IS_FAR, OWN(sin)(a), M(sin)(a))
 UNARY_FALLBACK(cos, IS_FAR, OWN(cos)(a), M(cos)(a))
 UNARY_FALLBACK(tan, IS_FAR, OWN(tan)(a), M(tan)(a))

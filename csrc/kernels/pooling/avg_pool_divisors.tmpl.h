@@ -2,7 +2,7 @@
  *
  * Included by other templates, which #undef TOTAL and ADD at their end. ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/pooling/pool.h"
 
 /* The type of sums, which wrap for integers, and division of a sum. */

@@ -2,7 +2,7 @@
  *
  * n dense planes, one after the other; ctx: shmt__pool_args (kernels/pooling/pool.h).
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/pooling/pool.h"
 
 /* Integers wrap. */

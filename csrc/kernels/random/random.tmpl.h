@@ -1,5 +1,5 @@
 /* kernels/random/random.tmpl.h -- turns random words into numbers of one dtype. */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <math.h>

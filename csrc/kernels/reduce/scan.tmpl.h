@@ -3,8 +3,9 @@
  * data[0][i] = f(data[0][i - 1], data[1][i]). A shmt__loop: outputs first, strides along the row, n its length. */
 #include "kernels/simd/complex.h"
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 
+/* STEP gives the next running result of s and x. */
 #define SCAN(NAME, STATE, BEGIN, STEP)                                                          \
   void SHMT_LOOP(NAME)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) { \
     STATE s = BEGIN;                                                                            \
@@ -60,8 +61,30 @@ static inline void FN(store_float16_run)(char* to, const float* from, int64_t st
   shmt__narrow_float16(some, from, n);
   for (int64_t i = 0; i < n; i++) SHMT_AT(shmt_float16, to, stride, i) = some[i];
 }
-/* Adds four elements at a time, so that only one addition in four waits for the running sum. float64 is summed one by
- * one: there, the sum of four elements might overflow where the running sum does not. */
+/* The running sums of four elements, from s on: only one addition waits for s. Returns the last. */
+static inline double FN(sum_four)(double s, double x, double y, double z, double w, double sums[4]) {
+  const double two = x + y, three = two + z, four = two + (z + w);
+  sums[0] = s + x;
+  sums[1] = s + two;
+  sums[2] = s + three;
+  return sums[3] = s + four;
+}
+/* n running sums in place; returns the last. */
+static inline double FN(sum_block)(double s, float* x, int64_t n) {
+  int64_t k = 0;
+  for (; k + 4 <= n; k += 4) {
+    double sums[4];
+    s = FN(sum_four)(s, (double)x[k], (double)x[k + 1], (double)x[k + 2], (double)x[k + 3], sums);
+    for (int l = 0; l < 4; l++) x[k + l] = (float)sums[l];
+  }
+  for (; k < n; k++) {
+    s += (double)x[k];
+    x[k] = (float)s;
+  }
+  return s;
+}
+/* Adds four elements at a time. float64 is summed one by one: there, the sum of four elements might overflow where the
+ * running sum does not. */
 void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
   double s = 0;
   int64_t i = 0;
@@ -70,33 +93,16 @@ void SHMT_LOOP(cumsum)(char* const* data, const int64_t* strides, int64_t n, con
     float x[SHMT_LOOP_BLOCK];
     const int64_t width = n - i < SHMT_LOOP_BLOCK ? n - i : SHMT_LOOP_BLOCK;
     FN(load_float16_run)(x, data[1] + i * strides[1], strides[1], width);
-    int64_t k = 0;
-    for (; k + 4 <= width; k += 4) {
-      const double two = (double)x[k] + (double)x[k + 1], four = two + ((double)x[k + 2] + (double)x[k + 3]);
-      const double three = two + (double)x[k + 2];
-      x[k] = (float)(s + (double)x[k]);
-      x[k + 1] = (float)(s + two);
-      x[k + 2] = (float)(s + three);
-      s += four;
-      x[k + 3] = (float)s;
-    }
-    for (; k < width; k++) {
-      s += (double)x[k];
-      x[k] = (float)s;
-    }
+    s = FN(sum_block)(s, x, width);
     FN(store_float16_run)(data[0] + i * strides[0], x, strides[0], width);
   }
   for (; sizeof(T) < sizeof s && i + 4 <= n; i += 4) {
-    const double x = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i)),
-                 y = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 1)),
-                 z = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 2)),
-                 w = (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 3));
-    const double two = x + y, three = two + z, four = two + (z + w);
-    SHMT_AT(T, data[0], strides[0], i) = SHMT_STORE((C)(s + x));
-    SHMT_AT(T, data[0], strides[0], i + 1) = SHMT_STORE((C)(s + two));
-    SHMT_AT(T, data[0], strides[0], i + 2) = SHMT_STORE((C)(s + three));
-    s += four;
-    SHMT_AT(T, data[0], strides[0], i + 3) = SHMT_STORE((C)s);
+    double sums[4];
+    s = FN(sum_four)(s, (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i)),
+                     (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 1)),
+                     (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 2)),
+                     (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i + 3)), sums);
+    for (int k = 0; k < 4; k++) SHMT_AT(T, data[0], strides[0], i + k) = SHMT_STORE((C)sums[k]);
   }
   for (; i < n; i++) {
     s += (double)SHMT_LOAD(SHMT_AT(const T, data[1], strides[1], i));

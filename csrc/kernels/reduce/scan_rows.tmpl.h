@@ -3,7 +3,7 @@
  * For short rows, where a loop along each row would cost more to start than to run, and for rows that are columns in
  * memory. data: out, x; strides: bytes from row to row; n rows; ctx: shmt__scan_args.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/reduce/scan.h"
 
 #if SHMT_IS_FLOATING

@@ -3,7 +3,7 @@
  *
  * Sums are kept in the type that is calculated in.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 /* sums = src, or sums += src. data: sums (dense), src. */

@@ -1,6 +1,7 @@
 /* kernels/simd/vmath.h -- elementary functions without branches, so that loops over them vectorise. All levels.
  *
- * Names that end in f are for float. Polynomials were fitted at Chebyshev nodes in extended precision. Errors are about
+ * Names that end in f are for float. What is calculated alike for floats and doubles is in templates, vmath_*.tmpl.h:
+ * of_float.h. Polynomials were fitted at Chebyshev nodes in extended precision. Errors are about
  * 1 ulp (exp, log) or 2 ulp (tanh, sigmoid, erf, log1p, expm1). To round to an integer, functions add and subtract 1.5
  * * 2^(mantissa bits), which needs no instruction beyond SSE2; the integer then stands in the low bits of the sum. MADD
  * is a fused multiply-add only where the hardware has one: elsewhere fmaf would be a call for each element.
@@ -51,10 +52,6 @@ static inline uint64_t shmt__bits_of_double(double f) {
   } v = {.f = f};
   return v.u;
 }
-SHMT_VMATH float shmt__copysignf(float magnitude, float sign) {
-  return shmt__float_of_bits((shmt__bits_of_float(magnitude) & 0x7fffffffu) |
-                             (shmt__bits_of_float(sign) & 0x80000000u));
-}
 
 /* yes ? a : b as bit operations, where the compiler would otherwise branch. */
 SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
@@ -62,22 +59,18 @@ SHMT_VMATH float shmt__choosef(int yes, float a, float b) {
   return shmt__float_of_bits((shmt__bits_of_float(a) & mask) | (shmt__bits_of_float(b) & ~mask));
 }
 
-/* x limited to [low, high], low < 0 < high; a NaN becomes one of the limits. Compares the bits as integers, which have
- * minimum and maximum instructions; two comparisons of floats take eight instructions. */
-SHMT_VMATH float shmt__vmath_clampf(float x, float low, float high) {
-  const uint32_t bits = shmt__bits_of_float(x), lowest = shmt__bits_of_float(low);
-  const int32_t above = (int32_t)(bits < lowest ? bits : lowest), highest = (int32_t)shmt__bits_of_float(high);
-  return shmt__float_of_bits((uint32_t)(above < highest ? above : highest));
-}
-/* The same for an x that is positive or NaN. */
+#include "kernels/simd/of_float.h"
+#include "kernels/simd/vmath_bits.tmpl.h"
+
+#include "kernels/simd/of_double.h"
+#include "kernels/simd/vmath_bits.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
+
+/* x, which is positive or NaN, limited to high. */
 SHMT_VMATH float shmt__at_mostf(float x, float high) {
   const uint32_t bits = shmt__bits_of_float(x), highest = shmt__bits_of_float(high);
   return shmt__float_of_bits(bits < highest ? bits : highest);
-}
-SHMT_VMATH double shmt__vmath_clamp(double x, double low, double high) {
-  const uint64_t bits = shmt__bits_of_double(x), lowest = shmt__bits_of_double(low);
-  const int64_t above = (int64_t)(bits < lowest ? bits : lowest), highest = (int64_t)shmt__bits_of_double(high);
-  return shmt__double_of_bits((uint64_t)(above < highest ? above : highest));
 }
 SHMT_VMATH double shmt__at_most(double x, double high) {
   const int64_t bits = (int64_t)shmt__bits_of_double(x), highest = (int64_t)shmt__bits_of_double(high);
@@ -87,7 +80,7 @@ SHMT_VMATH double shmt__at_most(double x, double high) {
 /* --- exp ------------------------------------------------------------------------------- */
 
 /* Writes x = n ln2 + r and returns exp(r) - 1. *n is a float with the integer n in its low bits. */
-SHMT_VMATH float shmt__exp_core(float x, float* n_shifted, float* n) {
+SHMT_VMATH float shmt__exp_coref(float x, float* n_shifted, float* n) {
   const float shifted = SHMT_MADDF(x, 1.44269504f, 12582912.0f);
   const float k = shifted - 12582912.0f;
   const float r = SHMT_MADDF(k, 2.1219444e-4f, SHMT_MADDF(k, -0.693359375f, x));
@@ -100,47 +93,7 @@ SHMT_VMATH float shmt__exp_core(float x, float* n_shifted, float* n) {
   *n = k;
   return SHMT_MADDF(p, r * r, r);
 }
-/* 2^(low bits of n_shifted), for -126 <= n <= 127. */
-SHMT_VMATH float shmt__pow2_of(float n_shifted) {
-  return shmt__float_of_bits((shmt__bits_of_float(n_shifted) + 127u) << 23);
-}
-
-/* e 2^n with the n in the low bits of n_shifted, for e near 1 and |n| <= 250. Scales in two steps, because 2^n itself
- * may not be a normal number: the first half of n is added to e's exponent. */
-SHMT_VMATH float shmt__scaledf(float e, float n_shifted) {
-  const uint32_t n = shmt__bits_of_float(n_shifted), half = n >> 1;
-  const float first = shmt__float_of_bits(shmt__bits_of_float(e) + (half << 23));
-  return first * shmt__float_of_bits(((n - half) << 23) + 0x3f800000u);
-}
-
-SHMT_VMATH float shmt__expf(float x) {
-  float shifted, n;
-  /* Beyond these limits the result is 0 or infinity anyway. */
-  const float c = shmt__vmath_clampf(x, -104.0f, 89.0f);
-  const float e = shmt__exp_core(c, &shifted, &n) + 1.0f, y = shmt__scaledf(e, shifted);
-  return x != x ? x : y;
-}
-
-/* exp(-x) for callers that ignore results below 2^-124 and need no NaN. */
-SHMT_VMATH float shmt__exp_of_minusf(float x) {
-  float shifted, n;
-  const float c = shmt__vmath_clampf(x, -89.0f, 86.0f);
-  const float e = shmt__exp_core(-c, &shifted, &n) + 1.0f;
-  /* n reaches 128, and 2^128 is not a float: one factor of 2 is multiplied separately. */
-  return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x800000u) * 2.0f;
-}
-
-SHMT_VMATH float shmt__expm1f(float x) {
-  float shifted, n;
-  const float c = shmt__vmath_clampf(x, -20.0f, 89.0f);
-  const float e = shmt__exp_core(c, &shifted, &n);
-  /* n reaches 128 only where the result is near the largest float: one factor of 2 is multiplied separately. */
-  const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
-  const float y = SHMT_MADDF(e, scale, scale - 0.5f) * 2.0f;
-  return x != x || x == 0 ? x : y;
-}
-
-SHMT_VMATH double shmt__exp_core_double(double x, double* n_shifted, double* n) {
+SHMT_VMATH double shmt__exp_core(double x, double* n_shifted, double* n) {
   const double shifted = SHMT_MADD(x, 1.4426950408889634, 6755399441055744.0);
   const double k = shifted - 6755399441055744.0;
   const double r = SHMT_MADD(k, -4.7493250390316726e-07, SHMT_MADD(k, -0.6931467056274414, x));
@@ -159,20 +112,22 @@ SHMT_VMATH double shmt__exp_core_double(double x, double* n_shifted, double* n) 
   *n = k;
   return SHMT_MADD(p, r * r, r);
 }
-SHMT_VMATH double shmt__pow2_of_double(double n_shifted) {
-  return shmt__double_of_bits((shmt__bits_of_double(n_shifted) + 1023u) << 52);
-}
-/* As shmt__scaledf, for |n| <= 2000. */
-SHMT_VMATH double shmt__scaled(double e, double n_shifted) {
-  const uint64_t n = shmt__bits_of_double(n_shifted), half = n >> 1;
-  const double first = shmt__double_of_bits(shmt__bits_of_double(e) + (half << 52));
-  return first * shmt__double_of_bits(((n - half) << 52) + 0x3ff0000000000000u);
-}
-SHMT_VMATH double shmt__exp(double x) {
-  double shifted, k;
-  const double c = shmt__vmath_clamp(x, -750.0, 710.0);
-  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0, y = shmt__scaled(e, shifted);
-  return x != x ? x : y;
+
+#include "kernels/simd/of_float.h"
+#include "kernels/simd/vmath_exp.tmpl.h"
+
+#include "kernels/simd/of_double.h"
+#include "kernels/simd/vmath_exp.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
+
+/* exp(-x) for callers that ignore results below 2^-124 and need no NaN. */
+SHMT_VMATH float shmt__exp_of_minusf(float x) {
+  float shifted, n;
+  const float c = shmt__vmath_clampf(x, -89.0f, 86.0f);
+  const float e = shmt__exp_coref(-c, &shifted, &n) + 1.0f;
+  /* n reaches 128, and 2^128 is not a float: one factor of 2 is multiplied separately. */
+  return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x800000u) * 2.0f;
 }
 
 /* --- log ------------------------------------------------------------------------------- */
@@ -199,7 +154,7 @@ SHMT_VMATH float shmt__log_core(float x, float* k, float* f) {
   return shmt__log_polynomial(*f);
 }
 /* log(x) * scale + k * (log2 in that base, in two parts) for every x. */
-SHMT_VMATH float shmt__log_in_base(float x, float scale, float high, float low) {
+SHMT_VMATH float shmt__log_in_basef(float x, float scale, float high, float low) {
   float k, f;
   const float tiny = x < 1.17549435e-38f ? 1.0f : 0.0f;
   const float normal = tiny != 0 ? x * 8388608.0f : x;
@@ -221,9 +176,9 @@ SHMT_VMATH float shmt__logf(float x) {
   const float special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
-SHMT_VMATH float shmt__log2f(float x) { return shmt__log_in_base(x, 1.44269504f, 1.0f, 0.0f); }
+SHMT_VMATH float shmt__log2f(float x) { return shmt__log_in_basef(x, 1.44269504f, 1.0f, 0.0f); }
 SHMT_VMATH float shmt__log10f(float x) {
-  return shmt__log_in_base(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
+  return shmt__log_in_basef(x, 0.43429448f, 0.301025391f, 4.60503811e-6f);
 }
 /* Writes 1 + x = 2^k (1 + f) and computes f from x itself, so that a small x loses no digits. */
 SHMT_VMATH float shmt__log1pf(float x) {
@@ -287,7 +242,7 @@ SHMT_VMATH float shmt__tanhf(float x) {
   const float a = shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu), z = x * x;
   const float c = shmt__at_mostf(a, 10.0f);
   float shifted, n;
-  const float e = shmt__exp_core(2.0f * c, &shifted, &n), scale = shmt__pow2_of(shifted);
+  const float e = shmt__exp_coref(2.0f * c, &shifted, &n), scale = shmt__power_of_twof(shifted);
   const float m = SHMT_MADDF(e, scale, scale - 1.0f); /* exp(2 c) - 1 */
   float p = -5.89060318e-3f;
   p = SHMT_MADDF(p, z, 2.08004341e-2f);
@@ -301,7 +256,7 @@ SHMT_VMATH float shmt__tanhf(float x) {
  * overflow; the rounding error of the sum is added to the term that is not a power of two. */
 SHMT_VMATH float shmt__sigmoidf(float x) {
   float shifted, n;
-  const float e = shmt__exp_core(-shmt__vmath_clampf(x, -89.0f, 86.0f), &shifted, &n);
+  const float e = shmt__exp_coref(-shmt__vmath_clampf(x, -89.0f, 86.0f), &shifted, &n);
   const float scale = shmt__float_of_bits((shmt__bits_of_float(shifted) << 23) + 0x3f000000u);
   const float sum = scale + 0.5f, lost = 0.5f - (sum - scale);
   const float y = 1.0f / ((SHMT_MADDF(e, scale, lost) + sum) * 2.0f);
@@ -336,8 +291,8 @@ SHMT_VMATH float shmt__erff(float x) {
   q = SHMT_MADDF(q, t, -1.1304467f);
   q = SHMT_MADDF(q, t, 3.6289933e-4f);
   float shifted, n; /* q > -16: one factor is enough */
-  const float e = shmt__exp_core(q, &shifted, &n) + 1.0f;
-  const float far = shmt__copysignf(1.0f - e * shmt__pow2_of(shifted), x);
+  const float e = shmt__exp_coref(q, &shifted, &n) + 1.0f;
+  const float far = shmt__copysignf(1.0f - e * shmt__power_of_twof(shifted), x);
   return shmt__choosef(a < 0.92f || x != x, shmt__erf_near(x), far);
 }
 /* erf as x P(x*x) / Q(x*x), and 1 from 3.93 on. The error is about 5 ulp: for results that are rounded to a shorter
@@ -363,11 +318,11 @@ SHMT_VMATH float shmt__erf_coarsef(float x) {
 /* --- circular --------------------------------------------------------------------------- */
 
 /* The largest |x| for which a pi/2 in three parts is exact enough. Beyond it, callers use the C library. */
-#define SHMT_TRIG_LIMIT 8192.0f
+#define SHMT_TRIG_LIMITF 8192.0f
 
 /* Subtracts the nearest multiple of pi/2 from x; the multiple's number stands in the low bits of *shifted. Products
  * with the first parts of pi/2 are exact, because they are fused or because the parts are short. */
-SHMT_VMATH float shmt__reduce_half_pi(float x, float* shifted) {
+SHMT_VMATH float shmt__reduce_half_pif(float x, float* shifted) {
   *shifted = SHMT_MADDF(x, 0.63661977f, 12582912.0f);
   const float k = *shifted - 12582912.0f;
 #ifdef __FMA__
@@ -379,23 +334,25 @@ SHMT_VMATH float shmt__reduce_half_pi(float x, float* shifted) {
 #endif
 }
 
-SHMT_VMATH float shmt__sin_or_cos(float x, uint32_t shift) {
-  float shifted;
-  const float r = shmt__reduce_half_pi(x, &shifted);
-  const uint32_t quadrant = shmt__bits_of_float(shifted) + shift;
+SHMT_VMATH float shmt__sin_polynomialf(float r) {
   const float z = r * r;
-  float s = 2.7249926e-6f, c = 2.4547942e-5f;
+  float s = 2.7249926e-6f;
   s = SHMT_MADDF(s, z, -1.9840087e-4f);
   s = SHMT_MADDF(s, z, 8.3333319e-3f);
   s = SHMT_MADDF(s, z, -0.16666667f);
-  s = SHMT_MADDF(s * z, r, r);
+  return SHMT_MADDF(s * z, r, r);
+}
+SHMT_VMATH float shmt__cos_polynomialf(float r) {
+  const float z = r * r;
+  float c = 2.4547942e-5f;
   c = SHMT_MADDF(c, z, -1.3888302e-3f);
   c = SHMT_MADDF(c, z, 4.1666664e-2f);
-  c = SHMT_MADDF(c * z, z, SHMT_MADDF(z, -0.5f, 1.0f));
-  const float y = quadrant & 1u ? c : s;
-  return shmt__float_of_bits(shmt__bits_of_float(y) ^ ((quadrant & 2u) << 30));
+  return SHMT_MADDF(c * z, z, SHMT_MADDF(z, -0.5f, 1.0f));
 }
-SHMT_VMATH float shmt__sinf(float x) { return x == 0 ? x : shmt__sin_or_cos(x, 0); }
-SHMT_VMATH float shmt__cosf(float x) { return shmt__sin_or_cos(x, 1); }
+
+#include "kernels/simd/of_float.h"
+#include "kernels/simd/vmath_sin_cos.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
 
 #endif

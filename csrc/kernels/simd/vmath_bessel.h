@@ -169,7 +169,7 @@ SHMT_VMATH double shmt__j1_odd(double w) {
                         14.506230926326028, 2.195262494720148, 0.11502341969183881, 0.0012080129676252886);
   return p / q;
 }
-/* From 5 to SHMT_TRIG_LIMIT_DOUBLE. Combines sin(x) and cos(x) instead of subtracting pi / 4 from x, because the
+/* From 5 to SHMT_TRIG_LIMIT. Combines sin(x) and cos(x) instead of subtracting pi / 4 from x, because the
  * subtraction would round the angle. */
 #define HANKEL(order)                                                         \
   const double w = 25.0 / (x * x), s = shmt__sin(x), c = shmt__cos(x);        \

@@ -9,13 +9,6 @@
 
 static const double shmt__half_pi_high = 1.5707963267948966, shmt__half_pi_low = 6.123233995736766e-17;
 
-SHMT_VMATH double shmt__magnitude(double x) {
-  return shmt__double_of_bits(shmt__bits_of_double(x) & 0x7fffffffffffffffu);
-}
-SHMT_VMATH double shmt__copysign(double magnitude, double sign) {
-  return shmt__double_of_bits((shmt__bits_of_double(magnitude) & 0x7fffffffffffffffu) |
-                              (shmt__bits_of_double(sign) & 0x8000000000000000u));
-}
 /* c*c - square, where square is c*c rounded */
 SHMT_VMATH double shmt__square_error(double c, double square) {
 #ifdef __FMA__
@@ -57,43 +50,28 @@ SHMT_VMATH double shmt__exp2(double x) {
   return x != x ? x : shmt__scaled(SHMT_MADD(p, r, 1.0), shifted);
 }
 SHMT_VMATH double shmt__exp_of_minus(double x) { return shmt__exp(-x); }
-SHMT_VMATH double shmt__expm1(double x) {
-  double shifted, k;
-  const double c = shmt__vmath_clamp(x, -40.0, 710.0);
-  const double e = shmt__exp_core_double(c, &shifted, &k);
-  /* k reaches 1024, and 2^1024 is not a double: one factor of 2 is multiplied separately. */
-  const double scale = shmt__double_of_bits((shmt__bits_of_double(shifted) << 52) + 0x3fe0000000000000u);
-  return x != x || x == 0 ? x : SHMT_MADD(e, scale, scale - 0.5) * 2.0;
-}
 SHMT_VMATH double shmt__tanh(double x) {
   double shifted, k;
   const double a = shmt__magnitude(x), c = shmt__at_most(a, 20.0);
-  const double e = shmt__exp_core_double(2.0 * c, &shifted, &k), scale = shmt__pow2_of_double(shifted);
+  const double e = shmt__exp_core(2.0 * c, &shifted, &k), scale = shmt__power_of_two(shifted);
   const double m = SHMT_MADD(e, scale, scale - 1.0); /* exp(2 c) - 1 */
   return x != x ? x : shmt__copysign(m / (m + 2.0), x);
 }
 /* exp(a) / 2 for 0 <= a <= 711 */
 SHMT_VMATH double shmt__half_exp(double a) {
   double shifted, k;
-  const double e = shmt__exp_core_double(a, &shifted, &k) + 1.0;
+  const double e = shmt__exp_core(a, &shifted, &k) + 1.0;
   return shmt__double_of_bits(shmt__bits_of_double(e) + (shmt__bits_of_double(shifted) << 52) - 0x30000000000000u) *
          4.0;
 }
-SHMT_VMATH double shmt__sinh(double x) {
-  const double a = shmt__magnitude(x), z = x * x, h = shmt__half_exp(shmt__at_most(a, 711.0));
+SHMT_VMATH double shmt__sinh_polynomial(double z) {
   double p = 7.7584485674387896e-13;
   p = SHMT_MADD(p, z, 1.6057271673257264e-10);
   p = SHMT_MADD(p, z, 2.5052122949008753e-08);
   p = SHMT_MADD(p, z, 2.7557319158561351e-06);
   p = SHMT_MADD(p, z, 0.00019841269841425703);
   p = SHMT_MADD(p, z, 0.0083333333333331597);
-  p = SHMT_MADD(p, z, 0.16666666666666669);
-  const double near = SHMT_MADD(p * z, x, x), far = shmt__copysign(h - 0.25 / h, x);
-  return a < 1.0 ? near : x != x ? x : far;
-}
-SHMT_VMATH double shmt__cosh(double x) {
-  const double a = shmt__magnitude(x), h = shmt__half_exp(shmt__at_most(a, 711.0));
-  return x != x ? x : h + 0.25 / h;
+  return SHMT_MADD(p, z, 0.16666666666666669);
 }
 
 /* exp(c*c) erfc(c) for 0 <= c <= 27.3 */
@@ -125,7 +103,7 @@ SHMT_VMATH double shmt__erfcx_near(double c) {
 SHMT_VMATH double shmt__erfc_of_magnitude(double a) {
   const double c = shmt__at_most(a, 27.3), square = c * c;
   double shifted, k;
-  const double e = shmt__exp_core_double(-square, &shifted, &k) + 1.0;
+  const double e = shmt__exp_core(-square, &shifted, &k) + 1.0;
   return shmt__scaled(SHMT_MADD(e, -shmt__square_error(c, square), e) * shmt__erfcx_near(c), shifted);
 }
 SHMT_VMATH double shmt__erfc(double x) {
@@ -158,9 +136,9 @@ SHMT_VMATH double shmt__erf(double x) {
 /* --- circular --------------------------------------------------------------------------- */
 
 /* The largest |x| for which a pi/2 in three parts is exact enough. */
-#define SHMT_TRIG_LIMIT_DOUBLE 1048576.0
+#define SHMT_TRIG_LIMIT 1048576.0
 
-SHMT_VMATH double shmt__reduce_half_pi_double(double x, double* shifted) {
+SHMT_VMATH double shmt__reduce_half_pi(double x, double* shifted) {
   *shifted = SHMT_MADD(x, 0.63661977236758134, 6755399441055744.0);
   const double k = *shifted - 6755399441055744.0;
 #ifdef __FMA__
@@ -191,24 +169,20 @@ SHMT_VMATH double shmt__cos_polynomial(double r) {
   c = SHMT_MADD(c, z, 0.041666666666666609);
   return SHMT_MADD(c * z, z, SHMT_MADD(z, -0.5, 1.0));
 }
-SHMT_VMATH double shmt__sin_or_cos_double(double x, uint64_t shift) {
-  double shifted;
-  const double r = shmt__reduce_half_pi_double(x, &shifted);
-  const uint64_t quadrant = shmt__bits_of_double(shifted) + shift;
-  const double y = quadrant & 1u ? shmt__cos_polynomial(r) : shmt__sin_polynomial(r);
-  return shmt__double_of_bits(shmt__bits_of_double(y) ^ ((quadrant & 2u) << 62));
-}
-SHMT_VMATH double shmt__sin(double x) { return x == 0 ? x : shmt__sin_or_cos_double(x, 0); }
-SHMT_VMATH double shmt__cos(double x) { return shmt__sin_or_cos_double(x, 1); }
+#include "kernels/simd/of_double.h"
+#include "kernels/simd/vmath_sin_cos.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
+
 SHMT_VMATH double shmt__tan(double x) {
   double shifted;
-  const double r = shmt__reduce_half_pi_double(x, &shifted);
+  const double r = shmt__reduce_half_pi(x, &shifted);
   const double s = shmt__sin_polynomial(r), c = shmt__cos_polynomial(r);
   const bool is_odd = shmt__bits_of_double(shifted) & 1u;
   return x == 0 ? x : (is_odd ? -c : s) / (is_odd ? s : c);
 }
 
-SHMT_VMATH double shmt__asin_core_double(double s, double z) {
+SHMT_VMATH double shmt__asin_core(double s, double z) {
   double p = 0.030892816831561705;
   p = SHMT_MADD(p, z, -0.014661802758561255);
   p = SHMT_MADD(p, z, 0.018478382459397272);
@@ -223,20 +197,6 @@ SHMT_VMATH double shmt__asin_core_double(double s, double z) {
   p = SHMT_MADD(p, z, 0.16666666666666458);
   return SHMT_MADD(p * z, s, s);
 }
-SHMT_VMATH double shmt__asin(double x) {
-  const double a = shmt__magnitude(x), z = a > 0.5 ? SHMT_MADD(a, -0.5, 0.5) : a * a;
-  const double p = shmt__asin_core_double(a > 0.5 ? __builtin_sqrt(z) : a, z);
-  const double far = SHMT_MADD(-2.0, p, shmt__half_pi_high) + shmt__half_pi_low;
-  return shmt__copysign(a > 0.5 ? far : p, x);
-}
-SHMT_VMATH double shmt__acos(double x) {
-  const double a = shmt__magnitude(x), z = a > 0.5 ? SHMT_MADD(a, -0.5, 0.5) : a * a;
-  const double p = shmt__asin_core_double(a > 0.5 ? __builtin_sqrt(z) : a, z);
-  const double near = shmt__half_pi_high - (shmt__copysign(p, x) - shmt__half_pi_low);
-  const double left = 2.0 * ((shmt__half_pi_high - p) + shmt__half_pi_low);
-  return a > 0.5 ? (x < 0 ? left : 2.0 * p) : near;
-}
-
 /* atan(low / high) for 0 <= low <= high: from tan(pi/8) on as pi/4 + atan((low - high) / (low + high)). */
 SHMT_VMATH double shmt__atan_of_ratio(double low, double high) {
   const bool is_steep = low > 0.41421356237309503 * high;
@@ -279,7 +239,7 @@ SHMT_VMATH double shmt__atan2(double y, double x) {
 /* --- built on log ------------------------------------------------------------------------ */
 
 /* log(x) in a base: scale is 1 / log(base), k_high + k_low is log(2) / log(base). */
-SHMT_VMATH double shmt__log_in_base_double(double x, double scale, double k_high, double k_low) {
+SHMT_VMATH double shmt__log_in_base(double x, double scale, double k_high, double k_low) {
   double k, f;
   const double tiny = x < 2.2250738585072014e-308 ? 1.0 : 0.0;
   shmt__log_parts(tiny != 0 ? x * 4503599627370496.0 : x, &k, &f);
@@ -288,9 +248,9 @@ SHMT_VMATH double shmt__log_in_base_double(double x, double scale, double k_high
   const double special = x == 0 ? -INFINITY : x < 0 ? NAN : x;
   return x > 0 && x < INFINITY ? y : special;
 }
-SHMT_VMATH double shmt__log2(double x) { return shmt__log_in_base_double(x, 1.4426950408889634, 1.0, 0.0); }
+SHMT_VMATH double shmt__log2(double x) { return shmt__log_in_base(x, 1.4426950408889634, 1.0, 0.0); }
 SHMT_VMATH double shmt__log10(double x) {
-  return shmt__log_in_base_double(x, 0.43429448190325182, 0.30102999566315702, 8.241712586023572e-13);
+  return shmt__log_in_base(x, 0.43429448190325182, 0.30102999566315702, 8.241712586023572e-13);
 }
 /* As shmt__log1pf. */
 SHMT_VMATH double shmt__log1p(double x) {
@@ -314,11 +274,12 @@ SHMT_VMATH double shmt__asinh(double x) {
   const double y = shmt__log1p(a > 1e8 ? a - 1.0 : near) + (a > 1e8 ? 0.69314718055994531 : 0.0);
   return shmt__copysign(y, x);
 }
-SHMT_VMATH double shmt__acosh(double x) {
-  const double t = x - 1.0, near = t + __builtin_sqrt(t * (t + 2.0));
-  const double y = shmt__log1p(x > 1e8 ? t : near) + (x > 1e8 ? 0.69314718055994531 : 0.0);
-  return x < 1.0 ? NAN : y;
-}
+/* --- as for floats ------------------------------------------------------------------------ */
+
+#include "kernels/simd/of_double.h"
+#include "kernels/simd/vmath_tail.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
 
 /* --- two numbers ------------------------------------------------------------------------- */
 

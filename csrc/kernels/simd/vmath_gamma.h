@@ -91,11 +91,9 @@ SHMT_VMATH double shmt__pow(double a, double b) {
   const double high = shmt__log_in_two(shmt__magnitude(a), &low), product = b * high;
   const double c = shmt__vmath_clamp(product, -760.0, 750.0);
   const double lost = c == product ? __builtin_fma(b, high, -product) + b * low : 0.0;
-  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
+  const double e = shmt__exp_core(c, &shifted, &k) + 1.0;
   const double y = shmt__scaled(__builtin_fma(e, lost, e), shifted);
-  const double whole = __builtin_trunc(b), half = b * 0.5;
-  const bool is_whole = whole == b, is_odd = is_whole && __builtin_trunc(half) != half;
-  return a < 0 ? (is_odd ? -y : is_whole ? y : NAN) : y;
+  return shmt__signed_power(y, a, b);
 }
 #else
 static inline double shmt__pow(double a, double b) { return pow(a, b); }

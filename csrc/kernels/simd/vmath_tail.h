@@ -10,10 +10,6 @@
 
 static const float shmt__half_pi_highf = 1.57079637f, shmt__half_pi_lowf = -4.37113883e-8f;
 
-SHMT_VMATH float shmt__magnitudef(float x) {
-  return shmt__float_of_bits(shmt__bits_of_float(x) & 0x7fffffffu);
-}
-
 /* --- built on exp ------------------------------------------------------------------------ */
 
 SHMT_VMATH float shmt__exp2f(float x) {
@@ -32,22 +28,15 @@ SHMT_VMATH float shmt__exp2f(float x) {
 /* exp(a) / 2 for 0 <= a <= 89.5. It is finite even where exp(a) overflows. */
 SHMT_VMATH float shmt__half_expf(float a) {
   float shifted, n;
-  const float e = shmt__exp_core(a, &shifted, &n) + 1.0f;
+  const float e = shmt__exp_coref(a, &shifted, &n) + 1.0f;
   return shmt__float_of_bits(shmt__bits_of_float(e) + (shmt__bits_of_float(shifted) << 23) - 0x1000000u) * 2.0f;
 }
-SHMT_VMATH float shmt__sinhf(float x) {
-  const float a = shmt__magnitudef(x), z = x * x;
-  const float h = shmt__half_expf(shmt__at_mostf(a, 89.5f));
+/* sinh(x) is x + x z p up to 1, with z = x x. */
+SHMT_VMATH float shmt__sinh_polynomialf(float z) {
   float p = 2.81704115e-6f;
   p = SHMT_MADDF(p, z, 1.98361478e-4f);
   p = SHMT_MADDF(p, z, 8.33335053e-3f);
-  p = SHMT_MADDF(p, z, 0.166666672f);
-  const float near = SHMT_MADDF(p * z, x, x), far = shmt__copysignf(h - 0.25f / h, x);
-  return a < 1.0f ? near : x != x ? x : far;
-}
-SHMT_VMATH float shmt__coshf(float x) {
-  const float a = shmt__magnitudef(x), h = shmt__half_expf(shmt__at_mostf(a, 89.5f));
-  return x != x ? x : h + 0.25f / h;
+  return SHMT_MADDF(p, z, 0.166666672f);
 }
 
 /* 1 - erf(x) up to 0.9; from there on exp(-a*a) P(a) / Q(a). */
@@ -72,7 +61,7 @@ SHMT_VMATH float shmt__erfcf(float x) {
   q = SHMT_MADD(q, d, 2.45810587);
   q = SHMT_MADD(q, d, 1.0);
   float shifted, n;
-  float e = shmt__exp_core(-square, &shifted, &n) + 1.0f;
+  float e = shmt__exp_coref(-square, &shifted, &n) + 1.0f;
   e = SHMT_MADDF(e, -lost, e) * ((float)p / (float)q);
   const float y = shmt__scaledf(e, shifted);
   const float far = x < 0 ? 2.0f - y : y;
@@ -125,10 +114,10 @@ SHMT_VMATH float shmt__tail_product_coarsef(float x) {
 
 /* --- circular --------------------------------------------------------------------------- */
 
-/* For |x| <= SHMT_TRIG_LIMIT. */
+/* For |x| <= SHMT_TRIG_LIMITF. */
 SHMT_VMATH float shmt__tanf(float x) {
   float shifted;
-  const float r = shmt__reduce_half_pi(x, &shifted), z = r * r;
+  const float r = shmt__reduce_half_pif(x, &shifted), z = r * r;
   float p = 4.41105152e-3f;
   p = SHMT_MADDF(p, z, 3.07450973e-5f);
   p = SHMT_MADDF(p, z, 1.08701512e-2f);
@@ -141,7 +130,7 @@ SHMT_VMATH float shmt__tanf(float x) {
 }
 
 /* asin of s with s*s = z <= 1/4 */
-SHMT_VMATH float shmt__asin_core(float s, float z) {
+SHMT_VMATH float shmt__asin_coref(float s, float z) {
   float p = 3.67468037e-2f;
   p = SHMT_MADDF(p, z, 1.50363054e-2f);
   p = SHMT_MADDF(p, z, 3.16326506e-2f);
@@ -149,19 +138,6 @@ SHMT_VMATH float shmt__asin_core(float s, float z) {
   p = SHMT_MADDF(p, z, 7.50035867e-2f);
   p = SHMT_MADDF(p, z, 0.166666627f);
   return SHMT_MADDF(p * z, s, s);
-}
-SHMT_VMATH float shmt__asinf(float x) {
-  const float a = shmt__magnitudef(x), z = a > 0.5f ? SHMT_MADDF(a, -0.5f, 0.5f) : a * a;
-  const float p = shmt__asin_core(a > 0.5f ? __builtin_sqrtf(z) : a, z);
-  const float far = SHMT_MADDF(-2.0f, p, shmt__half_pi_highf) + shmt__half_pi_lowf;
-  return shmt__copysignf(a > 0.5f ? far : p, x);
-}
-SHMT_VMATH float shmt__acosf(float x) {
-  const float a = shmt__magnitudef(x), z = a > 0.5f ? SHMT_MADDF(a, -0.5f, 0.5f) : a * a;
-  const float p = shmt__asin_core(a > 0.5f ? __builtin_sqrtf(z) : a, z);
-  const float near = shmt__half_pi_highf - (shmt__copysignf(p, x) - shmt__half_pi_lowf);
-  const float left = 2.0f * ((shmt__half_pi_highf - p) + shmt__half_pi_lowf);
-  return a > 0.5f ? (x < 0 ? left : 2.0f * p) : near;
 }
 
 /* atan(t) for 0 <= t <= 1 */
@@ -224,12 +200,6 @@ SHMT_VMATH float shmt__asinhf(float x) {
   const float far = shmt__logf(a > 1e4f ? a : a + root) + (a > 1e4f ? 0.693147181f : 0.0f);
   return shmt__copysignf(a < 1.0f ? SHMT_MADDF(p * z, a, a) : far, x);
 }
-SHMT_VMATH float shmt__acoshf(float x) {
-  const float t = x - 1.0f;
-  const float near = t + __builtin_sqrtf(t * (t + 2.0f));
-  const float y = shmt__log1pf(x > 1e4f ? t : near) + (x > 1e4f ? 0.693147181f : 0.0f);
-  return x < 1.0f ? NAN : y;
-}
 
 /* A polynomial in w = -log(1 - x*x). Source of the form: Giles, "Approximating the erfinv function", 2011. */
 SHMT_VMATH float shmt__erfinvf(float x) {
@@ -263,6 +233,13 @@ SHMT_VMATH float shmt__erfinvf(float x) {
   return rest == 0 ? x * INFINITY : y;
 }
 
+/* --- as for doubles ----------------------------------------------------------------------- */
+
+#include "kernels/simd/of_float.h"
+#include "kernels/simd/vmath_tail.tmpl.h"
+
+#include "kernels/simd/of_neither.h"
+
 /* --- two numbers ------------------------------------------------------------------------- */
 
 SHMT_VMATH float shmt__hypotf(float a, float b) {
@@ -274,11 +251,8 @@ SHMT_VMATH float shmt__hypotf(float a, float b) {
 
 /* |a|^b for finite a != 0 and finite b, computed in double as 2^(b log2 a). */
 SHMT_VMATH float shmt__pow_core(float a, float b) {
-  const double x = (double)shmt__magnitudef(a);
-  const uint64_t bits = shmt__bits_of_double(x) + (0x3ff0000000000000u - 0x3fe6a09e667f3bcdu);
-  const double f = shmt__double_of_bits((bits & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
-  const double k = shmt__double_of_bits((bits >> 52) | 0x4330000000000000u) - 4503599627370496.0 - 1023.0;
-  double p = -0.071709212991869484;
+  double k, f, p = -0.071709212991869484;
+  shmt__log_parts((double)shmt__magnitudef(a), &k, &f);
   p = SHMT_MADD(p, f, 0.13406486249607524);
   p = SHMT_MADD(p, f, -0.13439375671062748);
   p = SHMT_MADD(p, f, 0.12986736284832295);
@@ -305,11 +279,6 @@ SHMT_VMATH float shmt__pow_core(float a, float b) {
   return (float)(SHMT_MADD(q, r, 1.0) *
                  shmt__double_of_bits((shmt__bits_of_double(shifted) + 1023u) << 52));
 }
-SHMT_VMATH float shmt__powf(float a, float b) {
-  const float whole = __builtin_truncf(b), half = b * 0.5f;
-  const bool is_whole = whole == b, is_odd = is_whole && __builtin_truncf(half) != half;
-  const float y = shmt__pow_core(a, b);
-  return a < 0 ? (is_odd ? -y : is_whole ? y : NAN) : y;
-}
+SHMT_VMATH float shmt__powf(float a, float b) { return shmt__signed_powerf(shmt__pow_core(a, b), a, b); }
 
 #endif

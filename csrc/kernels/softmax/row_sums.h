@@ -2,7 +2,7 @@
 #ifndef SHMT_KERNELS_SOFTMAX_ROW_SUMS_H
 #define SHMT_KERNELS_SOFTMAX_ROW_SUMS_H
 
-#include "kernels/loops.h"
+#include "kernels/template.h"
 
 /* Declares functions of a contiguous row x of n elements of the compute type C:
  * row_max: the largest element; minus infinity when n is 0.

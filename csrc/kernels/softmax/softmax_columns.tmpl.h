@@ -5,7 +5,7 @@
  */
 #include "kernels/simd/exp_log.h"
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 enum { FN(columns) = 64 };

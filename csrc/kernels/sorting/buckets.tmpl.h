@@ -3,7 +3,7 @@
  * A radix sort, digit by digit from the lowest. Digits in which no numbers differ are skipped. Few numbers are sorted
  * by insertion.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
  * of unsigned ones (BY_UNSIGNED); shmt__sort_args says that they are signed.
  */
 #include "kernels/simd/half_runs.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 #include <string.h>

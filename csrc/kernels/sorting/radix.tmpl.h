@@ -5,7 +5,7 @@
  * nothing else keep their order, and moving one number is all that sorting does. Wider keys are distributed in
  * kernels/sorting/buckets.tmpl.h.
  */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 /* Counts the digits. data: counts (uint32) of the digits, all zero at first; keys. */

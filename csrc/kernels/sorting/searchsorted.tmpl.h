@@ -1,6 +1,6 @@
 /* kernels/sorting/searchsorted.tmpl.h -- binary search in sorted slices, and where runs of equal elements begin. One
  * dtype. */
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/loop_args.h"
 
 /* Flags the elements that differ from the one before them. data: flags (bool), x, sorted or not, dense. */

@@ -6,7 +6,7 @@
 #include "kernels/sparse/sparse.h"
 
 #include "base/error.h"
-#include "kernels/loops.h"
+#include "kernels/template.h"
 #include "kernels/simd/complex.h"
 
 #ifndef SHMT_SPARSE_COLUMNS
@@ -28,24 +28,25 @@
 #define MUL(a, b) ((a) * (b))
 #endif
 
-/* data: out (n rows), values. Row i of out is the sum of its entries' rows of values. */
-void SHMT_LOOP(sparse_segment_sum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__sparse_args* s = ctx;
+/* Row i of out, of n, is the sum of a row for each of its entries: the row of the entry, or (is_product) the entry's
+ * factor times the row that the entry's column names. */
+static inline __attribute__((always_inline)) void FN(sum_entries)(const shmt__sparse_args* s, bool is_product,
+                                                                  const T* factors, const T* rows, int64_t n, T* out) {
   const int64_t width = s->width;
-  T* out = (T*)(void*)data[0];
-  const T* values = (const T*)(const void*)data[1];
   C sum[SHMT_SPARSE_COLUMNS];
-  (void)strides;
+
   for (int64_t i = 0; i < n; i++, out += width) {
     const int64_t begin = s->starts[i], end = s->starts[i + 1];
     for (int64_t column = 0; column < width; column += SHMT_SPARSE_COLUMNS) {
       const int64_t m = width - column < SHMT_SPARSE_COLUMNS ? width - column : SHMT_SPARSE_COLUMNS;
       for (int64_t j = 0; j < m; j++) sum[j] = 0;
       for (int64_t k = begin; k < end; k++) {
-        const T* row = values + (s->order ? s->order[k] : k) * width + column;
+        const int64_t entry = s->order ? s->order[k] : k;
+        const C factor = is_product ? SHMT_LOAD(factors[entry]) : 1;
+        const T* row = rows + (is_product ? s->columns[k] * s->step2 : entry * width) + column;
         for (int64_t j = 0; j < m; j++) {
           const C x = SHMT_LOAD(row[j]);
-          sum[j] = ADD(sum[j], x);
+          sum[j] = is_product ? ADD(sum[j], MUL(factor, x)) : ADD(sum[j], x);
         }
       }
       for (int64_t j = 0; j < m; j++) out[column + j] = SHMT_STORE(sum[j]);
@@ -53,31 +54,17 @@ void SHMT_LOOP(sparse_segment_sum)(char* const* data, const int64_t* strides, in
   }
 }
 
+/* data: out (n rows), values. Row i of out is the sum of its entries' rows of values. */
+void SHMT_LOOP(sparse_segment_sum)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
+  (void)strides;
+  FN(sum_entries)(ctx, false, NULL, (const T*)(const void*)data[1], n, (T*)(void*)data[0]);
+}
+
 /* data: out (n rows), values (a number for each entry), dense. Row i of out is the sum over its entries of the value
  * times the row of dense that the entry's column names. */
 void SHMT_LOOP(sparse_mm)(char* const* data, const int64_t* strides, int64_t n, const void* ctx) {
-  const shmt__sparse_args* s = ctx;
-  const int64_t width = s->width;
-  T* out = (T*)(void*)data[0];
-  const T *values = (const T*)(const void*)data[1], *dense = (const T*)(const void*)data[2];
-  C sum[SHMT_SPARSE_COLUMNS];
   (void)strides;
-  for (int64_t i = 0; i < n; i++, out += width) {
-    const int64_t begin = s->starts[i], end = s->starts[i + 1];
-    for (int64_t column = 0; column < width; column += SHMT_SPARSE_COLUMNS) {
-      const int64_t m = width - column < SHMT_SPARSE_COLUMNS ? width - column : SHMT_SPARSE_COLUMNS;
-      for (int64_t j = 0; j < m; j++) sum[j] = 0;
-      for (int64_t k = begin; k < end; k++) {
-        const C value = SHMT_LOAD(values[s->order ? s->order[k] : k]);
-        const T* row = dense + s->columns[k] * s->step2 + column;
-        for (int64_t j = 0; j < m; j++) {
-          const C x = SHMT_LOAD(row[j]);
-          sum[j] = ADD(sum[j], MUL(value, x));
-        }
-      }
-      for (int64_t j = 0; j < m; j++) out[column + j] = SHMT_STORE(sum[j]);
-    }
-  }
+  FN(sum_entries)(ctx, true, (const T*)(const void*)data[1], (const T*)(const void*)data[2], n, (T*)(void*)data[0]);
 }
 
 /* data: out, values. Adds alpha times row k of values to the row of out that begins at rows[k]; a negative place is

@@ -61,7 +61,7 @@ SHMT_VMATH double shmt__exp_of_power(double a, double q, double q_low, double ga
   double x_low, y_low;
   const double x = shmt__difference(product, gap, &x_low), y = shmt__difference(x, rest, &y_low);
   const double c = shmt__vmath_clamp(y, -760.0, 705.0), lost = c == y ? y_low + x_low + product_low - gap_low : 0.0;
-  const double e = shmt__exp_core_double(c, &shifted, &k) + 1.0;
+  const double e = shmt__exp_core(c, &shifted, &k) + 1.0;
   return shmt__scaled(__builtin_fma(e, lost, e), shifted);
 #else
   return shmt__exp(a * (shmt__log(q) + q_low) - (gap + gap_low) - rest);

@@ -22,10 +22,17 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { QUERIES = 64, MANY_QUERIES = 128, KEYS = 256, NARROW_KEYS = 128, FEW_KEYS = 16 };
-enum { FEW_PRODUCTS = 1 << 14, GRAIN = 65536 };
+enum {
+  QUERIES_AT_ONCE = 64,
+  MANY_QUERIES_AT_ONCE = 128, /* forward, where such blocks are enough for all threads */
+  KEYS_AT_ONCE = 256,
+  NARROW_KEYS_AT_ONCE = 128, /* 16-bit floats, which are widened */
+  FEW_KEYS = 16,             /* with so few, and FEW_PRODUCTS for a block of queries, no matrix product pays */
+  FEW_PRODUCTS = 1 << 14,
+  GRAIN_PRODUCTS = 65536,
+};
 
-typedef struct job {
+typedef struct attention_job {
   shmt_tensor *query, *key, *value, *mask; /* mask: expanded to all scores, or NULL */
   shmt_tensor *out, *lse, *grad;           /* rows are dense; lse is contiguous, in the working dtype */
   shmt_tensor *grad_query, *grad_key, *grad_value; /* rows are dense */
@@ -35,7 +42,7 @@ typedef struct job {
   bool causal;
   double scale;
   atomic_bool failed; /* out of memory */
-} job;
+} attention_job;
 
 /* Scratch memory of a task: parts of one allocation. */
 typedef struct scratch {
@@ -45,14 +52,14 @@ typedef struct scratch {
   uint64_t nbytes;
 } scratch;
 
-static int64_t item_of(const job* j) { return shmt__dtype_size[j->work]; }
+static int64_t item_of(const attention_job* j) { return shmt__dtype_size[j->work]; }
 
-static bool is_narrow(const job* j) { return j->query->dtype != j->work; }
+static bool is_narrow(const attention_job* j) { return j->query->dtype != j->work; }
 
 /* Keys of a block: fewer when they have to be widened. */
-static int64_t block_keys(const job* j) { return is_narrow(j) ? NARROW_KEYS : KEYS; }
+static int64_t block_keys(const attention_job* j) { return is_narrow(j) ? NARROW_KEYS_AT_ONCE : KEYS_AT_ONCE; }
 
-static bool make_scratch(job* j, bool backward, scratch* s) {
+static bool make_scratch(attention_job* j, bool backward, scratch* s) {
   const bool narrow = is_narrow(j), casts_mask = j->mask && j->mask->dtype != SHMT_BOOL && narrow,
              both = narrow && backward;
   const int64_t queries = shmt__min_i64(j->block, j->queries), keys = shmt__min_i64(block_keys(j), j->keys);
@@ -89,13 +96,14 @@ static bool make_scratch(job* j, bool backward, scratch* s) {
 }
 
 /* Row `first` of head h of a (batch, heads, length, width) tensor. */
-static char* row_of(const job* j, const shmt_tensor* t, int64_t h, int64_t first) {
+static char* row_of(const attention_job* j, const shmt_tensor* t, int64_t h, int64_t first) {
   return (char*)shmt__tensor_data(t) + (h / j->heads * t->strides[0] + h % j->heads * t->strides[1] +
                                         first * t->strides[2]) * shmt__tensor_item_bytes(t);
 }
 
 /* Rows [first, first + n) of head h in the working dtype: the tensor's memory, or a widened copy in buffer. */
-static shmt__matrix head_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, char* buffer) {
+static shmt__matrix head_rows(const attention_job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n,
+                              char* buffer) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
   char* data = row_of(j, t, h, first);
 
@@ -110,13 +118,13 @@ static shmt__matrix dense(char* data, int64_t rows, int64_t columns) {
   return (shmt__matrix){data, rows, columns, columns, 1};
 }
 
-static void multiply_rows(const job* j, shmt__matrix a, shmt__matrix b, bool add, shmt__matrix c) {
+static void multiply_rows(const attention_job* j, shmt__matrix a, shmt__matrix b, bool add, shmt__matrix c) {
   shmt__gemm(j->work, shmt__scalar_int(1), a, b, shmt__scalar_int(add), c);
 }
 
 /* Computes the scaled and masked scores of a block of queries and keys. *s becomes the arguments of their loops. */
-static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt__matrix q, int64_t k0, shmt__matrix k,
-                        shmt__attention_args* s) {
+static void make_scores(const attention_job* j, scratch* room, int64_t h, int64_t q0, shmt__matrix q, int64_t k0,
+                        shmt__matrix k, shmt__attention_args* s) {
   char* data[2] = {room->scores, NULL};
 
   *s = (shmt__attention_args){.width = k.rows, .values = j->values, .visible = q0 + 1 - k0, .causal = j->causal,
@@ -143,16 +151,16 @@ static void make_scores(const job* j, scratch* room, int64_t h, int64_t q0, shmt
 }
 
 /* The number of keys that a block of queries attends to. */
-static int64_t last_key(const job* j, int64_t q0, int64_t n) {
+static int64_t last_key(const attention_job* j, int64_t q0, int64_t n) {
   return j->causal && q0 + n < j->keys ? q0 + n : j->keys;
 }
 
-static void fill_number(const job* j, char* data, int64_t n, double value) {
+static void fill_number(const attention_job* j, char* data, int64_t n, double value) {
   for (int64_t i = 0; i < n; i++) shmt__scalar_store_unsafe(shmt__scalar_float(value), j->work, data + i * item_of(j));
 }
 
 /* Stores the rows at `from`, contiguous and in the working dtype, to rows [first, first + n) of head h of t. */
-static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, const char* from) {
+static void store_rows(const attention_job* j, shmt_tensor* t, int64_t h, int64_t first, int64_t n, const char* from) {
   const int64_t item = shmt__tensor_item_bytes(t), width = t->sizes[3];
   const int64_t row = shmt__wrap_mul_i64(t->strides[2], item); /* of a single row it may be anything */
   const int64_t at_once = t->strides[2] == width ? n : 1; /* rows without gaps are stored at once */
@@ -163,7 +171,7 @@ static void store_rows(const job* j, shmt_tensor* t, int64_t h, int64_t first, i
     store(data + i * row, item, from + i * width * item_of(j), item_of(j), at_once * width);
 }
 
-static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
+static void forward_block(const attention_job* j, scratch* room, int64_t h, int64_t q0) {
   const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = head_rows(j, j->query, h, q0, n, room->query);
   shmt__attention_args s = {.values = j->values};
@@ -187,15 +195,15 @@ static void forward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
 }
 
 /* Are there so few keys that matrix products would cost more to start than to run? */
-static bool has_few_keys(const job* j) {
+static bool has_few_keys(const attention_job* j) {
   return j->keys <= FEW_KEYS && !j->mask && j->query->dtype == j->work &&
-         shmt__min_i64(QUERIES, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
+         shmt__min_i64(QUERIES_AT_ONCE, j->queries) * j->keys * j->width <= FEW_PRODUCTS;
 }
 
 /* Bytes from row to row; 0 for a single row, whose stride may be anything. */
 static int64_t row_step(shmt__matrix m, int64_t item) { return m.rows == 1 ? 0 : m.row_stride * item; }
 
-static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
+static void forward_few_keys(const attention_job* j, int64_t h, int64_t q0) {
   const int64_t n = shmt__min_i64(j->block, j->queries - q0), item = item_of(j);
   const shmt__matrix q = head_rows(j, j->query, h, q0, n, NULL), k = head_rows(j, j->key, h, 0, j->keys, NULL);
   const shmt__matrix v = head_rows(j, j->value, h, 0, j->keys, NULL);
@@ -210,7 +218,7 @@ static void forward_few_keys(const job* j, int64_t h, int64_t q0) {
 }
 
 static void forward_blocks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  attention_job* j = ctx;
   const int64_t blocks = (j->queries + j->block - 1) / j->block;
   scratch room;
 
@@ -224,13 +232,13 @@ static void forward_blocks(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Elements from row to row in the memory where the gradients of a head are summed. */
-static int64_t sum_step(const job* j, const shmt_tensor* result) {
+static int64_t sum_step(const attention_job* j, const shmt_tensor* result) {
   return is_narrow(j) ? result->sizes[3] : result->strides[2];
 }
 
 /* Sets the sums of head h's gradients to 0. They are in the results, or in scratch memory when those are 16-bit
  * floats. */
-static void begin_head(const job* j, scratch* room, int64_t h) {
+static void begin_head(const attention_job* j, scratch* room, int64_t h) {
   shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
   char** const parts[] = {&room->for_query, &room->for_key, &room->for_value};
 
@@ -244,7 +252,7 @@ static void begin_head(const job* j, scratch* room, int64_t h) {
   }
 }
 
-static void end_head(const job* j, const scratch* room, int64_t h) {
+static void end_head(const attention_job* j, const scratch* room, int64_t h) {
   shmt_tensor* const results[] = {j->grad_query, j->grad_key, j->grad_value};
   const char* const parts[] = {room->for_query, room->for_key, room->for_value};
 
@@ -252,14 +260,14 @@ static void end_head(const job* j, const scratch* room, int64_t h) {
 }
 
 /* Rows [first, first + n) of the sums at data. */
-static shmt__matrix sum_rows(const job* j, char* data, const shmt_tensor* result, int64_t first, int64_t n) {
+static shmt__matrix sum_rows(const attention_job* j, char* data, const shmt_tensor* result, int64_t first, int64_t n) {
   const int64_t step = sum_step(j, result);
 
   return (shmt__matrix){data + first * step * item_of(j), n, result->sizes[3], step, 1};
 }
 
 /* Stores the dot product of output and gradient of each query to room->sums. */
-static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t h, int64_t q0) {
+static void output_dots(const attention_job* j, scratch* room, shmt__matrix grad, int64_t h, int64_t q0) {
   const shmt__matrix out = head_rows(j, j->out, h, q0, grad.rows, room->out);
 
   for (int64_t i = 0; i < grad.rows; i++)
@@ -267,8 +275,8 @@ static void output_dots(const job* j, scratch* room, shmt__matrix grad, int64_t 
               grad.data + i * grad.row_stride * item_of(j), grad.column_stride, room->sums + i * item_of(j));
 }
 
-static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
-  const int64_t n = shmt__min_i64(QUERIES, j->queries - q0);
+static void backward_block(const attention_job* j, scratch* room, int64_t h, int64_t q0) {
+  const int64_t n = shmt__min_i64(QUERIES_AT_ONCE, j->queries - q0);
   const shmt__matrix q = head_rows(j, j->query, h, q0, n, room->query);
   const shmt__matrix grad = head_rows(j, j->grad, h, q0, n, room->grad);
   char* lse = (char*)shmt__tensor_data(j->lse) + (h * j->queries + q0) * item_of(j);
@@ -292,13 +300,13 @@ static void backward_block(const job* j, scratch* room, int64_t h, int64_t q0) {
 }
 
 static void backward_heads(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  attention_job* j = ctx;
   scratch room;
 
   if (!make_scratch(j, true, &room)) return;
   for (int64_t h = begin; h < end; h++) {
     begin_head(j, &room, h);
-    for (int64_t q0 = 0; q0 < j->queries; q0 += QUERIES) backward_block(j, &room, h, q0);
+    for (int64_t q0 = 0; q0 < j->queries; q0 += QUERIES_AT_ONCE) backward_block(j, &room, h, q0);
     end_head(j, &room, h);
   }
   shmt__dealloc(room.base, room.nbytes);
@@ -320,7 +328,8 @@ static bool has_dense_rows(const shmt_tensor* query, const shmt_tensor* key, con
 }
 
 static shmt_status check_attention(const char* name, shmt_tensor* query, shmt_tensor* key, shmt_tensor* value,
-                                   double dropout_p, shmt_tensor* mask, shmt_opt_float scale, bool causal, job* j) {
+                                   double dropout_p, shmt_tensor* mask, shmt_opt_float scale, bool causal,
+                                   attention_job* j) {
   SHMT_REQUIRE(query->n_dims == 4 && key->n_dims == 4 && value->n_dims == 4, SHMT_E_RUNTIME,
                "%s: Accept only 4 dims inputs shape of {B, H, T, K}, but got %s, %s and %s", name,
                SHMT_SHAPE_TEXT(query), SHMT_SHAPE_TEXT(key), SHMT_SHAPE_TEXT(value));
@@ -347,7 +356,7 @@ static shmt_status check_attention(const char* name, shmt_tensor* query, shmt_te
   j->heads = query->sizes[1];
   j->n_batch_heads = query->sizes[0] * query->sizes[1];
   j->queries = query->sizes[2];
-  j->block = QUERIES;
+  j->block = QUERIES_AT_ONCE;
   j->keys = key->sizes[2];
   j->width = query->sizes[3];
   j->values = value->sizes[3];
@@ -357,7 +366,7 @@ static shmt_status check_attention(const char* name, shmt_tensor* query, shmt_te
   return SHMT_OK;
 }
 
-static shmt_status out_of_memory(const job* j) {
+static shmt_status out_of_memory(const attention_job* j) {
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM,
                "scaled_dot_product_attention: scratch space for %d queries and %d keys",
                (int)j->block, (int)block_keys(j));
@@ -372,7 +381,7 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) result = NULL;
   SHMT_AUTO(shmt_tensor) lse = NULL;
-  job j = {0};
+  attention_job j = {0};
 
   SHMT_TRY(check_attention("scaled_dot_product_attention_flash_attention", query, key, value, dropout_p, attn_mask,
                            scale, is_causal, &j));
@@ -393,11 +402,11 @@ shmt_status shmt__attention(shmt_tensor* query, shmt_tensor* key, shmt_tensor* v
     j.out = result;
     j.lse = lse;
     /* Every block reads all keys, so blocks are larger when there are still enough for all threads. */
-    if (j.n_batch_heads * ((j.queries + MANY_QUERIES - 1) / MANY_QUERIES) >= shmt__num_threads())
-      j.block = MANY_QUERIES;
+    if (j.n_batch_heads * ((j.queries + MANY_QUERIES_AT_ONCE - 1) / MANY_QUERIES_AT_ONCE) >= shmt__num_threads())
+      j.block = MANY_QUERIES_AT_ONCE;
     const int64_t blocks = (j.queries + j.block - 1) / j.block;
     const int64_t work = shmt__min_i64(j.queries, j.block) * j.keys * (j.width + j.values) + 1;
-    shmt__parallel_for(j.n_batch_heads * blocks, GRAIN / work + 1, forward_blocks, &j);
+    shmt__parallel_for(j.n_batch_heads * blocks, GRAIN_PRODUCTS / work + 1, forward_blocks, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   *out = SHMT_TAKE(result);
@@ -429,7 +438,7 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
   SHMT_AUTO(shmt_tensor) for_query = NULL;
   SHMT_AUTO(shmt_tensor) for_key = NULL;
   SHMT_AUTO(shmt_tensor) for_value = NULL;
-  job j = {0};
+  attention_job j = {0};
 
   SHMT_TRY(check_attention("scaled_dot_product_attention_flash_attention_backward", query, key, value, dropout_p,
                            attn_mask, scale, is_causal, &j));
@@ -463,8 +472,8 @@ shmt_status shmt__attention_backward(shmt_tensor* grad_out, shmt_tensor* query, 
     j.grad_query = for_query;
     j.grad_key = for_key;
     j.grad_value = for_value;
-    shmt__parallel_for(j.n_batch_heads, GRAIN / (j.queries * j.keys * (j.width + j.values) + 1) + 1, backward_heads,
-                       &j);
+    shmt__parallel_for(j.n_batch_heads, GRAIN_PRODUCTS / (j.queries * j.keys * (j.width + j.values) + 1) + 1,
+                       backward_heads, &j);
     SHMT_TRY(out_of_memory(&j));
   }
   if (!shmt__tensor_is_meta(query) && is_empty) {

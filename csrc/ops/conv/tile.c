@@ -10,9 +10,9 @@
 #include <string.h>
 
 /* Positions that are transposed together; pieces of a row that are not cut further. */
-enum { BLOCK = 256, SHORT_ROW = 64 };
+enum { POSITIONS_AT_ONCE = 256, SHORT_ROW = 64 };
 /* Channels that are gathered together: neighbours that fill a cache line. */
-enum { CHANNELS = 16 };
+enum { CHANNELS_AT_ONCE = 16 };
 
 static int64_t volume(const int64_t* size) { return size[0] * size[1] * size[2]; }
 
@@ -71,7 +71,7 @@ int64_t shmt__conv_gathered_channels(const shmt__conv* c) {
   const int64_t channels = c->channels / c->groups;
 
   if (shmt__conv_reads_in_place(c)) return 0;
-  return channels < CHANNELS ? channels : CHANNELS;
+  return channels < CHANNELS_AT_ONCE ? channels : CHANNELS_AT_ONCE;
 }
 
 int64_t shmt__conv_tile_input_bytes(const shmt__conv* c, const int64_t* size, int64_t n) {
@@ -89,20 +89,21 @@ int64_t shmt__conv_tile_input_bytes(const shmt__conv* c, const int64_t* size, in
 static void gather_transposed(const shmt__conv* c, const char* from, int64_t n, int64_t length, char* to,
                               int64_t pitch) {
   const int64_t item = shmt__dtype_size[c->io_dtype], wide = shmt__dtype_size[c->dtype];
-  char block[CHANNELS * BLOCK * 4]; /* elements that are cast have two or four bytes */
+  char block[CHANNELS_AT_ONCE * POSITIONS_AT_ONCE * 4]; /* elements that are cast have two or four bytes */
 
   if (c->io_dtype == c->dtype) {
     shmt__move_transposed(to, pitch, from, c->step[2], n, length, item);
     return;
   }
-  for (int64_t i = 0; i < n; i += CHANNELS) {
-    const int64_t some = n - i < CHANNELS ? n - i : CHANNELS;
-    for (int64_t q = 0; q < length; q += BLOCK) {
-      const int64_t run = length - q < BLOCK ? length - q : BLOCK;
-      shmt__move_transposed(block, BLOCK * item, from + q * c->step[2] + i * item, c->step[2], some, run, item);
+  for (int64_t i = 0; i < n; i += CHANNELS_AT_ONCE) {
+    const int64_t some = n - i < CHANNELS_AT_ONCE ? n - i : CHANNELS_AT_ONCE;
+    for (int64_t q = 0; q < length; q += POSITIONS_AT_ONCE) {
+      const int64_t run = length - q < POSITIONS_AT_ONCE ? length - q : POSITIONS_AT_ONCE;
+      shmt__move_transposed(block, POSITIONS_AT_ONCE * item, from + q * c->step[2] + i * item, c->step[2], some, run,
+                            item);
       for (int64_t k = 0; k < some; k++)
-        shmt__cast_loop(c->dtype, c->io_dtype)(to + (i + k) * pitch + q * wide, wide, block + k * BLOCK * item, item,
-                                               run);
+        shmt__cast_loop(c->dtype, c->io_dtype)(to + (i + k) * pitch + q * wide, wide,
+                                               block + k * POSITIONS_AT_ONCE * item, item, run);
     }
   }
 }

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 128, GRAIN = 1 << 16 };
+enum { VALUES_AT_ONCE = 128, GRAIN_ELEMENTS = 1 << 16 };
 
 /* The values of a range. */
 typedef struct range {
@@ -62,7 +62,7 @@ static void fill_steps(double start, double step, int64_t first, int64_t n, doub
   for (int32_t k = 0; k < (int32_t)n; k++) to[k] = start + step * (from + k);
 }
 
-/* n elements from `first` on, at most BLOCK. */
+/* n elements from `first` on, at most VALUES_AT_ONCE. */
 static void fill_doubles(const range* r, int64_t first, int64_t n, double* to) {
   const int64_t left = r->steps / 2 - first, ahead = r->steps == 0 || left > n ? n : left < 0 ? 0 : left;
 
@@ -78,18 +78,18 @@ static void fill_piece(void* ctx, int64_t begin, int64_t end) {
   const filling* f = ctx;
   const range* r = f->r;
   union {
-    double d[BLOCK];
-    double _Complex z[BLOCK];
-    int64_t i[BLOCK];
+    double d[VALUES_AT_ONCE];
+    double _Complex z[VALUES_AT_ONCE];
+    int64_t i[VALUES_AT_ONCE];
   } block;
-  _Alignas(16) char made[BLOCK * 16]; /* in the range's own dtype */
+  _Alignas(16) char made[VALUES_AT_ONCE * 16]; /* in the range's own dtype */
 
   if (r->integral && !f->cast && !f->streamed) {
     fill_integers(r, begin, end - begin, (int64_t*)(void*)f->data + begin);
     return;
   }
   for (int64_t n; begin < end; begin += n) {
-    n = end - begin < BLOCK ? end - begin : BLOCK;
+    n = end - begin < VALUES_AT_ONCE ? end - begin : VALUES_AT_ONCE;
     char* const to = f->data + begin * f->item;
     if (r->integral)
       fill_integers(r, begin, n, block.i);
@@ -111,7 +111,7 @@ static void fill_range(shmt_tensor* t, const range* r) {
   if (shmt__tensor_is_meta(t)) return;
   f.data = shmt__tensor_data(t);
   f.streamed = t->numel * f.item >= SHMT_STREAM_BYTES;
-  shmt__parallel_for(t->numel, GRAIN, fill_piece, &f);
+  shmt__parallel_for(t->numel, GRAIN_ELEMENTS, fill_piece, &f);
 }
 
 /* Makes the result. A preset output's dtype and device are used when none is asked for. On the CPU a preset output of n

@@ -12,7 +12,7 @@
 
 #define PI 3.141592653589793
 
-enum { BLOCK = 512 };
+enum { VALUES_AT_ONCE = 512 };
 
 /* A window is f(x) for x from 0 to 1 over its length; a and b are parameters of f. */
 typedef struct window {
@@ -46,10 +46,10 @@ static shmt_status fill_window(shmt_tensor* t, const window* w, int64_t interval
   const shmt__cast_loop_fn cast = shmt__cast_loop(t->dtype, SHMT_FLOAT64);
   const int64_t item = shmt__tensor_item_bytes(t);
   char* data = shmt__tensor_data(t);
-  double block[BLOCK];
+  double block[VALUES_AT_ONCE];
 
-  for (int64_t begin = 0; begin < t->numel; begin += BLOCK) {
-    const int64_t n = t->numel - begin < BLOCK ? t->numel - begin : BLOCK;
+  for (int64_t begin = 0; begin < t->numel; begin += VALUES_AT_ONCE) {
+    const int64_t n = t->numel - begin < VALUES_AT_ONCE ? t->numel - begin : VALUES_AT_ONCE;
     for (int64_t k = 0; k < n; k++)
       block[k] = intervals > 0 ? w->value((double)(begin + k) / (double)intervals, w->a, w->b) : 1;
     cast(data + begin * item, item, (const char*)block, 8, n);

@@ -19,7 +19,7 @@
 
 enum {
   COLUMNS = 256, /* at a time, where flags or sums in float32 are needed */
-  MIN_PIECE_OPS = 1 << 15,
+  GRAIN_PRODUCTS = 1 << 15,
 };
 
 /* A matrix as bytes: steps between rows and between columns. */
@@ -28,7 +28,7 @@ typedef struct matrix {
   int64_t rows, columns, row_step, step;
 } matrix;
 
-typedef struct job {
+typedef struct pairs_job {
   matrix in, out;
   const volatile int64_t *from, *to; /* another process may change them: each is read once, and checked */
   int64_t pairs;
@@ -38,7 +38,7 @@ typedef struct job {
   char* results;      /* of dot products */
   int64_t* winners;   /* of maxima: row indices, with the strides of out */
   shmt__bad_index bad;
-} job;
+} pairs_job;
 
 static matrix matrix_of(const shmt_tensor* t) {
   const int64_t item = shmt__tensor_item_bytes(t);
@@ -50,7 +50,7 @@ static matrix matrix_of(const shmt_tensor* t) {
 static char* at(const matrix* m, int64_t row, int64_t column) { return m->data + row * m->row_step + column * m->step; }
 
 /* Finds the rows of pair i. Returns false, and reports, when there is no such row. */
-static bool find_pair(job* j, int64_t i, int64_t* from, int64_t* to) {
+static bool find_pair(pairs_job* j, int64_t i, int64_t* from, int64_t* to) {
   *from = j->from[i];
   *to = j->to[i];
   const bool fits = (uint64_t)*from < (uint64_t)j->in.rows && (uint64_t)*to < (uint64_t)j->out.rows;
@@ -81,18 +81,18 @@ static shmt_status prepare_embedding_bag(const char* name, const shmt_tensor* se
   return row_indices(to, second);
 }
 
-static shmt_status check_pairs(const char* name, const job* j) {
+static shmt_status check_pairs(const char* name, const pairs_job* j) {
   SHMT_REQUIRE(!j->bad.found, SHMT_E_INDEX, "%s: row %" PRId64 " is out of range", name, j->bad.value);
   return SHMT_OK;
 }
 
 /* Columns that are worth a thread. */
-static int64_t grain(const job* j) { return MIN_PIECE_OPS / (j->pairs + 1) + 16; }
+static int64_t grain(const pairs_job* j) { return GRAIN_PRODUCTS / (j->pairs + 1) + 16; }
 
 /* --- sums --------------------------------------------------------------------------------------- */
 
 static void add_columns(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  pairs_job* j = ctx;
   const shmt__loop add = shmt__loops[SHMT_LOOP_add][j->dtype];
   const int64_t strides[3] = {j->out.step, j->out.step, j->in.step};
   int64_t from, to;
@@ -108,7 +108,7 @@ static void add_columns(void* ctx, int64_t begin, int64_t end) {
 
 /* 16-bit floats: as long as consecutive pairs add to the same row, its sums are kept in float32. */
 static void add_wide_columns(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  pairs_job* j = ctx;
   const shmt__loop add = shmt__loops[SHMT_LOOP_add][SHMT_FLOAT32];
   const shmt__cast_loop_fn load = shmt__cast_loop(SHMT_FLOAT32, j->dtype);
   const shmt__cast_loop_fn store = shmt__cast_loop(j->dtype, SHMT_FLOAT32);
@@ -153,14 +153,14 @@ shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_t
   if (!shmt__tensor_is_meta(result)) {
     SHMT_TRY(shmt__tensor_fill(result, shmt__scalar_int(0)));
     if (factors) SHMT_TRY(shmt__tensor_cast(factors, self->dtype, &scale));
-    job j = {.in = matrix_of(self),
-             .out = matrix_of(result),
-             .from = shmt__tensor_data(first),
-             .to = shmt__tensor_data(second),
-             .pairs = first->numel,
-             .factors = scale ? shmt__tensor_data(scale) : NULL,
-             .factor_step = scale ? scale->strides[0] * shmt__tensor_item_bytes(scale) : 0,
-             .dtype = self->dtype};
+    pairs_job j = {.in = matrix_of(self),
+                   .out = matrix_of(result),
+                   .from = shmt__tensor_data(first),
+                   .to = shmt__tensor_data(second),
+                   .pairs = first->numel,
+                   .factors = scale ? shmt__tensor_data(scale) : NULL,
+                   .factor_step = scale ? scale->strides[0] * shmt__tensor_item_bytes(scale) : 0,
+                   .dtype = self->dtype};
     shmt__parallel_for(j.out.columns, grain(&j), shmt__is_half(self->dtype) ? add_wide_columns : add_columns, &j);
     SHMT_TRY(check_pairs("_embedding_bag_sum", &j));
   }
@@ -171,7 +171,7 @@ shmt_status shmt__embedding_bag_sum(shmt_tensor* self, shmt_tensor* from, shmt_t
 /* --- dot products ------------------------------------------------------------------------------- */
 
 static void multiply_pairs(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  pairs_job* j = ctx;
   const shmt__loop dot = shmt__loops[SHMT_LOOP_dot][j->dtype];
   const int64_t strides[3] = {0, j->in.step, j->out.step}, item = shmt__dtype_size[j->dtype];
   int64_t from, to;
@@ -196,14 +196,14 @@ shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_
   SHMT_TRY(shmt__tensor_empty(shmt__tensor_sizes(from), self->dtype, shmt__common_device(self, other, from),
                               SHMT_CONTIGUOUS_FORMAT, &result));
   if (!shmt__tensor_is_meta(result)) {
-    job j = {.in = matrix_of(self),
-             .out = matrix_of(other),
-             .from = shmt__tensor_data(first),
-             .to = shmt__tensor_data(second),
-             .pairs = first->numel,
-             .results = shmt__tensor_data(result),
-             .dtype = self->dtype};
-    shmt__parallel_for(j.pairs, MIN_PIECE_OPS / (j.in.columns + 1) + 1, multiply_pairs, &j);
+    pairs_job j = {.in = matrix_of(self),
+                   .out = matrix_of(other),
+                   .from = shmt__tensor_data(first),
+                   .to = shmt__tensor_data(second),
+                   .pairs = first->numel,
+                   .results = shmt__tensor_data(result),
+                   .dtype = self->dtype};
+    shmt__parallel_for(j.pairs, GRAIN_PRODUCTS / (j.in.columns + 1) + 1, multiply_pairs, &j);
     SHMT_TRY(check_pairs("_embedding_bag_dots", &j));
   }
   *out = SHMT_TAKE(result);
@@ -213,7 +213,7 @@ shmt_status shmt__embedding_bag_dots(shmt_tensor* self, shmt_tensor* from, shmt_
 /* --- maxima ------------------------------------------------------------------------------------- */
 
 /* Where row `from` is larger than the largest so far (or the first of its bag), it becomes the largest of row `to`. */
-static void take_larger(job* j, int64_t from, int64_t to, int64_t column, int64_t n, bool is_first) {
+static void take_larger(pairs_job* j, int64_t from, int64_t to, int64_t column, int64_t n, bool is_first) {
   const int64_t item = j->out.step;
   _Alignas(64) bool larger[COLUMNS];
   char *const best = at(&j->out, to, column), *const row = at(&j->in, from, column);
@@ -231,7 +231,7 @@ static void take_larger(job* j, int64_t from, int64_t to, int64_t column, int64_
 }
 
 static void find_maxima(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  pairs_job* j = ctx;
   int64_t from, to;
 
   for (int64_t column = begin; column < end; column += COLUMNS)
@@ -258,13 +258,13 @@ shmt_status shmt__embedding_bag_max(shmt_tensor* self, shmt_tensor* from, shmt_t
   if (device != SHMT_META) {
     SHMT_TRY(shmt__tensor_fill(best, shmt__scalar_int(0)));
     SHMT_TRY(shmt__tensor_fill(winners, shmt__scalar_int(-1)));
-    job j = {.in = matrix_of(self),
-             .out = matrix_of(best),
-             .from = shmt__tensor_data(first),
-             .to = shmt__tensor_data(second),
-             .pairs = first->numel,
-             .winners = shmt__tensor_data(winners),
-             .dtype = self->dtype};
+    pairs_job j = {.in = matrix_of(self),
+                   .out = matrix_of(best),
+                   .from = shmt__tensor_data(first),
+                   .to = shmt__tensor_data(second),
+                   .pairs = first->numel,
+                   .winners = shmt__tensor_data(winners),
+                   .dtype = self->dtype};
     shmt__parallel_for(j.out.columns, grain(&j), find_maxima, &j);
     SHMT_TRY(check_pairs("_embedding_bag_max", &j));
   }

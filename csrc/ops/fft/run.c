@@ -13,17 +13,17 @@
  * size is on the stack; from the allocator a thread would get memory that is in another thread's cache. */
 enum { GRAIN_POINTS = 1 << 12, NEAR_BYTES = 32 << 10, FAR_BYTES = 1 << 20, ROOM_BYTES = 128 << 10 };
 
-typedef struct job {
+typedef struct signals_job {
   const shmt__fft_request* r;
   const shmt__fft_plan* plan;
   shmt__loop_nest dims; /* the dims over which signals are counted */
   int64_t n_signals, part_bytes, lanes;
   int64_t in, out; /* parts from the tensors' beginnings to the first signal */
-} job;
+} signals_job;
 
 /* What is divided between threads: pieces of so many signals of one job each, or of so many of each of two jobs. */
 typedef struct workload {
-  job jobs[2];
+  signals_job jobs[2];
   int64_t signals[2];
   atomic_int failed; /* the first error's status */
 } workload;
@@ -62,10 +62,10 @@ static void walk_init(const shmt__fft_request* r, shmt__loop_nest* w) {
 }
 
 /* Where the signal at the cursor begins. */
-static char* signal_in(const job* j, const shmt__cursor* c) {
+static char* signal_in(const signals_job* j, const shmt__cursor* c) {
   return (char*)j->r->in.data + (j->in + c->from) * j->part_bytes;
 }
-static char* signal_out(const job* j, const shmt__cursor* c) {
+static char* signal_out(const signals_job* j, const shmt__cursor* c) {
   return (char*)j->r->out.data + (j->out + c->to) * j->part_bytes;
 }
 
@@ -78,7 +78,7 @@ typedef struct addresses {
 } addresses;
 
 /* Finds `count` signals from c on, in both tensors, and moves c behind them. */
-static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses* in, addresses* out) {
+static void next_signals(const signals_job* j, shmt__cursor* c, int64_t count, addresses* in, addresses* out) {
   const int64_t lanes = j->lanes, part = j->part_bytes;
   const shmt__loop_nest* w = &j->dims;
 
@@ -110,7 +110,7 @@ static void next_signals(const job* j, shmt__cursor* c, int64_t count, addresses
 
 /* Describes signals whose real parts are at re and whose imaginary parts are at im. columns: the distance between
  * neighbours, in bytes, that makes them columns. */
-static void place(const job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step,
+static void place(const signals_job* j, const addresses* re, const addresses* im, int64_t im_offset, int64_t step,
                   int64_t columns, shmt__fft_layout columns_layout, shmt__fft_layout dense_layout, bool is_dense,
                   shmt__fft_place* p) {
   const int64_t lanes = j->lanes;
@@ -124,17 +124,17 @@ static void place(const job* j, const addresses* re, const addresses* im, int64_
 }
 
 /* Describes complex signals. */
-static void place_complex(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
+static void place_complex(const signals_job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, j->part_bytes, step, 2 * j->part_bytes, SHMT_FFT_COLUMNS, SHMT_FFT_DENSE, step == 2, p);
 }
 
 /* Describes real signals of even length: neighbours are the parts of one complex number. */
-static void place_even(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
+static void place_even(const signals_job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, at, at, step * j->part_bytes, 2 * step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE, step == 1, p);
 }
 
 /* Describes real signals of odd length: two of them are the parts of one complex signal. */
-static void place_pair(const job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
+static void place_pair(const signals_job* j, const addresses* at, int64_t step, shmt__fft_place* p) {
   place(j, &at[0], &at[1], 0, step, j->part_bytes, SHMT_FFT_COLUMNS_PARTS, SHMT_FFT_DENSE_PARTS, step == 1, p);
 }
 
@@ -158,7 +158,7 @@ static shmt__fft_kind kind_of(const shmt__fft_request* r) {
   return is_paired(r) ? SHMT_FFT_R2C_PAIR : SHMT_FFT_R2C_EVEN;
 }
 
-static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64_t count) {
+static void place_block(const signals_job* j, shmt__fft_block* b, shmt__cursor* c, int64_t count) {
   const int64_t lanes = j->lanes, in_step = j->r->in.step, out_step = j->r->out.step;
   addresses in[2], out[2];
 
@@ -194,11 +194,11 @@ static void place_block(const job* j, shmt__fft_block* b, shmt__cursor* c, int64
 }
 
 /* How many signals a block has. */
-static int64_t block_signals(const job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
+static int64_t block_signals(const signals_job* j) { return j->lanes * (is_paired(j->r) ? 2 : 1); }
 
 /* How many blocks, up to `most`, follow the one at c with all signals at the same distance from those of the block
  * before. */
-static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
+static int64_t blocks_alike(const signals_job* j, const shmt__cursor* c, int64_t most) {
   const int64_t whole = j->dims.n_dims > 0 ? (j->dims.sizes[0] - c->at[0] - 1) / block_signals(j) - 1 : 0;
   const int64_t count = whole < most ? whole : most;
 
@@ -206,7 +206,7 @@ static int64_t blocks_alike(const job* j, const shmt__cursor* c, int64_t most) {
 }
 
 /* Moves the cursor on over n blocks like the one behind it. */
-static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
+static void skip_blocks(const signals_job* j, shmt__cursor* c, int64_t n) {
   const int64_t signals = n * block_signals(j);
 
   c->at[0] += signals;
@@ -214,7 +214,7 @@ static void skip_blocks(const job* j, shmt__cursor* c, int64_t n) {
   c->to += signals * j->dims.to[0];
 }
 
-static shmt_status run_signal_blocks(const job* j, int64_t begin, int64_t end) {
+static shmt_status run_signal_blocks(const signals_job* j, int64_t begin, int64_t end) {
   const int64_t signals = block_signals(j), n = j->plan->key.length;
   shmt__fft_block b = {.steps = &j->plan->steps,
                        .kind = kind_of(j->r),
@@ -253,7 +253,7 @@ static void call(shmt__fft_request const* r, int loop, char* const* data, int64_
   shmt__loops[loop][r->dtype](data, &step, n, ctx);
 }
 
-static shmt_status run_complex(const job* j, char* in, char* out, char* work) {
+static shmt_status run_complex(const signals_job* j, char* in, char* out, char* work) {
   const shmt__fft_request* r = j->r;
   const int64_t n = r->length;
   char* const to = r->out.step == 2 ? out : work;
@@ -266,7 +266,7 @@ static shmt_status run_complex(const job* j, char* in, char* out, char* work) {
   return SHMT_OK;
 }
 
-static shmt_status run_from_real(const job* j, char* in, char* out, char* work) {
+static shmt_status run_from_real(const signals_job* j, char* in, char* out, char* work) {
   const shmt__fft_request* r = j->r;
   const bool is_whole = r->form == SHMT_FFT_R2C_WHOLE, is_even = !is_paired(r);
   const int64_t n = r->length, results = is_whole ? n : n / 2 + 1, step = r->in.step;
@@ -294,7 +294,8 @@ static shmt_status run_from_real(const job* j, char* in, char* out, char* work) 
 
 /* Transforms two real signals as the two parts of one. *done stays false when they hold an infinity or a NaN. Results
  * may be strided. */
-static shmt_status run_pair_from_real(const job* j, char* const in[2], char* const out[2], char* work, bool* done) {
+static shmt_status run_pair_from_real(const signals_job* j, char* const in[2], char* const out[2], char* work,
+                                      bool* done) {
   const shmt__fft_request* r = j->r;
   const shmt__fft_pass pass = {.is_forward = r->is_forward, .is_whole = r->form == SHMT_FFT_R2C_WHOLE};
   char is_infinite = 0;
@@ -306,7 +307,7 @@ static shmt_status run_pair_from_real(const job* j, char* const in[2], char* con
   return SHMT_OK;
 }
 
-static shmt_status run_to_real(const job* j, char* in, char* out, char* work) {
+static shmt_status run_to_real(const signals_job* j, char* in, char* out, char* work) {
   const shmt__fft_request* r = j->r;
   const int64_t n = r->length, step = r->out.step;
   char* const imaginary = in + j->part_bytes;
@@ -336,7 +337,7 @@ static bool are_in_place(const shmt__fft_request* r) { return !is_paired(r) && a
 static int64_t signals_at_once(const shmt__fft_request* r) { return is_paired(r) && r->form != SHMT_FFT_C2R ? 2 : 1; }
 
 /* Transforms the next one or two signals. */
-static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* work) {
+static shmt_status run_next(const signals_job* j, shmt__cursor* c, int64_t count, char* work) {
   const shmt__fft_request* r = j->r;
   char *in[2], *out[2];
   bool done = false;
@@ -354,7 +355,7 @@ static shmt_status run_next(const job* j, shmt__cursor* c, int64_t count, char* 
 }
 
 /* Transforms signals one by one (or two by two). */
-static shmt_status run_one_by_one(const job* j, int64_t begin, int64_t end) {
+static shmt_status run_one_by_one(const signals_job* j, int64_t begin, int64_t end) {
   const uint64_t nbytes = are_in_place(j->r) ? 0 : (uint64_t)(2 * (j->r->length + 2) * j->part_bytes);
   const int64_t at_once = signals_at_once(j->r);
   shmt__cursor c;
@@ -370,7 +371,7 @@ static shmt_status run_one_by_one(const job* j, int64_t begin, int64_t end) {
 }
 
 /* Transforms short dense signals: those along the innermost dim with one call. */
-static void run_short(const job* j, int64_t begin, int64_t end) {
+static void run_short(const signals_job* j, int64_t begin, int64_t end) {
   const shmt__loop_nest* w = &j->dims;
   const int64_t part = j->part_bytes;
   const int64_t strides[2] = {w->n_dims > 0 ? w->to[0] * part : 0, w->n_dims > 0 ? w->from[0] * part : 0};
@@ -395,7 +396,7 @@ static void run_short(const job* j, int64_t begin, int64_t end) {
 /* Divides columns into two jobs: the whole blocks of each row, and the columns left over in all rows. A block that went
  * on in the next row would load its numbers one by one. */
 static void divide_columns(workload* w) {
-  job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
+  signals_job *const whole = &w->jobs[0], *const rest = &w->jobs[1];
   const int64_t columns = whole->dims.n_dims > 1 ? whole->dims.sizes[0] : 0, left = columns % block_signals(whole);
   const int64_t rows = columns ? whole->n_signals / columns : 0;
 
@@ -409,7 +410,7 @@ static void divide_columns(workload* w) {
   rest->out = w->signals[0] * rest->dims.to[0];
 }
 
-static shmt_status run_job(const job* j, int64_t begin, int64_t end) {
+static shmt_status run_job(const signals_job* j, int64_t begin, int64_t end) {
   if (j->plan->algorithm == SHMT_FFT_IN_LANES) return run_signal_blocks(j, begin, end);
   if (j->plan->algorithm != SHMT_FFT_IN_REGISTERS || j->r->form != SHMT_FFT_C2C || !are_in_place(j->r))
     return run_one_by_one(j, begin, end);
@@ -421,7 +422,7 @@ static void run_pieces(void* ctx, int64_t begin, int64_t end) {
   workload* w = ctx;
 
   for (int i = 0; i < 2 && w->signals[i]; i++) {
-    const job* const j = &w->jobs[i];
+    const signals_job* const j = &w->jobs[i];
     const int64_t signals = w->signals[i], last = end * signals < j->n_signals ? end * signals : j->n_signals;
     const shmt_status status = run_job(j, begin * signals, last);
     /* relaxed: read after the pool has joined. */
@@ -434,7 +435,7 @@ shmt_status shmt__fft_run(const shmt__fft_request* r) {
   const bool is_even = r->form != SHMT_FFT_C2C && r->length % 2 == 0;
   const bool is_interleaved = kind_of(r) == SHMT_FFT_INTERLEAVED;
   workload w;
-  job* const j = &w.jobs[0];
+  signals_job* const j = &w.jobs[0];
 
   atomic_init(&w.failed, SHMT_OK);
   j->r = r;

@@ -22,11 +22,11 @@
 #include <string.h>
 
 enum {
-  GRAIN = 16384,            /* elements that are worth a thread */
-  MOST_DIMS = 3,            /* resized dims */
-  BLOCK_BYTES = 192 << 10,  /* of the slices that a block of the result is made of along the first dim, */
-  BLOCK_SLICES = 3,         /* at least so many times those that one slice of the result needs */
-  STEP_BYTES = 16 << 10,    /* that are widened, rounded or copied at a time */
+  GRAIN_ELEMENTS = 16384,  /* elements that are worth a thread */
+  MOST_DIMS = 3,           /* resized dims */
+  BLOCK_BYTES = 192 << 10, /* of the slices that a block of the result is made of along the first dim, */
+  BLOCK_SLICES = 3,        /* at least so many times those that one slice of the result needs */
+  STEP_BYTES = 16 << 10,   /* that are widened, rounded or copied at a time */
 };
 
 typedef shmt__resample_plan plan;
@@ -36,7 +36,7 @@ enum { BETWEEN, WIDENED = MOST_DIMS - 1, NARROWED, DENSE, ROOMS };
 
 /* A block is some slices of the result along the first resized dim. Its input is resized along the other dims first,
  * beginning with the last, so that only a few slices are in memory between two dims. */
-typedef struct job {
+typedef struct resample_job {
   char* to;
   shmt__part from; /* the input: outer dims, resized dims, and perhaps channels */
   int n_outer, n;  /* how many outer and resized dims */
@@ -49,10 +49,10 @@ typedef struct job {
   uint64_t room[ROOMS];
   shmt__loop loop;
   atomic_bool failed;
-} job;
+} resample_job;
 
 /* Elements of a slice along the first dim before any dim is resized. */
-static int64_t slice_elements(const job* j) {
+static int64_t slice_elements(const resample_job* j) {
   return j->n == 1 ? j->shape[0].inner : j->slabs[j->n - 1] * j->shape[j->n - 1].in * j->shape[j->n - 1].inner;
 }
 
@@ -69,7 +69,7 @@ static void input_range(const shmt__resample_args* s, int64_t begin, int64_t end
 }
 
 /* Input slices [first, last) of an image, dense. */
-static char* find_source(const job* j, int64_t image, int64_t first, int64_t last, char* room) {
+static char* find_source(const resample_job* j, int64_t image, int64_t first, int64_t last, char* room) {
   shmt__part slices;
 
   shmt__part_inner(&j->from, j->n_outer, &slices);
@@ -91,7 +91,8 @@ static int64_t keep_slices(const held* h, int64_t image, int64_t first, int64_t 
 }
 
 /* Input slices [first, last) of an image, widened and resized along all dims but the first, a few at a time. */
-static char* resize_inner_dims(const job* j, int64_t image, int64_t first, int64_t last, held* h, char* const* room) {
+static char* resize_inner_dims(const resample_job* j, int64_t image, int64_t first, int64_t last, held* h,
+                               char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t made = j->n > 1 ? j->shape[1].out * j->shape[1].inner * wide : 0; /* bytes of one */
   const int64_t step = j->n > 1 ? j->steps : last - first;
@@ -122,7 +123,7 @@ typedef struct span {
 
 /* found: the input slices of the block before, which is often the same block of another image. h: its slices in
  * memory. */
-static void run_block(const job* j, int64_t block, span* found, held* h, char* const* room) {
+static void run_block(const resample_job* j, int64_t block, span* found, held* h, char* const* room) {
   const int64_t wide = shmt__dtype_size[j->work];
   const int64_t image = block / j->blocks, begin = block % j->blocks * j->rows;
   const int64_t end = begin + j->rows < j->shape[0].out ? begin + j->rows : j->shape[0].out;
@@ -148,7 +149,7 @@ static void run_block(const job* j, int64_t block, span* found, held* h, char* c
 }
 
 static void run_resample_blocks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  resample_job* j = ctx;
   uint64_t nbytes = 0;
   void* memory = NULL;
   char* room[ROOMS];
@@ -168,7 +169,7 @@ static void run_resample_blocks(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Choose the slices of a block, and the memory that it needs. */
-static void plan_blocks(job* j) {
+static void plan_blocks(resample_job* j) {
   const shmt__resample_args* s = &j->shape[0];
   const int64_t item = shmt__dtype_size[j->work];
   int64_t most = 1, bytes[ROOMS] = {0}, needed = 0;
@@ -199,11 +200,11 @@ static void plan_blocks(job* j) {
   }
 }
 
-static shmt_status run_resample(job* j, int64_t images) {
+static shmt_status run_resample(resample_job* j, int64_t images) {
   const shmt__resample_args* s = &j->shape[0];
 
   plan_blocks(j);
-  shmt__parallel_for(images * j->blocks, GRAIN / (j->rows * s->inner + 1) + 1, run_resample_blocks, j);
+  shmt__parallel_for(images * j->blocks, GRAIN_ELEMENTS / (j->rows * s->inner + 1) + 1, run_resample_blocks, j);
   SHMT_REQUIRE(!atomic_load_explicit(&j->failed, memory_order_relaxed), SHMT_E_NOMEM, "_resample(): %" PRId64
                " lines between two dims", j->rows);
   return SHMT_OK;
@@ -223,7 +224,7 @@ static shmt_status check_resample(const shmt_tensor* t, shmt_ints size, shmt_flo
 }
 
 /* Fill what does not depend on the layout of the tensors; inner: elements behind the resized dims. */
-static shmt_status prepare_resample(job* j, const shmt_tensor* self, shmt_ints size, const char* mode,
+static shmt_status prepare_resample(resample_job* j, const shmt_tensor* self, shmt_ints size, const char* mode,
                                     shmt_floats scale, bool is_backward, int64_t inner, plan* plans) {
   const int64_t outer = self->n_dims - scale.len;
   const bool bytes = self->dtype == SHMT_UINT8;
@@ -253,7 +254,7 @@ static shmt_memory_format format_of(const shmt_tensor* self, shmt_floats scale) 
 static shmt_status interpolate(shmt_tensor* self, shmt_ints size, const char* mode, shmt_floats scale, bool is_backward,
                                plan* plans, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) result = NULL;
-  job j = {0};
+  resample_job j = {0};
 
   j.dtype = self->dtype;
   j.work = shmt__is_half(self->dtype) ? SHMT_FLOAT32 : self->dtype;

@@ -16,7 +16,7 @@
 #include <math.h>
 
 /* Multiplications that are worth a thread: of some products of a batch, of a slice of one product. */
-enum { MIN_PIECE_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
+enum { GRAIN_OPS = 1 << 20, MIN_SLICE_OPS = 1 << 19 };
 /* The time of a multiplication on AMX tiles, in multiplications of float32. */
 #define AMX_COST 0.125
 
@@ -357,7 +357,7 @@ void shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matr
   p.b_step = p.swapped ? a_step : b_step;
   p.c_step = c_step;
   ops = p.cost * (double)c.rows * (double)c.columns * (double)(a.columns > 0 ? a.columns : 1);
-  if (n < shmt__num_threads() && ops >= 4.0 * MIN_PIECE_OPS) {
+  if (n < shmt__num_threads() && ops >= 4.0 * GRAIN_OPS) {
     for (int64_t i = 0; i < n; i++) {
       product one = p;
       one.a.data += i * p.a_step * p.item;
@@ -367,7 +367,7 @@ void shmt__gemm_batch(shmt_dtype dtype, int64_t n, shmt_scalar alpha, shmt__matr
     }
     return;
   }
-  shmt__parallel_for(n, (int64_t)((double)MIN_PIECE_OPS / ops) + 1, run_batch_piece, &p);
+  shmt__parallel_for(n, (int64_t)((double)GRAIN_OPS / ops) + 1, run_batch_piece, &p);
 }
 
 void shmt__dot(shmt_dtype dtype, bool conjugate, int64_t n, const char* x, int64_t x_stride, const char* y,

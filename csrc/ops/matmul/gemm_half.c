@@ -14,14 +14,15 @@
 #include "ops/matmul/gemm_amx.h"
 
 enum {
-  BLOCK = 128,         /* rows and columns of a block of c */
+  BLOCK_SIDE = 128,    /* rows and columns of a block of c */
   ROOM = 40 << 10,     /* floats of a block of c and of its blocks of a and b */
   VECTOR_LENGTH = 512, /* of a block of a in a matrix-vector product */
   VECTOR_ROWS = 16,    /* the same */
   MIN_NATIVE_ROWS = 4, /* smaller products of bfloat16 are widened, */
   MIN_NATIVE_COLUMNS = 16,
 };
-_Static_assert(ROOM >= BLOCK * BLOCK + 2 * 16 * BLOCK, "a block of c must leave room for blocks of a and b");
+_Static_assert(ROOM >= BLOCK_SIDE * BLOCK_SIDE + 2 * 16 * BLOCK_SIDE,
+               "a block of c must leave room for blocks of a and b");
 
 /* Copy `from` to float32 at `to`, dense along the shorter of its strides. */
 static shmt__matrix widen(shmt_dtype dtype, shmt__matrix from, float* to) {
@@ -57,7 +58,7 @@ static void multiply_block(float alpha, shmt__matrix a, shmt__matrix b, float be
 
 static void gemm_blocks(shmt_dtype dtype, float alpha, shmt__matrix a, shmt__matrix b, float beta, shmt__matrix c) {
   _Alignas(64) float room[ROOM];
-  const int64_t rows = shmt__min_i64(BLOCK, c.rows), columns = shmt__min_i64(BLOCK, c.columns);
+  const int64_t rows = shmt__min_i64(BLOCK_SIDE, c.rows), columns = shmt__min_i64(BLOCK_SIDE, c.columns);
   const int64_t depth = (ROOM - rows * columns) / (rows + columns) / 16 * 16;
   float* left = room + rows * columns;
   float* right = left + rows * depth;

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, COLUMNS = SHMT_MAX_COLUMNS };
+enum { GRAIN_ELEMENTS = 16384, COLUMNS = SHMT_MAX_COLUMNS };
 
 /* All tensors are dense; x, grad and out are channels-last in the functions that gather or run columns. sums is
  * float64, (2, n, channels): for each plane, the sum of grad, and that of grad * (x - mean). */
@@ -279,7 +279,7 @@ static shmt_status check_group_norm(const shmt_tensor* input, const shmt_tensor*
   return SHMT_OK;
 }
 
-static int64_t grain_of(const groups* g) { return GRAIN / (g->per_group * g->plane + 1) + 1; }
+static int64_t grain_of(const groups* g) { return GRAIN_ELEMENTS / (g->per_group * g->plane + 1) + 1; }
 
 /* Groups in a task of the column algorithm: those of whole images, when there are enough images for all threads.
  * Otherwise there is one task, whose rows the column loop divides among the threads. */

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAIN = 16384 };
+enum { GRAIN_ELEMENTS = 16384 };
 
 /* --- layer ------------------------------------------------------------------------------------ */
 
@@ -137,7 +137,7 @@ static shmt_status layer_forward(const char* name, shmt_tensor* input, shmt_ints
     SHMT_TRY(shmt__norm_dense(bias, input->dtype, &b));
     layer_job j = {.rows = {.x = x, .out = result, .weight = w, .bias = b, .mean = means, .rstd = scales,
                             .length = length, .eps = eps, .uncentred = !mean}};
-    shmt__parallel_for(rows, GRAIN / length + 1, layer_rows, &j);
+    shmt__parallel_for(rows, GRAIN_ELEMENTS / length + 1, layer_rows, &j);
   }
   *out = SHMT_TAKE(result);
   if (mean) *mean = SHMT_TAKE(means);
@@ -210,7 +210,7 @@ static shmt_status layer_backward(shmt_tensor* grad, shmt_tensor* input, shmt_te
   layer_job j = {.grad = g, .rows = {.x = x, .weight = w, .mean = m, .rstd = s, .length = length, .out = result}};
   /* The gradients of rows are independent, so threads share them; the sums over rows run on one thread. */
   if (wants_input && rows > 0 && length > 0)
-    shmt__parallel_for(rows, GRAIN / length + 1, layer_backward_rows, &j);
+    shmt__parallel_for(rows, GRAIN_ELEMENTS / length + 1, layer_backward_rows, &j);
   j.rows.out = NULL;
   j.to_weight = wants_weight ? sums : NULL;
   j.to_bias = wants_bias ? sums + length : NULL;

@@ -9,10 +9,10 @@
 #include <math.h>
 
 enum {
-  GRAIN = 8192,   /* elements below which another thread does not pay: each has a root and a quotient */
-  COST = 4,       /* of an element, where that of a sum is 1 */
-  STRETCH = 2048, /* elements that are walked forwards, where tensors are walked backwards */
-  LINE = 64,      /* elements whose size is that of whole cache lines */
+  GRAIN_ELEMENTS = 8192, /* elements below which another thread does not pay: each has a root and a quotient */
+  COST = 4,              /* of an element, where that of a sum is 1 */
+  STRETCH = 2048,        /* elements that are walked forwards, where tensors are walked backwards */
+  LINE = 64,             /* elements whose size is that of whole cache lines */
 };
 
 /* --- what suits ------------------------------------------------------------------------ */
@@ -216,7 +216,7 @@ shmt_status shmt__step_run(shmt__step* s) {
   }
   if (n_elements > 0) {
     step_walk walk = walk_of(s, n_elements);
-    shmt__parallel_for(n_elements, GRAIN, step_piece, &walk);
+    shmt__parallel_for(n_elements, GRAIN_ELEMENTS, step_piece, &walk);
   }
   for (int64_t i = 0; n_strided > 0 && i < s->lists[0].len; i++)
     if (!is_flat(s, i)) SHMT_TRY(step_strided(s, i));

@@ -33,7 +33,7 @@ typedef struct condition {
 
 /* Elements that a thread compares at a time: the masks stay in the cache, and the first block that differs ends the
  * test. */
-enum { BLOCK = 1 << 15 };
+enum { ELEMENTS_OF_THREAD = 1 << 15 };
 
 static shmt_status holds_for(const condition* c, shmt_tensor* a, shmt_tensor* b, bool* out) {
   SHMT_AUTO(shmt_tensor) mask = NULL;
@@ -52,7 +52,7 @@ static shmt_status holds_in_blocks(const condition* c, shmt_tensor* a, shmt_tens
 
   for (int d = 0; d < a->n_dims; d++)
     if (a->sizes[d] > 1 && (dim < 0 || a->strides[d] > a->strides[dim])) dim = d;
-  if (a->numel <= BLOCK * (int64_t)shmt__num_threads() || dim < 0) return holds_for(c, a, b, out);
+  if (a->numel <= ELEMENTS_OF_THREAD * (int64_t)shmt__num_threads() || dim < 0) return holds_for(c, a, b, out);
   const int64_t half = a->sizes[dim] / 2;
   *out = true;
   for (int k = 0; k < 2 && *out; k++) {

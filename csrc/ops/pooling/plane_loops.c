@@ -12,7 +12,10 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { GRAIN = 16384, N_OPERANDS = SHMT_POOL_OPERANDS };
+enum {
+  GRAIN_OPS = 16384, /* elements of windows that are worth a thread */
+  N_OPERANDS = SHMT_POOL_OPERANDS,
+};
 
 /* --- NCHW: planes ------------------------------------------------------------------------ */
 
@@ -92,7 +95,7 @@ static shmt_status run_nchw(int row, const shmt__pool_args* s, shmt_tensor* cons
   /* As double: a window may have more elements than int64 counts. */
   double work = (double)outs * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2];
   if (work < (double)ins) work = (double)ins; /* adaptive pooling has no kernel size */
-  const int64_t grain = work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1;
+  const int64_t grain = work < GRAIN_OPS ? GRAIN_OPS / ((int64_t)work + 1) + 1 : 1;
   if (strided) return run_strided(&p, strided, tensors[strided], grain);
   shmt__parallel_for(n, grain, run_nchw_planes, &p);
   return SHMT_OK;
@@ -175,8 +178,9 @@ static shmt_status run_nhwc(int row, const shmt__pool_args* s, shmt_tensor* cons
   const int64_t rows_of = s->out[0] * s->out[1];
   const double work = (double)s->out[2] * (double)s->kernel[0] * (double)s->kernel[1] * (double)s->kernel[2] *
                       (double)p.channels * (adds ? (double)rows_of : 1.0);
-  shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of), work < GRAIN ? GRAIN / ((int64_t)work + 1) + 1 : 1,
-                     adds ? run_nhwc_images : run_nhwc_rows, &p);
+  shmt__parallel_for(tensors[0]->sizes[0] * (adds ? 1 : rows_of),
+                     work < GRAIN_OPS ? GRAIN_OPS / ((int64_t)work + 1) + 1 : 1, adds ? run_nhwc_images : run_nhwc_rows,
+                     &p);
   return SHMT_OK;
 }
 

@@ -13,7 +13,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { BLOCK = 512 }; /* shapes read, and numbers drawn, at a time */
+enum { SHAPES_AT_ONCE = 512 }; /* shapes read, and numbers drawn, at a time */
 
 /* A draw of shape a and scale 1, as a number and the logarithm of a factor: below shape 1 it is a draw of a + 1 times a
  * power of a uniform number, which may be too small for a double. */
@@ -52,14 +52,14 @@ static void draw_block(shmt_generator* g, const double* shapes, int64_t n, bool 
 
 /* Draws for the shapes, in row-major order, at least `least`, into a result of the same sizes. */
 static void draw_all(shmt_tensor* shapes, bool as_log, double least, shmt_generator* generator, shmt_tensor* result) {
-  double given[BLOCK], made[BLOCK];
+  double given[SHAPES_AT_ONCE], made[SHAPES_AT_ONCE];
   shmt__blocks from, to;
 
   shmt__blocks_init(&from, shapes, SHMT_FLOAT64);
   shmt__blocks_init(&to, result, SHMT_FLOAT64);
   generator = shmt__generator_lock(generator);
-  for (int64_t begin = 0; begin < result->numel; begin += BLOCK) {
-    const int64_t n = result->numel - begin < BLOCK ? result->numel - begin : BLOCK;
+  for (int64_t begin = 0; begin < result->numel; begin += SHAPES_AT_ONCE) {
+    const int64_t n = result->numel - begin < SHAPES_AT_ONCE ? result->numel - begin : SHAPES_AT_ONCE;
     double* const place = shmt__blocks_target(&to, begin, made);
     draw_block(generator, shmt__blocks_read(&from, begin, n, given), n, as_log, place);
     for (int64_t i = 0; i < n; i++) place[i] = fmax(place[i], least);

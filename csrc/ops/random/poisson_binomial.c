@@ -82,7 +82,7 @@ static double sample_binomial(shmt_generator* g, double n, double p) {
   return n * p < 10 ? few_successes(g, n, p) : many_successes(g, n, p);
 }
 
-enum { BLOCK = 512 }; /* parameters read, and numbers drawn, at a time */
+enum { PARAMETERS_AT_ONCE = 512 }; /* parameters read, and numbers drawn, at a time */
 
 /* Draws a number for each of n parameters; binomial has two parameters. Errors: invalid parameters. */
 typedef shmt_status (*draw_fn)(shmt_generator* g, const double* a, const double* b, int64_t n, double* to);
@@ -90,7 +90,7 @@ typedef shmt_status (*draw_fn)(shmt_generator* g, const double* a, const double*
 /* Draws for all elements of a and b (or of a alone), which have result's shape. */
 static shmt_status draw_counts(shmt_tensor* a, shmt_tensor* b, draw_fn draw, shmt_generator* generator,
                                shmt_tensor* result) {
-  double first[BLOCK], second[BLOCK], made[BLOCK];
+  double first[PARAMETERS_AT_ONCE], second[PARAMETERS_AT_ONCE], made[PARAMETERS_AT_ONCE];
   shmt__blocks from_a, from_b, to;
   shmt_status status = SHMT_OK;
 
@@ -98,8 +98,8 @@ static shmt_status draw_counts(shmt_tensor* a, shmt_tensor* b, draw_fn draw, shm
   shmt__blocks_init(&from_b, b ? b : a, SHMT_FLOAT64);
   shmt__blocks_init(&to, result, SHMT_FLOAT64);
   generator = shmt__generator_lock(generator);
-  for (int64_t begin = 0; begin < result->numel && status == SHMT_OK; begin += BLOCK) {
-    const int64_t n = result->numel - begin < BLOCK ? result->numel - begin : BLOCK;
+  for (int64_t begin = 0; begin < result->numel && status == SHMT_OK; begin += PARAMETERS_AT_ONCE) {
+    const int64_t n = result->numel - begin < PARAMETERS_AT_ONCE ? result->numel - begin : PARAMETERS_AT_ONCE;
     double* const place = shmt__blocks_target(&to, begin, made);
     status = draw(generator, shmt__blocks_read(&from_a, begin, n, first),
                   b ? shmt__blocks_read(&from_b, begin, n, second) : NULL, n, place);

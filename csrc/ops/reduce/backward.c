@@ -209,7 +209,7 @@ shmt_status shmt__cumprod_backward(shmt_tensor* grad, shmt_tensor* self, int64_t
 
 /* --- norms ------------------------------------------------------------------------------------- */
 
-enum { BLOCK = 1 << 16 }; /* elements whose gradients are computed at a time */
+enum { ELEMENTS_AT_ONCE = 1 << 16 }; /* elements whose gradients are computed at a time */
 
 /* Computes the gradients of elements [begin, begin + n) along a dim of the three tensors (grad, self, norm), into
  * out. */
@@ -237,13 +237,13 @@ shmt_status shmt__norm_backward(shmt_tensor* grad, shmt_tensor* self, shmt_tenso
   const shmt_keyset keys = shmt__tensor_keys(grad) | shmt__tensor_keys(self) | shmt__tensor_keys(norm);
   int64_t along = 0;
 
-  if (self->numel <= BLOCK || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
+  if (self->numel <= ELEMENTS_AT_ONCE || isinf(shmt__scalar_to_double(ord)) || grad->dtype != self->dtype ||
       norm->dtype != shmt__to_real_dtype(self->dtype) || shmt__tensor_is_meta(self) || !shmt__is_unobserved_call(keys))
     return shmt_op__norm_backward_differentiable(grad, self, norm, ord, dim, out);
   SHMT_TRY(shmt__tensor_empty_like(self, self->dtype, &result));
   for (int d = 1; d < self->n_dims; d++)
     if (self->sizes[d] > 1 && (self->sizes[along] == 1 || result->strides[d] > result->strides[along])) along = d;
-  const int64_t size = self->sizes[along], fit = BLOCK / (self->numel / size);
+  const int64_t size = self->sizes[along], fit = ELEMENTS_AT_ONCE / (self->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     n = fit < 1 ? 1 : fit < size - begin ? fit : size - begin;
     SHMT_TRY(norm_backward_block((shmt_tensor*[]){grad, self, norm}, ord, dim, along, begin, n, result));

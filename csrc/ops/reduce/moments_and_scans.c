@@ -216,7 +216,7 @@ shmt_status shmt__linalg_vector_norm(shmt_tensor* self, shmt_scalar ord, shmt_in
 /* --- logsumexp ----------------------------------------------------------------------------------
  */
 
-enum { BLOCK = 1 << 16 }; /* elements whose exponentials a thread computes at a time */
+enum { ELEMENTS_OF_THREAD = 1 << 16 }; /* elements whose exponentials a thread computes at a time */
 
 /* sum += exp(x - shift), summed over the dims in which sum has size 1; shift has sum's sizes. */
 static shmt_status add_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tensor* shift, shmt_tensor* sum) {
@@ -245,7 +245,7 @@ static shmt_status add_all_exponentials(shmt_tensor* x, shmt_ints dim, shmt_tens
   for (int d = 0; d < x->n_dims; d++)
     if (x->sizes[d] > 1 && (x->sizes[along] == 1 || x->strides[d] > x->strides[along])) along = d;
   const int64_t size = x->n_dims > 0 ? x->sizes[along] : 1,
-                fit = BLOCK * (int64_t)shmt__num_threads() / (x->numel / size);
+                fit = ELEMENTS_OF_THREAD * (int64_t)shmt__num_threads() / (x->numel / size);
   for (int64_t begin = 0, n; begin < size; begin += n) {
     SHMT_AUTO(shmt_tensor) some = NULL;
     SHMT_AUTO(shmt_tensor) some_shift = NULL;

@@ -20,7 +20,7 @@
 #include <string.h>
 
 enum {
-  GRAIN = 16384,
+  GRAIN_ELEMENTS = 16384,
   SHORT_ROW = 32, /* with rows of fewer elements a walk over rows does not pay */
   TABLE = 1024,   /* elements of a plane for which one table of all offsets is made */
 };
@@ -49,7 +49,7 @@ static void invert_table(shmt__index_table* p) {
 
 /* Makes rows of `to`, which is dense, from those of `from`. The dims are outer ones, the gathered ones, and inner
  * elements. */
-typedef struct job {
+typedef struct gather_job {
   shmt__part from;
   char* to;
   const shmt__index_table* tables;
@@ -61,15 +61,15 @@ typedef struct job {
   const int64_t* table; /* for short rows: the source offsets of all elements of a plane of `to` */
   int64_t plane[2];     /* elements of a plane of `to`, and of `from` */
   atomic_bool failed;   /* out of memory */
-} job;
+} gather_job;
 
 /* Elements of `to` along gathered dim d. */
-static int64_t length_of(const job* j, int d) { return j->is_backward ? j->tables[d].in : j->tables[d].out; }
+static int64_t length_of(const gather_job* j, int d) { return j->is_backward ? j->tables[d].in : j->tables[d].out; }
 
-static int64_t step_of(const job* j, int d) { return j->from.strides[j->n_outer + d]; }
+static int64_t step_of(const gather_job* j, int d) { return j->from.strides[j->n_outer + d]; }
 
 /* Finds row r: its position along the gathered dims but the last, and the data of its outer dims. */
-static char* find_row(const job* j, int64_t r, int64_t position[SHMT_TABLE_GATHER_DIMS]) {
+static char* find_row(const gather_job* j, int64_t r, int64_t position[SHMT_TABLE_GATHER_DIMS]) {
   for (int d = j->n - 2; d >= 0; d--) {
     position[d] = r % length_of(j, d);
     r /= length_of(j, d);
@@ -79,7 +79,7 @@ static char* find_row(const job* j, int64_t r, int64_t position[SHMT_TABLE_GATHE
 
 /* --- forward ------------------------------------------------------------------------------------ */
 
-static void gather_row(const job* j, char* to, char* from) {
+static void gather_row(const gather_job* j, char* to, char* from) {
   const shmt__index_table* p = &j->tables[j->n - 1];
   const int64_t item = j->from.item, step = step_of(j, j->n - 1);
 
@@ -108,7 +108,7 @@ static void gather_row(const job* j, char* to, char* from) {
 }
 
 static void gather_rows(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const gather_job* j = ctx;
   const char* before = NULL;
 
   for (int64_t r = begin; r < end; r++) {
@@ -124,7 +124,7 @@ static void gather_rows(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Fills `table`, with room for TABLE, where rows are short and planes are dense. Returns whether it did. */
-static bool make_table(job* j, int64_t* table) {
+static bool make_table(gather_job* j, int64_t* table) {
   const shmt__index_table* last = &j->tables[j->n - 1];
 
   if (j->inner != 1 || last->out >= SHORT_ROW || !shmt__part_is_dense(&j->from)) return false;
@@ -148,7 +148,7 @@ static bool make_table(job* j, int64_t* table) {
 }
 
 static void gather_planes(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const gather_job* j = ctx;
   const int64_t item = j->from.item;
 
   shmt__move_loop_of_size(SHMT_LOOP_gather_checked, item)(
@@ -159,7 +159,7 @@ static void gather_planes(void* ctx, int64_t begin, int64_t end) {
 
 /* --- backward ----------------------------------------------------------------------------------- */
 
-static void add_row(const job* j, char* sums, char* from, bool is_first) {
+static void add_row(const gather_job* j, char* sums, char* from, bool is_first) {
   const shmt__loop loop = shmt__loops[is_first ? SHMT_LOOP_table_gather_set : SHMT_LOOP_table_gather_add][j->dtype];
   const int64_t n = j->tables[j->n - 1].out, step = step_of(j, j->n - 1), item = j->from.item;
   const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
@@ -174,7 +174,7 @@ static void add_row(const job* j, char* sums, char* from, bool is_first) {
 }
 
 /* Sums a row over all combinations of the other dims' lists, then along the last dim. */
-static void sum_row(const job* j, int64_t r, char* sums) {
+static void sum_row(const gather_job* j, int64_t r, char* sums) {
   const shmt__index_table* last = &j->tables[j->n - 1];
   const shmt__table_gather_args shape = {last->starts, last->list, j->inner};
   int64_t position[SHMT_TABLE_GATHER_DIMS], counts[SHMT_TABLE_GATHER_DIMS], many = 1;
@@ -200,7 +200,7 @@ static void sum_row(const job* j, int64_t r, char* sums) {
 }
 
 static void sum_rows(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  gather_job* j = ctx;
   const int64_t wide = shmt__dtype_size[shmt__is_half(j->dtype) ? SHMT_FLOAT32 : j->dtype];
   const uint64_t nbytes = (uint64_t)(j->tables[j->n - 1].out * j->inner * wide);
   void* sums = NULL;
@@ -221,12 +221,12 @@ static shmt_status run_table_gather(shmt_tensor* from, const shmt__index_table* 
   int64_t sizes[SHMT_MAX_DIMS], table[TABLE];
   const shmt_memory_format format =
       n == from->n_dims - 2 ? shmt__tensor_suggest_format(from) : SHMT_CONTIGUOUS_FORMAT;
-  job j = {.tables = tables,
-           .n = n,
-           .n_outer = from->n_dims - n,
-           .is_backward = is_backward,
-           .inner = 1,
-           .dtype = from->dtype};
+  gather_job j = {.tables = tables,
+                  .n = n,
+                  .n_outer = from->n_dims - n,
+                  .is_backward = is_backward,
+                  .inner = 1,
+                  .dtype = from->dtype};
 
   memcpy(sizes, from->sizes, (size_t)from->n_dims * sizeof *sizes);
   for (int d = 0; d < n; d++) sizes[j.n_outer + d] = length_of(&j, d);
@@ -241,11 +241,12 @@ static shmt_status run_table_gather(shmt_tensor* from, const shmt__index_table* 
     j.row_bytes = length_of(&j, n - 1) * j.inner * j.from.item;
     j.rows = result->numel * j.from.item / j.row_bytes;
     if (!is_backward && make_table(&j, table)) {
-      shmt__parallel_for(result->numel / j.plane[0], GRAIN / j.plane[0] + 1, gather_planes, &j);
+      shmt__parallel_for(result->numel / j.plane[0], GRAIN_ELEMENTS / j.plane[0] + 1, gather_planes, &j);
       *out = SHMT_TAKE(result);
       return SHMT_OK;
     }
-    shmt__parallel_for(j.rows, GRAIN / (j.row_bytes / j.from.item) + 1, is_backward ? sum_rows : gather_rows, &j);
+    shmt__parallel_for(j.rows, GRAIN_ELEMENTS / (j.row_bytes / j.from.item) + 1, is_backward ? sum_rows : gather_rows,
+                       &j);
     SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM, "sums of a row of %" PRId64
                  " elements", j.tables[n - 1].out * j.inner);
   }

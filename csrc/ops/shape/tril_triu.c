@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { GRAIN = 1 << 16 }; /* elements of a piece of work */
+enum { GRAIN_ELEMENTS = 1 << 16 }; /* elements of a piece of work */
 
 /* Is out self, or a view of the same elements? */
 static bool is_itself(const shmt_tensor* out, const shmt_tensor* self) {
@@ -101,7 +101,7 @@ static shmt_status tril_or_triu(const char* name, shmt_tensor* self, int64_t dia
   if (diagonal < -rows) diagonal = -rows;
   const tril_job t = {to, from, rows, columns * item, item, diagonal + (upper ? 0 : 1), upper,
                       to != from && self->numel * item >= SHMT_STREAM_BYTES};
-  shmt__parallel_for(self->numel / columns, GRAIN / columns + 1, keep_rows, (void*)(uintptr_t)&t);
+  shmt__parallel_for(self->numel / columns, GRAIN_ELEMENTS / columns + 1, keep_rows, (void*)(uintptr_t)&t);
   return shmt__output_end(name, &work, out);
 }
 

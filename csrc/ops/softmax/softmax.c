@@ -7,7 +7,7 @@
 #include "kernels/loop_args.h"
 #include "ops/check.h"
 
-enum { GRAIN = 16384 }; /* elements of a task: with fewer, another thread does not pay */
+enum { GRAIN_ELEMENTS = 16384 }; /* elements of a task: with fewer, another thread does not pay */
 
 /* The tensors seen as (outer, length, inner), contiguous; data[0] is the output. */
 typedef struct row_job {
@@ -58,7 +58,7 @@ static void run_softmax_rows(shmt_tensor* to, shmt_tensor* a, shmt_tensor* b, in
   l.data[1] = shmt__tensor_data(a);
   if (b) l.data[2] = shmt__tensor_data(b);
   l.loop = shmt__loops[l.inner == 1 ? rows : columns][to->dtype];
-  const int64_t grain = GRAIN / (l.shape.length > 0 ? l.shape.length : 1) + 1;
+  const int64_t grain = GRAIN_ELEMENTS / (l.shape.length > 0 ? l.shape.length : 1) + 1;
   if (l.inner == 1)
     shmt__parallel_for(l.outer, grain, run_softmax_slices, &l);
   else

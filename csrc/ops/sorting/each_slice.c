@@ -16,7 +16,13 @@
 
 #include <stdatomic.h>
 
-enum { LONGEST = 1 << 16, LEAST_ROOM = 1 << 17, MOST_ROOM = 1 << 19, FEWEST = 16, GRAIN = 4096 };
+enum {
+  LONGEST_GATHERED_BYTES = 1 << 16, /* longer slices are read where they lie */
+  LEAST_ROOM_BYTES = 1 << 17,       /* of a thread's gathered slices, */
+  MOST_ROOM_BYTES = 1 << 19,        /* a quarter of all data in between */
+  FEWEST_SLICES = 16,               /* of a group, where there is room */
+  GRAIN_ELEMENTS = 4096,
+};
 
 /* Steps through x are in bytes, those through results in elements. */
 typedef struct slice_groups {
@@ -169,13 +175,15 @@ shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__sli
                     .k_step = values->strides[dim],
                     .item = item};
 
-  g.gathers = g.step != item && length * item <= LONGEST;
+  g.gathers = g.step != item && length * item <= LONGEST_GATHERED_BYTES;
   g.scatters = g.k > 1 && g.k_step != 1;
   find_neighbours(&g, self, dim, values);
   const int64_t each = (g.gathers ? length * item : 0) + (g.scatters ? g.k * (item + (int64_t)sizeof(int64_t)) : 0);
-  const int64_t enough = GRAIN / length > FEWEST ? GRAIN / length : FEWEST;
+  const int64_t enough = GRAIN_ELEMENTS / length > FEWEST_SLICES ? GRAIN_ELEMENTS / length : FEWEST_SLICES;
   const int64_t quarter = self->numel * item / 4;
-  const int64_t room = quarter < LEAST_ROOM ? LEAST_ROOM : quarter < MOST_ROOM ? quarter : MOST_ROOM;
+  const int64_t room = quarter < LEAST_ROOM_BYTES  ? LEAST_ROOM_BYTES
+                       : quarter < MOST_ROOM_BYTES ? quarter
+                                                   : MOST_ROOM_BYTES;
   g.group_size = each > 0 && room / each < enough ? room / each : enough;
   if (g.group_size > 64 / item) g.group_size -= g.group_size % (64 / item); /* whole cache lines */
   if (g.group_size > g.neighbours) g.group_size = g.neighbours;
@@ -186,7 +194,7 @@ shmt_status shmt__for_each_slice(shmt_tensor* self, int64_t dim, const shmt__sli
   if (work->is_parallel && n_slices < 8 * shmt__num_threads())
     run_groups(&g, 0, n_groups);
   else
-    shmt__parallel_for(n_groups, GRAIN / (length * g.group_size) + 1, run_groups, &g);
+    shmt__parallel_for(n_groups, GRAIN_ELEMENTS / (length * g.group_size) + 1, run_groups, &g);
   SHMT_REQUIRE(!atomic_load_explicit(&g.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "sort(): no memory to sort slices of %lld elements in", (long long)length);
   return SHMT_OK;

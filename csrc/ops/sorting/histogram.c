@@ -267,9 +267,9 @@ static shmt_status count_points(shmt_tensor* points, shmt_tensors edges, shmt_te
 
 /* The same for all points, a block at a time. */
 static shmt_status count_blocks(shmt_tensor* points, shmt_tensors edges, shmt_tensor* weights, shmt_tensor* counts) {
-  enum { BLOCK = 1 << 12 };
+  enum { POINTS_AT_ONCE = 1 << 12 };
   const int64_t n = points->sizes[0];
-  int64_t block = BLOCK;
+  int64_t block = POINTS_AT_ONCE;
 
   for (int64_t d = 0; d < edges.len; d++) /* every block reads the edges */
     if (edges.data[d]->numel > block) block = edges.data[d]->numel;

@@ -48,7 +48,7 @@ static shmt_status find_by_blocks(shmt_tensor* elements, shmt_tensor* sorted, bo
 
 shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool assume_unique, bool invert,
                        shmt_tensor** out) {
-  enum { BLOCK = 1 << 13 };
+  enum { MIN_ELEMENTS_AT_ONCE = 1 << 13 };
   SHMT_AUTO(shmt_tensor) flat = NULL;
   SHMT_AUTO(shmt_tensor) sorted = NULL;
   SHMT_AUTO(shmt_tensor) order = NULL;
@@ -62,7 +62,7 @@ shmt_status shmt__isin(shmt_tensor* elements, shmt_tensor* test_elements, bool a
   SHMT_TRY(shmt_op_reshape(test_elements, SHMT_INTS(-1), &flat));
   SHMT_TRY(shmt_op_sort(flat, 0, false, &sorted, &order));
   /* The sorted elements may be converted with every block. */
-  const int64_t block = sorted->numel > BLOCK ? sorted->numel : BLOCK;
+  const int64_t block = sorted->numel > MIN_ELEMENTS_AT_ONCE ? sorted->numel : MIN_ELEMENTS_AT_ONCE;
   if (elements->numel <= block || shmt__tensor_is_meta(elements)) return find_in_sorted(elements, sorted, invert, out);
   return find_by_blocks(elements, sorted, invert, block, out);
 }

@@ -44,13 +44,14 @@ static int64_t chunk_length(const long_slice* l, int64_t c) {
 }
 
 static void encode(void* ctx, int64_t begin, int64_t end) {
-  enum { BLOCK = 1024 };
+  enum { ELEMENTS_AT_ONCE = 1024 };
   long_slice* l = ctx;
   const int64_t step = l->shape.step;
-  uint64_t room[BLOCK]; /* for elements that are not dense */
+  uint64_t room[ELEMENTS_AT_ONCE]; /* for elements that are not dense */
 
   for (int64_t c = begin; c < end; c++) {
-    const int64_t first = c * l->chunk, length = chunk_length(l, c), block = step == l->item ? length : BLOCK;
+    const int64_t first = c * l->chunk, length = chunk_length(l, c),
+                  block = step == l->item ? length : ELEMENTS_AT_ONCE;
     uint64_t extent[2] = {UINT64_MAX, 0};
     for (int64_t at = 0; at < length; at += block) {
       const int64_t n = length - at < block ? length - at : block;

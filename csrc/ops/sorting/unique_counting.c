@@ -13,7 +13,11 @@
 
 #include <string.h>
 
-enum { BLOCK = 512, CHUNK = 32768, MAX_CHUNKS = 16 };
+enum {
+  ELEMENTS_AT_ONCE = 512,
+  MIN_CHUNK_ELEMENTS = 32768, /* fewer are not worth a thread and its counts */
+  MAX_CHUNKS = 16,
+};
 
 typedef struct table {
   shmt_dtype dtype;
@@ -26,7 +30,7 @@ typedef struct table {
   int64_t* run_of; /* for each element */
 } table;
 
-/* Up to BLOCK elements from `begin` on as int64: in place, or converted in `room`. */
+/* Up to ELEMENTS_AT_ONCE elements from `begin` on as int64: in place, or converted in `room`. */
 static const int64_t* load_block(const table* t, int64_t begin, int64_t n, int64_t* room) {
   const char* from = t->x + begin * t->item;
 
@@ -35,17 +39,19 @@ static const int64_t* load_block(const table* t, int64_t begin, int64_t n, int64
   return room;
 }
 
-static int64_t block_length(int64_t begin, int64_t end) { return end - begin < BLOCK ? end - begin : BLOCK; }
+static int64_t block_length(int64_t begin, int64_t end) {
+  return end - begin < ELEMENTS_AT_ONCE ? end - begin : ELEMENTS_AT_ONCE;
+}
 
 static int64_t chunk_end(const table* t, int64_t c) { return c + 1 < t->n_chunks ? (c + 1) * t->chunk : t->n; }
 
 static void find_extents(void* ctx, int64_t begin, int64_t end) {
   table* t = ctx;
-  int64_t room[BLOCK];
+  int64_t room[ELEMENTS_AT_ONCE];
 
   for (int64_t c = begin; c < end; c++) {
     int64_t low = INT64_MAX, high = INT64_MIN;
-    for (int64_t at = c * t->chunk; at < chunk_end(t, c); at += BLOCK) {
+    for (int64_t at = c * t->chunk; at < chunk_end(t, c); at += ELEMENTS_AT_ONCE) {
       const int64_t n = block_length(at, chunk_end(t, c));
       const int64_t* x = load_block(t, at, n, room);
       for (int64_t i = 0; i < n; i++) {
@@ -60,12 +66,12 @@ static void find_extents(void* ctx, int64_t begin, int64_t end) {
 
 static void count(void* ctx, int64_t begin, int64_t end) {
   table* t = ctx;
-  int64_t room[BLOCK];
+  int64_t room[ELEMENTS_AT_ONCE];
 
   for (int64_t c = begin; c < end; c++) {
     int64_t* counts = t->counts + c * t->range;
     memset(counts, 0, (size_t)t->range * sizeof *counts);
-    for (int64_t at = c * t->chunk; at < chunk_end(t, c); at += BLOCK) {
+    for (int64_t at = c * t->chunk; at < chunk_end(t, c); at += ELEMENTS_AT_ONCE) {
       const int64_t n = block_length(at, chunk_end(t, c));
       const int64_t* x = load_block(t, at, n, room);
       for (int64_t i = 0; i < n; i++) {
@@ -78,9 +84,9 @@ static void count(void* ctx, int64_t begin, int64_t end) {
 
 static void find_inverse(void* ctx, int64_t begin, int64_t end) {
   table* t = ctx;
-  int64_t room[BLOCK];
+  int64_t room[ELEMENTS_AT_ONCE];
 
-  for (int64_t at = begin; at < end; at += BLOCK) {
+  for (int64_t at = begin; at < end; at += ELEMENTS_AT_ONCE) {
     const int64_t n = block_length(at, end);
     const int64_t* x = load_block(t, at, n, room);
     for (int64_t i = 0; i < n; i++) {
@@ -127,7 +133,7 @@ static shmt_status fill_results(table* t, shmt_ints inverse_sizes, bool wants_in
   SHMT_TRY(collect(t, wants_counts, values, counts));
   if (wants_inverse) {
     t->run_of = shmt__tensor_data(back);
-    shmt__parallel_for(t->n, CHUNK, find_inverse, t);
+    shmt__parallel_for(t->n, MIN_CHUNK_ELEMENTS, find_inverse, t);
   }
   *inverse = SHMT_TAKE(back);
   return SHMT_OK;
@@ -144,7 +150,7 @@ shmt_status shmt__unique_by_table(shmt_tensor* flat, shmt_ints inverse_sizes, bo
   *done = false;
   if (t.n < LEAST || flat->dtype == SHMT_UINT64 || !shmt__is_integral(flat->dtype)) return SHMT_OK;
   t.n_chunks = shmt__in_parallel() ? 1 : shmt__num_threads();
-  if (t.n_chunks > t.n / CHUNK) t.n_chunks = t.n / CHUNK;
+  if (t.n_chunks > t.n / MIN_CHUNK_ELEMENTS) t.n_chunks = t.n / MIN_CHUNK_ELEMENTS;
   if (t.n_chunks > MAX_CHUNKS) t.n_chunks = MAX_CHUNKS;
   if (t.n_chunks < 1) t.n_chunks = 1;
   t.chunk = t.n / t.n_chunks;

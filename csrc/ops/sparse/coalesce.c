@@ -13,7 +13,7 @@
 
 #include <inttypes.h>
 
-enum { MIN_PIECE_ELEMENTS = 1 << 14 };
+enum { GRAIN_ELEMENTS = 1 << 14 };
 
 typedef struct sum_job {
   shmt__loop loop;
@@ -48,7 +48,7 @@ static shmt_status sum_rows(shmt_tensor* values, const int64_t* starts, const in
                    .values = shmt__tensor_data(values),
                    .row_bytes = width * shmt__tensor_item_bytes(values)};
     const int64_t per_row = width * (values->sizes[0] / n + 1);
-    shmt__parallel_for(n, MIN_PIECE_ELEMENTS / per_row + 1, sum_segments, &job);
+    shmt__parallel_for(n, GRAIN_ELEMENTS / per_row + 1, sum_segments, &job);
   }
   *out = SHMT_TAKE(sums);
   return SHMT_OK;

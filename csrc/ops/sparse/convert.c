@@ -15,7 +15,7 @@
 
 /* --- to dense ----------------------------------------------------------------------------------- */
 
-enum { MIN_PIECE_ELEMENTS = 1 << 14 };
+enum { GRAIN_ELEMENTS = 1 << 14 };
 
 typedef struct add_job {
   shmt__loop loop;
@@ -78,9 +78,9 @@ shmt_status shmt__add_entries(shmt_tensor* dense, shmt_tensor* t, shmt_scalar al
                  .by_columns = !is_strict};
   /* Entries whose positions increase write to different rows. */
   if (is_strict)
-    shmt__parallel_for(n, MIN_PIECE_ELEMENTS / width + 1, add_some, &job);
+    shmt__parallel_for(n, GRAIN_ELEMENTS / width + 1, add_some, &job);
   else
-    shmt__parallel_for(width, MIN_PIECE_ELEMENTS / n + 16, add_some, &job);
+    shmt__parallel_for(width, GRAIN_ELEMENTS / n + 16, add_some, &job);
   return SHMT_OK;
 }
 

@@ -19,7 +19,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { MIN_PIECE_OPS = 1 << 15 };
+enum { GRAIN_PRODUCTS = 1 << 15 };
 
 typedef struct product_job {
   shmt__loop loop;
@@ -77,7 +77,7 @@ static shmt_status multiply_entries(int64_t n_rows, shmt_tensor* rows, shmt_tens
                        .first = shmt__tensor_data(values),
                        .second = shmt__tensor_data(factor),
                        .out_row_bytes = width * shmt__tensor_item_bytes(values)};
-    shmt__parallel_for(n_rows, MIN_PIECE_OPS / ((nnz / n_rows + 1) * width) + 1, do_some, &job);
+    shmt__parallel_for(n_rows, GRAIN_PRODUCTS / ((nnz / n_rows + 1) * width) + 1, do_some, &job);
   }
   *out = SHMT_TAKE(product);
   return SHMT_OK;
@@ -143,7 +143,7 @@ shmt_status shmt__sparse_sampled_mm(shmt_tensor* first, shmt_tensor* second, shm
                        .second = shmt__tensor_data(right),
                        .out_row_bytes = shmt__tensor_item_bytes(values),
                        .by_entries = true};
-    shmt__parallel_for(n, MIN_PIECE_OPS / width + 1, do_some, &job);
+    shmt__parallel_for(n, GRAIN_PRODUCTS / width + 1, do_some, &job);
   }
   return shmt__sparse_with_new_values(mask, values, out);
 }

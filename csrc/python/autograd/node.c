@@ -7,6 +7,7 @@
 #include "autograd/meta.h"
 #include "autograd/recording/history.h"
 #include "python/autograd/function.h"
+#include "python/autograd/hooks.h"
 #include "python/autograd/saved_fields.h"
 #include "python/gil.h"
 #include "python/tensor/tensor_type.h"

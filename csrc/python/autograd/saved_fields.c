@@ -13,6 +13,7 @@
 #include "autograd/recording/saved.h"
 #include "autograd/recording/version_cell.h"
 #include "python/autograd/graph.h"
+#include "python/autograd/hooks.h"
 #include "python/call/convert.h"
 #include "python/tensor/tensor_type.h"
 #include "python/values/types.h"

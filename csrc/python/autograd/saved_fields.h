@@ -15,10 +15,6 @@ int shmt__py_add_saved_fields(PyObject* cls, const shmt__node_class* k);
 PyObject* shmt__py_saved_tensor(shmt_node* n, shmt__saved* s);
 /* What s holds, as a tensor or None. New reference. */
 PyObject* shmt__py_saved_value(shmt_node* n, const shmt__saved* s);
-/* Pack s with Python's functions from now on. 0, or -1 with an exception (hooks.c). */
-int shmt__py_saved_repack(shmt__saved* s, shmt_node* n, PyObject* pack, PyObject* unpack);
-/* What a Python pack hook returned for s, and the hook that unpacks it; NULL for both without hooks. Borrowed. */
-PyObject* shmt__py_saved_packed(const shmt__saved* s, PyObject** unpack);
 int shmt__py_saved_fields_init(PyObject* module);
 
 #endif

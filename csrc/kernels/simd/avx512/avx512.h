@@ -4,7 +4,8 @@
  * kernels/simd/costly_loops.h do, but call a function of vectors written with intrinsics. Some instructions that the
  * compiler never generates (table lookups in registers, exponents and mantissas apart, a minimum that lets NaN pass)
  * save half the work of an exponential. UNARY_AVX512_OR(name, expression) and BINARY_AVX512_OR use the vector function
- * of that name where there is AVX-512 (SHMT_HAS_AVX512), and the expression elsewhere. Functions of floats end in f.
+ * of that name where there is AVX-512 (SHMT_HAS_AVX512), and the expression elsewhere. Functions of floats end in f. A
+ * function that is calculated alike for floats and doubles is in a template: of_floats.h.
  */
 #ifndef SHMT_KERNELS_SIMD_AVX512_AVX512_H
 #define SHMT_KERNELS_SIMD_AVX512_AVX512_H
@@ -22,52 +23,18 @@ typedef __m512d shmt__d512;
 SHMT_VECTOR shmt__f512 shmt__avx512_f(float x) { return _mm512_set1_ps(x); }
 SHMT_VECTOR shmt__d512 shmt__avx512_d(double x) { return _mm512_set1_pd(x); }
 
-/* a b + c, and c - a b, rounded once */
-SHMT_VECTOR shmt__f512 shmt__maddf(shmt__f512 a, shmt__f512 b, shmt__f512 c) { return _mm512_fmadd_ps(a, b, c); }
-SHMT_VECTOR shmt__d512 shmt__madd(shmt__d512 a, shmt__d512 b, shmt__d512 c) { return _mm512_fmadd_pd(a, b, c); }
-SHMT_VECTOR shmt__f512 shmt__nmaddf(shmt__f512 a, shmt__f512 b, shmt__f512 c) { return _mm512_fnmadd_ps(a, b, c); }
-SHMT_VECTOR shmt__d512 shmt__nmadd(shmt__d512 a, shmt__d512 b, shmt__d512 c) { return _mm512_fnmadd_pd(a, b, c); }
-
-/* x limited to high, or to [low, high]. A NaN passes, because the instructions return their second operand for it. */
-SHMT_VECTOR shmt__f512 shmt__avx512_at_mostf(shmt__f512 x, float high) {
-  return _mm512_min_ps(shmt__avx512_f(high), x);
-}
-SHMT_VECTOR shmt__d512 shmt__avx512_at_most(shmt__d512 x, double high) {
-  return _mm512_min_pd(shmt__avx512_d(high), x);
-}
-SHMT_VECTOR shmt__f512 shmt__withinf(shmt__f512 x, float low, float high) {
-  return _mm512_max_ps(shmt__avx512_f(low), shmt__avx512_at_mostf(x, high));
-}
-SHMT_VECTOR shmt__d512 shmt__within(shmt__d512 x, double low, double high) {
-  return _mm512_max_pd(shmt__avx512_d(low), shmt__avx512_at_most(x, high));
-}
-
-SHMT_VECTOR shmt__f512 shmt__avx512_absf(shmt__f512 x) { return _mm512_abs_ps(x); }
-SHMT_VECTOR shmt__d512 shmt__avx512_abs(shmt__d512 x) { return _mm512_abs_pd(x); }
-SHMT_VECTOR shmt__f512 shmt__avx512_minusf(shmt__f512 x) { return _mm512_xor_ps(x, shmt__avx512_f(-0.0f)); }
-SHMT_VECTOR shmt__d512 shmt__avx512_minus(shmt__d512 x) { return _mm512_xor_pd(x, shmt__avx512_d(-0.0)); }
-/* y, which is not negative, with the sign of x */
-SHMT_VECTOR shmt__f512 shmt__signedf(shmt__f512 y, shmt__f512 x) {
-  const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-  return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(_mm512_castps_si512(y), _mm512_castps_si512(x), sign, 0xd8));
-}
-SHMT_VECTOR shmt__d512 shmt__signed(shmt__d512 y, shmt__d512 x) {
-  const __m512i sign = _mm512_set1_epi64(INT64_MIN);
-  return _mm512_castsi512_pd(_mm512_ternarylogic_epi64(_mm512_castpd_si512(y), _mm512_castpd_si512(x), sign, 0xd8));
-}
-
-/* Looks up the columns of a table's row that the low bits of `at` number. */
-SHMT_VECTOR shmt__f512 shmt__lookupf(const float* row, __m512i at) {
-  return _mm512_permutex2var_ps(_mm512_loadu_ps(row), at, _mm512_loadu_ps(row + 16));
-}
-SHMT_VECTOR shmt__d512 shmt__lookup(const double* row, __m512i at) {
-  return _mm512_permutex2var_pd(_mm512_loadu_pd(row), at, _mm512_loadu_pd(row + 8));
-}
-
 /* A large number (1.5 times a power of two) whose last bit is worth `step`. Adding it rounds to a multiple of step; the
  * multiple's number then stands in the low bits of the sum. */
 #define SHMT_ROUNDERF(step) ((step) * 12582912.0f)
 #define SHMT_ROUNDER(step)  ((step) * 6755399441055744.0)
+
+#include "kernels/simd/avx512/of_floats.h"
+#include "kernels/simd/avx512/vector.tmpl.h"
+
+#include "kernels/simd/avx512/of_doubles.h"
+#include "kernels/simd/avx512/vector.tmpl.h"
+
+#include "kernels/simd/avx512/of_neither.h"
 
 /* Masked loads and stores of elements T to and from vectors of C. A step is one vector of float or double. For
  * half-precision types it is 32 elements in two vectors, `some` and `others`: the first and last 16 of float16; the

@@ -10,110 +10,26 @@
 #include "kernels/simd/avx512/tables.h"
 
 #if SHMT_HAS_AVX512
-/* A number as power * (1 + rest) * 2^(k rounded down). The float version also says where the power stands in its
- * table. */
-typedef struct shmt__avx512_scaledf {
-  shmt__f512 power, rest, k;
-  __m512i at;
-} shmt__avx512_scaledf;
-typedef struct shmt__avx512_scaled {
-  shmt__d512 power, rest, k;
-} shmt__avx512_scaled;
+#include "kernels/simd/avx512/of_floats.h"
+#include "kernels/simd/avx512/exp.tmpl.h"
 
-SHMT_VECTOR shmt__f512 shmt__avx512_valuef(shmt__avx512_scaledf e) {
-  return _mm512_scalef_ps(shmt__maddf(e.power, e.rest, e.power), e.k);
-}
-SHMT_VECTOR shmt__d512 shmt__avx512_value(shmt__avx512_scaled e) {
-  return _mm512_scalef_pd(shmt__madd(e.power, e.rest, e.power), e.k);
-}
+#include "kernels/simd/avx512/of_doubles.h"
+#include "kernels/simd/avx512/exp.tmpl.h"
 
-/* exp(r) - 1 for |r| <= log(2) / 64, and log(2) / 32 */
-SHMT_VECTOR shmt__f512 shmt__avx512_short_expm1f(shmt__f512 r) {
-  const shmt__f512 p = shmt__maddf(r, shmt__avx512_f(1.6666715e-01f), shmt__avx512_f(5.0000244e-01f));
-  return shmt__maddf(r * r, p, r);
-}
-SHMT_VECTOR shmt__d512 shmt__avx512_short_expm1(shmt__d512 r) {
-  shmt__d512 p = shmt__avx512_d(0.0013889034348599464);
-  p = shmt__madd(p, r, shmt__avx512_d(0.008333449701253456));
-  p = shmt__madd(p, r, shmt__avx512_d(0.04166666666496045));
-  p = shmt__madd(p, r, shmt__avx512_d(0.1666666666530169));
-  p = shmt__madd(p, r, shmt__avx512_d(0.5));
-  return shmt__madd(r * r, p, r);
-}
-SHMT_VECTOR shmt__avx512_scaledf shmt__avx512_exp_partsf(shmt__f512 x) {
-  const shmt__f512 rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
-  const shmt__f512 shifted = shmt__maddf(x, shmt__avx512_f(1.44269504f), rounder), k = shifted - rounder;
-  const shmt__f512 r =
-      shmt__nmaddf(k, shmt__avx512_f(-1.90465430e-9f), shmt__nmaddf(k, shmt__avx512_f(0.693147182f), x));
-  const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
-  return (shmt__avx512_scaledf){power, shmt__avx512_short_expm1f(r), k, _mm512_castps_si512(shifted)};
-}
-SHMT_VECTOR shmt__avx512_scaled shmt__avx512_exp_parts(shmt__d512 x) {
-  const shmt__d512 rounder = shmt__avx512_d(SHMT_ROUNDER(0x1p-4));
-  const shmt__d512 shifted = shmt__madd(x, shmt__avx512_d(1.4426950408889634), rounder), k = shifted - rounder;
-  const shmt__d512 near = shmt__nmadd(k, shmt__avx512_d(0.69314718055994531), x);
-  const shmt__d512 r = shmt__nmadd(k, shmt__avx512_d(2.3190468138462996e-17), near);
-  const shmt__d512 power = shmt__lookup(shmt__avx512_powers[0], _mm512_castpd_si512(shifted));
-  return (shmt__avx512_scaled){power, shmt__avx512_short_expm1(r), k};
-}
-/* exp(-c*c), without the rounding error of the square, for c up to 10.2 (doubles: 27.3) */
-SHMT_VECTOR shmt__avx512_scaledf shmt__avx512_exp_of_squaref(shmt__f512 c) {
-  const shmt__f512 rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
-  const shmt__f512 shifted = shmt__maddf(c * c, shmt__avx512_f(-1.44269504f), rounder), k = shifted - rounder;
-  const shmt__f512 near = _mm512_fnmsub_ps(c, c, k * shmt__avx512_f(0.693359375f)); /* the product is exact */
-  const shmt__f512 r = shmt__nmaddf(k, shmt__avx512_f(-2.12194440e-4f), near);
-  const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
-  return (shmt__avx512_scaledf){power, shmt__avx512_short_expm1f(r), k, _mm512_castps_si512(shifted)};
-}
-SHMT_VECTOR shmt__avx512_scaled shmt__avx512_exp_of_square(shmt__d512 c) {
-  const shmt__d512 rounder = shmt__avx512_d(SHMT_ROUNDER(0x1p-4));
-  const shmt__d512 shifted = shmt__madd(c * c, shmt__avx512_d(-1.4426950408889634), rounder), k = shifted - rounder;
-  const shmt__d512 near = _mm512_fnmsub_pd(c, c, k * shmt__avx512_d(0.6931467056274414)); /* the product is exact */
-  const shmt__d512 r = shmt__nmadd(k, shmt__avx512_d(4.7493250390316726e-07), near);
-  const shmt__d512 power = shmt__lookup(shmt__avx512_powers[0], _mm512_castpd_si512(shifted));
-  return (shmt__avx512_scaled){power, shmt__avx512_short_expm1(r), k};
-}
-
-SHMT_VECTOR shmt__f512 shmt__avx512_expf(shmt__f512 x) {
-  return shmt__avx512_valuef(shmt__avx512_exp_partsf(shmt__withinf(x, -105.0f, 90.0f)));
-}
-SHMT_VECTOR shmt__d512 shmt__avx512_exp(shmt__d512 x) {
-  return shmt__avx512_value(shmt__avx512_exp_parts(shmt__within(x, -750.0, 710.0)));
-}
-SHMT_VECTOR shmt__f512 shmt__avx512_exp2f(shmt__f512 x) {
-  const shmt__f512 c = shmt__withinf(x, -152.0f, 129.0f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
-  const shmt__f512 shifted = c + rounder, k = shifted - rounder, r = c - k;
-  shmt__f512 p = shmt__avx512_f(5.550435e-02f);
-  p = shmt__maddf(p, r, shmt__avx512_f(2.4022827e-01f));
-  p = shmt__maddf(p, r, shmt__avx512_f(6.931472e-01f));
-  const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
-  return shmt__avx512_valuef((shmt__avx512_scaledf){power, p * r, k, _mm512_castps_si512(shifted)});
-}
-SHMT_VECTOR shmt__d512 shmt__avx512_exp2(shmt__d512 x) {
-  const shmt__d512 c = shmt__within(x, -1077.0, 1025.0), rounder = shmt__avx512_d(SHMT_ROUNDER(0x1p-4));
-  const shmt__d512 shifted = c + rounder, k = shifted - rounder, r = c - k;
-  shmt__d512 p = shmt__avx512_d(0.00015403723980749256);
-  p = shmt__madd(p, r, shmt__avx512_d(0.0013333781576784268));
-  p = shmt__madd(p, r, shmt__avx512_d(0.009618129106919537));
-  p = shmt__madd(p, r, shmt__avx512_d(0.0555041086566393));
-  p = shmt__madd(p, r, shmt__avx512_d(0.24022650695910075));
-  p = shmt__madd(p, r, shmt__avx512_d(0.6931471805599457));
-  const shmt__d512 power = shmt__lookup(shmt__avx512_powers[0], _mm512_castpd_si512(shifted));
-  return shmt__avx512_value((shmt__avx512_scaled){power, p * r, k});
-}
+#include "kernels/simd/avx512/of_neither.h"
 
 /* 1 + exp(-x), rounded once. Both terms are divided by 2, because 2^128 is not a float. The rounding errors of the
  * looked-up power and of the sum are added to the term that is not a power. */
 SHMT_VECTOR shmt__f512 shmt__avx512_one_plus_expf(shmt__f512 x) {
-  const shmt__f512 c = shmt__withinf(x, -89.0f, 89.0f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
-  const shmt__f512 shifted = shmt__maddf(c, shmt__avx512_f(-1.44269504f), rounder), k = shifted - rounder;
+  const shmt__f512 c = shmt__avx512_withinf(x, -89.0f, 89.0f), rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
+  const shmt__f512 shifted = shmt__avx512_maddf(c, shmt__avx512_f(-1.44269504f), rounder), k = shifted - rounder;
   const shmt__f512 near = _mm512_fnmsub_ps(k, shmt__avx512_f(0.693147182f), c), half = shmt__avx512_f(0.5f);
-  const shmt__f512 r = shmt__maddf(k, shmt__avx512_f(1.90465430e-9f), near);
+  const shmt__f512 r = shmt__avx512_maddf(k, shmt__avx512_f(1.90465430e-9f), near);
   const __m512i at = _mm512_castps_si512(shifted);
-  const shmt__f512 power = _mm512_scalef_ps(shmt__lookupf(shmt__avx512_half_powersf[0], at), k);
-  const shmt__f512 rest = shmt__avx512_short_expm1f(r) + shmt__lookupf(shmt__avx512_half_powersf[1], at);
+  const shmt__f512 power = _mm512_scalef_ps(shmt__avx512_lookupf(shmt__avx512_half_powersf[0], at), k);
+  const shmt__f512 rest = shmt__avx512_short_expm1f(r) + shmt__avx512_lookupf(shmt__avx512_half_powersf[1], at);
   const shmt__f512 sum = power + half, high = _mm512_max_ps(power, half), low = _mm512_min_ps(power, half);
-  const shmt__f512 y = shmt__maddf(power, rest, low - (sum - high)) + sum;
+  const shmt__f512 y = shmt__avx512_maddf(power, rest, low - (sum - high)) + sum;
   return y + y;
 }
 SHMT_VECTOR shmt__f512 shmt__avx512_sigmoidf(shmt__f512 x) {
@@ -127,7 +43,7 @@ SHMT_VECTOR shmt__d512 shmt__avx512_sigmoid(shmt__d512 x) {
 SHMT_VECTOR shmt__f512 shmt__avx512_sigmoid_coarsef(shmt__f512 x) {
   const shmt__f512 one = shmt__avx512_f(1.0f), d = one + shmt__avx512_expf(shmt__avx512_minusf(x)),
                    y = _mm512_rcp14_ps(d);
-  const shmt__f512 e = shmt__nmaddf(d, y, one); /* not a number where d is infinite */
+  const shmt__f512 e = shmt__avx512_nmaddf(d, y, one); /* not a number where d is infinite */
   return _mm512_mask3_fmadd_ps(e, y, y, _mm512_cmp_ps_mask(e, e, _CMP_ORD_Q));
 }
 SHMT_VECTOR shmt__f512 shmt__avx512_siluf(shmt__f512 x) { return x / shmt__avx512_one_plus_expf(x); }
@@ -139,23 +55,23 @@ SHMT_VECTOR shmt__d512 shmt__avx512_silu(shmt__d512 x) {
 SHMT_VECTOR shmt__d512 shmt__avx512_tanh(shmt__d512 x) {
   const shmt__d512 a = shmt__avx512_at_most(shmt__avx512_abs(x), 20.0), c = a + a, one = shmt__avx512_d(1.0);
   const shmt__d512 rounder = shmt__avx512_d(SHMT_ROUNDER(1.0));
-  const shmt__d512 k = shmt__madd(c, shmt__avx512_d(1.4426950408889634), rounder) - rounder;
-  const shmt__d512 near = shmt__nmadd(k, shmt__avx512_d(0.69314718055994531), c);
-  const shmt__d512 r = shmt__nmadd(k, shmt__avx512_d(2.3190468138462996e-17), near);
+  const shmt__d512 k = shmt__avx512_madd(c, shmt__avx512_d(1.4426950408889634), rounder) - rounder;
+  const shmt__d512 near = shmt__avx512_nmadd(k, shmt__avx512_d(0.69314718055994531), c);
+  const shmt__d512 r = shmt__avx512_nmadd(k, shmt__avx512_d(2.3190468138462996e-17), near);
   shmt__d512 p = shmt__avx512_d(2.0915442297780116e-09);
-  p = shmt__madd(p, r, shmt__avx512_d(2.5106274733573296e-08));
-  p = shmt__madd(p, r, shmt__avx512_d(2.75572718102198e-07));
-  p = shmt__madd(p, r, shmt__avx512_d(2.755725283351691e-06));
-  p = shmt__madd(p, r, shmt__avx512_d(2.4801587327007187e-05));
-  p = shmt__madd(p, r, shmt__avx512_d(1.9841269876864356e-04));
-  p = shmt__madd(p, r, shmt__avx512_d(1.3888888888883327e-03));
-  p = shmt__madd(p, r, shmt__avx512_d(8.333333333325544e-03));
-  p = shmt__madd(p, r, shmt__avx512_d(4.166666666666667e-02));
-  p = shmt__madd(p, r, shmt__avx512_d(1.666666666666667e-01));
-  p = shmt__madd(p, r, shmt__avx512_d(0.5));
-  const shmt__d512 scale = _mm512_scalef_pd(one, k), q = shmt__madd(r * r, p, r);
-  const shmt__d512 e = shmt__madd(q, scale, scale - one);
-  return shmt__signed(e / (e + shmt__avx512_d(2.0)), x);
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(2.5106274733573296e-08));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(2.75572718102198e-07));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(2.755725283351691e-06));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(2.4801587327007187e-05));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(1.9841269876864356e-04));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(1.3888888888883327e-03));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(8.333333333325544e-03));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(4.166666666666667e-02));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(1.666666666666667e-01));
+  p = shmt__avx512_madd(p, r, shmt__avx512_d(0.5));
+  const shmt__d512 scale = _mm512_scalef_pd(one, k), q = shmt__avx512_madd(r * r, p, r);
+  const shmt__d512 e = shmt__avx512_madd(q, scale, scale - one);
+  return shmt__avx512_signed(e / (e + shmt__avx512_d(2.0)), x);
 }
 
 /* gelu, as in activation.tmpl.h. The area of the normal distribution beyond |x| is 2^P(|x|), as in vmath_tail.h. */
@@ -166,21 +82,20 @@ SHMT_VECTOR shmt__f512 shmt__avx512_geluf(shmt__f512 x) {
   const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f),
                    rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   shmt__f512 p = shmt__avx512_f(-5.31343592e-9f), q = shmt__avx512_f(5.550435e-02f);
-  p = shmt__maddf(p, a, shmt__avx512_f(2.56041695e-7f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-4.83455818e-6f));
-  p = shmt__maddf(p, a, shmt__avx512_f(4.4638887e-5f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.86930497e-4f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.574282e-4f));
-  p = shmt__maddf(p, a, shmt__avx512_f(7.10171329e-3f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-5.25252343e-2f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-0.459198478f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.15110642f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.0f));
-  const shmt__f512 shifted = p + rounder, k = shifted - rounder, r = p - k;
-  q = shmt__maddf(q, r, shmt__avx512_f(2.4022827e-01f));
-  q = shmt__maddf(q, r, shmt__avx512_f(6.931472e-01f));
-  const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
-  const shmt__f512 area = shmt__avx512_valuef((shmt__avx512_scaledf){power, q * r, k, _mm512_castps_si512(shifted)});
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(2.56041695e-7f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-4.83455818e-6f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(4.4638887e-5f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.86930497e-4f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.574282e-4f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(7.10171329e-3f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-5.25252343e-2f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-0.459198478f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.15110642f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.0f));
+  const shmt__f512 shifted = p + rounder, r = p - (shifted - rounder);
+  q = shmt__avx512_maddf(q, r, shmt__avx512_f(2.4022827e-01f));
+  q = shmt__avx512_maddf(q, r, shmt__avx512_f(6.931472e-01f));
+  const shmt__f512 area = shmt__avx512_valuef(shmt__avx512_scaled_byf(shifted, q * r));
   const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__avx512_f(12.5f), _CMP_NEQ_UQ);
   return shmt__avx512_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }
@@ -188,19 +103,19 @@ SHMT_VECTOR shmt__f512 shmt__avx512_gelu_coarsef(shmt__f512 x) {
   const shmt__f512 a = shmt__avx512_at_mostf(shmt__avx512_absf(x), 12.5f),
                    rounder = shmt__avx512_f(SHMT_ROUNDERF(0x1p-5f));
   shmt__f512 p = shmt__avx512_f(2.32332026e-5f), q = shmt__avx512_f(2.4022827e-01f);
-  p = shmt__maddf(p, a, shmt__avx512_f(-6.80928166e-4f));
-  p = shmt__maddf(p, a, shmt__avx512_f(7.7946059e-3f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-5.29904365e-2f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-0.459059762f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.15111912f));
-  p = shmt__maddf(p, a, shmt__avx512_f(-1.0f));
-  const shmt__f512 shifted = p + rounder, k = shifted - rounder, r = p - k;
-  q = shmt__maddf(q, r, shmt__avx512_f(6.931472e-01f));
-  const shmt__f512 power = shmt__lookupf(shmt__avx512_powersf[0], _mm512_castps_si512(shifted));
-  const shmt__f512 area = shmt__avx512_valuef((shmt__avx512_scaledf){power, q * r, k, _mm512_castps_si512(shifted)});
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-6.80928166e-4f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(7.7946059e-3f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-5.29904365e-2f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-0.459059762f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.15111912f));
+  p = shmt__avx512_maddf(p, a, shmt__avx512_f(-1.0f));
+  const shmt__f512 shifted = p + rounder, r = p - (shifted - rounder);
+  q = shmt__avx512_maddf(q, r, shmt__avx512_f(6.931472e-01f));
+  const shmt__f512 area = shmt__avx512_valuef(shmt__avx512_scaled_byf(shifted, q * r));
   const __mmask16 is_some = _mm512_cmp_ps_mask(a, shmt__avx512_f(12.5f), _CMP_NEQ_UQ);
   return shmt__avx512_above_zerof(x) - _mm512_maskz_mul_ps(is_some, a, area);
 }
 
 #endif
+
 #endif

@@ -27,7 +27,7 @@ enum {
   LINE = 64,
 };
 
-typedef struct job {
+typedef struct weight_grad_job {
   const shmt__conv* c;
   const shmt__image_view *images, *outputs;
   char* weight;
@@ -45,7 +45,7 @@ typedef struct job {
   int64_t* offset;
   char *image, *output, *sums;
   int64_t image_bytes, output_bytes, sum_bytes;
-} job;
+} weight_grad_job;
 
 static int64_t volume(const int64_t* n) { return n[0] * n[1] * n[2]; }
 
@@ -73,17 +73,17 @@ bool shmt__conv_prefers_weight_grad_nhwc(const shmt__conv* c, const shmt__image_
 /* --- boxes -------------------------------------------------------------------------- */
 
 /* Elements of a position of the NHWC copy. */
-static int64_t pixel_of(const job* j) {
+static int64_t pixel_of(const weight_grad_job* j) {
   return j->is_grouped ? shmt__round_up(j->channels_at_once, SHMT_NHWC_LANES) : j->channels_at_once;
 }
 
 /* Rows of sums for n elements of filters. */
-static int64_t rows_of(const job* j, int64_t n) {
+static int64_t rows_of(const weight_grad_job* j, int64_t n) {
   return shmt__round_up(n, j->is_grouped ? SHMT_WEIGHT_GRAD_ELEMENTS_GROUPED : SHMT_WEIGHT_GRAD_ELEMENTS);
 }
 
 /* Copy the input of a tile of n images from the first on, padded. */
-static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
+static void pack_images(weight_grad_job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
   const shmt__conv_shape* s = &p->shape;
   const int64_t pixel = pixel_of(j), number[5] = {n, j->n_channels, s->in[0], s->in[1], s->in[2]};
   int64_t reach[5] = {n, pixel};
@@ -114,7 +114,7 @@ static void pack_images(job* j, const shmt__conv_tile* p, int64_t first, int64_t
 }
 
 /* Copy the outputs of a tile, block after block of filters. */
-static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
+static void pack_outputs(weight_grad_job* j, const shmt__conv_tile* p, int64_t first, int64_t n) {
   const int64_t *out = p->shape.out, *whole = j->c->shape.out;
   const int64_t at[5] = {first, j->first_filter, p->at / (whole[1] * whole[2]), p->at / whole[2] % whole[1],
                          p->at % whole[2]};
@@ -137,7 +137,7 @@ static void pack_outputs(job* j, const shmt__conv_tile* p, int64_t first, int64_
 
 /* Groups of SHMT_WEIGHT_GRAD_ELEMENTS elements, counted through the blocks of filters. */
 static void run_elements(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const weight_grad_job* j = ctx;
   const int64_t tiles = shmt__ceil_div(j->n, SHMT_WEIGHT_GRAD_ELEMENTS);
   shmt__weight_grad_args s = j->shape;
 
@@ -154,7 +154,7 @@ static void run_elements(void* ctx, int64_t begin, int64_t end) {
 
 /* Vectors of channels [begin, end). */
 static void run_channels(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const weight_grad_job* j = ctx;
   const int64_t at = begin * SHMT_NHWC_LANES * j->item;
   shmt__weight_grad_args s = j->shape;
   char* data[3] = {j->sums + at, j->image + at, j->output + at};
@@ -164,7 +164,7 @@ static void run_channels(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Store the sums of some filters, whose groups lie side by side, in the weight. */
-static void store_grouped(const job* j) {
+static void store_grouped(const weight_grad_job* j) {
   const int64_t io_item = shmt__dtype_size[j->c->io_dtype], row = j->block * j->item;
   const int64_t channel = j->is_nhwc ? 1 : j->size, place = j->is_nhwc ? j->channels : 1;
 
@@ -177,7 +177,7 @@ static void store_grouped(const job* j) {
 }
 
 /* Store the sums of some filters and channels in the weight. */
-static void store_weight_grad(const job* j) {
+static void store_weight_grad(const weight_grad_job* j) {
   const int64_t io_item = shmt__dtype_size[j->c->io_dtype];
   const int64_t pieces = j->is_nhwc && j->n_channels < j->channels ? j->size : 1, run = j->n / pieces;
 
@@ -197,7 +197,7 @@ static void store_weight_grad(const job* j) {
 }
 
 /* The weight gradient of j->n_filters filters and j->n_channels channels. */
-static void weight_grad(job* j) {
+static void weight_grad(weight_grad_job* j) {
   const shmt__conv* c = j->c;
 
   j->n = j->is_grouped ? j->size : j->n_channels * j->size;
@@ -225,7 +225,7 @@ static void weight_grad(job* j) {
 
 /* --- all ---------------------------------------------------------------------------- */
 
-static void plan(job* j) {
+static void plan(weight_grad_job* j) {
   const shmt__conv* c = j->c;
   const int64_t vectors = shmt__ceil_div(j->filters, SHMT_NHWC_LANES), each = j->size * j->item;
 
@@ -256,7 +256,7 @@ static void plan(job* j) {
 
 shmt_status shmt__conv_weight_grad_nhwc(const shmt__conv* c, const shmt__image_view* images,
                                         const shmt__image_view* outputs, bool is_nhwc, void* weight) {
-  job j = {
+  weight_grad_job j = {
       .c = c, .images = images, .outputs = outputs, .weight = weight, .is_nhwc = is_nhwc, .is_grouped = is_grouped(c)};
   void* memory = NULL;
 

@@ -26,12 +26,12 @@ enum {
   WORTH_SHARING = 1 << 15,  /* bytes that are copied */
 };
 
-typedef struct job {
+typedef struct patches_job {
   shmt__amx_im2col im2col;
   const char* images;       /* of a group */
   int64_t first, n;         /* the outputs whose patches are copied */
   char* room;
-} job;
+} patches_job;
 
 bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_view* images,
                                          const shmt__image_view* outputs) {
@@ -46,7 +46,7 @@ bool shmt__conv_has_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__image_
 
 /* Copy strips [begin, end) of the patches of j->n outputs. */
 static void im2col_strips(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const patches_job* j = ctx;
 
   for (int64_t i = begin; i < end; i++)
     (void)shmt__amx_im2col_strip(&j->im2col, j->images, j->first + i * SIDE, shmt__min_i64(SIDE, j->n - i * SIDE),
@@ -76,7 +76,7 @@ shmt_status shmt__conv_weight_grad_nhwc_amx(const shmt__conv* c, const shmt__ima
   shmt__conv strided = *c;
   shmt__matrix all;
   void* memory = NULL;
-  job j = {.images = NULL};
+  patches_job j = {.images = NULL};
 
   (void)shmt__image_view_is_matrix(outputs, size, c->io_dtype, &all);
   strided.image_step = images->stride[0];

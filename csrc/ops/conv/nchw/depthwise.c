@@ -10,12 +10,12 @@
 #include <stdatomic.h>
 
 enum {
-  GRAIN = 32768,          /* multiplications that are worth a thread */
+  GRAIN_PRODUCTS = 32768, /* multiplications that are worth a thread */
   TILE_BYTES = 256 << 10, /* of a tile's memory */
-  CHANNELS = 16,          /* neighbouring channels that are gathered together */
+  CHANNELS_AT_ONCE = 16,  /* neighbouring channels that are gathered together */
 };
 
-typedef struct job {
+typedef struct depthwise_job {
   const shmt__conv* c;
   const char* images;
   const char* weight;
@@ -25,11 +25,11 @@ typedef struct job {
   int64_t size[3], n_tiles;        /* of an image */
   uint64_t view, scratch, weights; /* bytes of a thread's room */
   atomic_bool failed;              /* out of memory */
-} job;
+} depthwise_job;
 
 /* One tile of the output plane of one filter; view: the input of that tile. */
-static void filter_plane(const job* j, const shmt__conv_tile* p, const char* view, int64_t image, int64_t filter,
-                         char* room) {
+static void filter_plane(const depthwise_job* j, const shmt__conv_tile* p, const char* view, int64_t image,
+                         int64_t filter, char* room) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->io_dtype != c->dtype;
   char *const scratch = room + j->view, *const weights = scratch + j->scratch, *const made = weights + j->weights;
@@ -42,7 +42,7 @@ static void filter_plane(const job* j, const shmt__conv_tile* p, const char* vie
 }
 
 /* Tiles of blocks of channels of images, counted in that order. */
-static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) {
+static void filter_blocks(const depthwise_job* j, int64_t begin, int64_t end, char* room) {
   const shmt__conv* c = j->c;
   const int64_t each = c->filters / c->groups;
   shmt__conv_tile p;
@@ -58,7 +58,7 @@ static void filter_blocks(const job* j, int64_t begin, int64_t end, char* room) 
 }
 
 static void run_depthwise_blocks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  depthwise_job* j = ctx;
   const int64_t made = j->c->io_dtype == j->c->dtype ? 0 : j->size[1] * j->size[2] * j->item;
   const uint64_t nbytes = j->view + j->scratch + j->weights + (uint64_t)made;
   void* room = NULL;
@@ -77,13 +77,13 @@ static uint64_t round_to_cache_line(int64_t nbytes) { return ((uint64_t)nbytes +
 shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* s = &c->shape;
   const bool is_transposed = !shmt__conv_reads_in_place(c) && c->channel_step == shmt__dtype_size[c->io_dtype];
-  job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
+  depthwise_job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
 
   j.out_plane = s->out[0] * s->out[1] * s->out[2];
   if (j.out_plane == 0) return SHMT_OK;
   j.k = s->kernel[1] * s->kernel[2];
   /* Channels that are neighbours are gathered together. */
-  j.n_together = is_transposed ? CHANNELS : 1;
+  j.n_together = is_transposed ? CHANNELS_AT_ONCE : 1;
   if (j.n_together > c->channels) j.n_together = c->channels;
   j.blocks = (c->channels + j.n_together - 1) / j.n_together;
   j.n_tiles = shmt__conv_tile_size(c, (j.n_together + 1) * j.item, j.item, TILE_BYTES, j.size);
@@ -93,7 +93,7 @@ shmt_status shmt__conv_depthwise(const shmt__conv* c, const void* images, const 
   j.scratch = round_to_cache_line(shmt__conv_depthwise_scratch(&largest) * j.item);
   j.weights = c->io_dtype == c->dtype ? 0 : round_to_cache_line(j.k * j.item);
   const int64_t work = j.size[1] * j.size[2] * j.k * j.n_together * (c->filters / c->groups);
-  shmt__parallel_for(c->n_images * j.blocks * j.n_tiles, GRAIN / (work + 1) + 1, run_depthwise_blocks, &j);
+  shmt__parallel_for(c->n_images * j.blocks * j.n_tiles, GRAIN_PRODUCTS / (work + 1) + 1, run_depthwise_blocks, &j);
   SHMT_REQUIRE(!atomic_load_explicit(&j.failed, memory_order_relaxed), SHMT_E_NOMEM,
                "convolution: no memory for a padded plane of %llu bytes", (unsigned long long)j.scratch);
   return SHMT_OK;

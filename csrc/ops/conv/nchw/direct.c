@@ -17,12 +17,12 @@
 enum {
   FEW_CHANNELS = 32,               /* with more, a 1 x 1 kernel is a matrix product, which a BLAS does better */
   WORTH_SHARING = 1 << 18,         /* multiplications */
-  LANES = 16,
+  OUTPUT_LANES = 16,               /* outputs of a run that are computed together */
   TILE_BYTES = 512 << 10,          /* at most, of a tile's memory, */
   TILE_BYTES_IN_PLACE = 640 << 10, /* and where nothing is gathered first */
 };
 
-typedef struct job {
+typedef struct direct_job {
   const shmt__conv* c;
   shmt__conv_direct_args shape;
   const char* images;
@@ -34,7 +34,7 @@ typedef struct job {
   shmt__conv_tile tile;     /* its tile, */
   char* image;              /* and its input */
   atomic_bool failed; /* out of memory */
-} job;
+} direct_job;
 
 /* Can the kernel read images where they lie, without padding, stride phases or widening? */
 static bool can_read_in_place(const shmt__conv* c) {
@@ -71,21 +71,23 @@ bool shmt__conv_prefers_direct(const shmt__conv* c) {
   if (!shmt__conv_can_pad(c)) return false;
   shmt__conv_padded_layout(c, v->out, &s);
   const double wanted = (double)(v->out[1] * v->out[2] * s.filters);
-  const double made = (double)shmt__round_up(shmt__conv_padded_run(&s, v->out), LANES) *
+  const double made = (double)shmt__round_up(shmt__conv_padded_run(&s, v->out), OUTPUT_LANES) *
                       (double)shmt__round_up(s.filters, SHMT_DIRECT_FILTERS / 2);
   return wanted >= 0.6 * made;
 }
 
 /* The padded channels; behind them is memory for the channels that are gathered to be padded. */
-static int64_t padded_bytes(const job* j) { return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item; }
+static int64_t padded_bytes(const direct_job* j) {
+  return (j->channels * j->shape.channel + SHMT_DIRECT_SLACK) * j->item;
+}
 
-static uint64_t image_bytes(const job* j) {
+static uint64_t image_bytes(const direct_job* j) {
   if (j->shape.is_in_place) return 0;
   return (uint64_t)(padded_bytes(j) + shmt__conv_tile_input_bytes(j->c, j->size, shmt__conv_gathered_channels(j->c)));
 }
 
 /* Sets *tile, and returns its input: padded, or where it lies. */
-static char* pad(const job* j, int64_t task, shmt__conv_tile* tile, char* padded) {
+static char* pad(const direct_job* j, int64_t task, shmt__conv_tile* tile, char* padded) {
   const shmt__conv* c = j->c;
   const int64_t at = task / j->n_tiles;
 
@@ -98,7 +100,8 @@ static char* pad(const job* j, int64_t task, shmt__conv_tile* tile, char* padded
 }
 
 /* Outputs of filters [begin, end) of a tile's group. */
-static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char* image, int64_t begin, int64_t end) {
+static bool filter(const direct_job* j, int64_t task, const shmt__conv_tile* tile, char* image, int64_t begin,
+                   int64_t end) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->io_dtype != c->dtype;
   const int64_t filters = j->shape.filters, entry = task / j->n_tiles / c->groups;
@@ -130,7 +133,7 @@ static bool filter(const job* j, int64_t task, const shmt__conv_tile* tile, char
 }
 
 static void run_tasks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  direct_job* j = ctx;
   const uint64_t nbytes = image_bytes(j);
   void* padded = NULL;
   bool done = nbytes == 0 || shmt__alloc(nbytes, &padded) == SHMT_OK;
@@ -147,7 +150,7 @@ static void run_tasks(void* ctx, int64_t begin, int64_t end) {
 
 /* Blocks of filters of j->task. */
 static void run_filters(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  direct_job* j = ctx;
   const int64_t first = begin * SHMT_DIRECT_FILTERS, last = end * SHMT_DIRECT_FILTERS;
 
   if (!filter(j, j->task, &j->tile, j->image, first, last < j->shape.filters ? last : j->shape.filters))
@@ -155,7 +158,7 @@ static void run_filters(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* One task after the other; the threads share out its filters. */
-static shmt_status run_each_task(job* j, int64_t n) {
+static shmt_status run_each_task(direct_job* j, int64_t n) {
   const int64_t blocks = shmt__ceil_div(j->shape.filters, SHMT_DIRECT_FILTERS);
   void* padded = NULL;
 
@@ -168,7 +171,7 @@ static shmt_status run_each_task(job* j, int64_t n) {
   return SHMT_OK;
 }
 
-static shmt_status run_tiles(job* j) {
+static shmt_status run_tiles(direct_job* j) {
   const int64_t n = j->c->n_images * j->c->groups * j->n_tiles, threads = shmt__num_threads();
   const int64_t work = j->out_plane / j->n_tiles * j->shape.k * j->shape.filters;
 
@@ -184,7 +187,7 @@ static shmt_status run_tiles(job* j) {
 
 shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
-  job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
+  direct_job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
   void* offsets = NULL;
 
   if (c->n_images == 0) return SHMT_OK;
@@ -192,7 +195,7 @@ shmt_status shmt__conv_direct(const shmt__conv* c, const void* images, const voi
   j.out_plane = v->out[0] * v->out[1] * v->out[2];
   shmt__conv_padded_layout(c, v->out, &j.shape);
   const bool is_panel = shmt__conv_prefers_im2col_panels(
-      c, &j.shape, v->out[0] * shmt__round_up(shmt__conv_padded_run(&j.shape, v->out), LANES));
+      c, &j.shape, v->out[0] * shmt__round_up(shmt__conv_padded_run(&j.shape, v->out), OUTPUT_LANES));
   if (!is_panel) {
     const bool is_narrow = c->io_dtype != c->dtype;
     const int64_t per_input = (j.channels + shmt__conv_gathered_channels(c)) * j.item,

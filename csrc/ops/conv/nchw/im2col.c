@@ -28,7 +28,7 @@ enum {
   FEW_FILTERS = 8,              /* which leave AMX tiles half empty */
 };
 
-typedef struct job {
+typedef struct im2col_job {
   const shmt__conv* c;
   const char* images;
   const char* weight;
@@ -39,7 +39,7 @@ typedef struct job {
   bool is_in_place;                              /* an image is its own im2col matrix */
   uint64_t columns, view, block, weights;        /* bytes of a thread's memory */
   atomic_bool failed;                            /* out of memory */
-} job;
+} im2col_job;
 
 bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
@@ -52,7 +52,7 @@ bool shmt__conv_prefers_im2col_amx(const shmt__conv* c) {
 }
 
 /* The channels of a group of one image as an im2col matrix, where positions are evenly apart. */
-static shmt__matrix image_matrix(const job* j, int64_t image, int64_t group) {
+static shmt__matrix image_matrix(const im2col_job* j, int64_t image, int64_t group) {
   const shmt__conv* c = j->c;
   const char* data = j->images + image * c->image_step + group * j->channels * c->channel_step;
 
@@ -66,13 +66,13 @@ static bool has_even_positions(const shmt__conv* c) {
 }
 
 /* Is the product made in a block of its own, because it cannot write the result where it lies? */
-static bool has_block(const job* j) { return j->per_block > 1 || j->c->io_dtype != j->c->dtype; }
+static bool has_block(const im2col_job* j) { return j->per_block > 1 || j->c->io_dtype != j->c->dtype; }
 
-static void job_init(job* j, const shmt__conv* c) {
+static void job_init(im2col_job* j, const shmt__conv* c) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t item = shmt__dtype_size[c->dtype];
 
-  *j = (job){.c = c, .item = item, .out_plane = s->out[0] * s->out[1] * s->out[2], .per_block = 1, .n_tiles = 1};
+  *j = (im2col_job){.c = c, .item = item, .out_plane = s->out[0] * s->out[1] * s->out[2], .per_block = 1, .n_tiles = 1};
   j->channels = c->channels / c->groups;
   j->filters = c->filters / c->groups;
   j->k = j->channels * s->kernel[0] * s->kernel[1] * s->kernel[2];
@@ -105,7 +105,7 @@ static void job_init(job* j, const shmt__conv* c) {
 }
 
 /* The im2col matrix of a tile of one image, in rows of `width`. */
-static void im2col(const job* j, int64_t image, int64_t group, shmt__conv_tile* p, int64_t width, char* to,
+static void im2col(const im2col_job* j, int64_t image, int64_t group, shmt__conv_tile* p, int64_t width, char* to,
                    char* room) {
   const int64_t n_together = shmt__conv_reads_in_place(j->c) ? j->channels : shmt__conv_gathered_channels(j->c),
                 rows = j->k / j->channels;
@@ -120,7 +120,7 @@ static void im2col(const job* j, int64_t image, int64_t group, shmt__conv_tile* 
 }
 
 /* Fill each row with the bias of its filter. */
-static void fill_bias(const job* j, int64_t group, shmt__matrix rows) {
+static void fill_bias(const im2col_job* j, int64_t group, shmt__matrix rows) {
   const char* bias = (const char*)j->c->bias + group * j->filters * j->item;
 
   for (int64_t f = 0; f < rows.rows; f++)
@@ -129,7 +129,7 @@ static void fill_bias(const job* j, int64_t group, shmt__matrix rows) {
 }
 
 /* Outputs of a tile of n images = weight @ im2col matrix. */
-static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shmt__conv_tile* p, char* room) {
+static void run_block(const im2col_job* j, int64_t first, int64_t n, int64_t group, shmt__conv_tile* p, char* room) {
   const shmt__conv* c = j->c;
   const bool is_narrow = c->io_dtype != c->dtype, is_apart = n > 1 || is_narrow;
   const int64_t width = n * p->length, filter = group * j->filters;
@@ -156,11 +156,11 @@ static void run_block(const job* j, int64_t first, int64_t n, int64_t group, shm
                              j->output);
 }
 
-static uint64_t room_bytes(const job* j) { return j->columns + j->view + j->block + j->weights; }
+static uint64_t room_bytes(const im2col_job* j) { return j->columns + j->view + j->block + j->weights; }
 
 /* Tiles of blocks of images, counted in that order. */
 static void run_im2col_blocks(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  im2col_job* j = ctx;
   const uint64_t nbytes = room_bytes(j);
   void* room = NULL;
 
@@ -179,7 +179,7 @@ static void run_im2col_blocks(void* ctx, int64_t begin, int64_t end) {
 }
 
 shmt_status shmt__conv_im2col(const shmt__conv* c, const void* images, const void* weight, void* output) {
-  job j;
+  im2col_job j;
 
   job_init(&j, c);
   if (j.out_plane == 0) return SHMT_OK;

@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum {
-  LANES = 16,                 /* panels begin at a multiple of so many outputs */
+  OUTPUT_LANES = 16,          /* panels begin at a multiple of so many outputs */
   FEW_OUTPUTS = 32,           /* outputs of a panel where filters are long */
   MOST_BYTES = 640 << 10,     /* of a panel */
   MOST_BYTES_FEW = 832 << 10, /* the same, of few outputs */
@@ -28,7 +28,7 @@ enum {
   WIDE_BYTES = 192 << 10,     /* of weights that are widened together */
 };
 
-typedef struct job {
+typedef struct panels_job {
   const shmt__conv* c;
   const shmt__conv_direct_args* s;
   const char* images;
@@ -36,10 +36,10 @@ typedef struct job {
   char* output;
   int64_t item, channels, out_plane;
   int64_t block;              /* outputs of a panel */
-  int64_t n_outputs, vectors; /* of one filter in all images; the same in LANES */
+  int64_t n_outputs, vectors; /* of one filter in all images; the same in OUTPUT_LANES */
   int64_t filters;            /* whose weights are taken together: all of a group where they are not widened */
   atomic_bool failed;         /* out of memory */
-} job;
+} panels_job;
 
 /* What a thread works in. */
 typedef struct room {
@@ -66,7 +66,7 @@ bool shmt__conv_prefers_im2col_panels(const shmt__conv* c, const shmt__conv_dire
 }
 
 /* im2col of outputs [begin, end) of the padded image, to the panel's columns from `column` on. */
-static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
+static void fill_columns(const panels_job* j, const room* r, int64_t begin, int64_t end, int64_t column) {
   const int64_t* out = j->c->shape.out;
   const int64_t row_bytes = j->block * j->item;
 
@@ -90,7 +90,7 @@ static void fill_columns(const job* j, const room* r, int64_t begin, int64_t end
 }
 
 /* The panel of outputs [begin, end) of a group, counted through the images. */
-static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+static void fill_panel(const panels_job* j, room* r, int64_t group, int64_t begin, int64_t end) {
   for (int64_t q = begin, next; q < end; q = next) {
     const int64_t image = q / j->out_plane * j->c->groups + group, first = q / j->out_plane * j->out_plane;
     next = first + j->out_plane < end ? first + j->out_plane : end;
@@ -104,7 +104,7 @@ static void fill_panel(const job* j, room* r, int64_t group, int64_t begin, int6
 }
 
 /* Store `width` outputs of n filters in their images. */
-static void put_outputs(const job* j, const room* r, int64_t filter, int64_t n, int64_t begin, int64_t width) {
+static void put_outputs(const panels_job* j, const room* r, int64_t filter, int64_t n, int64_t begin, int64_t width) {
   for (int64_t q = begin, next; q < begin + width; q = next) {
     const int64_t image = q / j->out_plane, first = image * j->out_plane;
     next = first + j->out_plane < begin + width ? first + j->out_plane : begin + width;
@@ -114,7 +114,7 @@ static void put_outputs(const job* j, const room* r, int64_t filter, int64_t n, 
 }
 
 /* Outputs [begin, end) of a group. */
-static void run_panel(const job* j, room* r, int64_t group, int64_t begin, int64_t end) {
+static void run_panel(const panels_job* j, room* r, int64_t group, int64_t begin, int64_t end) {
   const shmt__conv_shape shape = {.out = {1, 1, end - begin}};
   shmt__conv_direct_args s = *j->s;
 
@@ -140,7 +140,7 @@ static uint64_t round_to_cache_line(int64_t elements, int64_t item) {
 
 /* Vectors of outputs [begin, end), counted through the groups. */
 static void run_vectors(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  panels_job* j = ctx;
   const shmt__conv_direct_args* s = j->s;
   const uint64_t padded = round_to_cache_line(j->channels * s->channel + SHMT_DIRECT_SLACK, j->item);
   const uint64_t panel = round_to_cache_line(s->k * j->block + SHMT_DIRECT_SLACK, j->item);
@@ -169,43 +169,43 @@ static void run_vectors(void* ctx, int64_t begin, int64_t end) {
   memset(r.panel, 0, panel);
   for (int64_t v = begin, next; v < end; v = next) {
     const int64_t group = v / j->vectors, at = v % j->vectors;
-    int64_t n = j->block / LANES;
+    int64_t n = j->block / OUTPUT_LANES;
     if (n > j->vectors - at) n = j->vectors - at;
     if (n > end - v) n = end - v;
     next = v + n;
-    const int64_t last = (at + n) * LANES;
-    run_panel(j, &r, group, at * LANES, last < j->n_outputs ? last : j->n_outputs);
+    const int64_t last = (at + n) * OUTPUT_LANES;
+    run_panel(j, &r, group, at * OUTPUT_LANES, last < j->n_outputs ? last : j->n_outputs);
   }
   shmt__dealloc(memory, nbytes);
 }
 
 /* Set the panel and the filters at a time where weights are widened; vectors: of outputs, that one thread makes. */
-static void set_filters_at_once(job* j, int64_t vectors) {
+static void set_filters_at_once(panels_job* j, int64_t vectors) {
   const int64_t fit = WIDE_BYTES / (j->s->k * j->item) / SHMT_DIRECT_FILTERS * SHMT_DIRECT_FILTERS;
-  const int64_t most = (j->block == FEW_OUTPUTS ? 1 : 2) * SHMT_DIRECT_BLOCK / LANES;
+  const int64_t most = (j->block == FEW_OUTPUTS ? 1 : 2) * SHMT_DIRECT_BLOCK / OUTPUT_LANES;
   const int64_t panels = (vectors - 1) / most + 1;
 
   if (fit < j->filters) j->filters = fit > 0 ? fit : SHMT_DIRECT_FILTERS;
   if (j->filters == j->s->filters) return;
   /* Panels are about as wide as each other; a single vector behind others is slow. */
-  j->block = ((vectors - 1) / panels + 1) * LANES;
-  if (j->block % SHMT_DIRECT_BLOCK == LANES) j->block += LANES;
+  j->block = ((vectors - 1) / panels + 1) * OUTPUT_LANES;
+  if (j->block % SHMT_DIRECT_BLOCK == OUTPUT_LANES) j->block += OUTPUT_LANES;
 }
 
 shmt_status shmt__conv_im2col_panels(const shmt__conv* c, const shmt__conv_direct_args* s, const void* images,
                                      const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
-  job j = {.c = c,
-           .s = s,
-           .images = images,
-           .weight = weight,
-           .output = output,
-           .item = shmt__dtype_size[c->dtype],
-           .channels = c->channels / c->groups,
-           .out_plane = v->out[0] * v->out[1] * v->out[2]};
+  panels_job j = {.c = c,
+                  .s = s,
+                  .images = images,
+                  .weight = weight,
+                  .output = output,
+                  .item = shmt__dtype_size[c->dtype],
+                  .channels = c->channels / c->groups,
+                  .out_plane = v->out[0] * v->out[1] * v->out[2]};
 
   j.n_outputs = c->n_images * j.out_plane;
-  j.vectors = (j.n_outputs + LANES - 1) / LANES;
+  j.vectors = (j.n_outputs + OUTPUT_LANES - 1) / OUTPUT_LANES;
   const int64_t n = j.vectors * c->groups, threads = shmt__num_threads(), share = (n + threads - 1) / threads;
   j.block = find_block(c, s);
   j.filters = s->filters;

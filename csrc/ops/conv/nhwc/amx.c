@@ -43,7 +43,7 @@ enum {
   WORTH_SHARING = 1 << 18, /* multiplications that are worth a thread */
 };
 
-typedef struct job {
+typedef struct amx_job {
   const shmt__conv* c;
   const shmt__image_view* weight;
   const char* images;
@@ -57,7 +57,7 @@ typedef struct job {
   int64_t n_pieces;                    /* that the threads share the panels out in */
   char* panels;
   atomic_bool failed;                  /* out of memory */
-} job;
+} amx_job;
 
 bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
   const int64_t *kernel = c->shape.kernel, channels = c->channels / c->groups;
@@ -70,7 +70,7 @@ bool shmt__conv_has_nhwc_amx(const shmt__conv* c) {
 /* --- panels ------------------------------------------------------------------------- */
 
 /* Flip n filters from `at` on. In a weight that is to be flipped they are the channels. */
-static shmt__image_view flip_filters(const job* j, int64_t at, int64_t n, char* room) {
+static shmt__image_view flip_filters(const amx_job* j, int64_t at, int64_t n, char* room) {
   const int64_t* kernel = j->c->shape.kernel;
   const shmt__image_view* w = j->weight;
   const int64_t size = j->k / j->channels, row = kernel[2] * ITEM, plane = kernel[1] * row, channel = kernel[0] * plane;
@@ -84,7 +84,7 @@ static shmt__image_view flip_filters(const job* j, int64_t at, int64_t n, char* 
 
 /* Pack panels [begin, end). */
 static void pack_panels(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  amx_job* j = ctx;
   const int64_t *kernel = j->c->shape.kernel, each = SIDE * j->k * ITEM;
   const uint64_t nbytes = (uint64_t)(j->c->flips_weight ? 2 * each : each);
   void* room = NULL;
@@ -118,7 +118,7 @@ static void pack_panels(void* ctx, int64_t begin, int64_t end) {
 
 /* Store the sums of a strip with a panel in the outputs of n filters. The processor's own rounding takes subnormal
  * numbers for 0, as AMX does. */
-static AVX512 void store_outputs(const job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
+static AVX512 void store_outputs(const amx_job* j, const float* sums, int64_t first, int64_t rows, int64_t filter,
                                  int64_t n) {
   const __mmask32 mask = shmt__vnni_mask(n);
   const __mmask16 low = (__mmask16)mask, high = (__mmask16)(mask >> LANES);
@@ -135,7 +135,7 @@ static AVX512 void store_outputs(const job* j, const float* sums, int64_t first,
 }
 
 /* Multiply the strips of `rows` outputs from the first on by panels [begin, end). */
-static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
+static void multiply_strips(const amx_job* j, const shmt__amx_strip* strips, int64_t first, int64_t rows, int64_t begin,
                             int64_t end, float* sums) {
   const int64_t n_strips = shmt__ceil_div(rows, SIDE);
 
@@ -158,7 +158,7 @@ static void multiply_strips(const job* j, const shmt__amx_strip* strips, int64_t
 
 /* Units [begin, end): some strips and, of each, pieces of the panels. */
 static void run_strips(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  amx_job* j = ctx;
   const int64_t kept = j->depth < j->steps ? shmt__ceil_div(j->n_panels, j->n_pieces) : 1;
   const int64_t sums = kept * j->together * SUMS * (int64_t)sizeof(float), strip_bytes = j->steps * STEP;
   const uint64_t nbytes = (uint64_t)(sums + j->together * strip_bytes);
@@ -191,7 +191,7 @@ static void run_strips(void* ctx, int64_t begin, int64_t end) {
 shmt_status shmt__conv_nhwc_amx(const shmt__conv* c, const void* images, const shmt__image_view* weight, void* output) {
   const shmt__conv_shape* s = &c->shape;
   const int64_t threads = shmt__num_threads();
-  job j = {.c = c, .images = images, .weight = weight, .output = output};
+  amx_job j = {.c = c, .images = images, .weight = weight, .output = output};
   void* panels = NULL;
 
   j.channels = c->channels / c->groups;

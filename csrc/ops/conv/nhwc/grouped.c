@@ -13,7 +13,7 @@
 #include "ops/conv/nhwc/nhwc.h"
 #include "storage/allocator.h"
 
-enum { GRAIN = 32768 }; /* multiplications that are worth a thread */
+enum { GRAIN_PRODUCTS = 32768 }; /* multiplications that are worth a thread */
 
 /* Does n divide the elements of a vector? Vectors of 16 bytes cannot be shuffled fast. */
 static bool divides_vector(int64_t n, shmt_dtype dtype) {
@@ -41,15 +41,15 @@ bool shmt__conv_is_nhwc_grouped(const shmt__conv* c) {
   return shmt__conv_has_nhwc_grouped(c) && c->io_dtype == c->dtype && c->channel_step == shmt__dtype_size[c->dtype];
 }
 
-typedef struct job {
+typedef struct grouped_job {
   const shmt__conv* c;
   shmt__conv_nhwc_args shape;
   const char *images, *weights;
   char* output;
-} job;
+} grouped_job;
 
 static void run_outputs(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const grouped_job* j = ctx;
   shmt__conv_nhwc_args s = j->shape;
   char* data[3] = {j->output + begin * s.pitch * shmt__dtype_size[j->c->dtype], (char*)(uintptr_t)j->images,
                    (char*)(uintptr_t)j->weights};
@@ -64,7 +64,7 @@ shmt_status shmt__conv_nhwc_grouped(const shmt__conv* c, const void* images, con
   const int64_t k = positions * each, item = shmt__dtype_size[c->dtype], io_item = shmt__dtype_size[c->io_dtype];
   const bool is_narrow = c->io_dtype != c->dtype;
   const uint64_t nbytes = (uint64_t)(filters * k * (item + (is_narrow ? io_item : 0)));
-  job j = {.c = c, .images = images, .output = output};
+  grouped_job j = {.c = c, .images = images, .output = output};
   void* weights = NULL;
 
   j.shape = (shmt__conv_nhwc_args){.conv = &c->shape, .image_step = c->image_step / item, .channels = each,
@@ -77,7 +77,8 @@ shmt_status shmt__conv_nhwc_grouped(const shmt__conv* c, const void* images, con
   shmt__move_transposed(transposed, filters * io_item, weight, k * io_item, k, filters, io_item);
   if (is_narrow) shmt__cast_loop(c->dtype, c->io_dtype)(weights, item, transposed, io_item, filters * k);
   j.weights = weights;
-  shmt__parallel_for(c->n_images * c->shape.out[1] * c->shape.out[2], GRAIN / (filters * k + 1) + 1, run_outputs, &j);
+  shmt__parallel_for(c->n_images * c->shape.out[1] * c->shape.out[2], GRAIN_PRODUCTS / (filters * k + 1) + 1,
+                     run_outputs, &j);
   shmt__dealloc(weights, nbytes);
   return SHMT_OK;
 }

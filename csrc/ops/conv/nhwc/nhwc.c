@@ -29,7 +29,7 @@ enum {
   LINE = 64,
 };
 
-typedef struct job {
+typedef struct nhwc_job {
   const shmt__conv* c;
   shmt__conv_shape even;             /* where all positions are evenly apart: one row of them */
   const char* images;
@@ -46,7 +46,7 @@ typedef struct job {
   const char* zeros;                 /* the channels of a position in the padding */
   char* rooms;                       /* packed weights of all blocks; only for chunks */
   atomic_bool failed;                /* out of memory */
-} job;
+} nhwc_job;
 
 bool shmt__conv_has_nhwc(const shmt__conv* c) {
   const int64_t filters = c->filters / c->groups, made = shmt__round_up(filters, SHMT_NHWC_LANES);
@@ -61,7 +61,7 @@ bool shmt__conv_is_nhwc(const shmt__conv* c) {
 }
 
 /* A pointwise convolution of images whose positions are all evenly apart is one row of outputs. */
-static void merge_even_positions(job* j) {
+static void merge_even_positions(nhwc_job* j) {
   const shmt__conv* c = j->c;
   const shmt__conv_shape* v = &c->shape;
   int64_t apart = c->step[2] * v->in[2];
@@ -78,7 +78,7 @@ static void merge_even_positions(job* j) {
 
 /* Pack rows [begin, end) of the kernel and some channels of n filters, one row of weights for each element; room: for
  * the rows before they are widened. */
-static void pack_filters(const job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel,
+static void pack_filters(const nhwc_job* j, int64_t filter, int64_t n, int64_t begin, int64_t end, int64_t channel,
                          int64_t channels, char* made, char* room) {
   const shmt_dtype io_dtype = j->c->io_dtype, dtype = j->c->dtype;
   const int64_t item = shmt__dtype_size[io_dtype], positions = (end - begin) * j->wide, first = begin * j->wide;
@@ -101,30 +101,30 @@ static void pack_filters(const job* j, int64_t filter, int64_t n, int64_t begin,
 }
 
 /* The rows of packed weights, at most: one for each element of a filter. */
-static int64_t rows_of_weights(const job* j) { return j->rows_at_once * j->wide * j->channels_at_once; }
+static int64_t rows_of_weights(const nhwc_job* j) { return j->rows_at_once * j->wide * j->channels_at_once; }
 
 /* The first filter of a block. */
-static int64_t block_at(const job* j, int64_t i) {
+static int64_t block_at(const nhwc_job* j, int64_t i) {
   return shmt__min_i64(j->vectors * i / j->n_blocks * SHMT_NHWC_LANES, j->filters);
 }
 
 /* Bytes of a row of bias, of the packed rows of weights, and of those before they are widened. */
-static int64_t room_bytes(const job* j) {
+static int64_t room_bytes(const nhwc_job* j) {
   const int64_t narrow = j->c->io_dtype == j->c->dtype ? 0 : shmt__dtype_size[j->c->io_dtype];
 
   return j->block * (j->item + rows_of_weights(j) * (j->item + narrow));
 }
 
 /* The number of filters of a block, counted through the groups, and its first filter. */
-static int64_t filters_of(const job* j, int64_t block) {
+static int64_t filters_of(const nhwc_job* j, int64_t block) {
   return block_at(j, block % j->n_blocks + 1) - block_at(j, block % j->n_blocks);
 }
-static int64_t first_filter(const job* j, int64_t block) {
+static int64_t first_filter(const nhwc_job* j, int64_t block) {
   return block / j->n_blocks * j->filters + block_at(j, block % j->n_blocks);
 }
 
 /* Pack bias and weights of a block of filters, from row r of the kernel and channel i on. */
-static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char* room) {
+static void pack_weights(const nhwc_job* j, int64_t block, int64_t r, int64_t i, char* room) {
   const shmt__conv* c = j->c;
   const int64_t filters = filters_of(j, block), at = first_filter(j, block);
   const int64_t row = shmt__round_up(filters, SHMT_NHWC_LANES) * j->item,
@@ -138,7 +138,8 @@ static void pack_weights(const job* j, int64_t block, int64_t r, int64_t i, char
 }
 
 /* n outputs from the first on, with the weights that were packed. */
-static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n, const char* room) {
+static void run_outputs(const nhwc_job* j, int64_t block, int64_t r, int64_t i, int64_t first, int64_t n,
+                        const char* room) {
   const shmt__conv* c = j->c;
   const int64_t group = block / j->n_blocks, filters = filters_of(j, block), at = first_filter(j, block);
   const int64_t row = shmt__round_up(filters, SHMT_NHWC_LANES), rows = j->kernel / j->wide;
@@ -163,7 +164,7 @@ static void run_outputs(const job* j, int64_t block, int64_t r, int64_t i, int64
 
 /* Tiles of outputs [begin, end), counted through the blocks of filters of all groups. */
 static void run_tiles(void* ctx, int64_t begin, int64_t end) {
-  job* j = ctx;
+  nhwc_job* j = ctx;
   const int64_t rows = j->kernel / j->wide;
   void* room = NULL;
 
@@ -186,7 +187,7 @@ static void run_tiles(void* ctx, int64_t begin, int64_t end) {
 }
 
 static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const nhwc_job* j = ctx;
 
   for (int64_t b = begin; b < end; b++) pack_weights(j, b, 0, 0, j->rooms + b * room_bytes(j));
 }
@@ -194,7 +195,7 @@ static void pack_blocks(void* ctx, int64_t begin, int64_t end) {
 /* Chunks of outputs [begin, end), each of all blocks of filters: the input of the next group is then still in a near
  * cache. */
 static void run_chunks(void* ctx, int64_t begin, int64_t end) {
-  const job* j = ctx;
+  const nhwc_job* j = ctx;
 
   for (int64_t at = begin * CHUNK; at < shmt__min_i64(end * CHUNK, j->n_outputs); at += CHUNK)
     for (int64_t b = 0; b < j->c->groups * j->n_blocks; b++)
@@ -202,19 +203,19 @@ static void run_chunks(void* ctx, int64_t begin, int64_t end) {
 }
 
 /* Are there several groups whose weights can all be packed at once, and chunks for all threads? */
-static bool suits_chunks(const job* j) {
+static bool suits_chunks(const nhwc_job* j) {
   return j->c->groups > 1 && j->channels_at_once == j->channels && j->rows_at_once == j->kernel / j->wide &&
          j->c->groups * j->n_blocks * room_bytes(j) <= CHUNK_BYTES && j->n_outputs >= CHUNK * shmt__num_threads();
 }
 
 /* Give each thread one piece, so that it packs weights once; work: multiplications of each of n. */
-static void share_out(job* j, int64_t n, int64_t work, void (*run)(void* ctx, int64_t begin, int64_t end)) {
+static void share_out(nhwc_job* j, int64_t n, int64_t work, void (*run)(void* ctx, int64_t begin, int64_t end)) {
   shmt__parallel_for(n, shmt__max_i64(shmt__ceil_div(n, shmt__num_threads()), WORTH_SHARING / (work + 1) + 1), run, j);
 }
 
 shmt_status shmt__conv_nhwc(const shmt__conv* c, const void* images, const void* weight, void* output) {
   const shmt__conv_shape* v = &c->shape;
-  job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
+  nhwc_job j = {.c = c, .images = images, .weight = weight, .output = output, .item = shmt__dtype_size[c->dtype]};
 
   j.wide = v->kernel[2];
   j.kernel = v->kernel[0] * v->kernel[1] * j.wide;

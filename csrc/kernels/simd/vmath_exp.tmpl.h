@@ -1,0 +1,19 @@
+/* kernels/simd/vmath_exp.tmpl.h -- exp and expm1. Float or double. */
+
+SHMT_VMATH REAL VM(exp)(REAL x) {
+  REAL shifted, n;
+  /* Beyond these limits the result is 0 or infinity anyway. */
+  const REAL c = VM(vmath_clamp)(x, FLOAT_OR_DOUBLE(-104.0f, -750.0), FLOAT_OR_DOUBLE(89.0f, 710.0));
+  const REAL e = VM(exp_core)(c, &shifted, &n) + 1, y = VM(scaled)(e, shifted);
+  return x != x ? x : y;
+}
+SHMT_VMATH REAL VM(expm1)(REAL x) {
+  REAL shifted, n;
+  const REAL c = VM(vmath_clamp)(x, FLOAT_OR_DOUBLE(-20.0f, -40.0), FLOAT_OR_DOUBLE(89.0f, 710.0));
+  const REAL e = VM(exp_core)(c, &shifted, &n), half = FLOAT_OR_DOUBLE(0.5f, 0.5);
+  /* n reaches 128 (doubles: 1024) only where the result is near the largest number, and that power is none: one factor
+   * of 2 is multiplied separately. */
+  const REAL scale = OF_BITS((BITS_OF(shifted) << MANTISSA_BITS) + BITS_OF(half));
+  const REAL y = MADD(e, scale, scale - half) * 2;
+  return x != x || x == 0 ? x : y;
+}
