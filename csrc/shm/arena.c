@@ -14,6 +14,7 @@ enum {
   MIN_BLOCK = 64,
   MAX_CLASSED = 1 << 20,
   DEFERRED_LOOKS = 8, /* deferred blocks that one allocation looks at: 10 cache misses at most */
+  MOST_GRANTS = 4, /* that one allocation asks for */
 };
 
 /* --- size classes --- */
@@ -383,11 +384,12 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_ne
     bool is_large = list == SHMT_ARENA_LARGE;
     collect_free(a, list, is_large ? UINT32_MAX : DEFERRED_LOOKS, UINT32_MAX);
     if (!is_large && a->now->free[list].len == 0) collect_all_free(a, list, n_blocks);
-    if (!take_block(a, list, nbytes, block_bytes, out_block, out_generation)) {
-      SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
-      SHMT_REQUIRE(take_block(a, list, nbytes, block_bytes, out_block, out_generation), SHMT_E_NOMEM,
+    /* The manager may park the new slab before we take a block of it, when another client asks for room. */
+    for (int grants = 0; !take_block(a, list, nbytes, block_bytes, out_block, out_generation); grants++) {
+      SHMT_REQUIRE(grants < MOST_GRANTS, SHMT_E_NOMEM,
                    "unable to allocate shared memory: tried %" PRIu64 " bytes, no block of the new slab is free",
                    nbytes);
+      SHMT_TRY(grant(a, list, block_bytes, n_blocks, placement));
     }
   }
   SHMT_FAILPOINT(block_taken);
