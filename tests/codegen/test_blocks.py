@@ -89,6 +89,7 @@ def lowered(project: Callable[[str], Path], tmp_path: Path) -> Callable[[str], s
     return run
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     ("block", "expected"),
     [

@@ -176,7 +176,7 @@ sys.stdin.read()
             assert re.search(rf"^shmtensor_name_age_seconds{{{labels}}} \d", metrics, re.M)
             assert _cli.main(["ls", "-s", name]) == 0
             listed = capsys.readouterr().out
-            assert re.search(rf"weights<b> +2 +1000 B +\d+ s +{process.pid}\n", listed)
+            assert re.search(rf"weights<b> +value +2 +1000 B +\d+ s +{process.pid}\n", listed)
             assert {"name", "shared"} & {kind["kind"] for kind in row["map"]["kinds"]}
         finally:
             process.communicate(timeout=60)

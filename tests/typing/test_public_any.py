@@ -42,7 +42,7 @@ _QUEUES = {
     f"multiprocessing.{where}{kind}() -> queues.{kind}[Any]"
     for where in ("", "context.BaseContext.")
     for kind in ("JoinableQueue", "Queue", "SimpleQueue")
-}
+} | {"service.Queue() -> _Queue[Any]", "service.Service.Queue() -> Queue[Any]"}
 _OF_MULTIPROCESSING = "adoption context modes pool queue queues reductions spawn".split()
 _MODULES = ["hogwild", "inspect", "service", "multiprocessing"] + [
     f"multiprocessing.{name}" for name in _OF_MULTIPROCESSING
