@@ -331,7 +331,15 @@ PyObject* shmt__py_received_object(const shmt__ring* ring, const shmt__received_
     data = d->storages[--n_storages]->data;
     nbytes = d->storages[n_storages]->nbytes;
   }
-  return shmt__py_message_object(d->storages, n_storages, data, nbytes, ring);
+  if (SHMT_LIKELY(data == d->data || shmt__ring_takes_pickles(ring)))
+    return shmt__py_message_object(d->storages, n_storages, data, nbytes, ring);
+  /* Another user could change the bytes while they are read. */
+  char* copy = PyMem_Malloc(nbytes);
+  if (copy == NULL) return PyErr_NoMemory();
+  memcpy(copy, data, nbytes);
+  PyObject* result = shmt__py_message_object(d->storages, n_storages, copy, nbytes, ring);
+  PyMem_Free(copy);
+  return result;
 }
 
 /* --- the module's part --- */

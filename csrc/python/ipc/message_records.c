@@ -29,6 +29,7 @@ static _Thread_local const shmt__py_message_reader* tls_reader;
 
 /* --- writing ---------------------------------------------------------------------------- */
 
+/* Not inlined: where the compiler knows that nbytes is a multiple of 8, it copies 16 bytes by a string instruction. */
 __attribute__((noinline)) bool shmt__py_bytes_append(shmt__py_bytes* b, const void* data, size_t nbytes) {
   if (nbytes > b->cap - b->len) {
     size_t cap = b->cap ? b->cap * 2 : 256;
