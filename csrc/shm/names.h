@@ -30,6 +30,7 @@
 #define SHMT_SHM_NAMES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -64,6 +65,7 @@ enum {
   SHMT_NAME_KIND_SHIFT = 1,    /* of the name's shmt__name_kind */
   SHMT_NAME_FLAGS = 0x0f,
   SHMT_NAME_IF_NONE = 1 << 4, /* of a request: leave the value that there is */
+  SHMT_NAME_CLOSING = 1 << 5, /* the manager looks whether anybody holds it: for readers it is gone */
 };
 
 /* What a name stands for. A value belongs to its publisher; other kinds live while any process holds their storages. */
@@ -74,6 +76,9 @@ typedef enum shmt__name_kind {
 } shmt__name_kind;
 static inline shmt__name_kind shmt__name_kind_of(uint64_t flags) {
   return (shmt__name_kind)(flags >> SHMT_NAME_KIND_SHIFT & 7);
+}
+static inline bool shmt__name_is_there(const shmt__version* v) {
+  return v->block != SHMT_NAME_GONE && (v->flags & SHMT_NAME_CLOSING) == 0;
 }
 static inline const char* shmt__name_kind_title(shmt__name_kind kind) {
   return kind == SHMT_NAME_QUEUE ? "queue" : "value";

@@ -341,12 +341,6 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
   return SHMT_OK;
 }
 
-static void take_back(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e) {
-  const shmt__version v = {.version = e->version.version, .block = SHMT_NAME_GONE};
-  commit(n, k, e, &v);
-  disuse_blocks(n, k, &e->blocks);
-}
-
 /* The version whose value goes away when nobody else holds the first storage. */
 static bool is_unused(const shmt__arena_manager* k, const shmt__name_entry* e) {
   if (!has_value(&e->version) || persists(&e->version) || shmt__name_kind_of(e->version.flags) == SHMT_NAME_VALUE)
@@ -354,15 +348,24 @@ static bool is_unused(const shmt__arena_manager* k, const shmt__name_entry* e) {
   return e->blocks.n < 2 || shmt__block_is_last_held_by(&k->map, e->blocks.at[1], SHMT_NAMED_CLIENT);
 }
 
+static void take_back(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e) {
+  const shmt__version v = {.version = e->version.version, .block = SHMT_NAME_GONE};
+  commit(n, k, e, &v);
+  disuse_blocks(n, k, &e->blocks);
+}
+
 /* Take the name of a queue back that no process holds. Whoever opens one holds it first and then reads the name again.
- * So either they see that the name is gone, or we see their hold and give the name back. */
+ * So either they see that the name is closing, or we see their hold. A manager that is killed in between leaves the
+ * blocks with the name: the next one opens it again. */
 static void release_unused(shmt__names* n, shmt__arena_manager* k, shmt__name_entry* e) {
   if (!is_unused(k, e)) return;
-  const shmt__version was = e->version, none = {.version = was.version, .block = SHMT_NAME_GONE};
-  commit(n, k, e, &none);
+  const shmt__version was = e->version;
+  shmt__version closing = was;
+  closing.flags |= SHMT_NAME_CLOSING;
+  commit(n, k, e, &closing);
   atomic_thread_fence(memory_order_seq_cst);
-  if (e->blocks.n < 2 || shmt__block_is_last_held_by(&k->map, e->blocks.at[1], SHMT_NAMED_CLIENT))
-    disuse_blocks(n, k, &e->blocks);
+  if (is_unused(k, e))
+    take_back(n, k, e);
   else
     commit(n, k, e, &was);
 }
@@ -413,6 +416,9 @@ static void adopt_entries(shmt__names* n, shmt__arena_manager* k) {
     e->version.block = SHMT_NAME_GONE;
     if (atomic_load_explicit(&k->map.names[i].state, memory_order_acquire) != 0) read_entry(e, &k->map.names[i]);
     count_value(n, &e->version, 1);
+    shmt__version open = e->version;
+    open.flags &= SHMT_NAME_FLAGS; /* it was closing: see release_unused */
+    if (open.flags != e->version.flags) commit(n, k, e, &open);
     if (!has_value(&e->version))
       list_gone(n, e);
     else if (use_description(n, k, e->version.block, e->version.generation, &e->blocks, &nbytes) != SHMT_OK)

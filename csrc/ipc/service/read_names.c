@@ -82,7 +82,7 @@ bool shmt__names_read(const shmt__map* map, const char* name, shmt__version* out
   *out = found.version;
   *out_word = &found.entry->sequence;
   *out_sequence = found.sequence;
-  return out->block != SHMT_NAME_GONE;
+  return shmt__name_is_there(out);
 }
 
 bool shmt__names_read_at(const shmt__map* map, uint32_t index, shmt__version* out,
@@ -91,5 +91,5 @@ bool shmt__names_read_at(const shmt__map* map, uint32_t index, shmt__version* ou
   const shmt__name* e = &map->names[index];
   if (atomic_load_explicit(&e->state, memory_order_acquire) == 0) return false;
   (void)read_entry(e, out, name);
-  return out->block != SHMT_NAME_GONE;
+  return shmt__name_is_there(out);
 }
