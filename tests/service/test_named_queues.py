@@ -256,6 +256,7 @@ import shmtensor.multiprocessing as mp
 q = Service(sys.argv[1]).Queue("jobs")
 print("open", flush=True)
 print(q.get()[1].sum().item(), flush=True)
+print(len(q.get()), flush=True)
 try:
     q.put(int)
 except TypeError as error:
@@ -276,6 +277,7 @@ from shmtensor.service import Service
 os.setgroups([54321]); os.setgid(65534); os.setuid(65534)
 q = Service(sys.argv[1], owner=0).Queue("jobs")
 q.put([1, T.ones(2)])
+q.put("x" * 200_000)
 try:
     q.put(print)
 except TypeError as error:
@@ -293,6 +295,7 @@ def test_other_users_send_no_pickles(run: type[programs.Program]) -> None:
         member = run(_MEMBER, name)
         assert "this builtin_function_or_method would have to be pickled" in member.line()
         assert owner.line() == "2.0"
+        assert owner.line() == "200000"
         assert "tensors, numbers, text" in owner.line()
         member.say()
         assert member.line() == "plain"
