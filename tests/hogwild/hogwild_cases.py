@@ -51,6 +51,15 @@ def killed_at_10(worker: Any, batch: Any) -> Any:
     return squared_error(worker, batch)
 
 
+def killed_at_10_before_the_other_is_at_20(dying: Any, worker: Any, batch: Any) -> Any:
+    """The same; a gradient of worker 0 that is late would move a model that is nearly done."""
+    if worker.rank == 0 and worker.step == 10:
+        dying.set()
+    if worker.rank == 1 and worker.step == 20:
+        assert dying.wait(60)
+    return killed_at_10(worker, batch)
+
+
 def always_killed(worker: Any, batch: Any) -> Any:
     """No worker comes far."""
     os.kill(os.getpid(), signal.SIGKILL)

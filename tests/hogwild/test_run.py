@@ -6,6 +6,7 @@ Not covered: programs that are killed (test_resume).
 from __future__ import annotations
 
 import csv
+import functools
 import itertools
 import multiprocessing
 import os
@@ -93,7 +94,10 @@ def test_workers_share_each_epoch() -> None:
 
 
 def test_the_others_finish_when_a_worker_is_killed(caplog: Any) -> None:
-    result = run(cases.killed_at_10, evaluate=cases.distance)
+    train_step = functools.partial(
+        cases.killed_at_10_before_the_other_is_at_20, multiprocessing.Event()
+    )
+    result = run(train_step, evaluate=cases.distance)
     (lost,) = result.lost_workers
     assert (lost.rank, lost.steps, lost.end) == (0, 10, "killed by SIGKILL")
     assert result.workers[1].steps == 100
