@@ -367,6 +367,7 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   if (!is_ring || at > fixed->arena_bytes - sizeof r ||
       !shmt__os_read_at(shmt__descriptor_number(&o->arena), &r, sizeof r, at) || r.magic != SHMT_RING_MAGIC)
     return 0;
+  const bool has_pending = r.data_begin == SHMT_RING_DATA;
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
   *out = (shmt_queue_view){.block = block,
@@ -376,7 +377,7 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
                            .n_put = shmt__ring_count(tail),
                            .used_bytes = shmt__ring_used(head, tail, r.capacity),
                            .capacity_bytes = r.capacity};
-  for (uint32_t i = 0; i < SHMT_MAX_CLIENTS; i++)
+  for (uint32_t i = 0; has_pending && i < SHMT_MAX_CLIENTS; i++)
     out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
   return 1;
 }

@@ -18,7 +18,8 @@ __all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot", "kind
 #: Names of the modes; the position is the C code.
 MODES = ("rw", "ro", "cow")
 #: What a name may stand for; the position is the C code.
-_KINDS = ("value", "queue")
+_KINDS = ("value", "queue", "topic")
+_KIND_BITS = {"queue": lib.SHMT_PUBLISH_QUEUE, "topic": lib.SHMT_PUBLISH_TOPIC}
 SLICE_MS = 100
 
 _OWN_SERVICE = (1 << 32) - 1
@@ -36,7 +37,7 @@ class Entry:
         uid: User id of the publisher.
         pid: Process id of the publisher.
         persists: Whether the name outlives its publisher.
-        kind: What the name stands for: ``"value"`` or ``"queue"``.
+        kind: What the name stands for: ``"value"``, ``"queue"`` or ``"topic"``.
     """
 
     version: int
@@ -157,11 +158,11 @@ class Handle:
         """Publish storages of the service under the name. Returns the version."""
         return self._publish(name, storages, text, lib.SHMT_PUBLISH_PERSISTS if persist else 0)
 
-    def publish_queue(self, name: str, storage: int, persist: bool) -> int:
-        """Give a queue's storage the name, unless that has a value. Returns the version."""
-        how = lib.SHMT_PUBLISH_QUEUE | lib.SHMT_PUBLISH_IF_NONE
+    def publish_kind(self, name: str, kind: str, storages: list[int], persist: bool) -> int:
+        """Give a queue's or topic's storages the name, unless that is taken. Returns the version."""
+        how = _KIND_BITS[kind] | lib.SHMT_PUBLISH_IF_NONE
         how |= lib.SHMT_PUBLISH_PERSISTS if persist else 0
-        return self._publish(name, [storage], b"", how)
+        return self._publish(name, storages, b"", how)
 
     def _publish(self, name: str, storages: list[int], text: bytes, how: int) -> int:
         out = ffi.new("uint64_t *")

@@ -15,15 +15,20 @@ from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
 from shmtensor.service._queues import Queue as _Queue
 from shmtensor.service._service import Service, Versioned
+from shmtensor.service._topics import Loan, Subscription
+from shmtensor.service._topics import Topic as _Topic
 
 __all__ = [
     "Barrier",
     "Counters",
     "Entry",
-    "Queue",
+    "Loan",
     "Lock",
+    "Queue",
     "Semaphore",
     "Service",
+    "Subscription",
+    "Topic",
     "Versioned",
     "attach",
     "attach_module",
@@ -74,6 +79,20 @@ def Queue(
 ) -> _Queue[Any]:
     """Return the `Queue` of this name in the default service, which is made if need be."""
     return _default.Queue(name, maxsize, persist=persist, adopt=adopt)
+
+
+def Topic(
+    name: str,
+    *,
+    history: int | None = None,
+    depth: int | None = None,
+    overflow: str | None = None,
+    persist: bool = False,
+) -> _Topic[Any]:
+    """Return the `Topic` of this name in the default service, which is made if need be."""
+    return _default.Topic(
+        name, history=history, depth=depth, overflow=overflow, persist=persist
+    )
 
 
 def Barrier(name: str, parties: int) -> _Barrier:

@@ -6,9 +6,9 @@ from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defin
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from shmtensor import _C
-from shmtensor.errors import HandleError, NotPublishedError
 from shmtensor.multiprocessing.adoption import adopted
 from shmtensor.multiprocessing.queues import JoinableQueue
+from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +24,6 @@ else:
     _T = TypeVar("_T")
 
 __all__ = ["Queue"]
-
-_ATTEMPTS = 100  # a name that comes and goes as often between two looks is an error
 
 
 class Queue(JoinableQueue[_T]):
@@ -69,7 +67,14 @@ class Queue(JoinableQueue[_T]):
         bound = min(max(maxsize, 0), SEM_VALUE_MAX)
         self._service, self._name = service, name
         self._ignore_epipe = False
-        ring = _open_or_make(service, name, bound, persist)
+        ring = open_or_make(
+            service,
+            name,
+            "queue",
+            over=lambda storages: _C._ring_over(storages[0].address),
+            make=lambda: _made(service, bound),
+            persist=persist,
+        )
         if bound not in (0, ring.max_messages):
             raise ValueError(
                 f"the queue {name!r} takes {ring.max_messages or 'any number of'} messages, "
@@ -91,30 +96,6 @@ class Queue(JoinableQueue[_T]):
         return f"<Queue {self._name!r} of {self._service!r}, {state}>"
 
 
-def _open_or_make(service: Service, name: str, bound: int, persist: bool) -> Any:
-    handle = service._handle
-    handle.join(True)
-    for _ in range(_ATTEMPTS):
-        ring = _opened(service, name)
-        if ring is not None:
-            return ring
-        fresh = _C._new_ring_in(handle.address, bound)
-        handle.publish_queue(name, fresh.storage, persist)
-    raise HandleError(f"the queue {name!r} comes and goes all the time")
-
-
-def _opened(service: Service, name: str) -> Any:
-    """Return the ring that has the name; None: there is none at the moment."""
-    handle = service._handle
-    try:
-        snapshot = handle.snapshot(name, "rw")
-        if snapshot.entry.kind != "queue":
-            raise ValueError(f"{name!r} is a {snapshot.entry.kind}, not a queue")
-        # From here on we hold it: if the name is still there, it stays.
-        if handle.entry(name).version != snapshot.entry.version:
-            return None
-    except NotPublishedError:
-        return None
-    if not snapshot.storages:
-        raise HandleError(f"{name!r} is a queue without storage")
-    return _C._ring_over(snapshot.storages[0].address)
+def _made(service: Service, bound: int) -> tuple[Any, list[int]]:
+    ring = _C._new_ring_in(service._handle.address, bound)
+    return ring, [ring.storage]

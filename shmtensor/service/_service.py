@@ -17,6 +17,7 @@ from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.service._queues import Queue
+from shmtensor.service._topics import Topic
 from shmtensor.storage import UntypedStorage
 
 if TYPE_CHECKING:
@@ -546,6 +547,22 @@ class Service:
     ) -> Queue[Any]:
         """Return the `Queue` of this name, which is made if need be."""
         return Queue(self, name, maxsize, persist=persist, adopt=adopt)
+
+    # --- topics -------------------------------------------------------------------------------
+
+    def Topic(
+        self,
+        name: str,
+        *,
+        history: int | None = None,
+        depth: int | None = None,
+        overflow: str | None = None,
+        persist: bool = False,
+    ) -> Topic[Any]:
+        """Return the `Topic` of this name, which is made if need be."""
+        return Topic(
+            self, name, history=history, depth=depth, overflow=overflow, persist=persist
+        )
 
     # --- locks --------------------------------------------------------------------------------
 

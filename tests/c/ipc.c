@@ -205,8 +205,8 @@ TEST(positions_count_messages_and_wrap_round_the_area) {
 
 TEST(positions_outside_the_area_or_askew_are_none) {
   CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, 0)));
-  CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY - 8)));
-  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY)));
+  CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY - 8), SHMT_RING_CAPACITY));
+  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY), SHMT_RING_CAPACITY));
   CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, UINT32_MAX - 7)));
   CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, 4)));
 }

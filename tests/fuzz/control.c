@@ -408,7 +408,7 @@ static uint64_t choose_value(const region* r, const char* at, size_t width) {
     case 8:
       return below(4096);
     case 9:
-      return SHMT_RING_BYTES | SHMT_BLOCK_IS_RING;
+      return (SHMT_RING_DATA + SHMT_RING_CAPACITY) | SHMT_BLOCK_IS_RING;
     case 10:
       return below(1 << 20) << 6;
     case 11:

@@ -21,11 +21,21 @@ typedef struct audited_lock {
   bool is_ours;
 } audited_lock;
 
+/* A ring as the manager has mapped it. Any member can write there: what makes no sense is no ring, and has neither
+ * header nor area. */
+typedef struct mapped_ring {
+  void* map;
+  uint64_t map_bytes;
+  shmt__ring_header* header;
+  shmt__ring_area area;
+  bool is_bare;
+} mapped_ring;
+
 /* A ring that is being audited. */
 typedef struct audited_ring {
   const shmt__block* block;
   uint64_t generation;       /* of the block */
-  shmt__ring_header* header; /* mapped */
+  mapped_ring mapped;
   audited_lock put, get;
   uint32_t n_unheld; /* as it was when we read the locks */
   uint64_t head;     /* of the first message that was counted */
@@ -41,36 +51,53 @@ typedef struct audit {
 
 /* --- finding rings --- */
 
-static bool is_ring(const shmt__block* b) {
+/* The bytes of the ring that a block is; 0: it is none. Any member can write what is read here. */
+static uint64_t ring_bytes(const shmt__block* b, uint64_t block_bytes) {
   uint64_t head = atomic_load_explicit(&b->head, memory_order_acquire);
   uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
   shmt__block_state state = shmt__head_state(head);
-  return nbytes == (SHMT_RING_BYTES | SHMT_BLOCK_IS_RING) &&
-         (state == SHMT_BLOCK_USED || state == SHMT_BLOCK_RECLAIM);
+  if ((nbytes & SHMT_BLOCK_IS_RING) == 0 || (state != SHMT_BLOCK_USED && state != SHMT_BLOCK_RECLAIM)) return 0;
+  nbytes &= ~SHMT_BLOCK_IS_RING;
+  return nbytes <= block_bytes && nbytes >= SHMT_RING_BARE_DATA ? nbytes : 0;
 }
 
 static uint64_t generation_of(const shmt__block* b) {
   return shmt__head_generation(atomic_load_explicit(&b->head, memory_order_acquire));
 }
 
-static shmt__ring_header* map_ring(const shmt__arena_manager* k, const shmt__block* b) {
-  void* p = NULL;
-  uint32_t block = (uint32_t)(b - k->map.blocks);
+static void unmap_ring(const mapped_ring* r) {
+  if (r->map != NULL) shmt__os_unmap(r->map, r->map_bytes);
+}
+
+/* Map the ring that a block is; small ones may lie anywhere in a page. False: there is no memory for that. */
+static bool map_ring(const shmt__arena_manager* k, const shmt__block* b, mapped_ring* out) {
+  const uint32_t block = (uint32_t)(b - k->map.blocks);
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
-  if (s == NULL ||
-      !shmt__os_map_part(k->arena_fd, shmt__slab_offset_of(s, block), SHMT_RING_BYTES, &p))
-    return NULL;
-  return p;
+  const uint64_t nbytes = s != NULL ? ring_bytes(b, s->block_bytes) : 0;
+  *out = (mapped_ring){0};
+  if (nbytes == 0) return true;
+  const uint64_t at = shmt__slab_offset_of(s, block), in_page = at % shmt__os_page_bytes();
+  mapped_ring r = {.map_bytes = in_page + nbytes};
+  if (!shmt__os_map_part(k->arena_fd, at - in_page, r.map_bytes, &r.map)) return false;
+  r.header = (shmt__ring_header*)((char*)r.map + in_page);
+  const uint32_t data_begin = *(const volatile uint32_t*)&r.header->data_begin;
+  r.area = shmt__ring_area_of(r.header, data_begin, nbytes);
+  r.is_bare = data_begin == SHMT_RING_BARE_DATA;
+  if (r.area.capacity != 0)
+    *out = r;
+  else
+    unmap_ring(&r);
+  return true;
 }
 
 /* The next ring among the blocks from *i of slab *slab on; NULL at the end. */
 static shmt__block* next_ring(const shmt__arena_manager* k, uint32_t* slab, uint32_t* i) {
   for (; *slab < k->slabs_end; ++*slab, *i = 0) {
     const shmt__slab_view* s = shmt__arena_manager_slab_at(k, *slab);
-    if (s == NULL || s->state != SHMT_SLAB_ARENA || s->block_bytes < SHMT_RING_BYTES) continue;
+    if (s == NULL || s->state != SHMT_SLAB_ARENA || s->block_bytes < SHMT_RING_BARE_DATA) continue;
     while (*i < s->n_blocks) {
       shmt__block* b = &k->map.blocks[s->first_block + (*i)++];
-      if (is_ring(b)) return b;
+      if (ring_bytes(b, s->block_bytes) != 0) return b;
     }
   }
   return NULL;
@@ -80,13 +107,14 @@ static shmt__block* next_ring(const shmt__arena_manager* k, uint32_t* slab, uint
 
 void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
   uint32_t slab = 0, i = 0;
+  mapped_ring r;
   shmt__block* b;
   while ((b = next_ring(k, &slab, &i)) != NULL) {
-    shmt__ring_header* h = map_ring(k, b);
-    if (h == NULL) continue;
+    if (!map_ring(k, b, &r) || r.header == NULL) continue;
+    shmt__ring_header* h = r.header;
     shmt__ring_lock_mark_owner_dead(&h->put_lock, client);
     shmt__ring_lock_mark_owner_dead(&h->get_lock, client);
-    if (client < SHMT_MAX_CLIENTS) {
+    if (client < SHMT_MAX_CLIENTS && !r.is_bare) {
       atomic_store_explicit(&h->pending[client], 0, memory_order_release);
       atomic_store_explicit(&h->ends[client], 0, memory_order_release);
     }
@@ -95,7 +123,7 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
     shmt__ring_event_signal(&h->room_event, true);
     shmt__ring_event_signal(&h->done_event, true);
     shmt__ring_event_signal(&h->watch_event, true);
-    shmt__os_unmap(h, SHMT_RING_BYTES);
+    unmap_ring(&r);
   }
   /* Also when there is no ring: the client may have been killed right after it had freed the last one. */
   atomic_store_explicit(&k->map.control->rings_stale, 1, memory_order_relaxed);
@@ -115,9 +143,9 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
 static void unlock_all(audit* a) {
   for (uint32_t i = 0; i < a->n_rings; i++) {
     audited_ring* r = &a->rings[i];
-    if (r->put.is_ours) shmt__ring_unlock(r->put.lock, r->put.word);
-    if (r->get.is_ours) shmt__ring_unlock(r->get.lock, r->get.word);
-    shmt__os_unmap(r->header, SHMT_RING_BYTES);
+    if (r->put.is_ours && r->put.lock != NULL) shmt__ring_unlock(r->put.lock, r->put.word);
+    if (r->get.is_ours && r->get.lock != NULL) shmt__ring_unlock(r->get.lock, r->get.word);
+    unmap_ring(&r->mapped);
   }
   free(a->rings);
 }
@@ -149,7 +177,7 @@ static bool has_owner(const audit* a, const audited_lock* l) {
 
 /* 0 when we have the lock: what a dead owner has left there means nothing. */
 static uint32_t n_unheld(const audited_ring* r) {
-  return r->get.is_ours ? 0 : atomic_load_explicit(&r->header->n_unheld, memory_order_seq_cst);
+  return r->get.is_ours ? 0 : atomic_load_explicit(&r->mapped.header->n_unheld, memory_order_seq_cst);
 }
 
 static bool lock_one(audit* a, const shmt__block* b) {
@@ -161,13 +189,16 @@ static bool lock_one(audit* a, const shmt__block* b) {
     a->room = room;
   }
   audited_ring* r = &a->rings[a->n_rings];
-  *r = (audited_ring){
-      .block = b, .generation = generation_of(b), .header = map_ring(a->arena_manager, b)};
-  if (r->header == NULL) return false;
+  *r = (audited_ring){.block = b, .generation = generation_of(b)};
+  if (!map_ring(a->arena_manager, b, &r->mapped)) return false;
   a->n_rings++;
-  r->put = lock_soon(&r->header->put_lock);
+  if (r->mapped.header == NULL) {
+    r->put.is_ours = r->get.is_ours = true; /* nobody else may have one */
+    return true;
+  }
+  r->put = lock_soon(&r->mapped.header->put_lock);
   SHMT_FAILPOINT(ring_audit_locked);
-  r->get = lock_soon(&r->header->get_lock);
+  r->get = lock_soon(&r->mapped.header->get_lock);
   r->n_unheld = n_unheld(r);
   return has_owner(a, &r->put) && has_owner(a, &r->get) && r->n_unheld % 2 == 0;
 }
@@ -191,12 +222,12 @@ static bool lock_all(audit* a) {
   return true;
 }
 
-static void count_message(const shmt__arena_manager* k, shmt__ring_header* h, uint32_t offset,
+static void count_message(const shmt__arena_manager* k, const audited_ring* r, uint32_t offset,
                           uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
-  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % SHMT_RING_CAPACITY);
+  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % r->mapped.area.capacity);
   for (uint32_t i = 0; i < n_blocks; i++) {
     shmt__ring_block ref;
-    at = shmt__ring_read(h, SHMT_RING_CAPACITY, at, &ref, sizeof ref);
+    at = shmt__ring_read(r->mapped.area, at, &ref, sizeof ref);
     if (ref.block >= n_counts) continue;
     const shmt__block* b = &k->map.blocks[ref.block];
     uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
@@ -206,18 +237,20 @@ static void count_message(const shmt__arena_manager* k, shmt__ring_header* h, ui
 
 /* Count the messages of one ring, up to the first that makes no sense. */
 static void count_ring(const shmt__arena_manager* k, audited_ring* r, uint32_t* counts, uint32_t n_counts) {
-  shmt__ring_header* h = r->header;
+  shmt__ring_header* h = r->mapped.header;
+  const uint32_t capacity = r->mapped.area.capacity;
+  if (h == NULL) return;
   uint64_t head = r->head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
-  if (!shmt__ring_position_is_valid(head) || !shmt__ring_position_is_valid(tail)) return;
+  if (!shmt__ring_position_is_valid(head, capacity) || !shmt__ring_position_is_valid(tail, capacity)) return;
   /* Go round once at most, whatever the counts say. */
-  for (uint32_t left = shmt__ring_used(head, tail, SHMT_RING_CAPACITY); left > 0;) {
+  for (uint32_t left = shmt__ring_used(head, tail, capacity); left > 0;) {
     uint32_t offset = shmt__ring_offset(head);
     shmt__ring_message m;
-    (void)shmt__ring_read(h, SHMT_RING_CAPACITY, offset, &m, sizeof m);
+    (void)shmt__ring_read(r->mapped.area, offset, &m, sizeof m);
     if (!shmt__ring_message_is_valid(&m, left)) return;
-    count_message(k, h, offset, m.n_blocks, counts, n_counts);
-    head = shmt__ring_next(head, m.nbytes, SHMT_RING_CAPACITY);
+    count_message(k, r, offset, m.n_blocks, counts, n_counts);
+    head = shmt__ring_next(head, m.nbytes, capacity);
     left -= m.nbytes;
   }
 }
@@ -262,9 +295,10 @@ static bool is_consistent(const audit* a) {
   if (atomic_load_explicit(&a->arena_manager->map.control->rings_stale, memory_order_seq_cst) != 0) return false;
   for (uint32_t j = 0; j < a->n_rings; j++) {
     const audited_ring* r = &a->rings[j];
+    if (r->mapped.header == NULL) continue;
     /* While the head stays, nobody writes over the messages that we read. */
     if (!is_unchanged(&r->put) || !is_unchanged(&r->get) || n_unheld(r) != r->n_unheld ||
-        atomic_load_explicit(&r->header->head, memory_order_relaxed) != r->head)
+        atomic_load_explicit(&r->mapped.header->head, memory_order_relaxed) != r->head)
       return false;
   }
   while ((b = next_kept_ring(a, &slab, &i)) != NULL) {

@@ -1,10 +1,13 @@
 /* ipc/ring/message_layout.h -- the layout of a ring and of the messages in it: a queue in a block of shared memory.
  *
- *   0          128        192        256        320        4928   5120        23552        end
+ *   0          128        192        256        320        4928   5120        24576        end
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
  *   | constant | put_lock | get_lock | events   | ends     | ...  | pending   | messages   |
  *   |          | tail     | head     | counters |          |      | by client | (circular) |
  *   +----------+----------+----------+----------+----------+------+-----------+------------+
+ *
+ * A bare ring has neither `ends` nor `pending`; its messages begin at 320. Who puts and gets there is known otherwise,
+ * and no message waits for room (ipc/topic/topic_layout.h).
  *
  * A message in the circular area consists of, in this order:
  *
@@ -36,10 +39,13 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 3,
-  SHMT_RING_DATA = 24 << 10,    /* where the messages begin */
-  SHMT_RING_BYTES = 276 << 10,  /* of a whole ring */
-  SHMT_RING_INLINE = 32 << 10,  /* most data of one message; longer data goes into a block of its own */
+  SHMT_RING_VERSION = 4,
+  SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
+  SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
+  SHMT_RING_CAPACITY = 252 << 10,     /* bytes of messages of a queue's ring */
+  SHMT_RING_LEAST_CAPACITY = 1 << 10, /* of any ring */
+  SHMT_RING_MOST_CAPACITY = 1 << 30,
+  SHMT_RING_INLINE = 32 << 10, /* most data of one message; longer data goes into a block of its own */
   SHMT_RING_MAX_BLOCKS = 2048,  /* block references of one message */
 };
 
@@ -51,7 +57,8 @@ typedef struct shmt__ring_header {
   uint32_t version;
   uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
   uint32_t max_messages; /* put waits while there are so many; 0: no bound */
-  uint32_t pad0[27];
+  uint32_t data_begin;   /* SHMT_RING_DATA or SHMT_RING_BARE_DATA */
+  uint32_t pad0[26];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
   atomic_uint_least64_t tail; /* shmt__ring_position */
@@ -66,7 +73,8 @@ typedef struct shmt__ring_header {
   atomic_uint_least32_t done_event;  /* the last unfinished message was finished */
   atomic_uint_least32_t n_done;      /* how many of all messages ever put are finished */
   atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
-  uint32_t pad5[10];
+  atomic_uint_least64_t n_lost; /* of a subscriber's ring: messages that did not reach it; under the topic's lock */
+  uint32_t pad5[8];
   atomic_uchar ends[SHMT_MAX_CLIENTS]; /* by client: SHMT_RING_NO_GET, SHMT_RING_NO_PUT */
   uint64_t pad6[24];
   atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* by client: messages that wait there for room; under put_lock */
@@ -74,6 +82,7 @@ typedef struct shmt__ring_header {
 _Static_assert(offsetof(shmt__ring_header, put_lock) == 128, "ring: producers' line");
 _Static_assert(offsetof(shmt__ring_header, get_lock) == 192, "ring: consumers' line");
 _Static_assert(offsetof(shmt__ring_header, data_event) == 256, "ring: events' line");
+_Static_assert(offsetof(shmt__ring_header, ends) == SHMT_RING_BARE_DATA, "ring: a bare header");
 _Static_assert(sizeof(shmt__ring_header) <= SHMT_RING_DATA, "ring header");
 
 /* A block that a message refers to. It needs no checksum, since ring and block are in the same session. */
@@ -85,8 +94,19 @@ typedef struct shmt__ring_block {
 } shmt__ring_block;
 _Static_assert(sizeof(shmt__ring_block) == 24, "ring block");
 
-/* Bytes of the messages' area of every ring. `capacity` says the same for tools that inspect a ring. */
-enum { SHMT_RING_CAPACITY = SHMT_RING_BYTES - SHMT_RING_DATA };
+/* Where the messages of a ring lie in this process, as it was checked when the ring was opened: others can write to the
+ * header. */
+typedef struct shmt__ring_area {
+  char* at;
+  uint32_t capacity; /* a multiple of 8; 0: no ring */
+} shmt__ring_area;
+/* The area of a ring whose messages begin there, in a block of nbytes. */
+static inline shmt__ring_area shmt__ring_area_of(const void* header, uint32_t data_begin, uint64_t nbytes) {
+  bool good = (data_begin == SHMT_RING_DATA || data_begin == SHMT_RING_BARE_DATA) && nbytes % 8 == 0 &&
+              nbytes >= (uint64_t)data_begin + SHMT_RING_LEAST_CAPACITY &&
+              nbytes <= (uint64_t)data_begin + SHMT_RING_MOST_CAPACITY;
+  return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, good ? (uint32_t)(nbytes - data_begin) : 0};
+}
 
 enum { SHMT_RING_SPILLED = 1 }; /* the data is the bytes of the last block */
 
@@ -111,8 +131,8 @@ static inline uint64_t shmt__ring_next(uint64_t position, uint32_t nbytes, uint3
   return shmt__ring_position(shmt__ring_count(position) + 1, offset >= capacity ? offset - capacity : offset);
 }
 /* Can a message begin there? Any member can overwrite head and tail. */
-static inline bool shmt__ring_position_is_valid(uint64_t position) {
-  return shmt__ring_offset(position) < SHMT_RING_CAPACITY && shmt__ring_offset(position) % 8 == 0;
+static inline bool shmt__ring_position_is_valid(uint64_t position, uint32_t capacity) {
+  return shmt__ring_offset(position) < capacity && shmt__ring_offset(position) % 8 == 0;
 }
 /* Bytes in use. */
 static inline uint32_t shmt__ring_used(uint64_t head, uint64_t tail, uint32_t capacity) {
@@ -127,25 +147,21 @@ static inline uint64_t shmt__ring_message_bytes(uint64_t n_blocks, uint64_t n_da
   return (n + 7) & ~(uint64_t)7;
 }
 
-static inline char* shmt__ring_data(shmt__ring_header* r) { return (char*)r + SHMT_RING_DATA; }
-
-/* Copy bytes out of the circular area. Returns the offset behind them. capacity is the caller's checked copy. */
-static inline uint32_t shmt__ring_read(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
-                                       void* out, size_t nbytes) {
-  size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+/* Copy bytes out of the circular area. Returns the offset behind them. */
+static inline uint32_t shmt__ring_read(shmt__ring_area area, uint32_t offset, void* out, size_t nbytes) {
+  size_t first = nbytes < area.capacity - offset ? nbytes : area.capacity - offset;
   if (nbytes == 0) return offset; /* there may be no buffer at all */
-  __builtin_memcpy(out, shmt__ring_data(r) + offset, first);
-  if (nbytes > first) __builtin_memcpy((char*)out + first, shmt__ring_data(r), nbytes - first);
+  __builtin_memcpy(out, area.at + offset, first);
+  if (nbytes > first) __builtin_memcpy((char*)out + first, area.at, nbytes - first);
   atomic_signal_fence(memory_order_seq_cst); /* from here on use the copy only: others can write there */
-  return (uint32_t)((offset + nbytes) % capacity);
+  return (uint32_t)((offset + nbytes) % area.capacity);
 }
-static inline uint32_t shmt__ring_write(shmt__ring_header* r, uint32_t capacity, uint32_t offset,
-                                        const void* data, size_t nbytes) {
-  size_t first = nbytes < capacity - offset ? nbytes : capacity - offset;
+static inline uint32_t shmt__ring_write(shmt__ring_area area, uint32_t offset, const void* data, size_t nbytes) {
+  size_t first = nbytes < area.capacity - offset ? nbytes : area.capacity - offset;
   if (nbytes == 0) return offset; /* there may be no buffer at all */
-  __builtin_memcpy(shmt__ring_data(r) + offset, data, first);
-  if (nbytes > first) __builtin_memcpy(shmt__ring_data(r), (const char*)data + first, nbytes - first);
-  return (uint32_t)((offset + nbytes) % capacity);
+  __builtin_memcpy(area.at + offset, data, first);
+  if (nbytes > first) __builtin_memcpy(area.at, (const char*)data + first, nbytes - first);
+  return (uint32_t)((offset + nbytes) % area.capacity);
 }
 
 /* Does a message's header fit a ring with so many bytes in use? */

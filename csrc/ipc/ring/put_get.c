@@ -12,50 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_BLOCKS = 32, LOCK_TRIES = 200, LEAST_LOCK_MS = 10, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
-
-/* --- locking --- */
-
-/* If a lock stays taken by a number that no client has, a member has overwritten it: have the manager audit the
- * rings. */
-static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
-  const shmt__map* map = &r->session->map;
-  uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
-  if (owner > 0 && owner < shmt__map_clients_end(map) &&
-      atomic_load_explicit(&map->clients[owner].state, memory_order_acquire) != SHMT_CLIENT_NONE)
-    return;
-  atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
-}
-
-/* Take one of the ring's locks. *out_word is the word to unlock it with. Who may not wait for a message or for room
- * still waits for a moment here: whoever has the lock may just have lost the processor. */
-static shmt__ring_result lock_ring(shmt__ring* r, atomic_uint_least32_t* lock,
-                                   uint64_t deadline_ns, uint32_t* out_word) {
-  bool was_dead = false;
-  unsigned me = shmt__ring_client(r);
-  if (SHMT_UNLIKELY(me == 0)) return SHMT_RING_FAILED;
-  if (SHMT_LIKELY((*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0))
-    return SHMT_RING_DONE;
-  for (int i = 0; shmt__ring_may_spin() && i < LOCK_TRIES; i++) {
-    shmt__os_pause();
-    if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
-      return SHMT_RING_DONE;
-  }
-  const uint64_t least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
-  if (deadline_ns < least_ns) deadline_ns = least_ns;
-  while (shmt__os_now_ns() < deadline_ns) {
-    shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
-    if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
-      return SHMT_RING_DONE;
-    if (w == SHMT_OS_WAIT_WOKEN) continue;
-    if (w == SHMT_OS_WAIT_TIMED_OUT) {
-      report_lock_without_owner(r, lock);
-      shmt__ring_restart_manager(r);
-    }
-    return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
-  }
-  return SHMT_RING_BUSY;
-}
+enum { FEW_BLOCKS = 32, ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
 static void signal_change(shmt__ring* r, atomic_uint_least32_t* event) {
   shmt__ring_event_signal(event, false);
@@ -69,7 +26,7 @@ static void signal_room(shmt__ring* r) {
   uint64_t head = atomic_load_explicit(&r->header->head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
   bool is_bounded = r->max_messages != 0;
-  if (is_bounded || shmt__ring_used(head, tail, r->capacity) <= r->capacity / 2)
+  if (is_bounded || shmt__ring_used(head, tail, r->area.capacity) <= r->area.capacity / 2)
     shmt__ring_event_signal(&r->header->room_event, false);
   shmt__ring_event_signal(&r->header->watch_event, true);
   if (SHMT_UNLIKELY(r->watch != NULL)) shmt__ring_readiness_update(r);
@@ -98,7 +55,7 @@ void shmt__ring_forget_pending(shmt__ring* r, uint32_t n) {
   shmt__ring_result result;
   /* Try for a second. Then leave it to the manager, which forgets them when this process ends. */
   uint64_t deadline_ns = shmt__os_now_ns() + UINT64_C(1000000000);
-  while ((result = lock_ring(r, &r->header->put_lock, deadline_ns, &word)) ==
+  while ((result = shmt__ring_lock(r, &r->header->put_lock, deadline_ns, &word)) ==
          SHMT_RING_INTERRUPTED) {
   }
   if (result != SHMT_RING_DONE) return;
@@ -143,13 +100,13 @@ static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__
       shmt__block_add_ring_lease(&r->session->map.blocks[blocks[i].block], blocks[i].generation);
   }
   SHMT_FAILPOINT(ring_put_leased);
-  at = shmt__ring_write(h, r->capacity, at, &m, sizeof m);
-  at = shmt__ring_write(h, r->capacity, at, blocks, sizeof *blocks * p->n_storages);
+  at = shmt__ring_write(r->area, at, &m, sizeof m);
+  at = shmt__ring_write(r->area, at, blocks, sizeof *blocks * p->n_storages);
   for (int i = 0; i < 2; i++)
-    at = shmt__ring_write(h, r->capacity, at, p->parts[i], p->part_bytes[i]);
+    at = shmt__ring_write(r->area, at, p->parts[i], p->part_bytes[i]);
   SHMT_FAILPOINT(ring_put_written);
   /* release: whoever sees the tail sees the message. */
-  atomic_store_explicit(&h->tail, shmt__ring_next(tail, nbytes, r->capacity),
+  atomic_store_explicit(&h->tail, shmt__ring_next(tail, nbytes, r->area.capacity),
                         memory_order_release);
   SHMT_FAILPOINT(ring_put_published);
 }
@@ -157,7 +114,7 @@ static void publish(shmt__ring* r, const shmt__outgoing_message* p, const shmt__
 /* An invalid tail would make us write outside the ring. Set it to the head: the messages in the ring are lost, and the
  * manager counts their leases anew. The caller has put_lock. */
 static shmt__ring_result repair_tail(shmt__ring* r, uint64_t tail, uint64_t head) {
-  uint32_t offset = shmt__ring_position_is_valid(head) ? shmt__ring_offset(head) : 0;
+  uint32_t offset = shmt__ring_position_is_valid(head, r->area.capacity) ? shmt__ring_offset(head) : 0;
   atomic_store_explicit(&r->header->tail, shmt__ring_position(shmt__ring_count(head), offset),
                         memory_order_release);
   atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
@@ -174,14 +131,14 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
   uint64_t head = *out_head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint32_t n = shmt__ring_count(tail) - shmt__ring_count(head);
   bool is_pending = (flags & SHMT_RING_PENDING) != 0;
-  if (SHMT_UNLIKELY(!shmt__ring_position_is_valid(tail))) return repair_tail(r, tail, head);
+  if (SHMT_UNLIKELY(!shmt__ring_position_is_valid(tail, r->area.capacity))) return repair_tail(r, tail, head);
   /* While the head is invalid there is no room, until a consumer corrects it; it does so when it sees that there are
    * messages. If there are none, put one, so that it sees that. */
-  uint32_t used = shmt__ring_position_is_valid(head) || n == 0 ? shmt__ring_used(head, tail, r->capacity)
-                                                        : r->capacity;
+  uint32_t used = shmt__ring_position_is_valid(head, r->area.capacity) || n == 0 ? shmt__ring_used(head, tail, r->area.capacity)
+                                                        : r->area.capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
     return SHMT_RING_FULL;
-  if (flags & SHMT_RING_BEHIND || used + nbytes > r->capacity) {
+  if (flags & SHMT_RING_BEHIND || used + nbytes > r->area.capacity) {
     if (flags & SHMT_RING_KEEP) keep_pending_locked(r);
     return SHMT_RING_NO_ROOM;
   }
@@ -212,7 +169,7 @@ static shmt__ring_result put_blocks(shmt__ring* r, const shmt__outgoing_message*
   for (;;) {
     uint32_t word = 0;
     uint64_t head = 0;
-    shmt__ring_result result = lock_ring(r, &r->header->put_lock, deadline_ns, &word);
+    shmt__ring_result result = shmt__ring_lock(r, &r->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
     result = put_locked(r, p, blocks, nbytes, flags, &head);
     shmt__ring_unlock(&r->header->put_lock, word);
@@ -248,12 +205,27 @@ shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p,
   return result;
 }
 
+shmt__ring_result shmt__ring_put_in_lock(shmt__ring* r, const shmt__outgoing_message* p) {
+  shmt__ring_block few[FEW_BLOCKS], *blocks = few;
+  uint64_t head = 0;
+  shmt__ring_result result = SHMT_RING_FAILED;
+  const uint32_t nbytes = (uint32_t)shmt__ring_message_bytes(
+      p->n_storages, (uint64_t)p->part_bytes[0] + p->part_bytes[1]);
+  if (p->n_storages > FEW_BLOCKS && (blocks = malloc(sizeof *blocks * p->n_storages)) == NULL) {
+    (void)shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *blocks * p->n_storages);
+    return result;
+  }
+  if (refer(r, p, blocks) == SHMT_OK) result = put_locked(r, p, blocks, nbytes, 0, &head);
+  if (blocks != few) free(blocks);
+  return result;
+}
+
 shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
                                       uint32_t* out_n) {
   shmt__ring_block blocks[FEW_BLOCKS];
   uint32_t word = 0, i = 0;
   *out_n = 0;
-  shmt__ring_result result = lock_ring(r, &r->header->put_lock, 0, &word);
+  shmt__ring_result result = shmt__ring_lock(r, &r->header->put_lock, 0, &word);
   if (result != SHMT_RING_DONE) return result == SHMT_RING_BUSY ? SHMT_RING_DONE : result;
   for (; i < n && packed_messages[i].n_storages <= FEW_BLOCKS; i++) {
     const shmt__outgoing_message* p = &packed_messages[i];
@@ -286,7 +258,7 @@ void shmt__received_message_fini(shmt__received_message* d) {
  * message stays, for a later attempt or for another consumer. */
 static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__received_message* out,
                            shmt__ring_message* m, shmt__ring_block** out_blocks, bool* out_taken) {
-  uint32_t at = shmt__ring_read(r->header, r->capacity, shmt__ring_offset(head), m, sizeof *m);
+  uint32_t at = shmt__ring_read(r->area, shmt__ring_offset(head), m, sizeof *m);
   *out = (shmt__received_message){.flags = m->flags};
   *out_taken = false;
   *out_blocks = NULL;
@@ -301,8 +273,8 @@ static shmt_status receive(shmt__ring* r, uint64_t head, uint32_t used, shmt__re
   *out_blocks = blocks;
   if (out->data == NULL || (n > 0 && (blocks == NULL || out->storages == NULL)))
     SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %" PRIu32 " bytes", m->nbytes);
-  at = shmt__ring_read(r->header, r->capacity, at, blocks, sizeof *blocks * n);
-  (void)shmt__ring_read(r->header, r->capacity, at, out->data, m->n_data);
+  at = shmt__ring_read(r->area, at, blocks, sizeof *blocks * n);
+  (void)shmt__ring_read(r->area, at, out->data, m->n_data);
   out->nbytes = m->n_data;
   shmt_status status = SHMT_OK;
   if (n > 0) status = shmt__ring_blocks_open(r->session, blocks, m->n_blocks, out->storages);
@@ -333,11 +305,11 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
   /* acquire: whoever sees the tail sees the message. */
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
-  uint32_t used = shmt__ring_used(head, tail, r->capacity);
+  uint32_t used = shmt__ring_used(head, tail, r->area.capacity);
   SHMT_FAILPOINT(ring_get_locked);
   shmt_status status = SHMT_E_HANDLE;
   *out = (shmt__received_message){0};
-  if (shmt__ring_position_is_valid(head) && shmt__ring_position_is_valid(tail))
+  if (shmt__ring_position_is_valid(head, r->area.capacity) && shmt__ring_position_is_valid(tail, r->area.capacity))
     status = receive(r, head, used, out, &m, &blocks, &taken);
   else
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
@@ -347,7 +319,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
   if (unheld) atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   if (taken || status == SHMT_E_HANDLE) {
     /* release: we have read the message, so it may be overwritten. A ring that makes no sense is emptied. */
-    atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->capacity) : tail,
+    atomic_store_explicit(&h->head, taken ? shmt__ring_next(head, m.nbytes, r->area.capacity) : tail,
                           memory_order_release);
     SHMT_FAILPOINT(ring_get_claimed);
     if (taken) end_leases(r, blocks, m.n_blocks);
@@ -361,6 +333,65 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
   return SHMT_RING_FAILED;
 }
 
+/* Take the first message away without holding its blocks; the caller has get_lock. */
+static shmt__ring_result drop_locked(shmt__ring* r) {
+  shmt__ring_header* h = r->header;
+  shmt__ring_block few[FEW_BLOCKS], *blocks = few;
+  shmt__ring_message m = {0};
+  const uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
+  if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
+  const uint32_t used = shmt__ring_used(head, tail, r->area.capacity);
+  bool is_valid = shmt__ring_position_is_valid(head, r->area.capacity) &&
+                  shmt__ring_position_is_valid(tail, r->area.capacity);
+  if (is_valid) {
+    uint32_t at = shmt__ring_read(r->area, shmt__ring_offset(head), &m, sizeof m);
+    is_valid = shmt__ring_message_is_valid(&m, used);
+    if (is_valid && m.n_blocks > FEW_BLOCKS && (blocks = malloc(sizeof *blocks * m.n_blocks)) == NULL) {
+      (void)shmt__fail(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *blocks * m.n_blocks);
+      return SHMT_RING_FAILED;
+    }
+    if (is_valid) (void)shmt__ring_read(r->area, at, blocks, sizeof *blocks * m.n_blocks);
+  }
+  /* As in take_locked. */
+  atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
+  atomic_store_explicit(&h->head, is_valid ? shmt__ring_next(head, m.nbytes, r->area.capacity) : tail,
+                        memory_order_release);
+  SHMT_FAILPOINT(ring_dropped);
+  if (is_valid)
+    end_leases(r, blocks, m.n_blocks);
+  else /* a ring that makes no sense is emptied */
+    atomic_store_explicit(&r->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  atomic_fetch_add_explicit(&h->n_unheld, 1, memory_order_seq_cst);
+  if (blocks != few) free(blocks);
+  return SHMT_RING_DONE;
+}
+
+shmt__ring_result shmt__ring_drop(shmt__ring* r) {
+  uint32_t word = 0;
+  shmt__ring_result result = shmt__ring_lock(r, &r->header->get_lock, 0, &word);
+  if (result != SHMT_RING_DONE) return result;
+  result = drop_locked(r);
+  shmt__ring_unlock(&r->header->get_lock, word);
+  return result;
+}
+
+shmt_status shmt__ring_look(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out) {
+  shmt__ring_message m;
+  shmt__ring_block* blocks = NULL;
+  bool taken = false;
+  const uint32_t capacity = r->area.capacity;
+  SHMT_REQUIRE(shmt__ring_position_is_valid(*position, capacity) && shmt__ring_position_is_valid(tail, capacity),
+               SHMT_E_HANDLE, "the queue is damaged: a message at %016" PRIx64, *position);
+  shmt_status status = receive(r, *position, shmt__ring_used(*position, tail, capacity), out, &m, &blocks, &taken);
+  free(blocks);
+  if (status == SHMT_OK)
+    *position = shmt__ring_next(*position, m.nbytes, capacity);
+  else
+    shmt__received_message_fini(out);
+  return status;
+}
+
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns) {
   *n_out = 0;
@@ -369,7 +400,7 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
     bool stays = false;
     shmt__ring_result result = shmt__ring_poll(r, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
-    result = lock_ring(r, &r->header->get_lock, deadline_ns, &word);
+    result = shmt__ring_lock(r, &r->header->get_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
     while (*n_out < n_max && (result = take_locked(r, &out[*n_out], &stays)) == SHMT_RING_DONE)
       ++*n_out;

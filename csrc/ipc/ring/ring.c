@@ -14,20 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void describe(shmt_storage* storage, shmt__ring_area area, bool is_bare, shmt__ring* out) {
+  const shmt__held_block* h = storage->ctx;
+  shmt__ring_header* header = storage->data;
+  *out = (shmt__ring){.storage = storage,
+                      .session = h->session,
+                      .header = header,
+                      .block = &h->session->map.blocks[h->block],
+                      .area = area,
+                      /* read once: others can overwrite it */
+                      .max_messages = *(volatile uint32_t*)&header->max_messages,
+                      .is_bare = is_bare,
+                  .inline_bytes = SHMT_RING_INLINE};
+}
+
 /* Consumes the storage, also on failure. */
-static shmt_status make_ring(shmt_storage* storage, shmt__ring** out) {
+static shmt_status make_ring(shmt_storage* storage, const shmt__ring* view, shmt__ring** out) {
   shmt__ring* r = calloc(1, sizeof *r);
   if (r == NULL) {
     shmt__storage_release(storage);
     SHMT_FAIL(SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *r);
   }
-  const shmt__held_block* h = storage->ctx;
-  r->storage = storage;
-  r->session = h->session;
-  r->header = storage->data;
-  r->block = &h->session->map.blocks[h->block];
-  r->capacity = SHMT_RING_CAPACITY;
-  r->max_messages = *(volatile uint32_t*)&r->header->max_messages; /* read once: others can overwrite it */
+  memcpy(r, view, sizeof *r);
   shmt__mutex_init(&r->watch_lock, SHMT_MUTEX_RING_WATCH);
   *out = r;
   return SHMT_OK;
@@ -35,22 +43,26 @@ static shmt_status make_ring(shmt_storage* storage, shmt__ring** out) {
 
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   shmt_storage* s = NULL;
-  SHMT_TRY(shmt__storage_create_shared(SHMT_RING_BYTES, SHMT_SHARING_FILE_SYSTEM, &s));
-  return shmt__ring_create_in(s, max_messages, out);
+  SHMT_TRY(shmt__storage_create_shared(SHMT_RING_DATA + SHMT_RING_CAPACITY, SHMT_SHARING_FILE_SYSTEM, &s));
+  return shmt__ring_create_in(s, max_messages, SHMT_RING_DATA, out);
 }
 
-shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, shmt__ring** out) {
+shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, uint32_t data_begin, shmt__ring** out) {
   shmt__ring_header* header = s->data;
-  memset(header, 0, SHMT_RING_DATA);
+  shmt__ring view;
+  const shmt__ring_area area = shmt__ring_area_of(header, data_begin, s->nbytes);
+  SHMT_ASSERT(area.capacity != 0);
+  memset(header, 0, data_begin);
   header->magic = SHMT_RING_MAGIC;
   header->version = SHMT_RING_VERSION;
-  header->capacity = SHMT_RING_CAPACITY;
+  header->capacity = area.capacity;
   header->max_messages = max_messages;
-  SHMT_TRY(make_ring(s, out));
+  header->data_begin = data_begin;
+  describe(s, area, data_begin == SHMT_RING_BARE_DATA, &view);
+  SHMT_TRY(make_ring(s, &view, out));
   SHMT_FAILPOINT(ring_made);
   /* release: from here on the manager takes the block for a ring, and finds one. */
-  atomic_store_explicit(&(*out)->block->nbytes, SHMT_RING_BYTES | SHMT_BLOCK_IS_RING,
-                        memory_order_release);
+  atomic_store_explicit(&(*out)->block->nbytes, s->nbytes | SHMT_BLOCK_IS_RING, memory_order_release);
   SHMT_FAILPOINT(ring_marked);
   /* An audit that is under way did not count this ring. seq_cst: it sees the flag if it sees a lease of a message. */
   atomic_store_explicit(&(*out)->session->map.control->rings_stale, 1, memory_order_seq_cst);
@@ -69,18 +81,24 @@ shmt_status shmt__ring_open(const shmt__handle* h, shmt__ring** out) {
   return shmt__ring_over(s, out);
 }
 
-shmt_status shmt__ring_over(shmt_storage* s, shmt__ring** out) {
+shmt_status shmt__ring_view(shmt_storage* s, shmt__ring* out) {
   const shmt__ring_header* header = s->data;
-  bool good = s->nbytes == SHMT_RING_BYTES && s->ctx != NULL &&
-              !(s->flags & SHMT_STORAGE_READ_ONLY) && header->magic == SHMT_RING_MAGIC &&
-              header->version == SHMT_RING_VERSION &&
-              header->capacity == SHMT_RING_CAPACITY;
-  if (!good) {
-    const uint64_t nbytes = s->nbytes;
-    shmt__storage_release(s);
-    SHMT_FAIL(SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a queue", nbytes);
-  }
-  return make_ring(s, out);
+  bool is_good = s->nbytes >= SHMT_RING_BARE_DATA && s->ctx != NULL && !(s->flags & SHMT_STORAGE_READ_ONLY);
+  const uint32_t data_begin = is_good ? *(const volatile uint32_t*)&header->data_begin : 0;
+  const shmt__ring_area area = shmt__ring_area_of(header, data_begin, s->nbytes);
+  is_good = is_good && area.capacity != 0 && header->magic == SHMT_RING_MAGIC &&
+            header->version == SHMT_RING_VERSION && header->capacity == area.capacity;
+  SHMT_REQUIRE(is_good, SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a queue", s->nbytes);
+  describe(s, area, data_begin == SHMT_RING_BARE_DATA, out);
+  return SHMT_OK;
+}
+
+shmt_status shmt__ring_over(shmt_storage* s, shmt__ring** out) {
+  shmt__ring view;
+  shmt_status status = shmt__ring_view(s, &view);
+  if (status == SHMT_OK) return make_ring(s, &view, out);
+  shmt__storage_release(s);
+  return status;
 }
 
 shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {
@@ -97,7 +115,8 @@ void shmt__ring_close(shmt__ring* r) {
 
 void shmt__ring_end(shmt__ring* r, unsigned ends) {
   unsigned client = shmt__ring_client(r);
-  if (client == 0) return;
+  if (r->is_bare) shmt__ring_event_signal(&r->header->data_event, true); /* other threads may wait here */
+  if (client == 0 || r->is_bare) return;
   atomic_fetch_or_explicit(&r->header->ends[client], (unsigned char)ends, memory_order_seq_cst);
   if (ends & SHMT_RING_NO_PUT) shmt__ring_event_signal(&r->header->data_event, true);
   if (ends & SHMT_RING_NO_GET) shmt__ring_event_signal(&r->header->room_event, true);

@@ -32,7 +32,10 @@ typedef struct shmt__ring {
   struct shmt__session* session;
   shmt__ring_header* header; /* the storage's bytes */
   shmt__block* block;        /* the ring's own record */
-  uint32_t capacity, max_messages;
+  shmt__ring_area area;
+  uint32_t max_messages;
+  bool is_bare;
+  uint32_t inline_bytes; /* most data of a message; longer data goes into a block of its own */
   atomic_int spin_credit; /* grows while short waits pay */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
@@ -61,11 +64,13 @@ typedef struct shmt__received_message {
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
-/* The same in a storage of SHMT_RING_BYTES bytes of any session, which nobody else has seen. Consumes the reference,
- * also on failure. */
-shmt_status shmt__ring_create_in(shmt_storage* storage, uint32_t max_messages, shmt__ring** out);
+/* The same in a storage of any session, which nobody else has seen: all that data_begin leaves is for messages. Consumes
+ * the reference, also on failure. */
+shmt_status shmt__ring_create_in(shmt_storage* storage, uint32_t max_messages, uint32_t data_begin, shmt__ring** out);
 /* The ring that a storage is. Consumes the reference, also on failure. Errors: SHMT_E_HANDLE (it is none). */
 shmt_status shmt__ring_over(shmt_storage* storage, shmt__ring** out);
+/* The same in the caller's variable, which needs no shmt__ring_close. The reference stays the caller's. */
+shmt_status shmt__ring_view(shmt_storage* storage, shmt__ring* out);
 /* May its messages be pickles? Not in a service where they may come from other users. */
 bool shmt__ring_takes_pickles(const shmt__ring* r);
 /* The ring of a handle that shmt__ring_export made in any process. Errors: SHMT_E_HANDLE. */
@@ -88,6 +93,8 @@ enum {
 /* Put one message. deadline_ns 0: do not wait. */
 shmt__ring_result shmt__ring_put(shmt__ring* r, const shmt__outgoing_message* p, unsigned flags,
                                  uint64_t deadline_ns);
+/* Put one message if there is room; the caller has put_lock. Wakes nobody. */
+shmt__ring_result shmt__ring_put_in_lock(shmt__ring* r, const shmt__outgoing_message* p);
 /* Put as many of n messages as there is room for now, taking the lock once. *out_n: how many. Returns SHMT_RING_DONE
  * unless one failed. */
 shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_message* packed_messages, uint32_t n,
@@ -99,6 +106,12 @@ void shmt__ring_forget_pending(shmt__ring* r, uint32_t n);
 shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uint32_t n_max,
                                  uint32_t* n_out, uint64_t deadline_ns);
 void shmt__received_message_fini(shmt__received_message* d);
+/* Drop the first message. Returns SHMT_RING_DONE, SHMT_RING_EMPTY, SHMT_RING_BUSY (a process stays in the middle of a
+ * get), SHMT_RING_INTERRUPTED, SHMT_RING_FAILED. */
+shmt__ring_result shmt__ring_drop(shmt__ring* r);
+/* Read the message at *position, before the tail, and move *position behind it; the message stays. The caller keeps
+ * others from putting and taking. Errors: SHMT_E_HANDLE, SHMT_E_NOMEM. */
+shmt_status shmt__ring_look(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out);
 
 /* Wait until there is a message: SHMT_RING_DONE, SHMT_RING_EMPTY, ... */
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns);

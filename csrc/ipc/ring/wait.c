@@ -6,6 +6,8 @@
 #include "os/cpu.h"
 #include "shm/block.h"
 
+enum { LOCK_TRIES = 200, LEAST_LOCK_MS = 10 };
+
 /* --- counting --- */
 
 uint32_t shmt__ring_n_messages(const shmt__ring* r) {
@@ -16,7 +18,7 @@ uint32_t shmt__ring_n_messages(const shmt__ring* r) {
 }
 
 uint32_t shmt__ring_n_pending(const shmt__ring* r) {
-  if (atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
+  if (r->is_bare || atomic_load_explicit(&r->header->has_pending, memory_order_acquire) == 0) return 0;
   uint32_t n = 0;
   uint32_t end =
       shmt__map_clients_end(&r->session->map);
@@ -58,7 +60,7 @@ bool shmt__ring_is_alone(shmt__ring* r, unsigned end) {
     uint64_t holds = shmt__block_holds(map, block, i);
     for (; holds != 0; holds &= holds - 1) {
       unsigned client = i * 64 + (unsigned)__builtin_ctzll(holds);
-      if (!(atomic_load_explicit(&r->header->ends[client], memory_order_acquire) & end))
+      if (r->is_bare || !(atomic_load_explicit(&r->header->ends[client], memory_order_acquire) & end))
         return false;
     }
   }
@@ -94,6 +96,47 @@ void shmt__ring_check_manager(shmt__ring* r) {
   /* Only with a connection: joining would wait for a stopped manager, and keep us from messages. */
   if (shmt__descriptor_number(&r->session->socket) >= 0) reconnect(r->session);
   shmt__sessions_unlock();
+}
+
+/* --- locking --- */
+
+/* If a lock stays taken by a number that no client has, a member has overwritten it: have the manager audit the
+ * rings. */
+static void report_lock_without_owner(shmt__ring* r, atomic_uint_least32_t* lock) {
+  const shmt__map* map = &r->session->map;
+  uint32_t owner = shmt__ring_lock_word(lock) & SHMT_RING_OWNER_MASK;
+  if (owner > 0 && owner < shmt__map_clients_end(map) &&
+      atomic_load_explicit(&map->clients[owner].state, memory_order_acquire) != SHMT_CLIENT_NONE)
+    return;
+  atomic_store_explicit(&map->control->rings_stale, 1, memory_order_seq_cst);
+}
+
+shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, uint64_t deadline_ns,
+                                  uint32_t* out_word) {
+  bool was_dead = false;
+  unsigned me = shmt__ring_client(r);
+  if (SHMT_UNLIKELY(me == 0)) return SHMT_RING_FAILED;
+  if (SHMT_LIKELY((*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0))
+    return SHMT_RING_DONE;
+  for (int i = 0; shmt__ring_may_spin() && i < LOCK_TRIES; i++) {
+    shmt__os_pause();
+    if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
+      return SHMT_RING_DONE;
+  }
+  const uint64_t least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
+  if (deadline_ns < least_ns) deadline_ns = least_ns;
+  while (shmt__os_now_ns() < deadline_ns) {
+    shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
+    if ((*out_word = shmt__ring_try_lock_contended(lock, me, &was_dead)) != 0)
+      return SHMT_RING_DONE;
+    if (w == SHMT_OS_WAIT_WOKEN) continue;
+    if (w == SHMT_OS_WAIT_TIMED_OUT) {
+      report_lock_without_owner(r, lock);
+      shmt__ring_restart_manager(r);
+    }
+    return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
+  }
+  return SHMT_RING_BUSY;
 }
 
 /* --- waiting --- */

@@ -56,13 +56,17 @@ bool shmt__py_ring_has_kept(shmt__py_ring* o) {
   return o->kept != NULL;
 }
 
+static PyObject* object_of(const shmt__py_ring* o, shmt__received_message* d) {
+  return shmt__py_received_in_mode(d, o->mode) ? shmt__py_received_object(o->ring, d) : NULL;
+}
+
 PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d) {
   /* A signal that came while we waited ends this call, and not what its caller does next. */
   if (PyErr_CheckSignals() < 0) {
     keep_message(o, NULL, d);
     return NULL;
   }
-  PyObject* object = shmt__py_received_object(o->ring, d);
+  PyObject* object = object_of(o, d);
   if (SHMT_UNLIKELY(object == NULL && shmt__py_is_interrupted()))
     keep_message(o, NULL, d);
   else
@@ -73,7 +77,7 @@ PyObject* shmt__py_ring_open_message(shmt__py_ring* o, shmt__received_message* d
 bool shmt__py_ring_open_messages(shmt__py_ring* o, shmt__received_message* received, uint32_t n, PyObject* list) {
   uint32_t i = 0;
   for (; PyErr_CheckSignals() == 0 && i < n; i++) {
-    PyObject* object = shmt__py_received_object(o->ring, &received[i]);
+    PyObject* object = object_of(o, &received[i]);
     if (object == NULL && shmt__py_is_interrupted()) break;
     shmt__received_message_fini(&received[i]);
     if (object == NULL) {

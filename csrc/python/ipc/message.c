@@ -269,7 +269,7 @@ shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__rin
   shmt__py_copies_end(&copies);
   if (is_packed) {
     shmt__py_writer_finish(&p->writer, quick == SHMT_PY_QUICK_DONE);
-    if (p->writer.records.len + p->writer.pickle.len <= SHMT_RING_INLINE || spill(p)) return p;
+    if (p->writer.records.len + p->writer.pickle.len <= r->inline_bytes || spill(p)) return p;
   }
   Py_DECREF(p);
   return NULL;

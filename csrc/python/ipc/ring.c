@@ -1,152 +1,48 @@
-/* python/ipc/ring.c -- _Ring, the Python object of a ring: put and get of the queues.
- *
- * The first attempt of put and get is made with the interpreter lock held, since it takes less time than to release the
- * lock. Only waiting releases it. A signal ends a wait, so that its handlers run; then the wait continues with the time
- * that is left.
- */
+/* python/ipc/ring.c -- _Ring, the Python object of a ring: put and get of the queues. */
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
 
 #include "api/service.h"
 #include "ipc/session/session.h"
+#include "python/ipc/wait_call.h"
 #include "python/tensor/tensor_type.h"
 
-#include <math.h>
 #include <string.h>
 
 static PyTypeObject* ring_type; /* owned */
 
-enum { MOST_AT_ONCE = 256, PATIENCE_NS = 1000000 };
+enum { MOST_AT_ONCE = 256 };
 
-/* --- times and waits --- */
+/* --- operations that may wait --- */
 
-/* None waits for ever; seconds from now otherwise. */
-static bool deadline_of(PyObject* timeout, uint64_t* out_ns) {
-  if (timeout == Py_None) {
-    *out_ns = UINT64_MAX;
-    return true;
-  }
-  double seconds = PyFloat_AsDouble(timeout);
-  if (seconds == -1.0 && PyErr_Occurred()) return false;
-  if (isnan(seconds)) {
-    PyErr_SetString(PyExc_ValueError, "timeout must be a number of seconds, got nan");
-    return false;
-  }
-  if (seconds <= 0)
-    *out_ns = 0;
-  else if (seconds >= 1e9)
-    *out_ns = UINT64_MAX;
-  else
-    *out_ns = shmt__os_now_ns() + (uint64_t)(seconds * 1e9);
-  return true;
-}
-
-/* An operation that may wait. */
-typedef struct wait_call {
+typedef struct ring_call {
+  shmt__py_wait_call base;
   shmt__ring* ring;
-  shmt__ring_result (*call)(struct wait_call* w, uint64_t deadline_ns);
   const shmt__outgoing_message* message;
-  unsigned flags;
   shmt__received_message* received;
   uint32_t n_max, n_got;
-  bool is_patient; /* put: KEEP after PATIENCE_NS without room */
-} wait_call;
+  const uint32_t* ended; /* of the object; another thread may end it meanwhile */
+} ring_call;
 
-static shmt__ring_result call_put(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_put(w->ring, w->message, w->flags, deadline_ns);
+static shmt__ring_result call_put(shmt__py_wait_call* w, uint64_t deadline_ns) {
+  ring_call* c = (ring_call*)w;
+  return shmt__ring_put(c->ring, c->message, w->flags, deadline_ns);
 }
-static shmt__ring_result call_get(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_get(w->ring, w->received, w->n_max, &w->n_got, deadline_ns);
+static shmt__ring_result call_get(shmt__py_wait_call* w, uint64_t deadline_ns) {
+  ring_call* c = (ring_call*)w;
+  if (c->ring->is_bare && *(const volatile uint32_t*)c->ended & SHMT_RING_NO_GET) return SHMT_RING_ALONE;
+  return shmt__ring_get(c->ring, c->received, c->n_max, &c->n_got, deadline_ns);
 }
-static shmt__ring_result call_poll(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_poll(w->ring, deadline_ns);
+static shmt__ring_result call_poll(shmt__py_wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_poll(((ring_call*)w)->ring, deadline_ns);
 }
-static shmt__ring_result call_join(wait_call* w, uint64_t deadline_ns) {
-  return shmt__ring_join(w->ring, deadline_ns);
-}
-
-/* Put without KEEP for a moment. */
-static shmt__ring_result wait_briefly(wait_call* w, uint64_t deadline_ns) {
-  uint64_t end_ns = shmt__os_now_ns() + PATIENCE_NS;
-  PyThreadState* saved = PyEval_SaveThread();
-  shmt__ring_result result =
-      shmt__ring_put(w->ring, w->message, 0, end_ns < deadline_ns ? end_ns : deadline_ns);
-  shmt__py_gil_restore(saved);
-  return result;
-}
-
-static bool has_to_wait(const wait_call* w, shmt__ring_result result) {
-  return result == SHMT_RING_EMPTY || result == SHMT_RING_FULL || result == SHMT_RING_BUSY ||
-         (result == SHMT_RING_NO_ROOM && !(w->flags & SHMT_RING_KEEP));
-}
-
-/* time.sleep if gevent has replaced it: then all of the program's tasks run in this thread, and a wait in C would stop
- * them. New reference, or NULL. */
-static PyObject* sleep_of_gevent(void) {
-  static PyObject* name;
-  if (name == NULL && (name = PyUnicode_InternFromString("gevent.monkey")) == NULL) return NULL;
-  PyObject* monkey = PyDict_GetItemWithError(PyImport_GetModuleDict(), name); /* borrowed */
-  if (SHMT_LIKELY(monkey == NULL)) return NULL;
-  Py_INCREF(monkey);
-  PyObject* patched = PyObject_CallMethod(monkey, "is_module_patched", "s", "time");
-  PyObject* time = patched == Py_True ? PyImport_ImportModule("time") : NULL;
-  PyObject* sleep = time != NULL ? PyObject_GetAttrString(time, "sleep") : NULL;
-  Py_XDECREF(time);
-  Py_XDECREF(patched);
-  Py_DECREF(monkey);
-  return sleep;
-}
-
-/* Try again and again, and sleep by this function in between. Consumes it. */
-static shmt__ring_result run_with(PyObject* sleep, wait_call* w, uint64_t deadline_ns) {
-  enum { FIRST_NS = 100000, LONGEST_NS = 10000000 };
-  uint64_t slice_ns = FIRST_NS;
-  if (w->is_patient) w->flags = SHMT_RING_KEEP;
-  shmt__ring_result result;
-  for (;;) {
-    /* Not 0: only a call that may wait looks whether anybody is at the other end. */
-    result = w->call(w, shmt__os_now_ns() + 1);
-    if (!has_to_wait(w, result) && result != SHMT_RING_INTERRUPTED) break;
-    uint64_t now_ns = shmt__os_now_ns();
-    if (now_ns >= deadline_ns) {
-      if (result == SHMT_RING_INTERRUPTED) result = w->call(w, 0);
-      break;
-    }
-    if (slice_ns > deadline_ns - now_ns) slice_ns = deadline_ns - now_ns;
-    PyObject* slept = PyObject_CallFunction(sleep, "d", (double)slice_ns * 1e-9);
-    result = SHMT_RING_INTERRUPTED;
-    if (slept == NULL) break;
-    Py_DECREF(slept);
-    slice_ns = slice_ns < LONGEST_NS / 2 ? 2 * slice_ns : LONGEST_NS;
-  }
-  Py_DECREF(sleep);
-  return result;
-}
-
-/* Run to the end or the deadline. INTERRUPTED: an exception is set. */
-static shmt__ring_result run_wait_call(wait_call* w, uint64_t deadline_ns) {
-  shmt__ring_result result = w->call(w, 0);
-  if (!has_to_wait(w, result) || deadline_ns == 0) return result;
-  PyObject* sleep = sleep_of_gevent();
-  if (sleep != NULL) return run_with(sleep, w, deadline_ns);
-  if (PyErr_Occurred()) return SHMT_RING_INTERRUPTED;
-  if (w->is_patient) {
-    w->flags = SHMT_RING_KEEP;
-    if (result == SHMT_RING_NO_ROOM) result = wait_briefly(w, deadline_ns);
-    if (result == SHMT_RING_DONE) return result;
-  }
-  do {
-    PyThreadState* saved = PyEval_SaveThread();
-    result = w->call(w, deadline_ns);
-    shmt__py_gil_restore(saved);
-    if (result == SHMT_RING_INTERRUPTED && PyErr_CheckSignals() < 0) return result;
-  } while (result == SHMT_RING_INTERRUPTED);
-  return result;
+static shmt__ring_result call_join(shmt__py_wait_call* w, uint64_t deadline_ns) {
+  return shmt__ring_join(((ring_call*)w)->ring, deadline_ns);
 }
 
 /* --- life --- */
 
-static PyObject* wrap(shmt__ring* ring) {
+PyObject* shmt__py_ring_wrap(shmt__ring* ring) {
   shmt__py_ring* o = PyObject_New(shmt__py_ring, ring_type);
   if (o == NULL) {
     shmt__ring_close(ring);
@@ -158,6 +54,8 @@ static PyObject* wrap(shmt__ring* ring) {
   return (PyObject*)o;
 }
 
+bool shmt__py_is_ring(PyObject* o) { return Py_IS_TYPE(o, ring_type); }
+
 /* _new_ring(max_messages) */
 static PyObject* py_new_ring(PyObject* module, PyObject* n) {
   shmt__ring* ring = NULL;
@@ -168,7 +66,7 @@ static PyObject* py_new_ring(PyObject* module, PyObject* n) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__ring_create((uint32_t)max, &ring);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+  return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
 /* _open_ring(handle) */
@@ -186,7 +84,7 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt__ring_open(&h, &ring);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+  return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
 /* _new_ring_in(service, max_messages): service: address of a shmt_service */
@@ -200,10 +98,10 @@ static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
   if (service == 0 || max > INT32_MAX)
     return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service, SHMT_RING_BYTES, &s);
-  if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, &ring);
+  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service, SHMT_RING_DATA + SHMT_RING_CAPACITY, &s);
+  if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, SHMT_RING_DATA, &ring);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+  return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
 /* _ring_over(storage): the address of a storage that is a ring */
@@ -214,7 +112,7 @@ static PyObject* py_ring_over(PyObject* module, PyObject* o) {
   if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_ring_over(): address 0");
   shmt__storage_retain(s);
   shmt_status status = shmt__ring_over(s, &ring);
-  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
+  return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
 static PyObject* get_storage(PyObject* self, void* closure) {
@@ -250,15 +148,16 @@ static PyObject* ring_handle(PyObject* self, PyObject* unused) {
 /* Returns None. Steals p. may_wait: for room, after this call. */
 static PyObject* put_packed(shmt__py_ring* o, shmt__py_packed_message* p, bool may_wait, uint64_t deadline_ns) {
   shmt__outgoing_message view = shmt__py_packed_message_view(p);
-  wait_call w = {.ring = o->ring, .call = call_put, .message = &view};
+  ring_call c = {.base.call = call_put, .ring = o->ring, .message = &view};
+  shmt__py_wait_call* w = &c.base;
   if (may_wait && SHMT_UNLIKELY(o->first_waiting != NULL) && shmt__py_ring_has_waiting(o))
-    w.flags = SHMT_RING_KEEP | SHMT_RING_BEHIND;
+    w->flags = SHMT_RING_KEEP | SHMT_RING_BEHIND;
   else if (may_wait && deadline_ns != 0)
-    w.is_patient = true; /* most often there is room soon, and waiting costs less than to keep the message */
+    w->is_patient = true; /* most often there is room soon, and waiting costs less than to keep the message */
   else if (may_wait)
-    w.flags = SHMT_RING_KEEP;
-  shmt__ring_result result = run_wait_call(&w, deadline_ns);
-  if (SHMT_UNLIKELY(result == SHMT_RING_NO_ROOM && w.flags & SHMT_RING_KEEP)) return shmt__py_ring_let_wait(o, p);
+    w->flags = SHMT_RING_KEEP;
+  shmt__ring_result result = shmt__py_wait_call_run(w, deadline_ns);
+  if (SHMT_UNLIKELY(result == SHMT_RING_NO_ROOM && w->flags & SHMT_RING_KEEP)) return shmt__py_ring_let_wait(o, p);
   PyObject* answer = result == SHMT_RING_DONE ? Py_NewRef(Py_None) : shmt__py_ring_raise(result, shmt__py_full());
   Py_DECREF(p);
   return answer;
@@ -281,7 +180,7 @@ static bool refuses(PyObject* self, unsigned end) {
 static PyObject* ring_put(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   shmt__py_ring* o = (shmt__py_ring*)self;
   uint64_t deadline_ns;
-  if (!arguments("put", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("put", n, 3) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
   if (refuses(self, SHMT_RING_NO_PUT)) return NULL;
   shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->ring, o->adopts);
   if (p == NULL) return NULL;
@@ -297,7 +196,7 @@ static PyObject* ring_pack(PyObject* self, PyObject* obj) {
 /* put_packed(message, timeout): it may wait for room after this call */
 static PyObject* ring_put_packed(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  if (!arguments("put_packed", n, 2) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("put_packed", n, 2) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
   if (!shmt__py_is_packed_message(args[0]))
     return PyErr_Format(PyExc_TypeError, "put_packed(): expected a _PackedMessage, got %s",
                         Py_TYPE(args[0])->tp_name);
@@ -334,11 +233,11 @@ static PyObject* ring_put_packed_many(PyObject* self, PyObject* list) {
 static PyObject* ring_take(PyObject* self, PyObject* timeout) {
   shmt__py_ring* o = (shmt__py_ring*)self;
   uint64_t deadline_ns;
-  if (!deadline_of(timeout, &deadline_ns) || refuses(self, SHMT_RING_NO_GET)) return NULL;
+  if (!shmt__py_deadline_of(timeout, &deadline_ns) || refuses(self, SHMT_RING_NO_GET)) return NULL;
   if (SHMT_UNLIKELY(o->kept != NULL) && shmt__py_ring_has_kept(o)) return shmt__py_ring_take_kept(o);
   shmt__received_message d;
-  wait_call w = {.ring = o->ring, .call = call_get, .received = &d, .n_max = 1};
-  shmt__ring_result result = run_wait_call(&w, deadline_ns);
+  ring_call c = {.base.call = call_get, .ring = o->ring, .received = &d, .n_max = 1, .ended = &o->ended};
+  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (SHMT_LIKELY(result == SHMT_RING_DONE)) return shmt__py_ring_open_message(o, &d);
   return shmt__py_ring_raise(result, shmt__py_empty());
 }
@@ -352,17 +251,18 @@ static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, Py
     Py_XDECREF(object);
     return good;
   }
-  wait_call w = {.ring = o->ring,
-                 .call = call_get,
+  ring_call c = {.base.call = call_get,
+                 .ring = o->ring,
                  .received = received,
+                 .ended = &o->ended,
                  .n_max = n_max < MOST_AT_ONCE ? n_max : MOST_AT_ONCE};
-  shmt__ring_result result = run_wait_call(&w, deadline_ns);
-  if (result == SHMT_RING_FAILED && w.n_got > 0) {
+  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
+  if (result == SHMT_RING_FAILED && c.n_got > 0) {
     (void)shmt__py_ring_raise(result, NULL);
     PyErr_WriteUnraisable((PyObject*)o);
     result = SHMT_RING_DONE;
   }
-  if (result == SHMT_RING_DONE) return shmt__py_ring_open_messages(o, received, w.n_got, list);
+  if (result == SHMT_RING_DONE) return shmt__py_ring_open_messages(o, received, c.n_got, list);
   (void)shmt__py_ring_raise(result, shmt__py_empty());
   return false;
 }
@@ -370,7 +270,7 @@ static bool take_many(shmt__py_ring* o, uint32_t n_max, uint64_t deadline_ns, Py
 /* get_many(n_max, timeout, taken): append to the list */
 static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   uint64_t deadline_ns;
-  if (!arguments("get_many", n, 3) || !deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("get_many", n, 3) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
   long max = PyLong_AsLong(args[0]);
   if (max == -1 && PyErr_Occurred()) return NULL;
   if (max < 1)
@@ -384,10 +284,10 @@ static PyObject* ring_get_many(PyObject* self, PyObject* const* args, Py_ssize_t
 
 static PyObject* ring_poll(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
-  if (!deadline_of(timeout, &deadline_ns)) return NULL;
+  if (!shmt__py_deadline_of(timeout, &deadline_ns)) return NULL;
   if (shmt__py_ring_has_kept((shmt__py_ring*)self)) Py_RETURN_TRUE;
-  wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_poll};
-  shmt__ring_result result = run_wait_call(&w, deadline_ns);
+  ring_call c = {.base.call = call_poll, .ring = ((shmt__py_ring*)self)->ring};
+  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) Py_RETURN_TRUE; /* get will not wait */
   if (result == SHMT_RING_EMPTY) Py_RETURN_FALSE;
   return shmt__py_ring_raise(result, shmt__py_empty());
@@ -417,9 +317,9 @@ static PyObject* ring_task_done(PyObject* self, PyObject* unused) {
 
 static PyObject* ring_join(PyObject* self, PyObject* timeout) {
   uint64_t deadline_ns;
-  if (!deadline_of(timeout, &deadline_ns)) return NULL;
-  wait_call w = {.ring = ((shmt__py_ring*)self)->ring, .call = call_join};
-  shmt__ring_result result = run_wait_call(&w, deadline_ns);
+  if (!shmt__py_deadline_of(timeout, &deadline_ns)) return NULL;
+  ring_call c = {.base.call = call_join, .ring = ((shmt__py_ring*)self)->ring};
+  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (result == SHMT_RING_INTERRUPTED) return NULL;
   return PyBool_FromLong(result == SHMT_RING_DONE);
 }
@@ -438,6 +338,12 @@ static PyObject* ring_fileno(PyObject* self, PyObject* data) {
   int fd = -1;
   shmt_status status = shmt__ring_fileno(((shmt__py_ring*)self)->ring, data == Py_True, &fd);
   return status == SHMT_OK ? PyLong_FromLong(fd) : shmt__py_raise(status);
+}
+
+static PyObject* get_n_lost(PyObject* self, void* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLongLong(
+      atomic_load_explicit(&((shmt__py_ring*)self)->ring->header->n_lost, memory_order_relaxed));
 }
 
 static PyObject* get_adopts(PyObject* self, void* unused) {
@@ -481,6 +387,7 @@ static PyMethodDef ring_methods[] = {
 };
 static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
+    {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
     {"storage", get_storage, NULL, "Address of its storage, which lives as long as the ring.", NULL},
     {"max_messages", get_max_messages, NULL, "How many it takes; 0: no bound.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

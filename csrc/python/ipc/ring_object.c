@@ -2,7 +2,34 @@
 #include "python/ipc/ring_object.h"
 
 #include "api/error.h"
+#include "ipc/service/service.h"
 #include "python/errors.h"
+
+bool shmt__py_ring_mode_of(PyObject* o, uint32_t* out) {
+  const unsigned long mode = PyLong_AsUnsignedLong(o);
+  if (mode == (unsigned long)-1 && PyErr_Occurred()) return false;
+  if (mode > SHMT_ATTACH_PRIVATE) {
+    PyErr_Format(PyExc_ValueError, "no mode %lu of storages", mode);
+    return false;
+  }
+  *out = (uint32_t)mode;
+  return true;
+}
+
+bool shmt__py_received_in_mode(shmt__received_message* d, uint32_t mode) {
+  const uint32_t n = d->n_storages - (d->flags & SHMT_RING_SPILLED && d->n_storages > 0); /* not the data */
+  for (uint32_t i = 0; mode != SHMT_ATTACH_WRITING && i < n; i++) {
+    shmt_storage* seen = NULL;
+    shmt_status status = shmt__storage_in_mode(d->storages[i], (int)mode, &seen);
+    if (status != SHMT_OK) {
+      (void)shmt__py_raise(status);
+      return false;
+    }
+    shmt__storage_release(d->storages[i]);
+    d->storages[i] = seen;
+  }
+  return true;
+}
 
 PyObject* shmt__py_ring_raise(shmt__ring_result result, PyObject* late) {
   switch (result) {

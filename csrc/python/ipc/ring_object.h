@@ -30,6 +30,7 @@ typedef struct shmt__py_ring {
   PyObject_HEAD shmt__ring* ring; /* owned; NULL only while being made */
   uint32_t adopts;                /* SHMT_PY_ADOPTS_* */
   uint32_t ended;                 /* SHMT_RING_NO_GET, SHMT_RING_NO_PUT: what this process no longer does */
+  uint32_t mode;                  /* of the storages that it receives: SHMT_ATTACH_* */
   /* --- python/ipc/feeder.c; the interpreter's lock guards this and what follows --- */
   uint32_t waiting_fork;                                 /* shmt__fork_count() of the process that this is of */
   shmt__py_packed_message *first_waiting, *last_waiting; /* owned; counted as pending in the ring */
@@ -41,6 +42,14 @@ typedef struct shmt__py_ring {
   struct shmt__py_kept_message* kept; /* owned; in the order in which they were taken */
   uint32_t n_kept;
 } shmt__py_ring;
+
+/* The object of a ring. Consumes it, also on failure. */
+PyObject* shmt__py_ring_wrap(shmt__ring* ring);
+bool shmt__py_is_ring(PyObject* o);
+/* The code of a mode. False with an exception. */
+bool shmt__py_ring_mode_of(PyObject* o, uint32_t* out);
+/* See the storages of a received message in this mode. False with an exception; some may be seen in it. */
+bool shmt__py_received_in_mode(shmt__received_message* d, uint32_t mode);
 
 /* Raise the exception for an operation that did not succeed; late: the one for a deadline that has passed. Returns
  * NULL. */

@@ -1,0 +1,20 @@
+/* ipc/topic/subscribers.h -- the subscribers' rings, as the files of ipc/topic/ share them. The caller has the topic's
+ * lock. */
+#ifndef SHMT_IPC_TOPIC_SUBSCRIBERS_H
+#define SHMT_IPC_TOPIC_SUBSCRIBERS_H
+
+#include "ipc/topic/topic.h"
+
+/* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
+ * is counted there. Returns what shmt__ring_put returns. */
+shmt__ring_result shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
+/* Empty the slots of subscribers that are gone. */
+void shmt__topic_forget_dead(shmt__topic* t);
+
+/* Slots ever used; bounded, since any member can write there. */
+static inline uint32_t shmt__topic_slots_end(const shmt__topic* t) {
+  const uint32_t n = atomic_load_explicit(&t->table->slots_end, memory_order_acquire);
+  return n < SHMT_TOPIC_SLOTS ? n : SHMT_TOPIC_SLOTS;
+}
+
+#endif

@@ -1,0 +1,207 @@
+/* ipc/topic/topic.c -- makes, opens and closes topics, and their subscriptions. Publishing is in ipc/topic/publish.c. */
+#include "ipc/topic/topic.h"
+
+#include "api/error.h"
+#include "ipc/handle/share.h"
+#include "ipc/ring/wait.h"
+#include "ipc/session/session.h"
+#include "ipc/topic/subscribers.h"
+#include "os/failpoint.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life --- */
+
+shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* kind, shmt_storage** out_log,
+                                      shmt_storage** out_table) {
+  SHMT_AUTO(shmt_storage) log = NULL;
+  SHMT_AUTO(shmt_storage) table = NULL;
+  shmt__ring* ring = NULL;
+  SHMT_ASSERT(kind->depth > 0 && kind->depth <= SHMT_TOPIC_MOST_DEPTH && kind->history <= SHMT_TOPIC_MOST_DEPTH &&
+              kind->overflow < SHMT_N_OVERFLOWS);
+  SHMT_TRY(shmt__storage_create_in(s, SHMT_RING_BARE_DATA + shmt__topic_capacity(kind->history), &log));
+  SHMT_TRY(shmt__storage_create_in(s, sizeof(shmt__topic_table), &table));
+  shmt__topic_table* t = table->data;
+  memset(t, 0, sizeof *t);
+  t->magic = SHMT_TOPIC_MAGIC;
+  t->version = SHMT_TOPIC_VERSION;
+  t->depth = kind->depth;
+  t->history = kind->history;
+  t->overflow = (uint32_t)kind->overflow;
+  shmt__storage_retain(log);
+  SHMT_TRY(shmt__ring_create_in(log, kind->history, SHMT_RING_BARE_DATA, &ring));
+  shmt__ring_close(ring);
+  *out_log = SHMT_TAKE(log);
+  *out_table = SHMT_TAKE(table);
+  return SHMT_OK;
+}
+
+/* Read what never changes, once, as any member can write there. */
+static shmt_status read_kind(const shmt_storage* s, shmt__topic* out) {
+  const volatile shmt__topic_table* table = s->data;
+  bool is_good = s->nbytes == sizeof *table && s->ctx != NULL && !(s->flags & SHMT_STORAGE_READ_ONLY) &&
+                 table->magic == SHMT_TOPIC_MAGIC && table->version == SHMT_TOPIC_VERSION;
+  if (is_good) {
+    *out = (shmt__topic){.depth = table->depth, .history = table->history, .overflow = (shmt__overflow)table->overflow};
+    is_good = out->depth > 0 && out->depth <= SHMT_TOPIC_MOST_DEPTH && out->history <= SHMT_TOPIC_MOST_DEPTH &&
+              out->overflow < SHMT_N_OVERFLOWS;
+  }
+  SHMT_REQUIRE(is_good, SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a topic", s->nbytes);
+  return SHMT_OK;
+}
+
+shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic** out) {
+  shmt__topic kind, *t = NULL;
+  shmt__ring* ring = NULL;
+  shmt_status status = shmt__ring_over(log, &ring);
+  if (status == SHMT_OK) status = read_kind(table, &kind);
+  if (status == SHMT_OK && (t = malloc(sizeof *t)) == NULL)
+    status = shmt__fail(SHMT_E_NOMEM, "topic: tried to allocate %zu bytes", sizeof *t);
+  if (status != SHMT_OK) {
+    shmt__ring_close(ring);
+    shmt__storage_release(table);
+    return status;
+  }
+  *t = kind;
+  t->log = ring;
+  ring->inline_bytes = SHMT_TOPIC_INLINE;
+  t->storage = table;
+  t->table = table->data;
+  t->capacity = shmt__topic_capacity(kind.depth);
+  *out = t;
+  return SHMT_OK;
+}
+
+void shmt__topic_close(shmt__topic* t) {
+  if (t == NULL) return;
+  shmt__ring_close(t->log);
+  shmt__storage_release(t->storage);
+  free(t);
+}
+
+/* --- subscriptions --- */
+
+/* Put the messages of the history into a new subscriber's ring. The caller has the topic's lock. One that cannot be
+ * read any more is left out. */
+static void replay(shmt__topic* t, shmt__ring* ring) {
+  uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
+  for (uint32_t i = 0; i < t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
+    shmt__received_message m;
+    if (shmt__ring_look(t->log, &at, tail, &m) != SHMT_OK) {
+      shmt_error_clear();
+      return;
+    }
+    const shmt__outgoing_message again = {.storages = m.storages,
+                                          .n_storages = m.n_storages,
+                                          .flags = m.flags,
+                                          .parts = {m.data, NULL},
+                                          .part_bytes = {m.nbytes, 0}};
+    (void)shmt__topic_deliver(ring, &again, SHMT_OVERFLOW_DROP_OLDEST);
+    shmt__received_message_fini(&m);
+  }
+  /* What does not fit into `depth` is no loss. */
+  atomic_store_explicit(&ring->header->n_lost, 0, memory_order_relaxed);
+}
+
+/* Find a slot that nobody has. The caller has the topic's lock. NULL: all are taken. */
+static shmt__topic_slot* free_slot(const shmt__topic* t) {
+  const uint32_t end = shmt__topic_slots_end(t);
+  for (uint32_t i = 0; i < end; i++) {
+    if (atomic_load_explicit(&t->table->slots[i].generation, memory_order_relaxed) == 0) return &t->table->slots[i];
+  }
+  if (end == SHMT_TOPIC_SLOTS) return NULL;
+  atomic_store_explicit(&t->table->slots_end, end + 1, memory_order_relaxed);
+  return &t->table->slots[end];
+}
+
+static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
+  shmt__topic_slot* slot = free_slot(t);
+  if (slot == NULL) shmt__topic_forget_dead(t);
+  if (slot == NULL) slot = free_slot(t);
+  if (slot == NULL) {
+    (void)shmt__fail(SHMT_E_RUNTIME, "all %d subscribers of the topic are taken", SHMT_TOPIC_SLOTS);
+    return SHMT_RING_FAILED;
+  }
+  replay(t, ring);
+  const shmt__held_block* h = ring->storage->ctx;
+  atomic_store_explicit(&slot->block, h->block, memory_order_relaxed);
+  atomic_store_explicit(&slot->client, shmt__ring_client(ring), memory_order_relaxed);
+  SHMT_FAILPOINT(topic_slot_filled);
+  /* release: whoever sees the generation sees the rest. */
+  atomic_store_explicit(&slot->generation, h->generation, memory_order_release);
+  return SHMT_RING_DONE;
+}
+
+shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, shmt__ring** out) {
+  shmt_storage* s = NULL;
+  shmt__ring* ring = NULL;
+  uint32_t word = 0;
+  shmt_status status = shmt__storage_create_in(t->log->session, SHMT_RING_BARE_DATA + t->capacity, &s);
+  if (status == SHMT_OK) status = shmt__ring_create_in(s, t->depth, SHMT_RING_BARE_DATA, &ring);
+  if (status != SHMT_OK) return SHMT_RING_FAILED;
+  shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
+  if (result == SHMT_RING_DONE) {
+    result = subscribe_locked(t, ring);
+    shmt__ring_unlock(&t->log->header->put_lock, word);
+  }
+  if (result != SHMT_RING_DONE) {
+    shmt__ring_close(ring);
+    return result;
+  }
+  *out = ring;
+  return SHMT_RING_DONE;
+}
+
+void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring) {
+  const shmt__held_block* h = ring->storage->ctx;
+  const uint32_t end = shmt__topic_slots_end(t);
+  for (uint32_t i = 0; i < end; i++) {
+    shmt__topic_slot* slot = &t->table->slots[i];
+    uint64_t generation = h->generation;
+    if (atomic_load_explicit(&slot->block, memory_order_relaxed) == h->block &&
+        atomic_compare_exchange_strong_explicit(&slot->generation, &generation, 0, memory_order_release,
+                                                memory_order_relaxed))
+      break;
+  }
+  /* A publisher may be waiting for room here. */
+  shmt__ring_event_signal(&ring->header->room_event, true);
+}
+
+/* --- the history --- */
+
+static shmt__ring_result latest_locked(shmt__topic* t, shmt__received_message* out) {
+  uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
+  const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
+  bool is_there = false;
+  for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
+    if (is_there) shmt__received_message_fini(out);
+    is_there = shmt__ring_look(t->log, &at, tail, out) == SHMT_OK;
+    if (!is_there) return SHMT_RING_FAILED;
+  }
+  return is_there ? SHMT_RING_DONE : SHMT_RING_EMPTY;
+}
+
+shmt__ring_result shmt__topic_latest(shmt__topic* t, uint64_t deadline_ns, shmt__received_message* out) {
+  uint32_t word = 0;
+  shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
+  if (result != SHMT_RING_DONE) return result;
+  result = latest_locked(t, out);
+  shmt__ring_unlock(&t->log->header->put_lock, word);
+  return result;
+}
+
+/* --- counters --- */
+
+uint32_t shmt__topic_n_subscribers(const shmt__topic* t) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < shmt__topic_slots_end(t); i++)
+    n += atomic_load_explicit(&t->table->slots[i].generation, memory_order_relaxed) != 0;
+  return n;
+}
+
+uint64_t shmt__topic_n_published(const shmt__topic* t) {
+  return atomic_load_explicit(&t->table->n_published, memory_order_relaxed);
+}

@@ -1,0 +1,74 @@
+/* ipc/topic/topic_layout.h -- the layout of a topic: one writer or many, and every subscriber gets every message.
+ *
+ * A topic has two blocks of its own, which its name keeps (ipc/manager/names.c) and everybody who has it open holds:
+ *
+ *   log      a bare ring (ipc/ring/message_layout.h) with the last `history` messages, for those who come late
+ *   table    what never changes, counters, and a slot for each subscriber
+ *
+ * and one for each subscriber, which only that one holds: a bare ring of its own. A slot says which block it is.
+ *
+ * Note [Publishing]
+ * The put_lock of the log is the topic's lock. Who has it puts a message into the log and into the ring of each
+ * subscriber, so all subscribers see all messages in one order. The payload lies in memory once: each ring has block
+ * references, and each message a ring lease on its blocks. Whoever is killed in the middle has reached some subscribers
+ * and not the others. While it puts, a publisher holds the subscriber's ring. When it cannot hold it, or nobody else
+ * does, the subscriber is gone, and the publisher empties the slot. So the manager need not know what a topic is: a
+ * killed subscriber's ring is reclaimed like any block, and the audit of rings ends the leases of what was in it.
+ *
+ * Note [Slow subscribers]
+ * A subscriber's ring takes `depth` messages. When it is full, the publisher drops the oldest one there, or does not put
+ * the new one, or waits before it puts the message anywhere, by the topic's `overflow`. What a subscriber loses is
+ * counted in its ring. It may be stopped in the middle of a get: then its oldest message cannot be dropped, and the new
+ * one is lost for it. Nobody else waits for it.
+ */
+#ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
+#define SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
+
+#include "ipc/ring/message_layout.h"
+
+#define SHMT_TOPIC_MAGIC UINT64_C(0x3143504f54544d53) /* "SMTTOPC1" */
+
+enum {
+  SHMT_TOPIC_VERSION = 1,
+  SHMT_TOPIC_SLOTS = 1020,       /* subscribers at most: the table has 16 KiB */
+  SHMT_TOPIC_MOST_DEPTH = 65536, /* of a subscriber's ring, and of the history */
+  SHMT_TOPIC_INLINE = 1 << 10,   /* most data of one message; longer data goes into a block of its own */
+};
+
+typedef enum shmt__overflow {
+  SHMT_OVERFLOW_DROP_OLDEST = 0,
+  SHMT_OVERFLOW_BLOCK = 1,
+  SHMT_OVERFLOW_DROP_NEWEST = 2,
+  SHMT_N_OVERFLOWS
+} shmt__overflow;
+
+/* A subscriber. Written under the topic's lock, except that its owner empties it. */
+typedef struct shmt__topic_slot {
+  atomic_uint_least64_t generation; /* of the ring's block; 0: nobody. Written last */
+  atomic_uint_least32_t block;
+  atomic_uint_least32_t client;
+} shmt__topic_slot;
+_Static_assert(sizeof(shmt__topic_slot) == 16, "slot of a topic");
+
+typedef struct shmt__topic_table {
+  uint64_t magic;
+  uint32_t version;
+  uint32_t depth, history, overflow; /* never change */
+  atomic_uint_least32_t slots_end;   /* slots ever used */
+  uint32_t pad0;
+  atomic_uint_least64_t n_published;
+  uint64_t pad1[3];
+  shmt__topic_slot slots[SHMT_TOPIC_SLOTS];
+} shmt__topic_table;
+_Static_assert(sizeof(shmt__topic_table) == 16384, "table of a topic");
+
+/* Bytes of messages of a ring for n messages: so many of the longest inline ones with a few tensors each, and one of
+ * any kind. */
+static inline uint32_t shmt__topic_capacity(uint32_t n) {
+  enum { FEW_BLOCKS = 8 };
+  const uint64_t each = shmt__ring_message_bytes(FEW_BLOCKS, SHMT_TOPIC_INLINE);
+  const uint64_t longest = shmt__ring_message_bytes(SHMT_RING_MAX_BLOCKS, SHMT_TOPIC_INLINE);
+  return n == 0 ? (uint32_t)SHMT_RING_LEAST_CAPACITY : (uint32_t)(longest + n * each);
+}
+
+#endif

@@ -1,0 +1,59 @@
+"""Values in messages between programs: sent as our tensors, received as what the receiver asks for.
+
+A message has tensors of this package and plain values (numbers, text, bytes, None, lists, tuples
+and dicts), whoever sends it. So arrays and tensors of other libraries are shown as ours before
+they go, without a copy, and what arrives is shown as the library's that the receiver names.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shmtensor import _C
+from shmtensor._core._tensor import Tensor
+from shmtensor.multiprocessing.adoption import loaded
+from shmtensor.service import _libraries
+from shmtensor.service._libraries import Foreign, Importer, Library
+
+__all__ = ["received", "to_send"]
+
+_PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
+
+
+def to_send(value: Any) -> Any:
+    """Return *value* with arrays and tensors of other libraries as ours, over the same memory.
+
+    Raises:
+        TypeError: It has an array of objects or of a subclass, or a tensor not dense on the CPU.
+        RuntimeError: A tensor requires grad and is not a leaf.
+    """
+    return value if type(value) in _PLAIN else _shown(value, Importer())
+
+
+def _shown(value: Any, importer: Importer) -> Any:
+    kind = type(value)
+    if kind in _PLAIN or isinstance(value, Tensor):
+        return value
+    if kind is dict:
+        return {key: _shown(item, importer) for key, item in value.items()}
+    if kind is list:
+        return [_shown(item, importer) for item in value]
+    if kind is tuple:
+        return tuple(_shown(item, importer) for item in value)
+    ours = importer.tensor(value)
+    if ours is not None:
+        return ours
+    if hasattr(value, "__dlpack__") and not isinstance(value, loaded("numpy", "generic")):
+        return _C.from_dlpack(value)
+    return value
+
+
+def received(value: Any, library: Library) -> Any:
+    """Return what was received with its tensors as those of *library*, over the same memory.
+
+    Raises:
+        TypeError: The library has no such dtype.
+    """
+    if library == "shmtensor" and type(value) is not Foreign:
+        return value
+    return _libraries.given(value, library)

@@ -1,0 +1,69 @@
+"""Names that live while any process has open what they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from shmtensor.errors import HandleError, NotPublishedError
+
+if TYPE_CHECKING:
+    from shmtensor._boundary.storage import StorageRef
+    from shmtensor.service._service import Service
+
+__all__ = ["open_or_make"]
+
+_ATTEMPTS = 100  # a name that comes and goes as often between two looks is an error
+
+
+def open_or_make(
+    service: Service,
+    name: str,
+    kind: str,
+    *,
+    over: Callable[[list[StorageRef]], Any],
+    make: Callable[[], tuple[Any, list[int]]],
+    persist: bool,
+) -> Any:
+    """Return what has the name, or give it to what *make* returns.
+
+    Args:
+        service: The service that has the name.
+        name: 1 to 127 bytes.
+        kind: What the name is to stand for.
+        over: Makes the object from the name's storages.
+        make: Makes a new object; returns what keeps it alive, and the addresses of its storages.
+        persist: Keep the name when no process has the object open.
+
+    Raises:
+        ValueError: The name stands for something else.
+        HandleError: The storages are none of this kind.
+    """
+    handle = service._handle
+    handle.join(True)
+    for _ in range(_ATTEMPTS):
+        storages = _storages(service, name, kind)
+        if storages is not None:
+            return over(storages)
+        keeper, addresses = make()
+        handle.publish_kind(name, kind, addresses, persist)
+        del keeper
+    raise HandleError(f"the {kind} {name!r} comes and goes all the time")
+
+
+def _storages(service: Service, name: str, kind: str) -> list[StorageRef] | None:
+    """Return the storages that the name stands for; None: nobody has it at the moment."""
+    handle = service._handle
+    try:
+        snapshot = handle.snapshot(name, "rw")
+        found = snapshot.entry.kind
+        if found != kind:
+            raise ValueError(f"{name!r} is a {found}, not a {kind}")
+        # From here on we hold it: if the name is still there, it stays.
+        if handle.entry(name).version != snapshot.entry.version:
+            return None
+    except NotPublishedError:
+        return None
+    if not snapshot.storages:
+        raise HandleError(f"{name!r} is a {kind} without storage")
+    return snapshot.storages
