@@ -364,7 +364,7 @@ static region choose_region(void) {
     case 15:
       return (region){(char*)m->names, sizeof(shmt__name), 1 + shmt__map_names_end(m) / 2};
     case 16:
-      if (below(3) == 0) return (region){(char*)m->name_buckets, sizeof(uint32_t), 4096};
+      if (below(3) == 0) return (region){(char*)m->name_buckets, sizeof(uint64_t), 2048}; /* two at once */
       return below(3) == 0 ? (region){(char*)m->names_head, sizeof(shmt__names_head), 1}
                            : (region){(char*)m->named_locks, sizeof(shmt__named_lock), 1 + shmt__map_named_locks_end(m) / 2};
     case 17:
