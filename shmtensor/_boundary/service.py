@@ -1,7 +1,7 @@
 """Services: named values, locks and barriers for unrelated processes.
 
 `wait_newer` waits at most `SLICE_MS`, so that signal handlers run between two calls. Locks are in C
-(csrc/python/ipc/named_lock.c).
+(csrc/python/ipc/named/named_lock.c).
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Handle:
         return self._publish(name, storages, text, lib.SHMT_PUBLISH_PERSISTS if persist else 0)
 
     def publish_kind(self, name: str, kind: str, storages: list[int], persist: bool) -> int:
-        """Give a queue's or topic's storages the name, unless that is taken. Returns the version."""
+        """Give storages the name, unless that is taken. Returns the version."""
         how = _KIND_BITS[kind] | lib.SHMT_PUBLISH_IF_NONE
         how |= lib.SHMT_PUBLISH_PERSISTS if persist else 0
         return self._publish(name, storages, b"", how)

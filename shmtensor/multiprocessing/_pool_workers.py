@@ -154,7 +154,7 @@ class TaskQueue:
 
     A list of one task goes to an idle worker at once: the feeder thread would cost a switch.
     An interrupted `put` has put its item, or has not; see Note [A task is given in one call] in
-    csrc/python/ipc/task_sender.h.
+    csrc/python/ipc/pipes/task_sender.h.
     """
 
     def __init__(self) -> None:

@@ -263,7 +263,7 @@ def _dumps(standard: Any) -> Any:
         """Pickle a message; a message of plain objects and plain tensors is pickled in one step.
 
         The standard pickler reduces one tensor after the other. In one step, they become one list
-        (csrc/python/ipc/dumps.h).
+        (csrc/python/ipc/pipes/dumps.h).
         """
         if cls is ForkingPickler and protocol is None:
             plain = _C._dumps_message(obj)

@@ -3,7 +3,7 @@
 A permit belongs to the process that took it. When that process ends, even if it is killed, the
 service's manager releases its permits. So a killed owner blocks nobody.
 
-C takes and releases permits (Note [Taken for a caller] in csrc/python/ipc/named_lock.c): if a
+C takes and releases permits (Note [Taken for a caller] in csrc/python/ipc/named/named_lock.c): if a
 signal handler raises an exception, no permit stays taken without the object knowing.
 """
 

@@ -32,7 +32,7 @@ def open_or_make(
         name: 1 to 127 bytes.
         kind: What the name is to stand for.
         over: Makes the object from the name's storages.
-        make: Makes a new object; returns what keeps it alive, and the addresses of its storages.
+        make: Makes a new object; returns it, which keeps its storages, and their addresses.
         persist: Keep the name when no process has the object open.
 
     Raises:
@@ -45,9 +45,9 @@ def open_or_make(
         storages = _storages(service, name, kind)
         if storages is not None:
             return over(storages)
-        keeper, addresses = make()
+        made, addresses = make()
         handle.publish_kind(name, kind, addresses, persist)
-        del keeper
+        del made
     raise HandleError(f"the {kind} {name!r} comes and goes all the time")
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from queue import Empty, Full
+from queue import Empty
 from typing import TYPE_CHECKING, Any, Generic, NoReturn
 
 from shmtensor import _C
@@ -57,12 +56,13 @@ class Topic(Generic[_T]):
     Args:
         service: The service that has the name.
         name: 1 to 127 bytes.
-        history: So many of the last messages are kept; a subscriber gets them first. At most 65 536.
+        history: So many of the last messages are kept, and a subscriber gets them first. At most
+            65 536; None: 0, or that of the topic.
         depth: So many messages wait for each subscriber. At most 65 536; None: 16, or that of the
             topic.
-        overflow: What happens when *depth* messages wait for a subscriber: ``"drop_oldest"`` there,
-            ``"drop_newest"`` there, or ``"block"``: `publish` waits until every subscriber has room.
-            None: ``"drop_oldest"``, or that of the topic.
+        overflow: What happens when *depth* messages wait for a subscriber: ``"drop_oldest"``
+            there, ``"drop_newest"`` there, or ``"block"``: `publish` waits until every subscriber
+            has room. None: ``"drop_oldest"``, or that of the topic.
         persist: Keep the topic, with its history, when no process has it open.
 
     Raises:

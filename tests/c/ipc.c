@@ -204,28 +204,28 @@ TEST(positions_count_messages_and_wrap_round_the_area) {
 }
 
 TEST(positions_outside_the_area_or_askew_are_none) {
-  CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, 0)));
+  CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, 0), SHMT_RING_CAPACITY));
   CHECK(shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY - 8), SHMT_RING_CAPACITY));
   CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, SHMT_RING_CAPACITY), SHMT_RING_CAPACITY));
-  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, UINT32_MAX - 7)));
-  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, 4)));
+  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, UINT32_MAX - 7), SHMT_RING_CAPACITY));
+  CHECK(!shmt__ring_position_is_valid(shmt__ring_position(7, 4), SHMT_RING_CAPACITY));
 }
 
 TEST(bytes_are_written_and_read_across_the_end) {
-  static char area[SHMT_RING_DATA + CAPACITY + 1];
-  shmt__ring_header* ring = (shmt__ring_header*)area;
+  static char memory[CAPACITY + 1];
+  const shmt__ring_area area = {memory, CAPACITY};
   char sent[CAPACITY], received[CAPACITY];
-  area[SHMT_RING_DATA + CAPACITY] = 'x';
+  memory[CAPACITY] = 'x';
   for (uint32_t offset = 0; offset < CAPACITY; offset++) {
     for (uint32_t n = 0; n <= CAPACITY; n++) {
       for (uint32_t i = 0; i < n; i++) sent[i] = (char)(offset + 3 * i + n);
       memset(received, 0, sizeof received);
-      CHECK_EQ(shmt__ring_write(ring, CAPACITY, offset, sent, n) % CAPACITY, (offset + n) % CAPACITY);
-      CHECK_EQ(shmt__ring_read(ring, CAPACITY, offset, received, n) % CAPACITY, (offset + n) % CAPACITY);
+      CHECK_EQ(shmt__ring_write(area, offset, sent, n) % CAPACITY, (offset + n) % CAPACITY);
+      CHECK_EQ(shmt__ring_read(area, offset, received, n) % CAPACITY, (offset + n) % CAPACITY);
       CHECK(memcmp(sent, received, n) == 0);
     }
   }
-  CHECK_EQ(area[SHMT_RING_DATA + CAPACITY], 'x');
+  CHECK_EQ(memory[CAPACITY], 'x');
 }
 
 TEST(message_headers_that_do_not_fit_are_refused) {
@@ -437,7 +437,7 @@ TEST(a_message_whose_header_was_overwritten_is_an_error_and_the_ring_goes_on) {
   shmt__received_message m;
   uint32_t n = 0;
   CHECK_EQ(put(ring, 5, 'x'), SHMT_RING_DONE);
-  memset(shmt__ring_data(ring->header), 0xff, sizeof(shmt__ring_message));
+  memset(ring->area.at, 0xff, sizeof(shmt__ring_message));
   CHECK_EQ(shmt__ring_get(ring, &m, 1, &n, 0), SHMT_RING_FAILED);
   CHECK_EQ(shmt_error_code(), SHMT_E_HANDLE);
   while (shmt__ring_get(ring, &m, 1, &n, 0) == SHMT_RING_DONE) shmt__received_message_fini(&m);

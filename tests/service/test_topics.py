@@ -1,6 +1,6 @@
 """Topics that strangers open by name.
 
-Not covered: processes killed at each step (tests/shm/test_crash.py), random instants (tests/stress).
+Not covered: processes killed at each step (tests/shm/test_crash.py).
 """
 
 from __future__ import annotations
@@ -312,7 +312,12 @@ def test_closing_ends_a_wait_of_another_thread(service: Service) -> None:
 def test_many_values_and_sizes(service: Service) -> None:
     frames = service.Topic("frames", depth=4)
     subscription = frames.subscribe()
-    for value in ("x" * 100_000, [T.ones(1)] * 1500, {i: T.ones(2) for i in range(700)}, b"y" * 900):
+    for value in (
+        "x" * 100_000,
+        [T.ones(1)] * 1500,
+        {i: T.ones(2) for i in range(700)},
+        b"y" * 900,
+    ):
         for _ in range(6):
             frames.publish(value)
         got = subscription.get(0)
@@ -485,7 +490,10 @@ def test_interrupted_publisher_and_reader(service: Service) -> None:
 
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        for wait in (lambda: frames.publish(2), lambda: _drain(subscription) and subscription.get()):
+        for wait in (
+            lambda: frames.publish(2),
+            lambda: _drain(subscription) and subscription.get(),
+        ):
             signal.setitimer(signal.ITIMER_REAL, 0.05)
             begin = time.monotonic()
             with pytest.raises(KeyboardInterrupt):

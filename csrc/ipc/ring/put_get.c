@@ -134,8 +134,9 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
   if (SHMT_UNLIKELY(!shmt__ring_position_is_valid(tail, r->area.capacity))) return repair_tail(r, tail, head);
   /* While the head is invalid there is no room, until a consumer corrects it; it does so when it sees that there are
    * messages. If there are none, put one, so that it sees that. */
-  uint32_t used = shmt__ring_position_is_valid(head, r->area.capacity) || n == 0 ? shmt__ring_used(head, tail, r->area.capacity)
-                                                        : r->area.capacity;
+  const uint32_t capacity = r->area.capacity;
+  const bool is_known = shmt__ring_position_is_valid(head, capacity) || n == 0;
+  uint32_t used = is_known ? shmt__ring_used(head, tail, capacity) : capacity;
   if (!is_pending && r->max_messages != 0 && n + shmt__ring_n_pending(r) >= r->max_messages)
     return SHMT_RING_FULL;
   if (flags & SHMT_RING_BEHIND || used + nbytes > r->area.capacity) {
@@ -376,7 +377,7 @@ shmt__ring_result shmt__ring_drop(shmt__ring* r) {
   return result;
 }
 
-shmt_status shmt__ring_look(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out) {
+shmt_status shmt__ring_peek(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out) {
   shmt__ring_message m;
   shmt__ring_block* blocks = NULL;
   bool taken = false;

@@ -64,8 +64,8 @@ typedef struct shmt__received_message {
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
-/* The same in a storage of any session, which nobody else has seen: all that data_begin leaves is for messages. Consumes
- * the reference, also on failure. */
+/* The same in a storage of any session, which nobody else has seen: all that data_begin leaves is for messages.
+ * Consumes the reference, also on failure. */
 shmt_status shmt__ring_create_in(shmt_storage* storage, uint32_t max_messages, uint32_t data_begin, shmt__ring** out);
 /* The ring that a storage is. Consumes the reference, also on failure. Errors: SHMT_E_HANDLE (it is none). */
 shmt_status shmt__ring_over(shmt_storage* storage, shmt__ring** out);
@@ -111,7 +111,7 @@ void shmt__received_message_fini(shmt__received_message* d);
 shmt__ring_result shmt__ring_drop(shmt__ring* r);
 /* Read the message at *position, before the tail, and move *position behind it; the message stays. The caller keeps
  * others from putting and taking. Errors: SHMT_E_HANDLE, SHMT_E_NOMEM. */
-shmt_status shmt__ring_look(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out);
+shmt_status shmt__ring_peek(shmt__ring* r, uint64_t* position, uint64_t tail, shmt__received_message* out);
 
 /* Wait until there is a message: SHMT_RING_DONE, SHMT_RING_EMPTY, ... */
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns);

@@ -4,9 +4,9 @@
 
 #include "ipc/ring/ring.h"
 
-/* Take one of the ring's locks: SHMT_RING_DONE, SHMT_RING_BUSY, SHMT_RING_INTERRUPTED, SHMT_RING_FAILED. *out_word is the
- * word to unlock it with. Who may not wait for a message or for room still waits for a moment here: whoever has the lock
- * may just have lost the processor. */
+/* Take one of the ring's locks: SHMT_RING_DONE, SHMT_RING_BUSY, SHMT_RING_INTERRUPTED, SHMT_RING_FAILED. *out_word is
+ * the word to unlock it with. Who may not wait for a message or for room still waits for a moment here: whoever has
+ * the lock may just have lost the processor. */
 shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, uint64_t deadline_ns,
                                   uint32_t* out_word);
 /* Is no process at the other end, now or later? end: SHMT_RING_NO_PUT (nobody puts) or SHMT_RING_NO_GET (nobody

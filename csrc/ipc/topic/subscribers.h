@@ -5,6 +5,9 @@
 
 #include "ipc/topic/topic.h"
 
+/* Hold the ring of a slot; *storage is the caller's, and *out is valid as long. False: nobody subscribes there, or no
+ * more; then the slot is empty. */
+bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage);
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
  * is counted there. Returns what shmt__ring_put returns. */
 shmt__ring_result shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);

@@ -1,4 +1,4 @@
-/* ipc/topic/topic.c -- makes, opens and closes topics, and their subscriptions. Publishing is in ipc/topic/publish.c. */
+/* ipc/topic/topic.c -- makes, opens and closes topics, and their subscriptions. */
 #include "ipc/topic/topic.h"
 
 #include "api/error.h"
@@ -90,7 +90,7 @@ static void replay(shmt__topic* t, shmt__ring* ring) {
   const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
   for (uint32_t i = 0; i < t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     shmt__received_message m;
-    if (shmt__ring_look(t->log, &at, tail, &m) != SHMT_OK) {
+    if (shmt__ring_peek(t->log, &at, tail, &m) != SHMT_OK) {
       shmt_error_clear();
       return;
     }
@@ -178,7 +178,7 @@ static shmt__ring_result latest_locked(shmt__topic* t, shmt__received_message* o
   bool is_there = false;
   for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     if (is_there) shmt__received_message_fini(out);
-    is_there = shmt__ring_look(t->log, &at, tail, out) == SHMT_OK;
+    is_there = shmt__ring_peek(t->log, &at, tail, out) == SHMT_OK;
     if (!is_there) return SHMT_RING_FAILED;
   }
   return is_there ? SHMT_RING_DONE : SHMT_RING_EMPTY;

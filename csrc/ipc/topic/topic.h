@@ -1,7 +1,7 @@
 /* ipc/topic/topic.h -- topics: publishing, subscribing. Layout and protocol are in ipc/topic/topic_layout.h.
  *
- * Any thread may call. Calls that wait return when a signal came, as those of ipc/ring/ring.h. Lock order: the lock of a
- * topic comes before the locks of subscribers' rings.
+ * Any thread may call. Calls that wait return when a signal came, as those of ipc/ring/ring.h. Lock order: the lock of
+ * a topic comes before the locks of subscribers' rings.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_H
 #define SHMT_IPC_TOPIC_TOPIC_H

@@ -16,10 +16,10 @@
  * killed subscriber's ring is reclaimed like any block, and the audit of rings ends the leases of what was in it.
  *
  * Note [Slow subscribers]
- * A subscriber's ring takes `depth` messages. When it is full, the publisher drops the oldest one there, or does not put
- * the new one, or waits before it puts the message anywhere, by the topic's `overflow`. What a subscriber loses is
- * counted in its ring. It may be stopped in the middle of a get: then its oldest message cannot be dropped, and the new
- * one is lost for it. Nobody else waits for it.
+ * A subscriber's ring takes `depth` messages. When it is full, the publisher drops the oldest one there, or does not
+ * put the new one, or waits before it puts the message anywhere, by the topic's `overflow`. What a subscriber loses is
+ * counted in its ring. It may be stopped in the middle of a get: then its oldest message cannot be dropped, and the
+ * new one is lost for it. Nobody else waits for it.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
 #define SHMT_IPC_TOPIC_TOPIC_LAYOUT_H

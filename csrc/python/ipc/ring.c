@@ -98,7 +98,8 @@ static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
   if (service == 0 || max > INT32_MAX)
     return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service, SHMT_RING_DATA + SHMT_RING_CAPACITY, &s);
+  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service,
+                                                SHMT_RING_DATA + SHMT_RING_CAPACITY, &s);
   if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, SHMT_RING_DATA, &ring);
   shmt__py_gil_restore(saved);
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);

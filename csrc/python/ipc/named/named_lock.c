@@ -1,4 +1,4 @@
-/* python/ipc/named_lock.c -- _NamedLock, the Python object of a lock, semaphore or barrier that is found by its name.
+/* python/ipc/named/named_lock.c -- _NamedLock, the Python object of a lock, semaphore or barrier that is found by name.
  *
  * Note [Taken for a caller]
  * A signal handler may raise between any two bytecodes. So what changes a lock and the note that this object has it are

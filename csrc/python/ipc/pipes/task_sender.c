@@ -1,8 +1,8 @@
-/* python/ipc/task_sender.c -- _TaskSender, which gives tasks to one worker of a pool.
+/* python/ipc/pipes/task_sender.c -- _TaskSender, which gives tasks to one worker of a pool.
  *
  * It never waits, and keeps the interpreter lock: Note [A task is given in one call]. Its caller has the pool's lock.
  */
-#include "python/ipc/task_sender.h"
+#include "python/ipc/pipes/task_sender.h"
 
 #include "ipc/handle/lease_channel.h"
 #include "python/values/descriptor.h"

@@ -1,12 +1,13 @@
-/* python/ipc/dumps.c -- pickles messages of plain objects and tensors for the standard library's queues and pipes. */
-#include "python/ipc/dumps.h"
+/* python/ipc/pipes/dumps.c -- pickles messages of plain objects and tensors for the standard library's queues
+ * and pipes. */
+#include "python/ipc/pipes/dumps.h"
 
 #include "ipc/handle/export.h"
 #include "ipc/handle/import.h"
 #include "ipc/handle/lease_channel.h"
 #include "ipc/handle/unsent_leases.h"
 #include "python/ipc/share.h"
-#include "python/ipc/task_sender.h"
+#include "python/ipc/pipes/task_sender.h"
 #include "python/tensor/tensor_type.h"
 
 #include <string.h>

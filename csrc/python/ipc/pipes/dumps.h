@@ -1,4 +1,5 @@
-/* python/ipc/dumps.h -- pickles messages of plain objects and tensors for the standard library's queues and pipes.
+/* python/ipc/pipes/dumps.h -- pickles messages of plain objects and tensors for the standard library's queues
+ * and pipes.
  *
  * The queues and connections of the standard library turn every message into a pickle. For a message of plain objects
  * with many tensors the pickler calls a reduction for each tensor. Here the whole message becomes the pickle of one
@@ -11,8 +12,8 @@
  *
  * `check` covers what follows it, keyed with the secret of the first handle's session.
  */
-#ifndef SHMT_PYTHON_IPC_DUMPS_H
-#define SHMT_PYTHON_IPC_DUMPS_H
+#ifndef SHMT_PYTHON_IPC_PIPES_DUMPS_H
+#define SHMT_PYTHON_IPC_PIPES_DUMPS_H
 
 #include "python/ipc/message.h"
 

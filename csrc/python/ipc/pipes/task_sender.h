@@ -1,4 +1,4 @@
-/* python/ipc/task_sender.h -- _TaskSender, which gives tasks to one worker of a pool.
+/* python/ipc/pipes/task_sender.h -- _TaskSender, which gives tasks to one worker of a pool.
  *
  * Note [A task is given in one call]
  * A program's thread gives tasks to idle workers, and a signal's handler may raise between any two steps of it. A
@@ -6,8 +6,8 @@
  * that of another. So that a worker has a task, which one, and the writing of its message are one call, in which no
  * handler runs. A handler that gives tasks itself finds the worker busy.
  */
-#ifndef SHMT_PYTHON_IPC_TASK_SENDER_H
-#define SHMT_PYTHON_IPC_TASK_SENDER_H
+#ifndef SHMT_PYTHON_IPC_PIPES_TASK_SENDER_H
+#define SHMT_PYTHON_IPC_PIPES_TASK_SENDER_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,4 +1,4 @@
-/* python/ipc/topic.c -- _Topic, the Python object of a topic: publishing and subscribing. */
+/* python/ipc/named/topic.c -- _Topic, the Python object of a topic: publishing and subscribing. */
 #include "ipc/topic/topic.h"
 
 #include "api/service.h"

@@ -1,0 +1,73 @@
+/* ipc/topic/subscribers.c -- the slots of a topic, and the rings that they name. */
+#include "ipc/topic/subscribers.h"
+
+#include "api/error.h"
+#include "ipc/handle/import.h"
+#include "ipc/session/session.h"
+#include "shm/block.h"
+
+static void empty_slot(shmt__topic_slot* slot, uint64_t generation) {
+  (void)atomic_compare_exchange_strong_explicit(&slot->generation, &generation, 0, memory_order_relaxed,
+                                                memory_order_relaxed);
+}
+
+/* Does no other process hold the ring, nor this one as its subscriber? We hold it ourselves. */
+static bool is_abandoned(const shmt__topic* t, uint32_t block, uint32_t subscriber) {
+  const shmt__map* map = &t->log->session->map;
+  const unsigned me = t->log->session->client;
+  if (subscriber == me) return false;
+  for (unsigned i = 0; i * 64 < shmt__map_clients_end(map); i++) {
+    uint64_t holds = shmt__block_holds(map, block, i);
+    if (me / 64 == i) holds &= ~(UINT64_C(1) << me % 64);
+    if (holds != 0) return false;
+  }
+  return true;
+}
+
+bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage) {
+  /* acquire: with the generation, the rest. */
+  const uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_acquire);
+  if (generation == 0) return false;
+  const shmt__ring_block ref = {.generation = generation,
+                                .nbytes = (uint64_t)SHMT_RING_BARE_DATA + t->capacity,
+                                .block = atomic_load_explicit(&slot->block, memory_order_relaxed)};
+  shmt_status status = shmt__ring_blocks_open(t->log->session, &ref, 1, storage);
+  if (status == SHMT_OK) {
+    status = shmt__ring_view(*storage, out);
+    if (status == SHMT_OK &&
+        !is_abandoned(t, ref.block, atomic_load_explicit(&slot->client, memory_order_relaxed)))
+      return true;
+    shmt__storage_release(*storage);
+    if (status == SHMT_OK) status = SHMT_E_HANDLE;
+  }
+  if (status == SHMT_E_HANDLE) empty_slot(slot, generation);
+  shmt_error_clear();
+  return false;
+}
+
+void shmt__topic_forget_dead(shmt__topic* t) {
+  const uint32_t end = shmt__topic_slots_end(t);
+  for (uint32_t i = 0; i < end; i++) {
+    shmt__ring ring;
+    shmt_storage* storage = NULL;
+    if (shmt__topic_open_slot(t, &t->table->slots[i], &ring, &storage)) shmt__storage_release(storage);
+  }
+}
+
+static void count_lost(shmt__ring* ring) {
+  atomic_fetch_add_explicit(&ring->header->n_lost, 1, memory_order_relaxed);
+}
+
+shmt__ring_result shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
+  shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
+  const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
+  /* A member may write the counts of the ring: the attempts have an end. */
+  for (uint32_t i = 0; drops && i <= ring->max_messages; i++) {
+    if ((result != SHMT_RING_FULL && result != SHMT_RING_NO_ROOM) || shmt__ring_drop(ring) != SHMT_RING_DONE) break;
+    count_lost(ring);
+    result = shmt__ring_put(ring, m, 0, 0);
+  }
+  if (result != SHMT_RING_DONE) count_lost(ring);
+  if (result == SHMT_RING_FAILED) shmt_error_clear();
+  return result;
+}
