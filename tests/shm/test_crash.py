@@ -1,10 +1,10 @@
 """Whoever is killed at whatever step of the sharing protocol, the others go on and nothing stays.
 
 One run for each failpoint of the scenarios "family", "ring" and "topic": a family works (every step
-of the protocol, with forked children); the first process that reaches the point, be it parent, child or
-manager, is killed there. Then a bystander's tensors must be whole, sharing must work again, and no
-memory, client or manager may be left. Messages in pipes that die with their reader keep their block
-until they are collected, which the test does. Not covered: the queues above
+of the protocol, with forked children); the first process that reaches the point, be it parent,
+child or manager, is killed there. Then a bystander's tensors must be whole, sharing must work
+again, and no memory, client or manager may be left. Messages in pipes that die with their reader
+keep their block until they are collected, which the test does. Not covered: the queues above
 (tests/multiprocessing), random instants (tests/stress).
 """
 
