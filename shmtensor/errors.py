@@ -9,11 +9,14 @@ from __future__ import annotations
 
 __all__ = [
     "AcceleratorError",
+    "CallError",
     "HandleError",
     "LinAlgError",
     "ManagerError",
     "NotPublishedError",
     "OutOfMemoryError",
+    "RemoteError",
+    "ServerLostError",
     "ShmTensorError",
     "ShmTensorWarning",
     "WaitTimeoutError",
@@ -40,6 +43,18 @@ class NotPublishedError(ShmTensorError, KeyError):
 
 class WaitTimeoutError(ShmTensorError, TimeoutError):
     """What was waited for did not happen within the timeout."""
+
+
+class CallError(ShmTensorError, RuntimeError):
+    """A call to a server of another process has no result."""
+
+
+class RemoteError(CallError):
+    """The server has failed; the text is what it says, with its traceback."""
+
+
+class ServerLostError(CallError):
+    """The server that had the request was killed, or let go of it without an answer."""
 
 
 class LinAlgError(ShmTensorError, RuntimeError):

@@ -63,7 +63,7 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
  * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
 /* Bits of `how`: the name outlives its publisher; it is a queue, or a topic; leave the value that it has. */
-enum { SHMT_PUBLISH_PERSISTS = 1, SHMT_PUBLISH_QUEUE = 2, SHMT_PUBLISH_TOPIC = 4, SHMT_PUBLISH_IF_NONE = 16 };
+enum { SHMT_PUBLISH_PERSISTS = 1, SHMT_PUBLISH_QUEUE = 2, SHMT_PUBLISH_TOPIC = 4, SHMT_PUBLISH_SERVER = 8, SHMT_PUBLISH_IF_NONE = 16 };
 /* Publish these storages, all of this service, under `name`, with a text that says what they are.
  * Errors: SHMT_E_VALUE (the name, or it is of another kind), SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_RUNTIME,
  * SHMT_E_MANAGER. */

@@ -10,6 +10,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from shmtensor._boundary.service import Counters, Entry
+from shmtensor.service._calls import Client as _Client
+from shmtensor.service._calls import Request
+from shmtensor.service._calls import Server as _Server
+from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
@@ -20,12 +24,15 @@ from shmtensor.service._topics import Topic as _Topic
 
 __all__ = [
     "Barrier",
+    "Client",
     "Counters",
     "Entry",
     "Loan",
     "Lock",
     "Queue",
+    "Request",
     "Semaphore",
+    "Server",
     "Service",
     "Subscription",
     "Topic",
@@ -91,6 +98,23 @@ def Topic(
 ) -> _Topic[Any]:
     """Return the `Topic` of this name in the default service, which is made if need be."""
     return _default.Topic(name, history=history, depth=depth, overflow=overflow, persist=persist)
+
+
+def Server(
+    name: str,
+    maxsize: int = 0,
+    *,
+    persist: bool = False,
+    mode: str = "rw",
+    as_: Library = "shmtensor",
+) -> _Server:
+    """Return a `Server` of this name in the default service; several share the requests."""
+    return _default.Server(name, maxsize, persist=persist, mode=mode, as_=as_)
+
+
+def Client(name: str, *, as_: Library = "shmtensor") -> _Client:
+    """Return a `Client` of the servers of this name in the default service."""
+    return _default.Client(name, as_=as_)
 
 
 def Barrier(name: str, parties: int) -> _Barrier:

@@ -15,6 +15,7 @@ from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._libraries import Library
+from shmtensor.service._calls import Client, Server
 from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.service._queues import Queue
 from shmtensor.service._topics import Topic
@@ -561,6 +562,24 @@ class Service:
     ) -> Topic[Any]:
         """Return the `Topic` of this name, which is made if need be."""
         return Topic(self, name, history=history, depth=depth, overflow=overflow, persist=persist)
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def Server(
+        self,
+        name: str,
+        maxsize: int = 0,
+        *,
+        persist: bool = False,
+        mode: str = "rw",
+        as_: Library = "shmtensor",
+    ) -> Server:
+        """Return a `Server` of this name; several share the requests."""
+        return Server(self, name, maxsize, persist=persist, mode=mode, as_=as_)
+
+    def Client(self, name: str, *, as_: Library = "shmtensor") -> Client:
+        """Return a `Client` of the servers of this name."""
+        return Client(self, name, as_=as_)
 
     # --- locks --------------------------------------------------------------------------------
 

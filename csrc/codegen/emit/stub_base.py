@@ -329,7 +329,7 @@ _PRIVATE = (
     " _get_anomaly _goes_as_copy _has_override _increment_version _infer_size"
     " _is_fwd_grad_enabled _legacy_new"
     " _library_define _library_impl _make_dual _named_result _new_ring _new_ring_in _node_address"
-    " _new_topic_in _open_ring _ring_over _topic_over"
+    " _new_line _new_topic_in _open_ring _ring_over _topic_over"
     " _operator_arguments"
     " _operator_has_kernel _operator_overloads _pack_shared_storage"
     " _pack_shared_tensor _pinned_view"

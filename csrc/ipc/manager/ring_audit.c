@@ -82,7 +82,7 @@ static bool map_ring(const shmt__arena_manager* k, const shmt__block* b, mapped_
   r.header = (shmt__ring_header*)((char*)r.map + in_page);
   const uint32_t data_begin = *(const volatile uint32_t*)&r.header->data_begin;
   r.area = shmt__ring_area_of(r.header, data_begin, nbytes);
-  r.is_bare = data_begin == SHMT_RING_BARE_DATA;
+  r.is_bare = data_begin != SHMT_RING_DATA;
   if (r.area.capacity != 0)
     *out = r;
   else

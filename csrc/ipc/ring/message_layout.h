@@ -42,6 +42,7 @@ enum {
   SHMT_RING_VERSION = 4,
   SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
   SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
+  SHMT_RING_LINE_DATA = 4352,         /* the same of a bare ring with the words of calls (ipc/call/call_layout.h) */
   SHMT_RING_CAPACITY = 252 << 10,     /* bytes of messages of a queue's ring */
   SHMT_RING_LEAST_CAPACITY = 1 << 10, /* of any ring */
   SHMT_RING_MOST_CAPACITY = 1 << 30,
@@ -57,7 +58,7 @@ typedef struct shmt__ring_header {
   uint32_t version;
   uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
   uint32_t max_messages; /* put waits while there are so many; 0: no bound */
-  uint32_t data_begin;   /* SHMT_RING_DATA or SHMT_RING_BARE_DATA */
+  uint32_t data_begin;   /* SHMT_RING_DATA, SHMT_RING_BARE_DATA or SHMT_RING_LINE_DATA */
   uint32_t pad0[26];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
@@ -74,7 +75,8 @@ typedef struct shmt__ring_header {
   atomic_uint_least32_t n_done;      /* how many of all messages ever put are finished */
   atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
   atomic_uint_least64_t n_lost; /* of a subscriber's ring: messages that did not reach it; under the topic's lock */
-  uint32_t pad5[8];
+  atomic_uint_least32_t caller; /* of a line: the client number of the process that calls */
+  uint32_t pad5[7];
   atomic_uchar ends[SHMT_MAX_CLIENTS]; /* by client: SHMT_RING_NO_GET, SHMT_RING_NO_PUT */
   uint64_t pad6[24];
   atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* by client: messages that wait there for room; under put_lock */
@@ -102,13 +104,19 @@ typedef struct shmt__ring_area {
 } shmt__ring_area;
 /* The area of a ring whose messages begin there, in a block of nbytes. */
 static inline shmt__ring_area shmt__ring_area_of(const void* header, uint32_t data_begin, uint64_t nbytes) {
-  bool good = (data_begin == SHMT_RING_DATA || data_begin == SHMT_RING_BARE_DATA) && nbytes % 8 == 0 &&
+  bool good = (data_begin == SHMT_RING_DATA || data_begin == SHMT_RING_BARE_DATA ||
+               data_begin == SHMT_RING_LINE_DATA) && nbytes % 8 == 0 &&
               nbytes >= (uint64_t)data_begin + SHMT_RING_LEAST_CAPACITY &&
               nbytes <= (uint64_t)data_begin + SHMT_RING_MOST_CAPACITY;
   return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, good ? (uint32_t)(nbytes - data_begin) : 0};
 }
 
-enum { SHMT_RING_SPILLED = 1 }; /* the data is the bytes of the last block */
+/* Flags of a message. */
+enum {
+  SHMT_RING_SPILLED = 1, /* the data is the bytes of the last block; of a request, of the last but one */
+  SHMT_RING_CALL = 2,    /* a request (ipc/call/call_layout.h) */
+  SHMT_RING_ERROR = 4,   /* a reply that says why there is none */
+};
 
 typedef struct shmt__ring_message {
   uint32_t nbytes;   /* of the whole, a multiple of 8 */

@@ -296,8 +296,10 @@ static void end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n
   if (n > 0) shmt__map_note_activity(&r->session->map);
 }
 
-/* Take the first message; the caller has get_lock. *out_stays: it could not be taken now, and is still the first. */
-static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out, bool* out_stays) {
+/* Take the first message; the caller has get_lock. *out_stays: it could not be taken now, and is still the first.
+ * *out_unwanted: nobody waits for what it asks for. */
+static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out, bool* out_stays,
+                                     bool* out_unwanted) {
   shmt__ring_header* h = r->header;
   shmt__ring_message m;
   shmt__ring_block* blocks = NULL;
@@ -316,6 +318,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
     (void)shmt__fail(status, "the queue is damaged: its head is %016" PRIx64, head);
   SHMT_FAILPOINT(ring_get_held);
   bool unheld = taken && status != SHMT_OK;
+  *out_unwanted = status == SHMT_OK && r->mark_taken != NULL && !r->mark_taken(r, out);
   /* seq_cst: set before the head moves, and cleared after the leases ended, for the manager: Note [Auditing rings]. */
   if (unheld) atomic_fetch_or_explicit(&h->n_unheld, 1, memory_order_seq_cst);
   if (taken || status == SHMT_E_HANDLE) {
@@ -398,15 +401,20 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
   *n_out = 0;
   for (;;) {
     uint32_t word = 0;
-    bool stays = false;
+    bool stays = false, is_unwanted = false, has_moved = false;
     shmt__ring_result result = shmt__ring_poll(r, deadline_ns);
     if (result != SHMT_RING_DONE) return result;
     result = shmt__ring_lock(r, &r->header->get_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    while (*n_out < n_max && (result = take_locked(r, &out[*n_out], &stays)) == SHMT_RING_DONE)
-      ++*n_out;
+    while (*n_out < n_max && (result = take_locked(r, &out[*n_out], &stays, &is_unwanted)) == SHMT_RING_DONE) {
+      has_moved = true;
+      if (SHMT_UNLIKELY(is_unwanted))
+        shmt__received_message_fini(&out[*n_out]);
+      else
+        ++*n_out;
+    }
     shmt__ring_unlock(&r->header->get_lock, word);
-    if (*n_out > 0 || result == SHMT_RING_FAILED) signal_room(r);
+    if (has_moved || result == SHMT_RING_FAILED) signal_room(r);
     /* We may have been woken for the message that stays: another consumer may have better luck. */
     if (stays) shmt__ring_event_signal(&r->header->data_event, false);
     if (stays && *n_out > 0) {

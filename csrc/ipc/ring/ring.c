@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void describe(shmt_storage* storage, shmt__ring_area area, bool is_bare, shmt__ring* out) {
+static void describe(shmt_storage* storage, shmt__ring_area area, uint32_t data_begin, shmt__ring* out) {
   const shmt__held_block* h = storage->ctx;
   shmt__ring_header* header = storage->data;
   *out = (shmt__ring){.storage = storage,
@@ -24,7 +24,8 @@ static void describe(shmt_storage* storage, shmt__ring_area area, bool is_bare, 
                       .area = area,
                       /* read once: others can overwrite it */
                       .max_messages = *(volatile uint32_t*)&header->max_messages,
-                      .is_bare = is_bare,
+                      .is_bare = data_begin != SHMT_RING_DATA,
+                  .is_line = data_begin == SHMT_RING_LINE_DATA,
                   .inline_bytes = SHMT_RING_INLINE};
 }
 
@@ -58,7 +59,7 @@ shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, uint32_
   header->capacity = area.capacity;
   header->max_messages = max_messages;
   header->data_begin = data_begin;
-  describe(s, area, data_begin == SHMT_RING_BARE_DATA, &view);
+  describe(s, area, data_begin, &view);
   SHMT_TRY(make_ring(s, &view, out));
   SHMT_FAILPOINT(ring_made);
   /* release: from here on the manager takes the block for a ring, and finds one. */
@@ -89,7 +90,7 @@ shmt_status shmt__ring_view(shmt_storage* s, shmt__ring* out) {
   is_good = is_good && area.capacity != 0 && header->magic == SHMT_RING_MAGIC &&
             header->version == SHMT_RING_VERSION && header->capacity == area.capacity;
   SHMT_REQUIRE(is_good, SHMT_E_HANDLE, "a storage of %" PRIu64 " bytes is not a queue", s->nbytes);
-  describe(s, area, data_begin == SHMT_RING_BARE_DATA, out);
+  describe(s, area, data_begin, out);
   return SHMT_OK;
 }
 

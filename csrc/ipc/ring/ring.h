@@ -27,6 +27,8 @@ typedef enum shmt__ring_result {
   SHMT_RING_FAILED,      /* the error record says why */
 } shmt__ring_result;
 
+typedef struct shmt__received_message shmt__received_message;
+
 typedef struct shmt__ring {
   shmt_storage* storage; /* owned */
   struct shmt__session* session;
@@ -34,8 +36,11 @@ typedef struct shmt__ring {
   shmt__block* block;        /* the ring's own record */
   shmt__ring_area area;
   uint32_t max_messages;
-  bool is_bare;
+  bool is_bare, is_line;
   uint32_t inline_bytes; /* most data of a message; longer data goes into a block of its own */
+  /* Of a server: called under get_lock with each message before it leaves the ring; false: it is dropped. NULL of other
+   * rings. */
+  bool (*mark_taken)(struct shmt__ring* r, const shmt__received_message* m);
   atomic_int spin_credit; /* grows while short waits pay */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
@@ -54,13 +59,13 @@ typedef struct shmt__outgoing_message {
 } shmt__outgoing_message;
 
 /* A message that was taken. */
-typedef struct shmt__received_message {
+struct shmt__received_message {
   shmt_storage** storages; /* new references */
   uint32_t n_storages;
   uint32_t flags;
   void* data; /* malloc'd */
   uint32_t nbytes;
-} shmt__received_message;
+};
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);

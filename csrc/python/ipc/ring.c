@@ -360,6 +360,18 @@ static int set_adopts(PyObject* self, PyObject* value, void* unused) {
   return 0;
 }
 
+static PyObject* get_mode(PyObject* self, void* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(((shmt__py_ring*)self)->mode);
+}
+
+static int set_mode(PyObject* self, PyObject* value, void* unused) {
+  (void)unused;
+  if (value != NULL) return shmt__py_ring_mode_of(value, &((shmt__py_ring*)self)->mode) ? 0 : -1;
+  PyErr_SetString(PyExc_AttributeError, "the mode of a ring cannot be deleted");
+  return -1;
+}
+
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef ring_methods[] = {
     {"put", FAST(ring_put),
@@ -388,6 +400,7 @@ static PyMethodDef ring_methods[] = {
 };
 static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
+    {"mode", get_mode, set_mode, "Of the storages that it receives: 0 rw, 1 ro, 2 cow.", NULL},
     {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
     {"storage", get_storage, NULL, "Address of its storage, which lives as long as the ring.", NULL},
     {"max_messages", get_max_messages, NULL, "How many it takes; 0: no bound.", NULL},

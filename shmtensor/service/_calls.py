@@ -1,0 +1,497 @@
+"""Calls with an answer: servers and clients that find each other by name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator, Iterator
+from queue import Empty, Full
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from shmtensor import _C
+from shmtensor._boundary.service import MODES
+from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
+from shmtensor.multiprocessing.queues import _readable
+from shmtensor.service import _libraries
+from shmtensor.service._libraries import Library
+from shmtensor.service._messages import received, to_send
+from shmtensor.service._names import open_or_make
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from shmtensor.service._service import Service
+    from shmtensor.service._submitted import Submitted
+
+__all__ = ["Client", "Request", "Server"]
+
+_SLICE_S = 0.25  # how long a wait goes on without a look at what else may have happened
+_SERIALS = (1 << 24) - 1
+
+
+def _left(deadline: float | None) -> float | None:
+    """Seconds until the deadline; None: there is none."""
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
+    def make() -> tuple[Any, list[int]]:
+        ring = _C._new_ring_in(service._handle.address, max(maxsize, 0))
+        return ring, [ring.storage]
+
+    service._check_name(name)
+    return open_or_make(
+        service,
+        name,
+        "server",
+        over=lambda storages: _C._ring_over(storages[0].address),
+        make=make,
+        persist=persist,
+    )
+
+
+# --- servers --------------------------------------------------------------------------------------
+
+
+class Server:
+    """Takes the requests that clients of this name send, and answers them.
+
+    ::
+
+        server = service.Server("double")
+        for request in server:
+            with request:  # an exception in the block is answered
+                request.reply(request.value * 2)
+
+    Several servers of one name, also in several processes, share the requests. The name lives as
+    long as any server or client has it open; with *persist* until it is unpublished. Requests wait
+    while there is no server.
+
+    Args:
+        service: The service that has the name.
+        name: 1 to 127 bytes.
+        maxsize: Clients wait while so many requests are in the queue; 0: no bound, or that of who
+            made the name.
+        persist: Keep the name, with its requests, when no process has it open.
+        mode: How the tensors of requests may be used, as in `Service.attach`.
+        as_: Whose tensors requests have: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
+
+    Raises:
+        ValueError: The name stands for something else.
+        ManagerError: The service cannot be reached.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        name: str,
+        maxsize: int = 0,
+        *,
+        persist: bool = False,
+        mode: str = "rw",
+        as_: Library = "shmtensor",
+    ) -> None:
+        _libraries.check_library(as_)
+        if mode not in MODES:
+            raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
+        self._service, self._name, self._as = service, name, as_
+        self._is_closed = False
+        self._ring = _ring_of(service, name, maxsize, persist)
+        self._ring.mode = MODES.index(mode)
+        _C._serve(self._ring)
+
+    def take(
+        self, max_batch: int = 1, wait: float = 0.0, timeout: float | None = None
+    ) -> list[Request]:
+        """Wait for a request, and return it with others that come soon.
+
+        Args:
+            max_batch: At most so many.
+            wait: After the first request, wait so many seconds for more, until there are
+                *max_batch*.
+            timeout: Seconds to wait for the first request; None waits forever.
+
+        Raises:
+            queue.Empty: No request came in time.
+            ValueError: *max_batch* is less than 1, or the server is closed.
+        """
+        if max_batch < 1:
+            raise ValueError(f"max_batch must be at least 1, got {max_batch}")
+        deadline = _deadline(timeout)
+        taken: list[Any] = []
+        while not taken:
+            self._check_open()
+            left = _left(deadline)
+            is_last = left is not None and left <= _SLICE_S
+            try:
+                self._take(max_batch, left if is_last else _SLICE_S, taken)
+            except Empty:
+                if is_last:
+                    raise
+        deadline = time.monotonic() + wait
+        while len(taken) < max_batch and wait > 0:
+            try:
+                self._take(max_batch - len(taken), _left(deadline), taken)
+            except Empty:
+                break
+        return [Request(self, request) for request in taken]
+
+    def _take(self, n: int, timeout: float | None, taken: list[Any]) -> None:
+        _C._take_requests(self._ring, n, timeout, taken)
+
+    async def atake(self, max_batch: int = 1) -> list[Request]:
+        """Return requests as `take` does; other asyncio tasks run until there is one."""
+        while True:
+            try:
+                return self.take(max_batch, timeout=0.0)
+            except Empty:
+                await _readable(self.fileno())
+
+    def __iter__(self) -> Iterator[Request]:
+        while not self._is_closed:
+            try:
+                taken = self.take(timeout=_SLICE_S)
+            except Empty:
+                continue
+            yield taken.pop()
+
+    async def __aiter__(self) -> AsyncIterator[Request]:
+        while not self._is_closed:
+            yield (await self.atake()).pop()
+
+    def qsize(self) -> int:
+        """Return how many requests wait for a server."""
+        return int(self._ring.size())
+
+    def fileno(self) -> int:
+        """Return a descriptor that is readable while a request waits. The server closes it."""
+        self._check_open()
+        return int(self._ring.fileno(True))
+
+    @property
+    def name(self) -> str:
+        """Its name in the service."""
+        return self._name
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"{self!r} is used after close()")
+
+    def close(self) -> None:
+        """Take no more requests through this object."""
+        self._is_closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else f"{self.qsize()} requests"
+        return f"<Server {self._name!r} of {self._service!r}, {state}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Server is opened by its name, it cannot be pickled")
+
+
+class Request:
+    """A request that this process has taken. It is answered once.
+
+    A ``with`` block answers with the exception that ends it, and with an error when it ends without
+    an answer. A request that nothing refers to any more is answered with an error as well.
+
+    Attributes:
+        value: What was asked.
+    """
+
+    def __init__(self, server: Server, request: Any) -> None:
+        self._server, self._request = server, request
+        try:
+            self.value = received(request.value, server._as)
+        except TypeError as error:
+            self.value = None
+            self.fail(error)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the client still waits: it neither gave up nor died, and has no answer yet."""
+        return bool(self._request.is_wanted)
+
+    def reply(self, value: object) -> bool:
+        """Answer with a value; it may be anything that `Topic.publish` takes.
+
+        Returns:
+            Whether the client still waited for it.
+
+        Raises:
+            RuntimeError: The request was answered before.
+            TypeError: The value cannot be sent; the request is not answered.
+            MemoryError: There is not enough room.
+        """
+        return bool(self._request.reply(to_send(value), False))
+
+    def fail(self, error: BaseException | str) -> bool:
+        """Answer with an error, which the call raises.
+
+        Args:
+            error: An exception, or a text. Between processes of one user, the call raises the
+                exception itself if it can be pickled, else a `RemoteError`.
+
+        Returns:
+            Whether the client still waited for it.
+
+        Raises:
+            RuntimeError: The request was answered before.
+        """
+        if isinstance(error, str):
+            return bool(self._request.reply(error, True))
+        lines = traceback.format_exception(type(error), error, error.__traceback__)
+        facts = (f"{type(error).__name__}: {error}", "".join(lines))
+        try:
+            return bool(self._request.reply((*facts, error), True))
+        except RuntimeError:
+            if not self._request.is_open:
+                raise
+        except Exception:  # noqa: BLE001 -- whatever pickling the exception raises
+            pass
+        return bool(self._request.reply((*facts, None), True))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if self._request.is_open:
+            self.fail(error if error is not None else "the server has not answered")
+        return isinstance(error, Exception)
+
+    def __repr__(self) -> str:
+        state = "open" if self._request.is_open else "answered"
+        return f"<Request to {self._server._name!r}, {state}>"
+
+
+# --- clients --------------------------------------------------------------------------------------
+
+
+class _Line:
+    """A line, and the number of its last call."""
+
+    def __init__(self, ring: Any, n_calls: int) -> None:
+        self.line = _C._new_line(ring, n_calls)
+        self.serial = 0
+
+    def next_serial(self) -> int:
+        self.serial = self.serial % _SERIALS + 1
+        return self.serial
+
+
+class Client:
+    """Calls the servers of a name, from any number of threads.
+
+    Args:
+        service: The service that has the name.
+        name: 1 to 127 bytes.
+        as_: Whose tensors replies have: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
+
+    Raises:
+        ValueError: The name stands for something else.
+        ManagerError: The service cannot be reached.
+    """
+
+    def __init__(self, service: Service, name: str, *, as_: Library = "shmtensor") -> None:
+        _libraries.check_library(as_)
+        self._service, self._name, self._as = service, name, as_
+        self._is_closed = False
+        self._ring = _ring_of(service, name, 0, False)
+        self._idle: list[_Line] = []
+        self._submitted: Submitted | None = None
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+
+    def call(self, value: object, timeout: float | None = None, retry: int = 0) -> Any:
+        """Send a request, and return the server's reply.
+
+        Args:
+            value: Anything that `Topic.publish` takes.
+            timeout: Seconds to wait for a server and its reply; None waits forever.
+            retry: When the server that has the request dies, send it again, so many times. The
+                first server may have done its work.
+
+        Raises:
+            WaitTimeoutError: No reply came in time; the server learns of it by
+                `Request.is_wanted`. It is a TimeoutError.
+            ServerLostError: The server that had the request was killed or let go of it.
+            RemoteError: The server answered with an error that is no exception of this user.
+            Exception: What the server answered with.
+            TypeError: The value cannot be sent.
+            MemoryError: There is not enough room.
+            ValueError: The client is closed.
+        """
+        self._check_open()
+        deadline = _deadline(timeout)
+        packed = self._ring.pack(to_send(value))
+        for _ in range(retry + 1):
+            answer = self._ask(packed, deadline, timeout)
+            if answer is not None:
+                return self._result(answer[1], answer[2])
+        raise self._lost()
+
+    def _ask(self, packed: Any, deadline: float | None, timeout: float | None) -> Any:
+        """Call once; None: the server is lost."""
+        own = self._take_line()
+        line, serial = own.line, own.next_serial()
+        try:
+            line.begin(self._ring, packed, serial, _left(deadline))
+            answer = line.wait(serial, _left(deadline), 0)
+            while answer is not None and answer[0] != serial:  # of a call that was given up
+                answer = line.wait(serial, _left(deadline), 0)
+        except (Empty, Full):
+            raise self._late(timeout) from None
+        finally:
+            line.give_up(serial)
+            self._idle.append(own)
+        return answer
+
+    async def acall(self, value: object, timeout: float | None = None, retry: int = 0) -> Any:
+        """Call as `call` does; other asyncio tasks run until the reply comes."""
+        self._check_open()
+        deadline = _deadline(timeout)
+        packed = self._ring.pack(to_send(value))
+        for _ in range(retry + 1):
+            answer = await self._ask_async(packed, deadline, timeout)
+            if answer is not None:
+                return self._result(answer[1], answer[2])
+        raise self._lost()
+
+    async def _ask_async(self, packed: Any, deadline: float | None, timeout: float | None) -> Any:
+        own = self._take_line()
+        line, serial = own.line, own.next_serial()
+        begun = False
+        try:
+            while True:
+                left = _left(deadline)
+                try:
+                    if not begun:
+                        line.begin(self._ring, packed, serial, 0.0)
+                        begun = True
+                    answer = line.wait(serial, 0.0, 0)
+                    if answer is None or answer[0] == serial:
+                        return answer
+                except Full:
+                    await asyncio.sleep(0.001 if left is None else min(left, 0.001))
+                except Empty:
+                    # A server that is lost makes nothing readable: look now and then.
+                    slice_s = _SLICE_S if left is None else min(left, _SLICE_S)
+                    await _readable_within(line.fileno(), slice_s)
+                if left == 0.0:
+                    raise self._late(timeout)
+        finally:
+            line.give_up(serial)
+            self._idle.append(own)
+
+    def submit(
+        self, value: object, timeout: float | None = None, retry: int = 0
+    ) -> Future[Any]:
+        """Send a request, and return a future of its reply.
+
+        At most 504 calls of a client are under way; `submit` waits while there are so many.
+        A future that is cancelled tells the server so. Arguments and errors are those of `call`.
+        """
+        self._check_open()
+        packed = self._ring.pack(to_send(value))
+        with self._lock:
+            self._forget_parent()
+            if self._submitted is None:
+                from shmtensor.service._submitted import Submitted  # with its thread
+
+                self._submitted = Submitted(self)
+            submitted = self._submitted
+        return submitted.begin(packed, timeout, retry)
+
+    def _take_line(self) -> _Line:
+        self._forget_parent()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _Line(self._ring, 2)
+
+    def _forget_parent(self) -> None:
+        """In a forked child: the lines and the thread are the parent's."""
+        if self._pid != os.getpid():
+            self._idle, self._submitted, self._pid = [], None, os.getpid()
+
+    def _result(self, is_error: bool, value: Any) -> Any:
+        if not is_error:
+            return received(value, self._as)
+        raise self._error(value)
+
+    def _error(self, value: Any) -> BaseException:
+        if isinstance(value, str):
+            return RemoteError(f"{self._name!r}: {value}")
+        if not isinstance(value, tuple) or len(value) != 3:
+            return self._lost()
+        text, trace, error = value
+        told = RemoteError(f"{self._name!r}: {text}\n\n{trace}")
+        if not isinstance(error, BaseException):
+            return told
+        error.__cause__ = told
+        return error
+
+    def _lost(self) -> ServerLostError:
+        return ServerLostError(
+            f"a server of {self._name!r} was killed, or let go of the request, before it answered"
+        )
+
+    def _late(self, timeout: float | None) -> WaitTimeoutError:
+        return WaitTimeoutError(f"no reply of {self._name!r} within {timeout} seconds")
+
+    @property
+    def name(self) -> str:
+        """Its name in the service."""
+        return self._name
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ValueError(f"{self!r} is used after close()")
+
+    def close(self) -> None:
+        """Call no more through this object. Futures that wait are cancelled."""
+        self._is_closed = True
+        submitted, self._submitted = self._submitted, None
+        if submitted is not None and self._pid == os.getpid():
+            submitted.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._is_closed else ""
+        return f"<Client of {self._name!r} of {self._service!r}{closed}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Client is opened by its name, it cannot be pickled")
+
+
+async def _readable_within(fd: int, timeout: float) -> None:
+    try:
+        await asyncio.wait_for(_readable(fd), timeout)
+    except asyncio.TimeoutError:
+        return

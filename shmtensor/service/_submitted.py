@@ -1,0 +1,181 @@
+"""The calls of a client that are under way without a thread that waits for each."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from concurrent.futures import Future
+from queue import Empty, Full
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shmtensor import _C
+
+if TYPE_CHECKING:
+    from shmtensor.service._calls import Client
+
+__all__ = ["Submitted"]
+
+_AT_ONCE = 504  # words of a line: SHMT_CALL_WORDS in csrc/ipc/call/call_layout.h
+_SERIALS = (1 << 24) - 1
+_SLICE_S = 0.1  # how long the thread waits without a look at deadlines and at lost servers
+_IDLE_S = 10.0  # how long it stays without a call
+
+
+class _Call(NamedTuple):
+    future: Future[Any]
+    packed: Any
+    deadline: float | None
+    timeout: float | None
+    retry: int
+
+
+class Submitted:
+    """One line for many calls, and the thread that reads their replies.
+
+    The thread ends when there was no call for a while; the next call starts another.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = weakref.ref(client)
+        self._ring = client._ring
+        self._line = _C._new_line(client._ring, _AT_ONCE)
+        self._serial = 0
+        self._calls: dict[int, _Call] = {}
+        self._words: set[int] = set()  # of their numbers
+        self._lock = threading.Lock()  # guards the three above and the thread
+        self._room = threading.BoundedSemaphore(_AT_ONCE)
+        self._thread: threading.Thread | None = None
+        self._is_stopped = False
+
+    def begin(self, packed: Any, timeout: float | None, retry: int) -> Future[Any]:
+        """Begin a call; returns the future of its reply."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        future: Future[Any] = Future()
+        if not self._room.acquire(timeout=timeout):
+            raise self._named()._late(timeout)
+        self._put(_Call(future, packed, deadline, timeout, retry))
+        return future
+
+    def _put(self, call: _Call) -> None:
+        with self._lock:
+            serial = self._free_serial()
+            self._calls[serial] = call
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=_read, args=(weakref.ref(self),), name="shmtensor-calls", daemon=True
+                )
+                self._thread.start()
+        left = None if call.deadline is None else max(call.deadline - time.monotonic(), 0.0)
+        try:
+            self._line.begin(self._ring, call.packed, serial, left)
+        except Full:
+            self._end(serial)
+            raise self._named()._late(call.timeout) from None
+        except BaseException:
+            self._end(serial)
+            raise
+
+    def _free_serial(self) -> int:
+        """Return a number whose word no call has; there is one."""
+        while True:
+            self._serial = self._serial % _SERIALS + 1
+            if self._serial % _AT_ONCE not in self._words:
+                self._words.add(self._serial % _AT_ONCE)
+                return self._serial
+
+    def _end(self, serial: int) -> _Call | None:
+        """Forget a call; None: it is forgotten already."""
+        with self._lock:
+            call = self._calls.pop(serial, None)
+            if call is not None:
+                self._line.give_up(serial)
+                self._words.discard(serial % _AT_ONCE)
+        if call is not None:
+            self._room.release()
+        return call
+
+    def _named(self) -> Any:
+        client = self._client()
+        if client is None:
+            raise ReferenceError("the client is gone")
+        return client
+
+    def read_once(self) -> bool:
+        """Wait a moment for a reply, and look after the others. False: the thread may end."""
+        try:
+            answer = self._line.wait(0, _SLICE_S, 0)
+        except Empty:
+            answer = None
+        if answer is not None:
+            self._finish(*answer)
+            return True
+        return self._look()
+
+    def _finish(self, serial: int, is_error: bool, value: Any) -> None:
+        call, client = self._end(serial), self._client()
+        if call is None or client is None or not call.future.set_running_or_notify_cancel():
+            return
+        try:
+            result = client._result(is_error, value)
+        except BaseException as error:  # noqa: BLE001 -- it is the result
+            call.future.set_exception(error)
+        else:
+            call.future.set_result(result)
+
+    def _look(self) -> bool:
+        now = time.monotonic()
+        for serial, call in list(self._calls.items()):
+            if call.future.cancelled():
+                self._end(serial)
+            elif call.deadline is not None and now >= call.deadline:
+                self._fail(serial, self._named()._late(call.timeout))
+            elif self._line.is_lost(serial):
+                self._again(serial, call)
+        return bool(self._calls) and not self._is_stopped
+
+    def _again(self, serial: int, call: _Call) -> None:
+        if call.retry <= 0:
+            self._fail(serial, self._named()._lost())
+            return
+        if self._end(serial) is not None and self._room.acquire(blocking=False):
+            try:
+                self._put(call._replace(retry=call.retry - 1))
+            except Exception as error:  # noqa: BLE001 -- it is the result
+                call.future.set_exception(error)
+
+    def _fail(self, serial: int, error: BaseException) -> None:
+        call = self._end(serial)
+        if call is not None and call.future.set_running_or_notify_cancel():
+            call.future.set_exception(error)
+
+    def leave(self) -> bool:
+        """Let the thread end, unless a call has begun meanwhile."""
+        with self._lock:
+            if self._calls and not self._is_stopped:
+                return False
+            self._thread = None
+            return True
+
+    def stop(self) -> None:
+        """Cancel what waits."""
+        self._is_stopped = True
+        for serial in list(self._calls):
+            call = self._end(serial)
+            if call is not None:
+                call.future.cancel()
+
+
+def _read(of: weakref.ref[Submitted]) -> None:
+    """Read replies for as long as there are calls, or somebody who may begin one."""
+    idle_since = time.monotonic()
+    while True:
+        submitted = of()
+        if submitted is None:
+            return
+        if submitted.read_once():
+            idle_since = time.monotonic()
+        elif time.monotonic() - idle_since > _IDLE_S or submitted._is_stopped:
+            if submitted.leave():
+                return
+        del submitted
