@@ -19,7 +19,11 @@ __all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot", "kind
 MODES = ("rw", "ro", "cow")
 #: What a name may stand for; the position is the C code.
 _KINDS = ("value", "queue", "topic", "event", "server")
-_KIND_BITS = {"queue": lib.SHMT_PUBLISH_QUEUE, "topic": lib.SHMT_PUBLISH_TOPIC, "server": lib.SHMT_PUBLISH_SERVER}
+_KIND_BITS = {
+    "queue": lib.SHMT_PUBLISH_QUEUE,
+    "topic": lib.SHMT_PUBLISH_TOPIC,
+    "server": lib.SHMT_PUBLISH_SERVER,
+}
 SLICE_MS = 100
 
 _OWN_SERVICE = (1 << 32) - 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from shmtensor import _C
 from shmtensor._boundary.service import MODES
+from shmtensor._core._fork_locks import free_in_child
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
@@ -263,8 +264,8 @@ class Request:
         except RuntimeError:
             if not self._request.is_open:
                 raise
-        except Exception:  # noqa: BLE001 -- whatever pickling the exception raises
-            pass
+        except Exception:
+            pass  # whatever pickling the exception raises
         return bool(self._request.reply((*facts, None), True))
 
     def __enter__(self) -> Self:
@@ -320,7 +321,7 @@ class Client:
         self._ring = _ring_of(service, name, 0, False)
         self._idle: list[_Line] = []
         self._submitted: Submitted | None = None
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._pid = os.getpid()
 
     def call(self, value: object, timeout: float | None = None, retry: int = 0) -> Any:
@@ -404,9 +405,7 @@ class Client:
             line.give_up(serial)
             self._idle.append(own)
 
-    def submit(
-        self, value: object, timeout: float | None = None, retry: int = 0
-    ) -> Future[Any]:
+    def submit(self, value: object, timeout: float | None = None, retry: int = 0) -> Future[Any]:
         """Send a request, and return a future of its reply.
 
         At most 504 calls of a client are under way; `submit` waits while there are so many.

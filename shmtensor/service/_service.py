@@ -14,8 +14,8 @@ from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle
 from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
-from shmtensor.service._libraries import Library
 from shmtensor.service._calls import Client, Server
+from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
 from shmtensor.service._queues import Queue
 from shmtensor.service._topics import Topic

@@ -10,6 +10,8 @@ from queue import Empty, Full
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shmtensor import _C
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 
 if TYPE_CHECKING:
     from shmtensor.service._calls import Client
@@ -20,6 +22,11 @@ _AT_ONCE = 504  # words of a line: SHMT_CALL_WORDS in csrc/ipc/call/call_layout.
 _SERIALS = (1 << 24) - 1
 _SLICE_S = 0.1  # how long the thread waits without a look at deadlines and at lost servers
 _IDLE_S = 10.0  # how long it stays without a call
+
+
+def _left(deadline: float | None) -> float | None:
+    """Seconds until the deadline; None: there is none."""
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
 
 class _Call(NamedTuple):
@@ -43,22 +50,22 @@ class Submitted:
         self._serial = 0
         self._calls: dict[int, _Call] = {}
         self._words: set[int] = set()  # of their numbers
-        self._lock = threading.Lock()  # guards the three above and the thread
-        self._room = threading.BoundedSemaphore(_AT_ONCE)
+        self._changed = free_in_child(Condition())  # guards the three above and the thread
         self._thread: threading.Thread | None = None
         self._is_stopped = False
 
     def begin(self, packed: Any, timeout: float | None, retry: int) -> Future[Any]:
         """Begin a call; returns the future of its reply."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        future: Future[Any] = Future()
-        if not self._room.acquire(timeout=timeout):
-            raise self._named()._late(timeout)
-        self._put(_Call(future, packed, deadline, timeout, retry))
-        return future
+        call = _Call(Future(), packed, deadline, timeout, retry)
+        self._put(call)
+        return call.future
 
     def _put(self, call: _Call) -> None:
-        with self._lock:
+        with self._changed:
+            while len(self._calls) >= _AT_ONCE:
+                if not self._changed.wait(_left(call.deadline)):
+                    raise self._named()._late(call.timeout)
             serial = self._free_serial()
             self._calls[serial] = call
             if self._thread is None:
@@ -66,9 +73,8 @@ class Submitted:
                     target=_read, args=(weakref.ref(self),), name="shmtensor-calls", daemon=True
                 )
                 self._thread.start()
-        left = None if call.deadline is None else max(call.deadline - time.monotonic(), 0.0)
         try:
-            self._line.begin(self._ring, call.packed, serial, left)
+            self._line.begin(self._ring, call.packed, serial, _left(call.deadline))
         except Full:
             self._end(serial)
             raise self._named()._late(call.timeout) from None
@@ -86,13 +92,12 @@ class Submitted:
 
     def _end(self, serial: int) -> _Call | None:
         """Forget a call; None: it is forgotten already."""
-        with self._lock:
+        with self._changed:
             call = self._calls.pop(serial, None)
             if call is not None:
                 self._line.give_up(serial)
                 self._words.discard(serial % _AT_ONCE)
-        if call is not None:
-            self._room.release()
+                self._changed.notify()
         return call
 
     def _named(self) -> Any:
@@ -118,7 +123,7 @@ class Submitted:
             return
         try:
             result = client._result(is_error, value)
-        except BaseException as error:  # noqa: BLE001 -- it is the result
+        except BaseException as error:  # it is the result
             call.future.set_exception(error)
         else:
             call.future.set_result(result)
@@ -138,21 +143,22 @@ class Submitted:
         if call.retry <= 0:
             self._fail(serial, self._named()._lost())
             return
-        if self._end(serial) is not None and self._room.acquire(blocking=False):
-            try:
-                self._put(call._replace(retry=call.retry - 1))
-            except Exception as error:  # noqa: BLE001 -- it is the result
-                call.future.set_exception(error)
+        if self._end(serial) is None:
+            return
+        try:
+            self._put(call._replace(retry=call.retry - 1))
+        except Exception as error:
+            call.future.set_exception(error)
 
     def _fail(self, serial: int, error: BaseException) -> None:
         call = self._end(serial)
         if call is not None and call.future.set_running_or_notify_cancel():
             call.future.set_exception(error)
 
-    def leave(self) -> bool:
-        """Let the thread end, unless a call has begun meanwhile."""
-        with self._lock:
-            if self._calls and not self._is_stopped:
+    def may_leave(self, idle_s: float) -> bool:
+        """Whether the thread is to end, which has read no reply for so long."""
+        with self._changed:
+            if not self._is_stopped and (self._calls or idle_s < _IDLE_S):
                 return False
             self._thread = None
             return True
@@ -175,7 +181,6 @@ def _read(of: weakref.ref[Submitted]) -> None:
             return
         if submitted.read_once():
             idle_since = time.monotonic()
-        elif time.monotonic() - idle_since > _IDLE_S or submitted._is_stopped:
-            if submitted.leave():
-                return
+        elif submitted.may_leave(time.monotonic() - idle_since):
+            return
         del submitted

@@ -135,7 +135,8 @@ static bool caller_lives(const shmt__ring* line) {
 /* Mark a request as ours before it leaves the ring. False: nobody waits for it, or it is none. */
 static bool mark_taken(shmt__ring* r, const shmt__received_message* m) {
   shmt__ring line;
-  if (!(m->flags & SHMT_RING_CALL) || m->n_storages == 0 || !view_line(m->storages[m->n_storages - 1], &line) || !caller_lives(&line)) return false;
+  if (!(m->flags & SHMT_RING_CALL) || m->n_storages == 0) return false;
+  if (!view_line(m->storages[m->n_storages - 1], &line) || !caller_lives(&line)) return false;
   const uint32_t serial = shmt__call_serial_of(m->flags);
   uint64_t queued = shmt__call_word(serial, 0, SHMT_CALL_QUEUED);
   const bool is_ours = atomic_compare_exchange_strong_explicit(

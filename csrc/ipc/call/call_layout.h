@@ -1,9 +1,9 @@
 /* ipc/call/call_layout.h -- calls with an answer: what a client and a server share.
  *
- * A server's name stands for a ring, as a queue's does, and several servers of one name get from the same ring. A client
- * has a *line*: a bare ring for replies, with a word for each call that is under way between its header and its
- * messages. A request is a message of the server's ring with SHMT_RING_CALL in its flags, the call's serial number above
- * them, and the line as its last storage. A reply is a message of the line with the serial number.
+ * A server's name stands for a ring, as a queue's does, and several servers of one name get from the same ring. A
+ * client has a *line*: a bare ring for replies, with a word for each call that is under way between its header and its
+ * messages. A request is a message of the server's ring with SHMT_RING_CALL in its flags, the call's serial number
+ * above them, and the line as its last storage. A reply is a message of the line with the serial number.
  *
  * Note [Words of calls]
  * The word of a call says how far it is. The client writes QUEUED before it puts the request. A server makes that TAKEN
@@ -11,8 +11,8 @@
  * killed before has not taken it, and whoever is killed later is named in the word. The client makes the word GIVEN_UP
  * when it stops waiting: a server that sees this does not take the request, or need not finish it.
  *
- * A server holds the line as long as it has the request. So a client that finds no reply, the word TAKEN, and no hold of
- * the taker on the line knows that the reply will not come: the manager has cleared the holds of a dead process. It
+ * A server holds the line as long as it has the request. So a client that finds no reply, the word TAKEN, and no hold
+ * of the taker on the line knows that the reply will not come: the manager has cleared the holds of a dead process. It
  * reads the replies once more after that, since a server puts its reply before it lets go. In the same way a server
  * sees by the client's hold whether the client lives.
  */

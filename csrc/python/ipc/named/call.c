@@ -117,7 +117,7 @@ static PyObject* reply_of(const line_object* o, shmt__received_message* d, uint3
   return Py_BuildValue("ION", shmt__call_serial_of(flags), is_error ? Py_True : Py_False, object);
 }
 
-/* wait(serial, timeout, mode): (serial, is_error, object) of the next reply; None: the server of call `serial` is gone */
+/* wait(serial, timeout, mode): (serial, is_error, object) of the next reply; None: the server of the call is gone */
 static PyObject* line_wait(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   line_object* o = (line_object*)self;
   uint64_t deadline_ns;
