@@ -379,6 +379,17 @@ def test_memory_is_free_again(service: Service, server: programs.Program) -> Non
     waiting.until(lambda: service.status().resident_bytes < 1 << 20, service.status)
 
 
+_OWNER = """
+import sys, shmtensor as T
+from shmtensor.service import Service
+server = Service(sys.argv[1]).Server("own")
+print("open", flush=True)
+[request] = server.take()
+request.reply(request.value * 2)
+[request] = server.take()
+with request:
+    raise LookupError("not here")
+"""
 _MEMBER = """
 import os, sys, shmtensor as T, shmtensor.nn, shmtensor.service
 from shmtensor.service import Service
@@ -396,17 +407,14 @@ for value in (print, "raise"):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_two_users_of_a_group(run: type[programs.Program]) -> None:
     with programs.serving("--group", "54321") as (name, _):
-        server = Service(name).Server("own")
+        owner = run(_OWNER, name)
+        assert owner.line() == "open"
         member = run(_MEMBER, name)
-        [request] = server.take(timeout=programs.WAIT_S)
-        request.reply(request.value * 2)
         assert member.line() == "6.0"
         assert member.line().startswith("TypeError a queue between users")
-        [request] = server.take(timeout=programs.WAIT_S)
-        with request:
-            raise LookupError("not here")
         assert member.line() == "RemoteError 'own': LookupError: not here"
         member.finish()
+        owner.finish()
 
 
 def test_stopped_server_keeps_its_request(service: Service, server: programs.Program) -> None:

@@ -446,6 +446,19 @@ def test_damaged_topics(service: Service) -> None:
     assert frames.latest() == 4
 
 
+_OWNER = (
+    _OPEN
+    + """
+frames = Service(sys.argv[1]).Topic("frames")
+own = frames.subscribe()
+print("open", flush=True)
+sys.stdin.readline()
+frames.publish(T.ones(3))
+own.get()
+tensor, text = own.get()
+print(tensor.sum().item(), text, flush=True)
+"""
+)
 _MEMBER = """
 import os, sys, shmtensor as T, shmtensor.nn, shmtensor.service
 from shmtensor.service import Service
@@ -466,18 +479,17 @@ sys.stdin.readline()
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_two_users_of_a_group(run: type[programs.Program]) -> None:
     with programs.serving("--group", "54321") as (name, _):
-        frames = Service(name).Topic("frames")
-        own = frames.subscribe()
+        owner = run(_OWNER, name)
+        assert owner.line() == "open"
         member = run(_MEMBER, name)
         assert member.line() == "open"
-        frames.publish(T.ones(3))
-        own.get(0)
+        owner.say()
         assert member.line() == "3.0"
         assert "would have to be pickled" in member.line()
-        got = own.get(programs.WAIT_S)
-        assert got[0].sum() == 5 and got[1] == "x"
+        assert owner.line() == "5.0 x"
         member.say()
         member.finish()
+        owner.finish()
 
 
 def test_interrupted_publisher_and_reader(service: Service) -> None:
