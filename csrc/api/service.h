@@ -54,7 +54,7 @@ typedef struct shmt_service_entry {
   uint32_t uid;    /* of the publisher */
   int64_t pid;
   int persists;
-  uint32_t kind; /* 0 a value, 1 a queue, 2 a topic */
+  uint32_t kind; /* 0 a value, 1 a queue, 2 a topic, 3 an event */
 } shmt_service_entry;
 
 /* Is the storage a block of this service, so that it can be published as it is? */
@@ -62,8 +62,15 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
 /* Make a storage of uninitialised bytes in the service. *out is a new reference. Errors: SHMT_E_NOMEM
  * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
-/* Bits of `how`: the name outlives its publisher; it is a queue, or a topic; leave the value that it has. */
-enum { SHMT_PUBLISH_PERSISTS = 1, SHMT_PUBLISH_QUEUE = 2, SHMT_PUBLISH_TOPIC = 4, SHMT_PUBLISH_IF_NONE = 16 };
+/* Bits of `how`: the name outlives its publisher; it is a queue, a topic, or an event (one of these at most);
+ * leave the value that it has. */
+enum {
+  SHMT_PUBLISH_PERSISTS = 1,
+  SHMT_PUBLISH_QUEUE = 2,
+  SHMT_PUBLISH_TOPIC = 4,
+  SHMT_PUBLISH_EVENT = 6,
+  SHMT_PUBLISH_IF_NONE = 16
+};
 /* Publish these storages, all of this service, under `name`, with a text that says what they are.
  * Errors: SHMT_E_VALUE (the name, or it is of another kind), SHMT_E_HANDLE, SHMT_E_NOMEM, SHMT_E_RUNTIME,
  * SHMT_E_MANAGER. */

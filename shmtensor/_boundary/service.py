@@ -18,8 +18,12 @@ __all__ = ["MODES", "SLICE_MS", "Counters", "Entry", "Handle", "Snapshot", "kind
 #: Names of the modes; the position is the C code.
 MODES = ("rw", "ro", "cow")
 #: What a name may stand for; the position is the C code.
-_KINDS = ("value", "queue", "topic")
-_KIND_BITS = {"queue": lib.SHMT_PUBLISH_QUEUE, "topic": lib.SHMT_PUBLISH_TOPIC}
+_KINDS = ("value", "queue", "topic", "event")
+_KIND_BITS = {
+    "queue": lib.SHMT_PUBLISH_QUEUE,
+    "topic": lib.SHMT_PUBLISH_TOPIC,
+    "event": lib.SHMT_PUBLISH_EVENT,
+}
 SLICE_MS = 100
 
 _OWN_SERVICE = (1 << 32) - 1
@@ -37,7 +41,7 @@ class Entry:
         uid: User id of the publisher.
         pid: Process id of the publisher.
         persists: Whether the name outlives its publisher.
-        kind: What the name stands for: ``"value"``, ``"queue"`` or ``"topic"``.
+        kind: What the name stands for: ``"value"``, ``"queue"``, ``"topic"`` or ``"event"``.
     """
 
     version: int
@@ -159,7 +163,7 @@ class Handle:
         return self._publish(name, storages, text, lib.SHMT_PUBLISH_PERSISTS if persist else 0)
 
     def publish_kind(self, name: str, kind: str, storages: list[int], persist: bool) -> int:
-        """Give a queue's or topic's storages the name, unless that is taken. Returns the version."""
+        """Give the storages of a queue or the like the name, unless that is taken. Returns the version."""
         how = _KIND_BITS[kind] | lib.SHMT_PUBLISH_IF_NONE
         how |= lib.SHMT_PUBLISH_PERSISTS if persist else 0
         return self._publish(name, storages, b"", how)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shmtensor._boundary.service import Counters, Entry
+from shmtensor.service._events import Event as _Event
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
@@ -17,11 +18,13 @@ from shmtensor.service._queues import Queue as _Queue
 from shmtensor.service._service import Service, Versioned
 from shmtensor.service._topics import Loan, Subscription
 from shmtensor.service._topics import Topic as _Topic
+from shmtensor.service._waiting import await_any, wait_any
 
 __all__ = [
     "Barrier",
     "Counters",
     "Entry",
+    "Event",
     "Loan",
     "Lock",
     "Queue",
@@ -32,6 +35,7 @@ __all__ = [
     "Versioned",
     "attach",
     "attach_module",
+    "await_any",
     "empty",
     "info",
     "latest",
@@ -41,6 +45,7 @@ __all__ = [
     "status",
     "unpublish",
     "version",
+    "wait_any",
     "wait_newer",
 ]
 
@@ -93,6 +98,11 @@ def Topic(
     return _default.Topic(
         name, history=history, depth=depth, overflow=overflow, persist=persist
     )
+
+
+def Event(name: str, *, persist: bool = False) -> _Event:
+    """Return the `Event` of this name in the default service, which is made if need be."""
+    return _default.Event(name, persist=persist)
 
 
 def Barrier(name: str, parties: int) -> _Barrier:
