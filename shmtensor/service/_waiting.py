@@ -155,7 +155,7 @@ class _Wait:
         if self._is_empty:
             time.sleep(_left(deadline) or 0.0)
             return []
-        watches = bool(self._fds) or len(self._positions) > _AT_ONCE
+        watches = not self._sleeps_here()
         if watches and self._positions:
             self._readable(0)  # which makes the poll object
             self._poll.register(self._watch(), select.POLLIN)
@@ -170,6 +170,10 @@ class _Wait:
             ready = self.look()
             if ready or left == 0:
                 return ready
+
+    def _sleeps_here(self) -> bool:
+        """Whether the calling thread can sleep on everything itself."""
+        return not self._fds and len(self._positions) <= _AT_ONCE
 
     def _watch(self) -> int:
         return int(self._rings.watch(max(_AT_ONCE - 1, 1)))

@@ -353,13 +353,15 @@ event.set()
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_members_of_a_group_use_it(run: type[programs.Program]) -> None:
     with programs.serving("--group", "54321") as (name, _):
-        with Service(name) as service, service.Event("go") as go:
-            member = run(_MEMBER, name)
-            _asleep(member)
-            go.pulse(4)
-            assert member.line() == "4"
-            assert go.wait(programs.WAIT_S)
-            member.finish()
+        owner = run(_OPEN + "sys.stdin.readline(); event.pulse(4); print(event.wait())", name)
+        member = run(_MEMBER, name)
+        assert owner.line() == "open"
+        _asleep(member)
+        owner.say()
+        assert member.line() == "4"
+        assert owner.line() == "True"
+        owner.finish()
+        member.finish()
 
 
 def test_memory_is_free_again(service: Service) -> None:
