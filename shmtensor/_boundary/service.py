@@ -163,7 +163,7 @@ class Handle:
         return self._publish(name, storages, text, lib.SHMT_PUBLISH_PERSISTS if persist else 0)
 
     def publish_kind(self, name: str, kind: str, storages: list[int], persist: bool) -> int:
-        """Give the storages of a queue or the like the name, unless that is taken. Returns the version."""
+        """Give the storages of a queue or the like the name, unless it is taken."""
         how = _KIND_BITS[kind] | lib.SHMT_PUBLISH_IF_NONE
         how |= lib.SHMT_PUBLISH_PERSISTS if persist else 0
         return self._publish(name, storages, b"", how)

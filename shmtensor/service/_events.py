@@ -25,10 +25,10 @@ _END_OF_IDS = 1 << 64
 class Event:
     """A flag that any process of the service's user or group opens by its name.
 
-    It is set or not, as a `threading.Event`, and it can be pulsed: a pulse wakes everybody who waits
-    at that moment, with a number, and sets nothing. A process that is killed at any moment leaves
-    an event that works, and no setter waits for another process. It lives as long as any process
-    has it open; with *persist* until it is unpublished.
+    It is set or not, as a `threading.Event`, and it can be pulsed: a pulse wakes everybody who
+    waits at that moment, with a number, and sets nothing. A process that is killed at any moment
+    leaves an event that works, and no setter waits for another process. It lives as long as any
+    process has it open; with *persist* until it is unpublished.
 
     Args:
         service: The service that has the name.

@@ -358,7 +358,9 @@ class Service:
         snapshot = self._handle.snapshot(name, mode)
         if snapshot.entry.kind != "value":
             kind = snapshot.entry.kind
-            raise ValueError(f"{name!r} is {with_article(kind)}; open it with {kind.title()}({name!r})")
+            raise ValueError(
+                f"{name!r} is {with_article(kind)}; open it with {kind.title()}({name!r})"
+            )
         return snapshot
 
     def version(self, name: str) -> int:
@@ -562,9 +564,7 @@ class Service:
         persist: bool = False,
     ) -> Topic[Any]:
         """Return the `Topic` of this name, which is made if need be."""
-        return Topic(
-            self, name, history=history, depth=depth, overflow=overflow, persist=persist
-        )
+        return Topic(self, name, history=history, depth=depth, overflow=overflow, persist=persist)
 
     # --- events -------------------------------------------------------------------------------
 

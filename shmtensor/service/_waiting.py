@@ -188,9 +188,7 @@ class _Wait:
         self._rings.close()
 
 
-async def _changed(
-    wait: _Wait, look: Callable[[], _T | None], deadline: float | None
-) -> _T | None:
+async def _changed(wait: _Wait, look: Callable[[], _T | None], deadline: float | None) -> _T | None:
     """Look after each change until something is there, or the deadline has passed."""
     import asyncio  # programs that await have imported it; others need not load it
 

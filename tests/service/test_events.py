@@ -179,7 +179,9 @@ def test_names_are_of_one_kind(service: Service) -> None:
 
 
 def test_it_lives_while_anybody_has_it_open(service: Service, run: type[programs.Program]) -> None:
-    setter = run(_OPEN + "event.set(); print('set', flush=True); sys.stdin.readline()", service._name)
+    setter = run(
+        _OPEN + "event.set(); print('set', flush=True); sys.stdin.readline()", service._name
+    )
     assert setter.line() == "open" and setter.line() == "set"
     go = service.Event("go")
     setter.kill()

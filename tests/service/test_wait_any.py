@@ -65,9 +65,7 @@ def test_what_is_ready_comes_in_the_order_given(service: Service) -> None:
     own.close()
 
 
-def test_strangers_wake_a_wait(
-    service: Service, run: type[programs.Program], way: None
-) -> None:
+def test_strangers_wake_a_wait(service: Service, run: type[programs.Program], way: None) -> None:
     jobs, go, topic = service.Queue("jobs"), service.Event("go"), service.Topic("t")
     news = topic.subscribe()
     other = run(
@@ -176,9 +174,7 @@ def test_stopped_putters_and_other_takers(
     assert spare.get() == 1
 
 
-def test_killed_waiter_costs_others_nothing(
-    service: Service, run: type[programs.Program]
-) -> None:
+def test_killed_waiter_costs_others_nothing(service: Service, run: type[programs.Program]) -> None:
     jobs, go = service.Queue("jobs"), service.Event("go")
     text = _OPEN + (
         "things = [s.Queue('jobs'), s.Event('go')] + [sys.stdin] * int(sys.argv[2])\n"
@@ -201,7 +197,8 @@ def test_signals_end_a_wait(service: Service, run: type[programs.Program]) -> No
         "things = [s.Queue('jobs'), s.Event('go')] + [sys.stdin] * int(sys.argv[2])\n"
         "n = len(os.listdir('/proc/self/task')), len(os.listdir('/proc/self/fd'))\n"
         "print('open', flush=True)\n"
-        "try:\n    wait_any(things)\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
+        "try:\n    wait_any(things)\n"
+        "except KeyboardInterrupt:\n    print('interrupted', flush=True)\n"
         "time.sleep(0.1)\n"
         "print(n == (len(os.listdir('/proc/self/task')), len(os.listdir('/proc/self/fd'))))\n"
     )

@@ -8,10 +8,9 @@
 #include "os/descriptor.h"
 #include "os/flag.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
-
-enum { END_SLICE_MS = 50 };
 
 bool shmt__wait_item_is_ready(const shmt__wait_item* item) {
   return item->is_event ? shmt__event_has_come(item->ring, item->since) : shmt__ring_n_messages(item->ring) > 0;
@@ -69,15 +68,30 @@ typedef struct part {
   uint32_t n;
 } part;
 
+/* The threads outlive the call for a moment, so what they need is here: the rings' headers, and a reference to each
+ * storage. Whoever is the last frees it. */
 struct shmt__ring_watch {
   shmt__descriptor flag;
-  const shmt__wait_item* items;
-  uint32_t n, at_once;
-  uint32_t fork;                   /* shmt__fork_count() of the process that has the threads */
-  atomic_uint_least32_t ends;      /* 1: the threads are to end; they sleep on it as well */
-  atomic_uint_least32_t n_threads; /* that run */
+  uint32_t n, n_parts, fork;  /* fork: shmt__fork_count() of the process that has the threads */
+  atomic_uint refs;           /* the caller, and threads that run */
+  atomic_uint_least32_t ends; /* 1: the threads are to end; they sleep on it as well */
+  shmt__wait_item* items;     /* owned */
+  shmt__ring* rings;          /* owned: header and storage alone */
   part parts[];
 };
+
+static void discard(shmt__ring_watch* w) {
+  shmt__descriptor_close(&w->flag);
+  for (uint32_t i = 0; w->rings != NULL && i < w->n; i++) shmt__storage_release(w->rings[i].storage);
+  free(w->rings);
+  free(w->items);
+  free(w);
+}
+
+static void release(shmt__ring_watch* w) {
+  /* acq_rel: all that the others did is done before it is freed. */
+  if (atomic_fetch_sub_explicit(&w->refs, 1, memory_order_acq_rel) == 1) discard(w);
+}
 
 static bool has_to_end(const shmt__ring_watch* w) {
   return atomic_load_explicit(&w->ends, memory_order_seq_cst) != 0;
@@ -94,31 +108,42 @@ static void* watch(void* arg) {
     words[n_words] = &w->ends;
     armed[n_words++] = 0;
   }
-  for (;;) {
+  while (!has_to_end(w)) {
     arm(p->items, p->n, words, armed);
     if (has_to_end(w)) break; /* after arming: without room for its word, the end signals the rings */
     const int fd = is_any_ready(p->items, p->n) ? shmt__descriptor_number(&w->flag) : -1;
     if (fd >= 0) shmt__os_flag_raise(fd);
     (void)shmt__os_futex_wait_any(words, armed, n_words, shmt__ring_slice(UINT64_MAX));
   }
-  atomic_uint_least32_t* left = &w->n_threads;
-  /* release: we have done all that we do here. From then on the memory may be another's, who does not mind a wake. */
-  if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) == 1) (void)shmt__os_futex_wake(left, INT_MAX);
+  release(w);
   return NULL;
 }
 
-static shmt_status start(shmt__ring_watch* w) {
-  const uint32_t n_parts = (w->n + w->at_once - 1) / w->at_once;
+static shmt_status copy_items(shmt__ring_watch* w, const shmt__wait_item* items) {
+  w->items = malloc(w->n * sizeof *w->items);
+  w->rings = calloc(w->n, sizeof *w->rings);
+  SHMT_REQUIRE(w->items != NULL && w->rings != NULL, SHMT_E_NOMEM, "wait_any(): no memory for %" PRIu32 " queues", w->n);
+  for (uint32_t i = 0; i < w->n; i++) {
+    w->items[i] = items[i];
+    w->items[i].ring = &w->rings[i];
+    w->rings[i].header = items[i].ring->header;
+    w->rings[i].storage = items[i].ring->storage;
+    shmt__storage_retain(w->rings[i].storage);
+  }
+  return SHMT_OK;
+}
+
+static shmt_status start(shmt__ring_watch* w, uint32_t at_once) {
   const int fd = shmt__os_flag_open();
   if (fd < 0) return shmt__fail_errno(-fd, "cannot wait for several things");
   w->flag = shmt__descriptor_of(fd);
-  for (uint32_t i = 0; i < n_parts; i++) {
-    const uint32_t first = i * w->at_once, left = w->n - first;
-    w->parts[i] = (part){.watch = w, .items = w->items + first, .n = left < w->at_once ? left : w->at_once};
-    atomic_fetch_add_explicit(&w->n_threads, 1, memory_order_relaxed);
+  for (uint32_t i = 0; i < w->n_parts; i++) {
+    const uint32_t first = i * at_once, left = w->n - first;
+    w->parts[i] = (part){.watch = w, .items = w->items + first, .n = left < at_once ? left : at_once};
+    atomic_fetch_add_explicit(&w->refs, 1, memory_order_relaxed);
     const int err = -shmt__os_thread_start(watch, &w->parts[i]);
     if (err == 0) continue;
-    atomic_fetch_sub_explicit(&w->n_threads, 1, memory_order_relaxed);
+    release(w);
     return shmt__fail_errno(err, "cannot wait for several things");
   }
   return SHMT_OK;
@@ -131,11 +156,12 @@ shmt_status shmt__ring_watch_open(const shmt__wait_item* items, uint32_t n, uint
   shmt__ring_watch* w = calloc(1, nbytes);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "wait_any(): tried to allocate %zu bytes", nbytes);
   w->flag = SHMT_NO_DESCRIPTOR;
-  w->items = items;
   w->n = n;
-  w->at_once = at_once;
+  w->n_parts = n_parts;
   w->fork = shmt__fork_count();
-  const shmt_status status = start(w);
+  atomic_init(&w->refs, 1);
+  shmt_status status = copy_items(w, items);
+  if (status == SHMT_OK) status = start(w, at_once);
   if (status == SHMT_OK)
     *out = w;
   else
@@ -150,20 +176,18 @@ void shmt__ring_watch_lower(const shmt__ring_watch* w) {
   if (fd >= 0) shmt__os_flag_lower(fd);
 }
 
-static void end_threads(shmt__ring_watch* w) {
-  uint32_t n;
-  atomic_store_explicit(&w->ends, 1, memory_order_seq_cst);
-  (void)shmt__os_futex_wake(&w->ends, INT_MAX);
-  for (uint32_t i = 0; w->at_once == shmt__os_most_futexes() && i < w->n; i++)
-    shmt__ring_event_signal(&w->items[i].ring->header->watch_event, true);
-  /* acquire: what the threads did is done. */
-  while ((n = atomic_load_explicit(&w->n_threads, memory_order_acquire)) != 0)
-    (void)shmt__os_futex_wait(&w->n_threads, n, shmt__os_now_ns() + END_SLICE_MS * UINT64_C(1000000));
-}
-
 void shmt__ring_watch_close(shmt__ring_watch* w) {
   if (w == NULL) return;
-  if (w->fork == shmt__fork_count()) end_threads(w);
-  shmt__descriptor_close(&w->flag);
-  free(w);
+  if (w->fork != shmt__fork_count()) { /* the threads are the parent's */
+    discard(w);
+    return;
+  }
+  atomic_store_explicit(&w->ends, 1, memory_order_seq_cst);
+  (void)shmt__os_futex_wake(&w->ends, INT_MAX);
+  for (uint32_t i = 0; i < w->n_parts; i++) {
+    const part* p = &w->parts[i];
+    for (uint32_t j = 0; p->n >= shmt__os_most_futexes() && j < p->n; j++)
+      shmt__ring_event_signal(&p->items[j].ring->header->watch_event, true);
+  }
+  release(w);
 }

@@ -34,13 +34,13 @@ typedef struct shmt__ring_watch shmt__ring_watch;
 
 /* Begin to watch n items, at least one; at_once: at most so many in one thread, 1 to shmt__os_most_futexes(). Errors:
  * SHMT_E_NOMEM, SHMT_E_OS.
- * Ownership: borrows the items, which stay as they are until the end; *out is the caller's, shmt__ring_watch_close. */
+ * Ownership: copies the items; *out is the caller's, shmt__ring_watch_close. */
 shmt_status shmt__ring_watch_open(const shmt__wait_item* items, uint32_t n, uint32_t at_once, shmt__ring_watch** out);
 /* The number of a descriptor that is readable once an item is ready, or was; -1: it is gone. Borrowed. */
 int shmt__ring_watch_fileno(const shmt__ring_watch* w);
 /* Make it unreadable until the next change. Look at the items after this. */
 void shmt__ring_watch_lower(const shmt__ring_watch* w);
-/* End the threads and wait for that. NULL is fine; in a forked child, where there are none, too. */
+/* End the threads, which takes them a moment, and close the descriptor with the last. NULL is fine. */
 void shmt__ring_watch_close(shmt__ring_watch* w);
 
 #endif

@@ -63,12 +63,8 @@ static PyObject* wait_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) 
 }
 
 static void end_watch(wait_object* o) {
-  shmt__ring_watch* watch = o->watch;
+  shmt__ring_watch_close(o->watch);
   o->watch = NULL;
-  if (watch == NULL) return;
-  PyThreadState* saved = PyEval_SaveThread();
-  shmt__ring_watch_close(watch);
-  shmt__py_gil_restore(saved);
 }
 
 static void wait_dealloc(PyObject* self) {
