@@ -253,7 +253,7 @@ def test_asyncio_waits_for_it(service: Service, run: type[programs.Program]) -> 
         both = asyncio.gather(go.await_pulse(), go.await_set())
         await asyncio.sleep(0.05)
         setter.say()
-        assert await both == [3, True]
+        assert list(await both) == [3, True]
         later = asyncio.create_task(go.await_set())
         await asyncio.sleep(0.05)
         assert not later.done()

@@ -4,16 +4,16 @@
  * waits for messages waits for events too: sleeping, descriptors, the manager's care for dead members.
  *
  * Note [Setting events]
- * The message, empty, is written once, when the event is made. Setting moves the tail behind it, clearing moves the tail
- * back. Each is one atomic step, and the head never moves. So nobody who is killed or stopped leaves anything half done
- * or locked. `n_sets` grows after each step that sets: whoever waits sees that the event was set, even if another
+ * The message, empty, is written once, when the event is made. Setting moves the tail behind it, clearing moves the
+ * tail back. Each is one atomic step, and the head never moves. So nobody who is killed or stopped leaves anything half
+ * done or locked. `n_sets` grows after each step that sets: whoever waits sees that the event was set, even if another
  * process clears it at once.
  *
  * Note [Pulses]
  * A pulse takes put_lock, writes its id where the last pulse but one has its own, and then increments `n_pulses`. A
  * waiter compares that number with the one it began with. It takes the id of the newest pulse, and looks again whether
- * that was the newest before and after: a writer may be two pulses ahead by then. Who is killed before it increments the
- * number has changed nothing that counts, and leaves a lock that the manager marks.
+ * that was the newest before and after: a writer may be two pulses ahead by then. A process that is killed before it
+ * increments the number has changed nothing that counts, and leaves a lock that the manager marks.
  */
 #ifndef SHMT_IPC_RING_EVENT_H
 #define SHMT_IPC_RING_EVENT_H

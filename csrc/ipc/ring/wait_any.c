@@ -122,7 +122,8 @@ static void* watch(void* arg) {
 static shmt_status copy_items(shmt__ring_watch* w, const shmt__wait_item* items) {
   w->items = malloc(w->n * sizeof *w->items);
   w->rings = calloc(w->n, sizeof *w->rings);
-  SHMT_REQUIRE(w->items != NULL && w->rings != NULL, SHMT_E_NOMEM, "wait_any(): no memory for %" PRIu32 " queues", w->n);
+  SHMT_REQUIRE(w->items != NULL && w->rings != NULL, SHMT_E_NOMEM, "wait_any(): no memory for %" PRIu32 " queues",
+               w->n);
   for (uint32_t i = 0; i < w->n; i++) {
     w->items[i] = items[i];
     w->items[i].ring = &w->rings[i];

@@ -1,14 +1,15 @@
 /* ipc/ring/wait_any.h -- waiting for any of several rings and events.
  *
  * Note [Waiting for any]
- * Everybody sleeps on the watch events of the rings, which wake all sleepers, so that no wake-up is taken from a process
- * that waits for a message. One thread can sleep on shmt__os_most_futexes() words at once. So there are two ways:
+ * Everybody sleeps on the watch events of the rings, which wake all sleepers, so that no wake-up is taken from a
+ * process that waits for a message. One thread can sleep on shmt__os_most_futexes() words at once. So there are two
+ * ways:
  *
  *   - the calling thread sleeps on them itself (shmt__ring_wait_any), when they are few and there is nothing else to
  *     wait for;
- *   - else threads of C sleep on so many each, and raise one flag for all (shmt__ring_watch), which the caller waits for
- *     together with its other descriptors. They live as long as the wait. Afterwards a put costs no more than before, as
- *     it would if a thread had the rings watched for ever.
+ *   - else threads of C sleep on so many each, and raise one flag for all (shmt__ring_watch), which the caller waits
+ *     for together with its other descriptors. They live as long as the wait. Afterwards a put costs no more than
+ *     before; it would if a thread went on watching the rings.
  */
 #ifndef SHMT_IPC_RING_WAIT_ANY_H
 #define SHMT_IPC_RING_WAIT_ANY_H
@@ -23,8 +24,8 @@ typedef struct shmt__wait_item {
 } shmt__wait_item;
 
 bool shmt__wait_item_is_ready(const shmt__wait_item* item);
-/* Wait until one of n items is ready, 1 to shmt__os_most_futexes() of them. Returns SHMT_RING_DONE, SHMT_RING_EMPTY (the
- * deadline has passed), SHMT_RING_INTERRUPTED. */
+/* Wait until one of n items is ready, 1 to shmt__os_most_futexes() of them. Returns SHMT_RING_DONE, SHMT_RING_EMPTY
+ * (the deadline has passed), SHMT_RING_INTERRUPTED. */
 shmt__ring_result shmt__ring_wait_any(const shmt__wait_item* items, uint32_t n, uint64_t deadline_ns);
 /* If a manager was killed, start another: see shmt__ring_check_manager. */
 void shmt__ring_wait_any_check(const shmt__wait_item* items, uint32_t n);

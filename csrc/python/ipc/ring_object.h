@@ -46,8 +46,6 @@ typedef struct shmt__py_ring {
 /* The object of a ring. Consumes it, also on failure. */
 PyObject* shmt__py_ring_wrap(shmt__ring* ring);
 bool shmt__py_is_ring(PyObject* o);
-/* The ring of an _Event, borrowed; NULL: it is none. (python/ipc/event.c) */
-shmt__ring* shmt__py_event_ring(PyObject* o);
 /* The code of a mode. False with an exception. */
 bool shmt__py_ring_mode_of(PyObject* o, uint32_t* out);
 /* See the storages of a received message in this mode. False with an exception; some may be seen in it. */
