@@ -62,11 +62,13 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
 /* Make a storage of uninitialised bytes in the service. *out is a new reference. Errors: SHMT_E_NOMEM
  * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
-/* Bits of `how`: the name outlives its publisher; it is a queue, a topic, or a server; leave the value that it has. */
+/* Bits of `how`: the name outlives its publisher; it is a queue, a topic, an event, or a server (one of these at most);
+ * leave the value that it has. */
 enum {
   SHMT_PUBLISH_PERSISTS = 1,
   SHMT_PUBLISH_QUEUE = 2,
   SHMT_PUBLISH_TOPIC = 4,
+  SHMT_PUBLISH_EVENT = 6,
   SHMT_PUBLISH_SERVER = 8,
   SHMT_PUBLISH_IF_NONE = 16
 };

@@ -30,6 +30,45 @@ shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected
   return SHMT_OS_WAIT_TIMED_OUT;
 }
 
+/* --- several words; the headers of older kernels do not have this --- */
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+enum { FUTEX_OF_32_BITS = 2 };
+
+typedef struct waiter {
+  uint64_t expected, address;
+  uint32_t flags, zero;
+} waiter;
+_Static_assert(sizeof(waiter) == 24, "struct futex_waitv");
+
+uint32_t shmt__os_most_futexes(void) {
+  static atomic_uint most; /* relaxed: a cached constant */
+  uint32_t n = atomic_load_explicit(&most, memory_order_relaxed);
+  if (n == 0) {
+    /* None is one too few, says a kernel that has the call. */
+    const bool has_call = syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == EINVAL;
+    n = has_call ? SHMT_OS_MOST_FUTEXES : 1;
+    atomic_store_explicit(&most, n, memory_order_relaxed);
+  }
+  return n;
+}
+
+shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const uint32_t* expected, uint32_t n,
+                                      uint64_t deadline_ns) {
+  waiter waiters[SHMT_OS_MOST_FUTEXES];
+  struct timespec t = timespec_of(deadline_ns);
+  SHMT_ASSERT(n > 0 && n <= shmt__os_most_futexes());
+  if (n == 1) return shmt__os_futex_wait(words[0], expected[0], deadline_ns);
+  for (uint32_t i = 0; i < n; i++)
+    waiters[i] = (waiter){.expected = expected[i], .address = (uintptr_t)words[i], .flags = FUTEX_OF_32_BITS};
+  long r = syscall(SYS_futex_waitv, waiters, n, 0, &t, CLOCK_MONOTONIC);
+  if (r >= 0 || errno == EAGAIN) return SHMT_OS_WAIT_WOKEN;
+  if (errno == EINTR) return SHMT_OS_WAIT_INTERRUPTED;
+  return SHMT_OS_WAIT_TIMED_OUT;
+}
+
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n) {
   long r = syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
   return r > 0 ? (unsigned)r : 0;

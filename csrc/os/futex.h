@@ -18,6 +18,14 @@ typedef enum shmt__os_wait {
 /* Sleep while *word is `expected`, at most until deadline_ns of the clock of shmt__os_now_ns(). */
 shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected,
                                   uint64_t deadline_ns);
+
+enum { SHMT_OS_MOST_FUTEXES = 128 };
+/* How many words shmt__os_futex_wait_any takes: SHMT_OS_MOST_FUTEXES, or 1 where the kernel is older than Linux 5.16 or
+ * a container forbids the call. */
+uint32_t shmt__os_most_futexes(void);
+/* Sleep while each of n words is as expected, 1 to shmt__os_most_futexes() of them, at most until deadline_ns. */
+shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const uint32_t* expected, uint32_t n,
+                                      uint64_t deadline_ns);
 /* Wake at most n sleepers. Returns how many were woken. */
 unsigned shmt__os_futex_wake(atomic_uint_least32_t* word, unsigned n);
 

@@ -218,6 +218,7 @@ static int fill_module(PyObject* module) {
       shmt__py_add_tensor_methods(shmt__py_methods, NULL) < 0 || shmt__py_mode_init() < 0 ||
       shmt__py_message_init(module) < 0 || shmt__py_ring_init(module) < 0 || shmt__py_topic_init(module) < 0 ||
       shmt__py_call_init(module) < 0 ||
+      shmt__py_event_init(module) < 0 ||
       shmt__py_named_lock_init(module) < 0 || shmt__py_descriptor_init(module) < 0 ||
       shmt__py_task_sender_init(module) < 0)
     return -1;

@@ -73,6 +73,7 @@ typedef enum shmt__name_kind {
   SHMT_NAME_VALUE = 0,
   SHMT_NAME_QUEUE = 1, /* its first storage is a ring (ipc/ring/message_layout.h) */
   SHMT_NAME_TOPIC = 2, /* its storages are a log and a table (ipc/topic/topic_layout.h) */
+  SHMT_NAME_EVENT = 3, /* its storage is a bare ring (ipc/ring/event.h) */
   SHMT_NAME_SERVER = 4, /* its first storage is a ring of requests (ipc/call/call_layout.h) */
   SHMT_N_NAME_KINDS
 } shmt__name_kind;
@@ -83,8 +84,8 @@ static inline bool shmt__name_is_there(const shmt__version* v) {
   return v->block != SHMT_NAME_GONE && (v->flags & SHMT_NAME_CLOSING) == 0;
 }
 static inline const char* shmt__name_kind_title(shmt__name_kind kind) {
-  static const char* const titles[SHMT_N_NAME_KINDS] = {"value", "queue", "topic", "event", "server"};
-  return kind < SHMT_N_NAME_KINDS ? titles[kind] : "thing that is not known here";
+  static const char* const titles[SHMT_N_NAME_KINDS] = {"a value", "a queue", "a topic", "an event", "a server"};
+  return kind < SHMT_N_NAME_KINDS ? titles[kind] : "a thing that is not known here";
 }
 
 typedef struct shmt__name {

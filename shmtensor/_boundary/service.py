@@ -22,6 +22,7 @@ _KINDS = ("value", "queue", "topic", "event", "server")
 _KIND_BITS = {
     "queue": lib.SHMT_PUBLISH_QUEUE,
     "topic": lib.SHMT_PUBLISH_TOPIC,
+    "event": lib.SHMT_PUBLISH_EVENT,
     "server": lib.SHMT_PUBLISH_SERVER,
 }
 SLICE_MS = 100
@@ -41,7 +42,7 @@ class Entry:
         uid: User id of the publisher.
         pid: Process id of the publisher.
         persists: Whether the name outlives its publisher.
-        kind: What the name stands for: ``"value"``, ``"queue"`` or ``"topic"``.
+        kind: What the name stands for: ``"value"``, ``"queue"``, ``"topic"`` or ``"event"``.
     """
 
     version: int

@@ -14,6 +14,7 @@ from shmtensor.service._calls import Client as _Client
 from shmtensor.service._calls import Request
 from shmtensor.service._calls import Server as _Server
 from shmtensor.service._libraries import Library
+from shmtensor.service._events import Event as _Event
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
@@ -21,12 +22,14 @@ from shmtensor.service._queues import Queue as _Queue
 from shmtensor.service._service import Service, Versioned
 from shmtensor.service._topics import Loan, Subscription
 from shmtensor.service._topics import Topic as _Topic
+from shmtensor.service._waiting import await_any, wait_any
 
 __all__ = [
     "Barrier",
     "Client",
     "Counters",
     "Entry",
+    "Event",
     "Loan",
     "Lock",
     "Queue",
@@ -39,6 +42,7 @@ __all__ = [
     "Versioned",
     "attach",
     "attach_module",
+    "await_any",
     "empty",
     "info",
     "latest",
@@ -48,6 +52,7 @@ __all__ = [
     "status",
     "unpublish",
     "version",
+    "wait_any",
     "wait_newer",
 ]
 
@@ -115,6 +120,11 @@ def Server(
 def Client(name: str, *, as_: Library = "shmtensor") -> _Client:
     """Return a `Client` of the servers of this name in the default service."""
     return _default.Client(name, as_=as_)
+
+
+def Event(name: str, *, persist: bool = False) -> _Event:
+    """Return the `Event` of this name in the default service, which is made if need be."""
+    return _default.Event(name, persist=persist)
 
 
 def Barrier(name: str, parties: int) -> _Barrier:

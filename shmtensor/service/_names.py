@@ -11,9 +11,14 @@ if TYPE_CHECKING:
     from shmtensor._boundary.storage import StorageRef
     from shmtensor.service._service import Service
 
-__all__ = ["open_or_make"]
+__all__ = ["open_or_make", "with_article"]
 
 _ATTEMPTS = 100  # a name that comes and goes as often between two looks is an error
+
+
+def with_article(kind: str) -> str:
+    """Return ``"a queue"``, ``"an event"``."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def open_or_make(
@@ -58,12 +63,12 @@ def _storages(service: Service, name: str, kind: str) -> list[StorageRef] | None
         snapshot = handle.snapshot(name, "rw")
         found = snapshot.entry.kind
         if found != kind:
-            raise ValueError(f"{name!r} is a {found}, not a {kind}")
+            raise ValueError(f"{name!r} is {with_article(found)}, not {with_article(kind)}")
         # From here on we hold it: if the name is still there, it stays.
         if handle.entry(name).version != snapshot.entry.version:
             return None
     except NotPublishedError:
         return None
     if not snapshot.storages:
-        raise HandleError(f"{name!r} is a {kind} without storage")
+        raise HandleError(f"{name!r} is {with_article(kind)} without storage")
     return snapshot.storages

@@ -15,8 +15,10 @@ from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._calls import Client, Server
+from shmtensor.service._events import Event
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
+from shmtensor.service._names import with_article
 from shmtensor.service._queues import Queue
 from shmtensor.service._topics import Topic
 from shmtensor.storage import UntypedStorage
@@ -357,7 +359,9 @@ class Service:
         snapshot = self._handle.snapshot(name, mode)
         if snapshot.entry.kind != "value":
             kind = snapshot.entry.kind
-            raise ValueError(f"{name!r} is a {kind}; open it with {kind.title()}({name!r})")
+            raise ValueError(
+                f"{name!r} is {with_article(kind)}; open it with {kind.title()}({name!r})"
+            )
         return snapshot
 
     def version(self, name: str) -> int:
@@ -580,6 +584,12 @@ class Service:
     def Client(self, name: str, *, as_: Library = "shmtensor") -> Client:
         """Return a `Client` of the servers of this name."""
         return Client(self, name, as_=as_)
+
+    # --- events -------------------------------------------------------------------------------
+
+    def Event(self, name: str, *, persist: bool = False) -> Event:
+        """Return the `Event` of this name, which is made if need be."""
+        return Event(self, name, persist=persist)
 
     # --- locks --------------------------------------------------------------------------------
 

@@ -33,3 +33,19 @@ def test_queue_of_the_page_carries_jobs(run: type[programs.Program]) -> None:
     user = run(taker.replace("while True:", "for _ in range(10):"), env=env)
     first.finish()
     assert user.finish().splitlines() == [f"{i} 0.0" for i in range(10)]
+
+
+def test_event_of_the_page_starts_a_worker(run: type[programs.Program]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)
+    worker = next(b for b in blocks if b.startswith("# worker.py") and "Event" in b)
+    control = next(b for b in blocks if b.startswith("# control.py"))
+    several = next(b for b in blocks if "wait_any" in b)
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    waits = run(worker, env=env)
+    # The event lives while somebody has it open: the worker may come later.
+    sets = run(control + "import sys; sys.stdin.readline()", env=env)
+    assert waits.line() == "started"
+    sets.say()
+    sets.finish()
+    waits.finish()
+    assert run(several, env=env).finish() == "stopped\n"

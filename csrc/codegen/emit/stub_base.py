@@ -315,7 +315,7 @@ _CASTS = "bfloat16 bool byte cdouble cfloat chalf char cpu double float half int
 
 # What the package's own modules use, which check their arguments themselves.
 _PRIVATE = (
-    "_NamedLock _PackedMessage _TaskSender _TensorMeta _Ring _add_batch_dim"
+    "_Event _MOST_FUTEXES _NamedLock _PackedMessage _RingWait _TaskSender _TensorMeta _Ring _add_batch_dim"
     " _backward_number _backward_reaches _batched_parts _call_below_level _call_outside_levels"
     " _end_transform_inputs _functorch _grad_increment_nesting _graph_reaches_others _level_count"
     " _level_decrement_nesting _lift _remove_batch_dim _vmap_facts _vmap_increment_nesting"
@@ -329,7 +329,7 @@ _PRIVATE = (
     " _get_anomaly _goes_as_copy _has_override _increment_version _infer_size"
     " _is_fwd_grad_enabled _legacy_new"
     " _library_define _library_impl _make_dual _named_result _new_ring _new_ring_in _node_address"
-    " _new_line _new_topic_in _open_ring _ring_over _topic_over"
+    " _event_over _new_event_in _new_line _new_topic_in _open_ring _ring_over _topic_over"
     " _operator_arguments"
     " _operator_has_kernel _operator_overloads _pack_shared_storage"
     " _pack_shared_tensor _pinned_view"

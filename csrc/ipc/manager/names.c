@@ -306,7 +306,7 @@ shmt_status shmt__names_publish(shmt__names* n, shmt__arena_manager* k, shmt__re
   flags &= SHMT_NAME_FLAGS;
   const shmt__name_kind kind = shmt__name_kind_of(flags), before = shmt__name_kind_of(v.flags);
   SHMT_REQUIRE(kind < SHMT_N_NAME_KINDS, SHMT_E_VALUE, "no kind %d of names", (int)kind);
-  SHMT_REQUIRE(!has_value(&v) || kind == before, SHMT_E_VALUE, "the name \"%s\" is that of a %s", name,
+  SHMT_REQUIRE(!has_value(&v) || kind == before, SHMT_E_VALUE, "the name \"%s\" is that of %s", name,
                shmt__name_kind_title(before));
   SHMT_TRY(check_owner(&v, who, name));
   if (v.block == block && v.generation == generation && v.flags == flags) {

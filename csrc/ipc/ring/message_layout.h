@@ -75,8 +75,11 @@ typedef struct shmt__ring_header {
   atomic_uint_least32_t n_done;      /* how many of all messages ever put are finished */
   atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
   atomic_uint_least64_t n_lost; /* of a subscriber's ring: messages that did not reach it; under the topic's lock */
+  /* --- of an event: ipc/ring/event.h --- */
+  atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */
+  atomic_uint_least64_t pulse_ids[2]; /* of the last two pulses, by the lowest bit of their number */
+  atomic_uint_least32_t n_sets;
   atomic_uint_least32_t caller; /* of a line: the client number of the process that calls */
-  uint32_t pad5[7];
   atomic_uchar ends[SHMT_MAX_CLIENTS]; /* by client: SHMT_RING_NO_GET, SHMT_RING_NO_PUT */
   uint64_t pad6[24];
   atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* by client: messages that wait there for room; under put_lock */

@@ -191,6 +191,7 @@ _Static_assert((int)SHMT_PUBLISH_PERSISTS == (int)SHMT_NAME_PERSISTS &&
                    (int)SHMT_PUBLISH_QUEUE == (int)SHMT_NAME_QUEUE << SHMT_NAME_KIND_SHIFT &&
                    (int)SHMT_PUBLISH_TOPIC == (int)SHMT_NAME_TOPIC << SHMT_NAME_KIND_SHIFT &&
                    (int)SHMT_PUBLISH_SERVER == (int)SHMT_NAME_SERVER << SHMT_NAME_KIND_SHIFT &&
+                   (int)SHMT_PUBLISH_EVENT == (int)SHMT_NAME_EVENT << SHMT_NAME_KIND_SHIFT &&
                    (int)SHMT_PUBLISH_IF_NONE == (int)SHMT_NAME_IF_NONE,
                "the bits of a request");
 

@@ -62,6 +62,7 @@ int shmt__py_message_init(PyObject* module);
 int shmt__py_ring_init(PyObject* module);
 int shmt__py_topic_init(PyObject* module);
 int shmt__py_call_init(PyObject* module);
+int shmt__py_event_init(PyObject* module);
 int shmt__py_named_lock_init(PyObject* module);
 extern PyMethodDef shmt__py_message_functions[];
 
