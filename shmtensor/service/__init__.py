@@ -13,8 +13,8 @@ from shmtensor._boundary.service import Counters, Entry
 from shmtensor.service._calls import Client as _Client
 from shmtensor.service._calls import Request
 from shmtensor.service._calls import Server as _Server
-from shmtensor.service._libraries import Library
 from shmtensor.service._events import Event as _Event
+from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore

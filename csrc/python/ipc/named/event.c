@@ -1,5 +1,5 @@
-/* python/ipc/named/event.c -- _Event, the Python object of an event, and _RingWait, one wait for any of several queues and
- * events. */
+/* python/ipc/named/event.c -- _Event, the Python object of an event, and _RingWait, one wait for any of several queues
+ * and events. */
 #include "ipc/ring/wait_any.h"
 
 #include "api/error.h"
