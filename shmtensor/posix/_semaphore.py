@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import time
 from typing import TYPE_CHECKING, NoReturn
 
@@ -73,13 +74,22 @@ class Semaphore:
         return f"/{_PREFIX}{self.name[1:]}"
 
     def _opened(self) -> _names.posix_ipc.Semaphore:
+        self._check_file()
+        with _names.errors_of("Semaphore()", self.name):
+            return _names.posix_ipc.Semaphore(self.name)
+
+    def _check_file(self) -> None:
+        """Refuse what is no semaphore: ``sem_open`` would map it whatever its size."""
         try:
-            with _names.errors_of("Semaphore()", self.name):
-                return _names.posix_ipc.Semaphore(self.name)
-        except (ValueError, OSError) as error:
-            if isinstance(error, (FileNotFoundError, PermissionError)):
-                raise
-            raise ValueError(f"{self.name} is no semaphore: {error}") from None
+            facts = os.lstat(_names.path_of(self._file))
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.name) from None
+        nbytes = _c.semaphore_bytes()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size < nbytes:
+            raise ValueError(
+                f"{self.name} is no semaphore: {_names.path_of(self._file)} is "
+                f"{stat.filemode(facts.st_mode)} of {facts.st_size} bytes, a semaphore has {nbytes}"
+            )
 
     def _made(
         self, value: int, mode: int, linger: bool, service: Service | None
@@ -109,12 +119,8 @@ class Semaphore:
     def _own(self, keeper: Service) -> None:
         """Become an owner of the semaphore that there is."""
         nbytes = _c.semaphore_bytes()
+        self._check_file()
         with _names.opened_file(self._file, writable=True) as fd:
-            size = os.fstat(fd).st_size
-            if size < nbytes:
-                raise ValueError(
-                    f"{self.name} is no semaphore: it has {size} bytes, a semaphore has {nbytes}"
-                )
             ref = _names.map_shared(fd, self._file, nbytes)
             _names.own(keeper, ref, fd, self._file, is_new=False)
         self._owned = ref
