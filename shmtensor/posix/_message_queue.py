@@ -81,9 +81,7 @@ class MessageQueue:
         ):
             has = f"{self.max_messages} messages of {self.max_message_bytes} bytes"
             self.close()
-            raise ValueError(
-                f"queue {name} holds {has}, not {max_messages} of {max_message_bytes}"
-            )
+            raise ValueError(f"queue {name} holds {has}, not {max_messages} of {max_message_bytes}")
 
     def _opened(
         self, max_messages: int | None, max_bytes: int, mode: int, read: bool, write: bool

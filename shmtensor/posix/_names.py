@@ -71,7 +71,8 @@ def check(name: str, prefix: str = "") -> None:
     most = _NAME_MAX - 1 - len(prefix)
     if not name.startswith("/") or b"/" in rest or b"\0" in rest or rest in (b".", b".."):
         raise ValueError(
-            f"a POSIX name is a slash and more bytes, none of them a slash or 0, as '/grid'; got {name!r}"
+            f"a POSIX name is a slash and more bytes, none of them a slash or 0, as '/grid'; got "
+            f"{name!r}"
         )
     if not 1 <= len(rest) <= most:
         raise ValueError(
@@ -89,13 +90,11 @@ def errors_of(what: str, name: str) -> Iterator[None]:
     """Raise the errors of ``posix_ipc`` as those that Python's own modules raise."""
     try:
         yield
-    except posix_ipc.ExistentialError as error:
-        code = errno.EEXIST if "exist" in str(error) and "No " not in str(error) else errno.ENOENT
-        raise OSError(code, f"{what}: {os.strerror(code)}", name) from None
+    except posix_ipc.ExistentialError:  # nothing here asks for a name that must be new
+        code = errno.ENOENT
+        raise FileNotFoundError(code, f"{what}: {os.strerror(code)}", name) from None
     except posix_ipc.PermissionsError:
-        raise PermissionError(
-            errno.EACCES, f"{what}: user {os.geteuid()} may not", name
-        ) from None
+        raise PermissionError(errno.EACCES, f"{what}: user {os.geteuid()} may not", name) from None
 
 
 def check_service(service: Service | None, linger: bool) -> Service | None:

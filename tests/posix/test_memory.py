@@ -57,7 +57,7 @@ def test_memory_is_opened_from_an_offset(name: str, service: Service) -> None:
     assert posix.open(name, (2, 2), torch.int32, offset=8).tolist() == [[2, 3], [4, 5]]
     assert posix.open(name, dtype=torch.int32, offset=24).tolist() == [6, 7]
     assert posix.open(name, dtype=np.int32, offset=28, as_="numpy").tolist() == [7]
-    with pytest.raises(ValueError, match="a multiple of 4, .* got 6"):
+    with pytest.raises(ValueError, match=r"a multiple of 4, .* got 6"):
         posix.open(name, dtype=torch.int32, offset=6)
     with pytest.raises(ValueError, match="got -4"):
         posix.open(name, dtype=torch.int32, offset=-4)
@@ -176,8 +176,8 @@ def test_memory_made_smaller_under_a_tensor_ends_who_reads_it(
 ) -> None:
     posix.create(name, 10_000, linger=True)
     reader = run(
-        f"from shmtensor import posix; t = posix.open({name!r}); print('ready', flush=True); input();"
-        "print(t.sum())"
+        f"from shmtensor import posix; t = posix.open({name!r})\n"
+        "print('ready', flush=True); input(); print(t.sum())"
     )
     assert reader.line() == "ready"
     os.truncate("/dev/shm" + name, 0)
@@ -190,7 +190,7 @@ def test_what_is_no_memory_is_refused(name: str) -> None:
     os.mkdir(path)
     try:
         assert not posix.exists(name)
-        with pytest.raises(ValueError, match="is no shared memory: .* is drwx"):
+        with pytest.raises(ValueError, match=r"is no shared memory: .* is drwx"):
             posix.open(name, 1)
         with pytest.raises(ValueError, match="it is a folder"):
             posix.unlink(name)
@@ -199,11 +199,11 @@ def test_what_is_no_memory_is_refused(name: str) -> None:
     finally:
         os.rmdir(path)
     os.mkfifo(path)
-    with pytest.raises(ValueError, match="is no shared memory: .* is prw"):
+    with pytest.raises(ValueError, match=r"is no shared memory: .* is prw"):
         posix.open(name, 1)  # it waits for no other end
     os.unlink(path)
     os.symlink("/etc/passwd", path)
-    with pytest.raises(ValueError, match="is no shared memory: .* is lrw"):
+    with pytest.raises(ValueError, match=r"is no shared memory: .* is lrw"):
         posix.open(name, 1)
     os.unlink(path)
 

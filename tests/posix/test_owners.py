@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -299,7 +298,8 @@ def test_next_manager_knows_the_names(name: str, run: Run) -> None:
         # A member that is no owner: it starts the next manager.
         member = run(
             "from shmtensor import service; service.publish('x', service.empty(1));"
-            "print('joined', flush=True); input(); print(service.empty(1).shape, flush=True); input()",
+            "print('joined', flush=True); input()\n"
+            "print(service.empty(1).shape, flush=True); input()",
             env=env,
         )
         assert member.line() == "joined"
@@ -412,8 +412,11 @@ while True:
     how = random.choice(["open", "replace"])
     kept.append(posix.create(name, 4, if_exists=how))
 """
-    keeper = run("from shmtensor import service; service.publish('x', service.empty(1));"
-                 "print('ready', flush=True); input()", env=alone)
+    keeper = run(
+        "from shmtensor import service; service.publish('x', service.empty(1));"
+        "print('ready', flush=True); input()",
+        env=alone,
+    )
     assert keeper.line() == "ready"
     for round_ in range(6):
         both = [run(program, start, env=alone) for _ in range(2)]

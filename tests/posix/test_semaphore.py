@@ -107,7 +107,7 @@ def test_wrong_arguments(name: str, service: Service) -> None:
         posix.Semaphore(name, service=service)
     with open(f"/dev/shm/sem.{name[1:]}", "w") as file:
         file.write("short")
-    with pytest.raises(ValueError, match="is no semaphore: .* of 5 bytes, a semaphore has 32"):
+    with pytest.raises(ValueError, match=r"is no semaphore: .* of 5 bytes, a semaphore has 32"):
         posix.Semaphore(name, 1, service=service)
     with pytest.raises(ValueError, match="is no semaphore"):
         posix.Semaphore(name)

@@ -1,5 +1,5 @@
-"""The manager is killed while it removes a POSIX name: the next one ends the work, and no other file
-that has got the name is touched.
+"""The manager is killed while it removes a POSIX name: the next one ends the work, and no other
+file that has got the name meanwhile is touched.
 
 One run for each failpoint of the scenario "posix". Not covered: killed owners (tests/posix).
 """
