@@ -62,8 +62,9 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
 /* Make a storage of uninitialised bytes in the service. *out is a new reference. Errors: SHMT_E_NOMEM
  * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
-/* Make a storage that maps a file of /dev/shm (shmt_storage_map_file, shared and writable) an owner of the file's name: the
- * service's manager removes the name when its last owner is gone, however it ended, and no message has the storage.
+/* Make a storage that maps a file of /dev/shm (shmt_storage_map_file, shared and writable) an owner of the file's
+ * name: the service's manager removes the name when its last owner is gone, however it ended, and no message has the
+ * storage.
  *
  * fd      the file; stays the caller's
  * name    a slash and 1 to 174 bytes

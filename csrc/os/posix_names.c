@@ -14,7 +14,8 @@ shmt_status shmt__os_posix_name_check(const char* name) {
   size_t n = strlen(name);
   SHMT_REQUIRE(n >= 2 && n <= NAME_MAX && name[0] == '/' && strchr(name + 1, '/') == NULL && strcmp(name, "/.") != 0 &&
                    strcmp(name, "/..") != 0,
-               SHMT_E_VALUE, "a POSIX name is a slash and 1 to %d bytes without another slash, got \"%.80s\" of %zu bytes",
+               SHMT_E_VALUE,
+               "a POSIX name is a slash and 1 to %d bytes without another slash, got \"%.80s\" of %zu bytes",
                NAME_MAX - 1, name, n);
   return SHMT_OK;
 }

@@ -275,7 +275,7 @@ def open(
         raise ValueError(f"an owner opens with mode='rw', got mode={mode!r}")
     if service is not None and not owner:
         raise ValueError("open(): a service is named with owner=True only")
-    keeper = _names.check_service(service, not owner)
+    remover = _names.check_service(service, not owner)
     ours, theirs = _libraries.dtype_of(dtype, as_)
     offset = operator.index(offset)
     if offset < 0 or offset % ours.itemsize != 0:
@@ -288,8 +288,8 @@ def open(
         sizes = _fitting(name, os.fstat(fd).st_size, offset, wanted, itemsize)
         nbytes = offset + math.prod(sizes) * itemsize
         ref = _c.map_file(_names.path_of(name), nbytes, _FLAGS[mode], fd)
-        if keeper is not None:
-            _names.own(keeper, ref, fd, name, is_new=False)
+        if remover is not None:
+            _names.own(remover, ref, fd, name, is_new=False)
     return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_, offset)
 
 

@@ -94,35 +94,35 @@ class Semaphore:
     def _made(
         self, value: int, mode: int, linger: bool, service: Service | None
     ) -> _names.posix_ipc.Semaphore:
-        keeper = _names.check_service(service, linger)
+        remover = _names.check_service(service, linger)
         while True:
             with contextlib.suppress(FileExistsError):
-                self._make(value, mode, keeper)
+                self._make(value, mode, remover)
             with contextlib.suppress(FileNotFoundError):
-                if keeper is not None and self._owned is None:
-                    self._own(keeper)
+                if remover is not None and self._owned is None:
+                    self._own(remover)
                 return self._opened()
             self._owned = None  # another program removed it meanwhile
 
-    def _make(self, value: int, mode: int, keeper: Service | None) -> None:
+    def _make(self, value: int, mode: int, remover: Service | None) -> None:
         if os.path.lexists(_names.path_of(self._file)):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.name)
         nbytes = _c.semaphore_bytes()
         with _names.unnamed_file(nbytes, mode) as fd:
             ref = _names.map_shared(fd, self._file, nbytes)
             _c.init_semaphore(ref, value)
-            if keeper is not None:
-                _names.own(keeper, ref, fd, self._file, is_new=True)
+            if remover is not None:
+                _names.own(remover, ref, fd, self._file, is_new=True)
             _names.link(fd, self._file)
-        self._owned = None if keeper is None else ref
+        self._owned = None if remover is None else ref
 
-    def _own(self, keeper: Service) -> None:
+    def _own(self, remover: Service) -> None:
         """Become an owner of the semaphore that there is."""
         nbytes = _c.semaphore_bytes()
         self._check_file()
         with _names.opened_file(self._file, writable=True) as fd:
             ref = _names.map_shared(fd, self._file, nbytes)
-            _names.own(keeper, ref, fd, self._file, is_new=False)
+            _names.own(remover, ref, fd, self._file, is_new=False)
         self._owned = ref
 
     def _of_open(self) -> _names.posix_ipc.Semaphore:

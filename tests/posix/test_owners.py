@@ -412,12 +412,12 @@ while True:
     how = random.choice(["open", "replace"])
     kept.append(posix.create(name, 4, if_exists=how))
 """
-    keeper = run(
+    remover = run(
         "from shmtensor import service; service.publish('x', service.empty(1));"
         "print('ready', flush=True); input()",
         env=alone,
     )
-    assert keeper.line() == "ready"
+    assert remover.line() == "ready"
     for round_ in range(6):
         both = [run(program, start, env=alone) for _ in range(2)]
         for one in both:

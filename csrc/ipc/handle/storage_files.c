@@ -142,7 +142,8 @@ static shmt_status map_program_file(shmt__held_block* h, const shmt__slab_view* 
                                     uint64_t nbytes) {
   char path[sizeof SHMT_POSIX_NAMES + SHMT_POSIX_NAME_BYTES] = "";
   if (posix_name[0] != '\0') (void)snprintf(path, sizeof path, "%s%s", SHMT_POSIX_NAMES, posix_name);
-  SHMT_TRY(shmt__os_file_map_found(fd, slab->file_identity, nbytes, path[0] != '\0' ? path : NULL, &h->map, &h->origin));
+  const char* found_at = path[0] != '\0' ? path : NULL;
+  SHMT_TRY(shmt__os_file_map_found(fd, slab->file_identity, nbytes, found_at, &h->map, &h->origin));
   h->map_bytes = nbytes;
   return SHMT_OK;
 }

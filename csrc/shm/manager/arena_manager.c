@@ -282,7 +282,8 @@ static shmt_status check_posix_name(const uint64_t identity[2], const shmt__new_
                "a name that goes with its last owner has at most %d bytes, got %zu", SHMT_POSIX_NAME_BYTES - 1,
                strlen(file->posix_name));
   SHMT_REQUIRE(shmt__os_posix_names_have(identity), SHMT_E_VALUE,
-               "the manager sees another /dev/shm than the owner of %s, so it cannot remove that name", file->posix_name);
+               "the manager sees another /dev/shm than the owner of %s, so it cannot remove that name",
+               file->posix_name);
   SHMT_REQUIRE(file->is_named_later || shmt__os_posix_name_is(file->posix_name, identity), SHMT_E_KEY,
                "%s was removed or replaced while it was opened", file->posix_name);
   return SHMT_OK;
