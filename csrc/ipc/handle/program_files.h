@@ -20,8 +20,8 @@ bool shmt__storage_is_unknown_file(const shmt_storage* s);
  * too short by now), SHMT_E_MANAGER, SHMT_E_OS. */
 shmt_status shmt__storage_register_file(shmt_storage* s);
 /* Make a storage that maps a file of /dev/shm, shared and writable, an owner of the file's name: the name is removed
- * when the last owner of the session is gone, Note [POSIX names] in shm/manager/posix_names.h. The bytes stay where they
- * are.
+ * when the last owner of the session is gone, Note [POSIX names] in shm/manager/posix_names.h. The bytes stay where
+ * they are.
  *
  * session  pinned
  * fd       the file; stays the caller's
