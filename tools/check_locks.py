@@ -18,8 +18,9 @@ _C_RULES: dict[str, tuple[set[str], str]] = {
         {"os/mutex.h", "os/mutex.c"},
         "a mutex that no fork takes; use shmt__mutex",
     ),
+    # The program's semaphores, in memory of its own; nothing here waits for one.
     r"pthread_(?:rwlock|spin|barrier)\w*|cnd_\w+|sem_\w+|atomic_flag\w*": (
-        set(),
+        {"os/posix_names.c"},
         "a lock that no fork takes; use shmt__mutex",
     ),
     # The pool's hooks make its conditions anew in a child.

@@ -62,6 +62,17 @@ int shmt_service_owns(shmt_service* v, const shmt_storage* s);
 /* Make a storage of uninitialised bytes in the service. *out is a new reference. Errors: SHMT_E_NOMEM
  * (also when a limit of the service is reached), SHMT_E_MANAGER. */
 int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** out);
+/* Make a storage that maps a file of /dev/shm (shmt_storage_map_file, shared and writable) an owner of the file's
+ * name: the service's manager removes the name when its last owner is gone, however it ended, and no message has the
+ * storage.
+ *
+ * fd      the file; stays the caller's
+ * name    a slash and 1 to 174 bytes
+ * is_new  the file has no name yet; the caller links it to this name next
+ * Errors: SHMT_E_VALUE (the name, no such mapping, a service of a group, or its manager sees another /dev/shm),
+ * SHMT_E_KEY (the name is another file's by now), SHMT_E_RUNTIME (the storage was sent before), SHMT_E_MANAGER,
+ * SHMT_E_NOMEM, SHMT_E_OS. Ownership: the storage stays the caller's; each process that holds it is an owner. */
+int shmt_service_own_posix_name(shmt_service* v, shmt_storage* s, int fd, const char* name, int is_new);
 /* Bits of `how`: the name outlives its publisher; it is a queue, a topic, an event, or a server (one of these at most);
  * leave the value that it has. */
 enum {

@@ -22,8 +22,8 @@ void shmt_storage_clear(shmt_storage** place);
 int shmt_storage_create(uint64_t nbytes, int zeroed, shmt_storage** out);
 /* Make a storage without data, for Meta tensors. Errors: SHMT_E_NOMEM. */
 int shmt_storage_create_meta(uint64_t nbytes, shmt_storage** out);
-/* Map the first nbytes of a file; flags: 1 shared, 2 writable, 4 create, 8 extend. same_fd: a descriptor of the file
- * that it must be; -1: any. Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
+/* Map the first nbytes of a file; flags: 1 shared, 2 writable, 4 create, 8 extend, 16 map same_fd itself. same_fd: a
+ * descriptor of the file that it must be; -1: any. Errors: SHMT_E_RUNTIME with path and sizes, SHMT_E_NOMEM. */
 int shmt_storage_map_file(const char* path, uint64_t nbytes, int flags, int same_fd, shmt_storage** out);
 
 /* Make a storage of the bytes offset .. offset + nbytes of s. It keeps s alive and pinned, and cannot be resized.
@@ -56,6 +56,14 @@ int shmt_storage_byteswap(shmt_storage* s, uint64_t width);
 /* Read or write exactly nbytes at offset, from or to a descriptor. Errors: SHMT_E_RUNTIME (end of file), SHMT_E_OS. */
 int shmt_storage_read_fd(shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
 int shmt_storage_write_fd(const shmt_storage* s, uint64_t offset, uint64_t nbytes, int fd);
+
+/* --- semaphores --- */
+
+/* Bytes of a semaphore in its file, as sem_open() expects it. */
+uint64_t shmt_storage_semaphore_bytes(void);
+/* Make a semaphore of `value` permits, for several processes, at the beginning of a mapped file.
+ * Errors: SHMT_E_RUNTIME (too few bytes, read-only), SHMT_E_VALUE (more permits than a semaphore can have). */
+int shmt_storage_init_semaphore(shmt_storage* s, uint32_t value);
 
 /* --- weak references --- */
 

@@ -87,6 +87,7 @@ shmt_status shmt__os_file_map(const char* path, uint64_t nbytes, int flags, int 
   bool shared = flags & SHMT_FILE_SHARED, writable = flags & SHMT_FILE_WRITABLE;
   int open_flags = (shared && writable ? O_RDWR : O_RDONLY) | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
   SHMT_REQUIRE(nbytes <= PTRDIFF_MAX, SHMT_E_NOMEM, "mapping file <%s>: tried to map %" PRIu64 " bytes", path, nbytes);
+  if (flags & SHMT_FILE_IS_OPEN) return map_open_file(same_fd, path, nbytes, flags, out, out_origin);
   if (shared && (flags & SHMT_FILE_CREATE)) open_flags |= O_CREAT;
   int fd = open(path, open_flags, 0600);
   if (fd < 0) return fail_open(path, flags, errno);
@@ -120,6 +121,12 @@ shmt_status shmt__os_file_find(const shmt__file_origin* origin, uint64_t nbytes,
             nbytes, (int64_t)st.st_size);
 }
 
+int shmt__os_file_as_found(int fd) {
+  char link[32];
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  return open(link, O_PATH | O_CLOEXEC);
+}
+
 bool shmt__os_file_is_found(int fd, uint64_t out_identity[2]) {
   struct stat st;
   int flags = fcntl(fd, F_GETFL);
@@ -137,12 +144,15 @@ static void read_path(int fd, char out[PATH_MAX]) {
   out[n > 0 ? n : 0] = '\0';
 }
 
-shmt_status shmt__os_file_map_found(int fd, const uint64_t identity[2], uint64_t nbytes, void** out,
+shmt_status shmt__os_file_map_found(int fd, const uint64_t identity[2], uint64_t nbytes, const char* path, void** out,
                                     shmt__file_origin** out_origin) {
   struct stat st;
-  char path[PATH_MAX];
+  char current[PATH_MAX];
   uint64_t is[2] = {0, 0};
-  read_path(fd, path);
+  if (path == NULL) {
+    read_path(fd, current);
+    path = current;
+  }
   SHMT_REQUIRE(shmt__os_file_is_found(fd, is) && is[0] == identity[0] && is[1] == identity[1] && fstat(fd, &st) == 0,
                SHMT_E_HANDLE,
                "the file of a message is device %" PRIu64 " inode %" PRIu64 ", expected device %" PRIu64

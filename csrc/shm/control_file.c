@@ -44,6 +44,7 @@ static shmt_status open_map(int fd, uint32_t uid,
   out->n_lease_pages = l.n_lease_pages;
   out->lease_pages = (shmt__lease_page*)((char*)base + l.leases);
   out->sites = (shmt__site*)((char*)base + l.sites);
+  out->posix_names = (shmt__posix_name*)((char*)base + l.posix_names);
   out->far_holds = (shmt__far_holds*)((char*)base + l.far_holds);
   out->nbytes = nbytes;
   out->uid = uid;
@@ -105,6 +106,7 @@ bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out) {
   v.block_bytes = s->block_bytes;
   v.file_identity[0] = s->file_identity[0];
   v.file_identity[1] = s->file_identity[1];
+  v.has_posix_name = v.state == SHMT_SLAB_PROGRAM_FILE && s->has_posix_name == 1;
   atomic_signal_fence(memory_order_seq_cst); /* check the copy, not the entry */
   bool is_file = shmt__slab_state_is_file(v.state);
   if (v.state != SHMT_SLAB_ARENA && !is_file) return false;

@@ -4,11 +4,11 @@
  * says whose bytes they are:
  *
  *   0        4096      +64*N_CLIENTS  +64*n_slabs  +128*n_blocks
- *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
- *   | header | clients | slabs        | blocks     | names, locks | leases  | sites | more  |
- *   |        |         |              |            |              |         |       | holds |
- *   +--------+---------+--------------+------------+--------------+---------+-------+-------+
- *     manager  manager   manager        see below    shm/names.h    senders   owners  clients
+ *   +--------+---------+--------------+------------+--------------+---------+-------+---------+-------+
+ *   | header | clients | slabs        | blocks     | names, locks | leases  | sites | POSIX   | more  |
+ *   |        |         |              |            |              |         |       | names   | holds |
+ *   +--------+---------+--------------+------------+--------------+---------+-------+---------+-------+
+ *     manager  manager   manager        see below    shm/names.h    senders   owners  manager   clients
  *
  * The last line says who writes each part. A slab is a range of the arena that the manager granted to one client, its
  * owner. It is cut into blocks of one size, and a block backs one storage. A slab of kind FILE is a memory file of its
@@ -80,7 +80,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 5,
+  SHMT_LAYOUT_VERSION = 6,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
   SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
@@ -88,6 +88,7 @@ enum {
   SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* groups of 512 clients beyond these */
   SHMT_MANAGER_MARKER = 0x3fff,                                /* the manager, in place of a client's number */
   SHMT_LABEL_BYTES = 36,                                       /* with the zero at the end */
+  SHMT_POSIX_NAME_BYTES = 176,                                 /* the same: what a message has room for */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
   SHMT_MOST_SLABS = 1 << 16,
   SHMT_MOST_BLOCKS = 1 << 21, /* of a session of full size; smaller sessions have a half, a quarter, ... */
@@ -124,6 +125,14 @@ typedef enum shmt__slab_state {
 static inline bool shmt__slab_state_is_file(uint32_t state) {
   return state == SHMT_SLAB_FILE || state == SHMT_SLAB_PROGRAM_FILE;
 }
+
+/* What a client says of a file that it registers. */
+typedef struct shmt__new_file {
+  uint64_t nbytes;        /* of the storage */
+  bool has_name;          /* a file that a program has mapped (os/files.h); else a memory file */
+  const char* posix_name; /* with has_name: its name in /dev/shm, which goes with the slab; NULL: the name stays */
+  bool is_named_later;    /* the name is made once this has succeeded */
+} shmt__new_file;
 
 /* What never changes in the life of a control file. Everybody copies it when mapping the file, and uses the copy. */
 typedef struct shmt__fixed {
@@ -184,7 +193,8 @@ typedef struct shmt__slab {
   uint64_t block_bytes;
   uint64_t file_identity[2]; /* of the file behind the block: device and inode */
   atomic_uint_least32_t is_exported; /* 1: processes that are no members may have its file; members set it */
-  uint32_t pad;
+  uint32_t has_posix_name; /* 1: the file has the name in posix_names, which goes with the slab: Note [POSIX names] in
+                            * shm/manager/posix_names.h */
 } shmt__slab;
 _Static_assert(sizeof(shmt__slab) == 64, "slab entry");
 
@@ -212,6 +222,13 @@ typedef struct shmt__site {
   char text[56];       /* the end of "path:line", zero-terminated */
 } shmt__site;
 _Static_assert(sizeof(shmt__site) == 64, "site");
+
+/* The name of a slab's file in /dev/shm, by slab: "/name", zero-terminated. Only the manager reads it, when it takes
+ * over; it had written it before the slab got a state. */
+typedef struct shmt__posix_name {
+  char text[SHMT_POSIX_NAME_BYTES];
+} shmt__posix_name;
+_Static_assert(sizeof(shmt__posix_name) == 176, "POSIX name");
 
 /* One message's claim on a block; see shm/lease.h. */
 typedef struct shmt__lease {
@@ -252,6 +269,7 @@ typedef struct shmt__map {
   uint32_t n_names, n_named_locks, n_lease_pages;
   shmt__lease_page* lease_pages;
   shmt__site* sites; /* by block; without pages until a client traces */
+  shmt__posix_name* posix_names; /* by slab */
   shmt__far_holds* far_holds; /* by plane * n_blocks + block */
   uint64_t nbytes;   /* of the control file */
   uint32_t uid;    /* whose file it is */
@@ -259,7 +277,8 @@ typedef struct shmt__map {
 
 /* Offsets of the parts, for so many slabs and blocks. `end` is the size of the file. */
 typedef struct shmt__layout {
-  uint64_t clients, slabs, blocks, names_head, name_buckets, names, named_locks, leases, sites, far_holds, end;
+  uint64_t clients, slabs, blocks, names_head, name_buckets, names, named_locks, leases, sites, posix_names, far_holds,
+      end;
   uint32_t n_names, n_named_locks, n_lease_pages;
 } shmt__layout;
 static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) {
@@ -278,7 +297,8 @@ static inline shmt__layout shmt__layout_of(uint64_t n_slabs, uint64_t n_blocks) 
   l.leases = (l.named_locks + sizeof(shmt__named_lock) * l.n_named_locks + align) & ~align;
   l.n_lease_pages = (uint32_t)(n_blocks / 128 + 1);
   l.sites = (l.leases + sizeof(shmt__lease_page) * l.n_lease_pages + align) & ~align;
-  l.far_holds = (l.sites + sizeof(shmt__site) * n_blocks + align) & ~align;
+  l.posix_names = (l.sites + sizeof(shmt__site) * n_blocks + align) & ~align;
+  l.far_holds = (l.posix_names + sizeof(shmt__posix_name) * n_slabs + align) & ~align;
   l.end = l.far_holds + sizeof(shmt__far_holds) * SHMT_HOLD_PLANES * n_blocks;
   l.end = (l.end + align) & ~align;
   return l;
@@ -310,6 +330,7 @@ typedef struct shmt__slab_view {
   uint32_t first_block, n_blocks;
   uint64_t offset, nbytes, block_bytes;
   uint64_t file_identity[2]; /* of the file behind the block */
+  bool has_posix_name;
 } shmt__slab_view;
 /* Copy and check a slab's entry. False: there is no such slab, or its fields do not fit the session. */
 bool shmt__slab_read(const shmt__map* m, uint32_t slab, shmt__slab_view* out);

@@ -3,6 +3,7 @@
 
 #include "os/files.h"
 #include "os/pages.h"
+#include "os/posix_names.h"
 #include "storage/allocator.h"
 
 #include <inttypes.h>
@@ -99,6 +100,16 @@ int shmt_storage_fill(shmt_storage* s, uint64_t offset, uint64_t nbytes, int byt
   SHMT_TRY(check_range(s, offset, nbytes));
   SHMT_TRY(check_writable(s));
   if (nbytes > 0) memset((char*)s->data + offset, byte, nbytes);
+  return SHMT_OK;
+}
+
+uint64_t shmt_storage_semaphore_bytes(void) { return shmt__os_semaphore_bytes(); }
+
+int shmt_storage_init_semaphore(shmt_storage* s, uint32_t value) {
+  SHMT_TRY(check_range(s, 0, shmt__os_semaphore_bytes()));
+  SHMT_TRY(check_writable(s));
+  int err = shmt__os_semaphore_init(s->data, value);
+  SHMT_REQUIRE(err == 0, SHMT_E_VALUE, "a semaphore of %" PRIu32 " permits: error %d", value, -err);
   return SHMT_OK;
 }
 

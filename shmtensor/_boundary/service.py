@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +159,23 @@ class Handle:
         ref = StorageRef()
         check(lib.shmt_service_new_storage(self._pointer, nbytes, ref.place))
         return ref.filled()
+
+    def own_posix_name(self, storage: StorageRef, fd: int, name: str, is_new: bool) -> None:
+        """Make a storage over a file of ``/dev/shm`` an owner of the file's name.
+
+        The service's manager removes the name when the last owner is gone.
+
+        Args:
+            storage: It maps the file, shared and writable.
+            fd: A descriptor of the file.
+            name: The name, with its slash.
+            is_new: The file has no name yet; it gets this one next.
+        """
+        check(
+            lib.shmt_service_own_posix_name(
+                self._pointer, storage.pointer, fd, os.fsencode(name), is_new
+            )
+        )
 
     def publish(self, name: str, storages: list[int], text: bytes, persist: bool) -> int:
         """Publish storages of the service under the name. Returns the version."""

@@ -24,6 +24,7 @@ from shmtensor._boundary.core import (
 __all__ = [
     "FILE_CREATE",
     "FILE_EXTEND",
+    "FILE_IS_OPEN",
     "FILE_SHARED",
     "FILE_WRITABLE",
     "StorageRef",
@@ -36,6 +37,7 @@ __all__ = [
     "empty_cache",
     "file_path",
     "fill",
+    "init_semaphore",
     "is_meta",
     "is_read_only",
     "is_resizable",
@@ -49,6 +51,7 @@ __all__ = [
     "received",
     "reset_peak",
     "resize",
+    "semaphore_bytes",
     "tensor_over",
     "write_fd",
 ]
@@ -57,6 +60,7 @@ FILE_SHARED = 1
 FILE_WRITABLE = 2
 FILE_CREATE = 4
 FILE_EXTEND = 8
+FILE_IS_OPEN = 16
 
 _RESIZABLE = 1
 _READ_ONLY = 4
@@ -147,7 +151,8 @@ def map_file(path: str, size: int, flags: int, same_fd: int = -1) -> StorageRef:
         path: The file.
         size: How many bytes.
         flags: Some of ``FILE_...``.
-        same_fd: A descriptor of the file that it must be; -1: any.
+        same_fd: A descriptor of the file that it must be; -1: any. With `FILE_IS_OPEN` that
+            descriptor is mapped, and the path only says where others find the file.
 
     Raises:
         RuntimeError: The file cannot be opened, is too small, no regular file, or not the file of
@@ -157,6 +162,21 @@ def map_file(path: str, size: int, flags: int, same_fd: int = -1) -> StorageRef:
     ref = StorageRef()
     check(lib.shmt_storage_map_file(c_path(path), _check_size(size), flags, same_fd, ref.place))
     return ref.filled()
+
+
+def semaphore_bytes() -> int:
+    """Return the bytes of a semaphore in its file, as ``sem_open`` expects it."""
+    return int(lib.shmt_storage_semaphore_bytes())
+
+
+def init_semaphore(ref: StorageRef, value: int) -> None:
+    """Make a semaphore of *value* permits, for several processes, in the bytes of a mapped file.
+
+    Raises:
+        RuntimeError: The storage is too small or read-only.
+        ValueError: A semaphore cannot have so many permits.
+    """
+    check(lib.shmt_storage_init_semaphore(ref.pointer, value))
 
 
 def part(ref: StorageRef, offset: int, size: int, *, own: bool = False) -> StorageRef:

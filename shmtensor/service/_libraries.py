@@ -326,7 +326,7 @@ def _numpy_dtype_of(dtype: Any) -> tuple[Any, Any]:
         raise TypeError(f"NumPy has no dtype {name}")
     wanted = np.dtype(name or dtype)
     if wanted.hasobject or wanted.itemsize == 0:
-        raise TypeError(f"empty(): objects cannot be in shared memory, got {wanted}")
+        raise TypeError(f"objects cannot be in shared memory, got {wanted}")
     ours = DTYPES.get(wanted.name) if wanted.isnative else None
     return (_C.uint8, wanted) if ours is None else (ours, None)
 
@@ -348,14 +348,29 @@ def itemsize_of(ours: Any, theirs: Any) -> int:
 
 
 def over(
-    storage: UntypedStorage, sizes: tuple[int, ...], ours: Any, theirs: Any, library: Library
+    storage: UntypedStorage,
+    sizes: tuple[int, ...],
+    ours: Any,
+    theirs: Any,
+    library: Library,
+    begin: int = 0,
 ) -> Any:
-    """Return a contiguous value of *library* over a whole storage, for what `dtype_of` gave."""
+    """Return a contiguous value of *library* over a storage, for what `dtype_of` gave.
+
+    Args:
+        storage: Has room for it.
+        sizes: Its shape.
+        ours: As from `dtype_of`.
+        theirs: The same.
+        library: Whose value.
+        begin: Byte of the storage where it begins; a multiple of our dtype's size.
+    """
+    first = begin // ours.itemsize
     memory: Tensor = _C.empty(0, dtype=ours)
     if theirs is None:
-        return given(memory.set_(storage, 0, sizes), library)  # type: ignore[call-overload]
+        return given(memory.set_(storage, first, sizes), library)  # type: ignore[call-overload]
     if library == "torch":
-        return shown(memory.set_(storage, 0, sizes), theirs)  # type: ignore[call-overload]
+        return shown(memory.set_(storage, first, sizes), theirs)  # type: ignore[call-overload]
     import numpy as np
 
-    return np.ndarray(sizes, theirs, memory.set_(storage).numpy())
+    return np.ndarray(sizes, theirs, memory.set_(storage).numpy(), begin)

@@ -71,7 +71,7 @@ TEST(each_size_of_a_control_file_has_one_layout) {
   for (uint32_t n = SHMT_FEWEST_BLOCKS; n <= SHMT_MOST_BLOCKS; n *= 2) {
     const shmt__layout l = shmt__layout_of(shmt__slabs_for(n), n);
     const uint64_t parts[] = {0,        l.clients, l.slabs, l.blocks,    l.names, l.named_locks,
-                              l.leases, l.sites,   l.far_holds, l.end};
+                              l.leases, l.sites,   l.posix_names, l.far_holds, l.end};
     for (size_t i = 1; i < sizeof parts / sizeof *parts; i++) CHECK(parts[i] > parts[i - 1]);
     CHECK_EQ(l.leases % 4096, 0);
     CHECK_EQ(shmt__blocks_of_size(l.end), n);

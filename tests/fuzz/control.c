@@ -356,6 +356,7 @@ static region choose_region(void) {
     case 11:
       return (region){(char*)m->blocks, sizeof(shmt__block), below(2) == 0 ? 64 : 3000};
     case 12:
+      if (below(4) == 0) return (region){(char*)m->posix_names, sizeof(shmt__posix_name), 24};
       return (region){(char*)m->far_holds, sizeof(shmt__far_holds), 3000};
     case 13:
       return (region){(char*)m->lease_pages, sizeof(shmt__lease_page), 2};

@@ -7,12 +7,14 @@
 #include "os/failpoint.h"
 #include "os/files.h"
 #include "os/memfd.h"
+#include "os/posix_names.h"
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/block.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
@@ -25,12 +27,18 @@ static shmt__packet make_packet(const shmt__session* s, shmt__message type) {
 }
 
 /* The manager sets our hold before it answers. */
-shmt_status shmt__file_block_register(shmt__session* s, int fd, uint64_t nbytes, bool has_name,
-                                      shmt__held_block** out) {
+shmt_status shmt__file_block_register(shmt__session* s, int fd, const shmt__new_file* file, shmt__held_block** out) {
   shmt__packet p = make_packet(s, SHMT_MESSAGE_ADD_FILE), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
-  p.nbytes = nbytes;
-  p.count = has_name;
+  p.nbytes = file->nbytes;
+  p.count = file->has_name;
+  if (file->posix_name != NULL) {
+    size_t n = strlen(file->posix_name);
+    SHMT_REQUIRE(n < sizeof p.text, SHMT_E_VALUE, "a name that goes with its last owner has at most %zu bytes, got %zu",
+                 sizeof p.text - 1, n);
+    p.count |= 2u | (file->is_named_later ? 4u : 0u); /* csrc/spec/wire.yaml, ADD_FILE */
+    memcpy(p.text, file->posix_name, n + 1);
+  }
   shmt_status status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status == SHMT_E_OS) status = shmt__session_call(s, &p, &fd, 1, &reply, fds, &n_fds);
   if (status != SHMT_OK) return status;
@@ -55,7 +63,7 @@ void shmt__file_block_save(shmt__held_block* h, int fd) {
 /* The file, of `size` bytes, is a sealed memory file of this user. */
 static shmt_status adopt_checked(shmt__session* s, int fd, uint64_t size, uint64_t nbytes, shmt__held_block** out) {
   shmt__held_block* h = NULL;
-  SHMT_TRY(shmt__file_block_register(s, fd, nbytes, false, &h));
+  SHMT_TRY(shmt__file_block_register(s, fd, &(shmt__new_file){.nbytes = nbytes}, &h));
   h->nbytes = nbytes;
   shmt_status status = map_file(h, fd, size);
   if (status != SHMT_OK) {
@@ -100,7 +108,8 @@ shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_f
   return status;
 }
 
-static shmt_status get_file(const shmt__held_block* h, int* out_fd) {
+/* out_name: receives the name in /dev/shm that goes with the block, or an empty text; NULL: the caller does not ask. */
+static shmt_status get_file(const shmt__held_block* h, int* out_fd, char out_name[SHMT_POSIX_NAME_BYTES]) {
   shmt__session* s = h->session;
   shmt__packet p = make_packet(s, SHMT_MESSAGE_GET_FILE), reply;
   int fds[SHMT_SOCKET_MAX_FDS], n_fds = 0;
@@ -111,6 +120,8 @@ static shmt_status get_file(const shmt__held_block* h, int* out_fd) {
   SHMT_REQUIRE(n_fds > 0, SHMT_E_MANAGER, "the manager sent no descriptor for block %" PRIu32,
                h->block);
   *out_fd = fds[0];
+  if (out_name != NULL) memcpy(out_name, reply.text, SHMT_POSIX_NAME_BYTES);
+  if (out_name != NULL) out_name[SHMT_POSIX_NAME_BYTES - 1] = '\0';
   return SHMT_OK;
 }
 
@@ -126,8 +137,13 @@ static shmt_status map_memory_file(shmt__held_block* h, const shmt__slab_view* s
   return map_file(h, fd, size);
 }
 
-static shmt_status map_program_file(shmt__held_block* h, const shmt__slab_view* slab, int fd, uint64_t nbytes) {
-  SHMT_TRY(shmt__os_file_map_found(fd, slab->file_identity, nbytes, &h->map, &h->origin));
+/* posix_name: as get_file() says it. The kernel has no path for a file that was made without a name. */
+static shmt_status map_program_file(shmt__held_block* h, const shmt__slab_view* slab, int fd, const char* posix_name,
+                                    uint64_t nbytes) {
+  char path[sizeof SHMT_POSIX_NAMES + SHMT_POSIX_NAME_BYTES] = "";
+  if (posix_name[0] != '\0') (void)snprintf(path, sizeof path, "%s%s", SHMT_POSIX_NAMES, posix_name);
+  const char* found_at = path[0] != '\0' ? path : NULL;
+  SHMT_TRY(shmt__os_file_map_found(fd, slab->file_identity, nbytes, found_at, &h->map, &h->origin));
   h->map_bytes = nbytes;
   return SHMT_OK;
 }
@@ -136,13 +152,14 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
   int fd = -1;
   shmt__slab_view slab;
   if (shmt__file_cache_map(h, nbytes)) return SHMT_OK;
-  SHMT_TRY(get_file(h, &fd));
+  char posix_name[SHMT_POSIX_NAME_BYTES];
+  SHMT_TRY(get_file(h, &fd, posix_name));
   shmt_status status = SHMT_OK;
   /* The table says which file it must be: the block is held, so its slab stays. */
   if (!shmt__slab_of_block(&h->session->map, h->block, &slab))
     status = shmt__fail(SHMT_E_HANDLE, "the session is damaged: block %" PRIu32 " has no file", h->block);
   if (status == SHMT_OK)
-    status = slab.state == SHMT_SLAB_PROGRAM_FILE ? map_program_file(h, &slab, fd, nbytes)
+    status = slab.state == SHMT_SLAB_PROGRAM_FILE ? map_program_file(h, &slab, fd, posix_name, nbytes)
                                                   : map_memory_file(h, &slab, fd, nbytes);
   if (status == SHMT_OK) shmt__file_block_save(h, fd);
   shmt__os_close(fd);
@@ -152,7 +169,7 @@ shmt_status shmt__file_block_open(shmt__held_block* h, uint64_t nbytes) {
 /* A descriptor of the file behind the block, for reading and writing. */
 static shmt_status file_descriptor(const shmt__held_block* h, int* out_fd) {
   int kept = shmt__descriptor_number(shmt__saved_descriptor(h)), fd = kept < 0 ? -1 : shmt__os_dup(kept);
-  if (fd < 0) SHMT_TRY(get_file(h, &fd));
+  if (fd < 0) SHMT_TRY(get_file(h, &fd, NULL));
   if (h->origin != NULL) {
     int found = fd;
     fd = shmt__os_reopen(found);

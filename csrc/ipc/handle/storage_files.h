@@ -12,10 +12,9 @@
  * SHMT_E_MANAGER. */
 shmt_status shmt__file_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
                                     shmt__held_block** out);
-/* Register a file with the manager, which keeps a descriptor of it. has_name: see shmt__arena_manager_add_file. The
- * caller maps the file. Borrows fd. Errors: SHMT_E_VALUE, SHMT_E_NOMEM, SHMT_E_MANAGER, SHMT_E_OS (no descriptors). */
-shmt_status shmt__file_block_register(shmt__session* s, int fd, uint64_t nbytes, bool has_name,
-                                      shmt__held_block** out);
+/* Register a file with the manager, which keeps a descriptor of it. The caller maps the file. Borrows fd. Errors:
+ * SHMT_E_VALUE, SHMT_E_KEY (shmt__arena_manager_add_file), SHMT_E_NOMEM, SHMT_E_MANAGER, SHMT_E_OS (no descriptors). */
+shmt_status shmt__file_block_register(shmt__session* s, int fd, const shmt__new_file* file, shmt__held_block** out);
 /* Save the descriptor for a next manager, after making room. Borrows fd. */
 void shmt__file_block_save(shmt__held_block* h, int fd);
 /* Get the file behind a held block from the manager and map it. Errors: SHMT_E_HANDLE (it is another file, or too

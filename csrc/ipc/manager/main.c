@@ -20,6 +20,7 @@
 #include "os/process.h"
 #include "os/socket.h"
 #include "shm/client.h"
+#include "shm/manager/posix_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -125,6 +126,8 @@ int main(int argc, char** argv) {
     run_in_foreground(&manager);
   else
     shmt__manager_run(&manager);
+  /* Nobody else knows them. A manager that takes over has them from the control file. */
+  if (!manager.is_over) shmt__arena_manager_unlink_posix_names(&manager.arena_manager);
   /* A path that is left behind says that a manager was killed: Note [A manager that was killed] in
    * ipc/service/service_internal.h. We still have the lock of the path. */
   if (manager.lock_fd >= 0 && !manager.is_over) shmt__os_remove_path_of(manager.listener);

@@ -156,6 +156,11 @@ static shmt_status serve_fork(request* r, shmt__packet* reply) {
   return SHMT_OK;
 }
 
+/* The bits of ADD_FILE's count. */
+enum { FILE_HAS_NAME = 1, FILE_NAME_GOES = 2, FILE_IS_NAMED_LATER = 4 };
+
+_Static_assert(sizeof(((shmt__packet*)NULL)->text) == SHMT_POSIX_NAME_BYTES, "a message has room for each name");
+
 static shmt_status serve_add_file(request* r, shmt__packet* reply) {
   if (r->n_fds <= 0) {
     /* The kernel dropped the descriptor because we have no room for it. Close files that nobody uses any more, so that
@@ -170,13 +175,21 @@ static shmt_status serve_add_file(request* r, shmt__packet* reply) {
     SHMT_FAIL(SHMT_E_OS, "the manager keeps %d files, which is all it may", r->m->files_end);
   }
   r->fds[0] = -1;
-  return shmt__arena_manager_add_file(&r->m->arena_manager, r->client, fd, r->p->nbytes, r->p->count == 1,
-                                      &reply->block, &reply->generation);
+  char name[sizeof r->p->text];
+  memcpy(name, r->p->text, sizeof name);
+  name[sizeof name - 1] = '\0';
+  const shmt__new_file file = {.nbytes = r->p->nbytes,
+                               .has_name = (r->p->count & FILE_HAS_NAME) != 0,
+                               .posix_name = r->p->count & FILE_NAME_GOES ? name : NULL,
+                               .is_named_later = (r->p->count & FILE_IS_NAMED_LATER) != 0};
+  return shmt__arena_manager_add_file(&r->m->arena_manager, r->client, fd, &file, &reply->block, &reply->generation);
 }
 
 static shmt_status serve_get_file(request* r, shmt__packet* reply) {
-  int fd = shmt__arena_manager_file(&r->m->arena_manager, r->p->block, r->p->generation, &reply->nbytes);
+  const char* name = NULL;
+  int fd = shmt__arena_manager_file(&r->m->arena_manager, r->p->block, r->p->generation, &reply->nbytes, &name);
   SHMT_REQUIRE(fd >= 0, SHMT_E_HANDLE, "no file behind block %u", r->p->block);
+  if (name != NULL) memcpy(reply->text, name, strlen(name) + 1);
   r->send_fds[0] = fd;
   r->n_send = 1;
   return SHMT_OK;

@@ -2,6 +2,7 @@
 #include "ipc/service/service.h"
 
 #include "ipc/handle/import.h"
+#include "ipc/handle/program_files.h"
 #include "ipc/handle/share.h"
 #include "ipc/service/service_internal.h"
 #include "os/clock.h"
@@ -210,6 +211,12 @@ int shmt_service_new_storage(shmt_service* v, uint64_t nbytes, shmt_storage** ou
   SHMT_AUTO(shmt__pinned_session) s = NULL;
   SHMT_TRY(shmt__service_pinned(v, true, &s));
   return shmt__storage_create_in(s, nbytes, out);
+}
+
+int shmt_service_own_posix_name(shmt_service* v, shmt_storage* s, int fd, const char* name, int is_new) {
+  SHMT_AUTO(shmt__pinned_session) session = NULL;
+  SHMT_TRY(shmt__service_pinned(v, true, &session));
+  return shmt__storage_own_posix_name(s, session, fd, name, is_new != 0);
 }
 
 /* Describe the storages in a block of the service. */

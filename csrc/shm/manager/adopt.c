@@ -8,6 +8,7 @@
 #include "shm/block.h"
 #include "shm/client.h"
 #include "shm/manager/arena_manager.h"
+#include "shm/manager/posix_names.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static shmt_status adopt_slab(shmt__arena_manager* k, uint32_t slab) {
   bool is_apart = shmt__ranges_take_at(&k->blocks, s.first_block, s.n_blocks) &&
                   (s.state != SHMT_SLAB_ARENA || shmt__ranges_take_at(&k->arena, s.offset, s.nbytes));
   SHMT_REQUIRE(is_apart, SHMT_E_MANAGER, "control file: slab %" PRIu32 " overlaps another", slab);
+  if (s.has_posix_name) SHMT_TRY(shmt__arena_manager_adopt_posix_name(k, slab, &s));
   shmt__arena_manager_enter_slab(k, slab, &s);
   settle_blocks(k, &s);
   return SHMT_OK;

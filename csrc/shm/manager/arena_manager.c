@@ -5,10 +5,12 @@
 #include "os/failpoint.h"
 #include "os/files.h"
 #include "os/memfd.h"
+#include "os/posix_names.h"
 #include "os/process.h"
 #include "shm/block.h"
 #include "shm/client.h"
 #include "shm/lease.h"
+#include "shm/manager/posix_names.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,9 +186,10 @@ static shmt_status make_blocks(shmt__arena_manager* k, const shmt__slab_view* s,
   return SHMT_OK;
 }
 
-/* Make a slab as planned; its first block is chosen here. Consumes the plan's part of the arena, also on failure. */
-static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__block_state block_state,
-                            uint32_t* out_slab) {
+/* Make a slab as planned; its first block is chosen here. posix_name: with plan.has_posix_name. Consumes the plan's
+ * part of the arena, also on failure. */
+static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, const char* posix_name,
+                            shmt__block_state block_state, uint32_t* out_slab) {
   uint64_t first = 0;
   uint32_t slab = 0;
   shmt_status status = find_slab(k, &slab);
@@ -198,6 +201,7 @@ static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__
   bool has_blocks = status == SHMT_OK;
   plan.first_block = (uint32_t)first;
   if (status == SHMT_OK) status = make_blocks(k, &plan, slab, block_state);
+  if (status == SHMT_OK && plan.has_posix_name) status = shmt__arena_manager_write_posix_name(k, slab, posix_name);
   if (status != SHMT_OK) {
     if (has_blocks) shmt__ranges_give(&k->blocks, first, plan.n_blocks);
     if (plan.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, plan.offset, plan.nbytes);
@@ -209,6 +213,7 @@ static shmt_status add_slab(shmt__arena_manager* k, shmt__slab_view plan, shmt__
    * clients_end, so one of us gives the holds their pages. */
   status = shmt__client_populate_holds(&k->map, k->control_fd);
   if (status != SHMT_OK) {
+    shmt__arena_manager_forget_posix_name(k, slab); /* nobody has become its owner */
     shmt__arena_manager_retire(k, slab);
     return status;
   }
@@ -240,7 +245,7 @@ shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, u
                "unable to allocate shared memory: tried %" PRIu64 " bytes, %" PRIu64
                " of the arena's %" PRIu64 " are in use",
                nbytes, k->granted_bytes, k->map.fixed.arena_bytes);
-  return add_slab(k, plan, SHMT_BLOCK_COLD, out_slab);
+  return add_slab(k, plan, NULL, SHMT_BLOCK_COLD, out_slab);
 }
 
 /* --- FILE slabs --- */
@@ -269,20 +274,39 @@ static shmt_status plan_program_file(const shmt__arena_manager* k, int fd, uint6
   return SHMT_OK;
 }
 
-static shmt_status add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes, bool has_name,
+/* Is this a name that may go with the slab of the file? Errors: SHMT_E_VALUE (no such name, or the file lies in another
+ * /dev/shm than ours), SHMT_E_KEY (it is the name of another file, or of none). */
+static shmt_status check_posix_name(const uint64_t identity[2], const shmt__new_file* file) {
+  SHMT_TRY(shmt__os_posix_name_check(file->posix_name));
+  SHMT_REQUIRE(strlen(file->posix_name) < SHMT_POSIX_NAME_BYTES, SHMT_E_VALUE,
+               "a name that goes with its last owner has at most %d bytes, got %zu", SHMT_POSIX_NAME_BYTES - 1,
+               strlen(file->posix_name));
+  SHMT_REQUIRE(shmt__os_posix_names_have(identity), SHMT_E_VALUE,
+               "the manager sees another /dev/shm than the owner of %s, so it cannot remove that name",
+               file->posix_name);
+  SHMT_REQUIRE(file->is_named_later || shmt__os_posix_name_is(file->posix_name, identity), SHMT_E_KEY,
+               "%s was removed or replaced while it was opened", file->posix_name);
+  return SHMT_OK;
+}
+
+static shmt_status add_file(shmt__arena_manager* k, uint32_t client, int fd, const shmt__new_file* file,
                             uint32_t* out_slab) {
   shmt__slab_view plan = {.owner = client, .n_blocks = 1};
   shmt__arena_manager_sweep_files(k);
-  SHMT_TRY(has_name ? plan_program_file(k, fd, nbytes, &plan) : plan_memory_file(fd, nbytes, &plan));
+  SHMT_TRY(file->has_name ? plan_program_file(k, fd, file->nbytes, &plan) : plan_memory_file(fd, file->nbytes, &plan));
+  if (file->has_name && file->posix_name != NULL) {
+    SHMT_TRY(check_posix_name(plan.file_identity, file));
+    plan.has_posix_name = true;
+  }
   /* The program's own files are no memory of the session. */
-  if (!has_name) SHMT_TRY(shmt__arena_manager_check_quota(k, client, plan.nbytes));
-  return add_slab(k, plan, SHMT_BLOCK_TRIM, out_slab);
+  if (!file->has_name) SHMT_TRY(shmt__arena_manager_check_quota(k, client, plan.nbytes));
+  return add_slab(k, plan, file->posix_name, SHMT_BLOCK_TRIM, out_slab);
 }
 
-shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
-                                         bool has_name, uint32_t* out_block, uint64_t* out_generation) {
+shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, const shmt__new_file* file,
+                                         uint32_t* out_block, uint64_t* out_generation) {
   uint32_t slab = 0;
-  shmt_status status = add_file(k, client, fd, nbytes, has_name, &slab);
+  shmt_status status = add_file(k, client, fd, file, &slab);
   if (status != SHMT_OK) {
     shmt__os_close(fd);
     return status;
@@ -293,7 +317,8 @@ shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client
   atomic_store_explicit(&k->map.slabs[slab].is_exported, 0, memory_order_relaxed);
   atomic_store_explicit(&b->warm, k->slabs[slab].view.nbytes, memory_order_relaxed);
   shmt__block_end_trim(b, false);
-  if (!shmt__block_take(&k->map, block, client, nbytes, out_generation)) {
+  if (!shmt__block_take(&k->map, block, client, file->nbytes, out_generation)) {
+    shmt__arena_manager_forget_posix_name(k, slab);
     shmt__arena_manager_retire(k, slab); /* a member wrote over its state */
     SHMT_FAIL(SHMT_E_MANAGER, "the session is damaged: the new block %" PRIu32 " is not free", block);
   }
@@ -345,10 +370,12 @@ static int search_file(const shmt__arena_manager* k, const shmt__slab_view* s) {
   return fd < 0 && is_child_unknown ? shmt__os_open_from_any_process(s->file_identity, only_found) : fd;
 }
 
-int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes) {
+int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes,
+                             const char** out_posix_name) {
   shmt__arena_manager_slab* s = find_file(k, block, generation);
   if (s == NULL) return -1;
   if (s->file < 0) s->file = search_file(k, &s->view);
   if (s->file >= 0) *out_nbytes = s->view.nbytes;
+  if (s->file >= 0) *out_posix_name = s->posix_name;
   return s->file;
 }

@@ -37,6 +37,7 @@ typedef struct shmt__arena_manager_slab {
   shmt__slab_view view; /* state NONE: no slab has this index */
   int file;             /* descriptor of a FILE slab, or -1 */
   bool is_parked;       /* Note [Parking] */
+  char* posix_name;     /* owned; with view.has_posix_name, else NULL */
 } shmt__arena_manager_slab;
 
 typedef struct shmt__arena_manager_client {
@@ -113,15 +114,17 @@ shmt_status shmt__arena_manager_check_quota(shmt__arena_manager* k, uint32_t cli
 /* Grant a slab to a client. Errors: SHMT_E_NOMEM; the text says the bytes. */
 shmt_status shmt__arena_manager_grant(shmt__arena_manager* k, uint32_t client, uint64_t block_bytes, uint32_t n_blocks,
                                       uint32_t* out_slab);
-/* Register a file that holds one storage: a memory file, or with has_name a file that a program has mapped
- * (os/files.h). The client holds its block from now on. Consumes fd, also on failure. Errors: SHMT_E_VALUE (no such
- * file, or of another size), SHMT_E_NOMEM. */
-shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, uint64_t nbytes,
-                                         bool has_name, uint32_t* out_block, uint64_t* out_generation);
+/* Register a file that holds one storage. The client holds its block from now on. Consumes fd, also on failure.
+ * Errors: SHMT_E_VALUE (no such file, of another size, or not in our /dev/shm), SHMT_E_KEY (the name is not that of
+ * the file), SHMT_E_NOMEM. */
+shmt_status shmt__arena_manager_add_file(shmt__arena_manager* k, uint32_t client, int fd, const shmt__new_file* file,
+                                         uint32_t* out_block, uint64_t* out_generation);
 /* After a restart, take the descriptor of a known FILE block from a member. Consumes fd. */
 void shmt__arena_manager_restore_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, int fd);
-/* The descriptor of a FILE block; borrowed. -1: there is none of this generation. *out_nbytes: size of the file. */
-int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes);
+/* The descriptor of a FILE block; borrowed. -1: there is none of this generation. *out_nbytes: size of the file.
+ * *out_posix_name: borrowed from the slab; NULL: it has none that goes with it. */
+int shmt__arena_manager_file(shmt__arena_manager* k, uint32_t block, uint64_t generation, uint64_t* out_nbytes,
+                             const char** out_posix_name);
 
 /* --- ages (ages.c): Note [Times of others] --- */
 

@@ -4,6 +4,7 @@
 #include "os/memfd.h"
 #include "os/process.h"
 #include "shm/manager/arena_manager.h"
+#include "shm/manager/posix_names.h"
 
 #include <stdlib.h>
 
@@ -26,7 +27,10 @@ void shmt__arena_manager_fini(shmt__arena_manager* k) {
   shmt__os_close(k->arena_fd);
   shmt__ranges_fini(&k->arena);
   shmt__ranges_fini(&k->blocks);
-  for (uint32_t i = 0; i < k->slabs_end; i++) shmt__os_close(k->slabs[i].file);
+  for (uint32_t i = 0; i < k->slabs_end; i++) {
+    shmt__os_close(k->slabs[i].file);
+    free(k->slabs[i].posix_name);
+  }
   free(k->slabs);
   free(k->slab_of);
   free(k->block_stamps);
@@ -90,6 +94,7 @@ void shmt__arena_manager_enter_slab(shmt__arena_manager* k, uint32_t slab, const
   s->block_bytes = view->block_bytes;
   s->file_identity[0] = view->file_identity[0];
   s->file_identity[1] = view->file_identity[1];
+  s->has_posix_name = view->has_posix_name;
   atomic_store_explicit(&s->owner, view->owner, memory_order_relaxed);
   /* release: a manager that takes over trusts the fields of a slab that has a state. */
   atomic_store_explicit(&s->state, view->state, memory_order_release);
@@ -113,6 +118,7 @@ void shmt__arena_manager_orphan_slab(shmt__arena_manager* k, uint32_t slab) {
 
 void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
   const shmt__slab_view s = k->slabs[slab].view;
+  shmt__arena_manager_unlink_posix_name(k, slab); /* first: a successor does it again while there is a slab */
   for (uint32_t i = 0; i < s.n_blocks; i++) {
     shmt__block* b = &k->map.blocks[s.first_block + i];
     uint64_t generation =
@@ -130,6 +136,7 @@ void shmt__arena_manager_retire(shmt__arena_manager* k, uint32_t slab) {
   shmt__ranges_give(&k->blocks, s.first_block, s.n_blocks);
   if (s.state == SHMT_SLAB_ARENA) shmt__ranges_give(&k->arena, s.offset, s.nbytes);
   shmt__os_close(k->slabs[slab].file);
+  free(k->slabs[slab].posix_name);
   k->slabs[slab] = (shmt__arena_manager_slab){.file = -1};
   k->granted_bytes -= shmt__slab_session_bytes(&s);
 }

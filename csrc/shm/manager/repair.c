@@ -1,6 +1,7 @@
 /* shm/manager/repair.c -- rewrites the copy of the manager's tables that members read, where a member has overwritten
  * it. See Note [Private tables] in shm/manager/arena_manager.h. */
 #include "shm/manager/arena_manager.h"
+#include "shm/manager/posix_names.h"
 
 #include <string.h>
 
@@ -52,6 +53,8 @@ static void repair_slab(shmt__arena_manager* k, uint32_t slab) {
   if (s->block_bytes != right->block_bytes) s->block_bytes = right->block_bytes;
   for (int i = 0; i < 2; i++)
     if (s->file_identity[i] != right->file_identity[i]) s->file_identity[i] = right->file_identity[i];
+  if (s->has_posix_name != right->has_posix_name) s->has_posix_name = right->has_posix_name;
+  if (right->has_posix_name) shmt__arena_manager_repair_posix_name(k, slab);
   repair_word(&s->owner, right->owner);
   repair_word(&s->state, right->state);
 }
