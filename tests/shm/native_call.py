@@ -33,9 +33,9 @@ def _message(data: bytes, blocks: tuple[native.Block, ...]) -> _OutgoingMessage:
     return _OutgoingMessage(storages, len(blocks), 0, (data, None), (len(data), 0))
 
 
-def _serve(ring: Ring) -> None:
+def _serve(ring: Ring, family: int) -> None:
     """Answer with what was asked, until the family is gone."""
-    owner, family = ring.native, os.getppid()
+    owner = ring.native
     owner.lib.shmt__call_serve(ring.pointer)
     while os.getppid() == family:
         request, n = _ReceivedMessage(), ctypes.c_uint32()
@@ -79,11 +79,12 @@ def _ask(ring: Ring, line: Ring, serial: int) -> int:
 
 
 def _fork_server(ring: Ring) -> int:
+    family = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
-        _serve(ring)
+        _serve(ring, family)
     except BaseException:
         traceback.print_exc()
     finally:

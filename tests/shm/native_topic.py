@@ -65,11 +65,10 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data[:8], "little")
 
 
-def _receive(topic: Topic, report: int) -> None:
+def _receive(topic: Topic, report: int, family: int) -> None:
     """Check all that comes; messages that were lost are left out, none comes twice."""
     ring = topic.subscribe()
     os.write(report, b"s")
-    family = os.getppid()
     last: dict[int, int] = {}
     while os.getppid() == family:
         time.sleep(1e-4)
@@ -112,7 +111,7 @@ def work(owner: native.Native) -> None:
     """Two publishers and two subscribers, any of which may be killed."""
     topic = Topic(owner)
     reader, report = os.pipe()
-    children = [_fork(_receive, topic, report) for _ in range(_SUBSCRIBERS)]
+    children = [_fork(_receive, topic, report, os.getpid()) for _ in range(_SUBSCRIBERS)]
     os.close(report)
     with contextlib.suppress(BrokenPipeError):
         os.read(reader, 1)
