@@ -35,6 +35,30 @@ def test_queue_of_the_page_carries_jobs(run: type[programs.Program]) -> None:
     assert user.finish().splitlines() == [f"{i} 0.0" for i in range(10)]
 
 
+def _talking(first: str) -> str:
+    page = _PAGE.with_name("talk.md").read_text()
+    return next(
+        b for b in re.findall(r"```python\n(.*?)```", page, re.S) if b.startswith(f"# {first}.py")
+    )
+
+
+def test_topic_of_the_page_shows_frames(run: type[programs.Program]) -> None:
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    viewer = run(_talking("viewer"), env=env)
+    camera = run(_talking("camera"), env=env)
+    seen = [float(viewer.line().split()[0]) for _ in range(3)]
+    assert seen == sorted(seen)
+    viewer.kill()
+    camera.kill()
+
+
+def test_server_of_the_page_answers(run: type[programs.Program]) -> None:
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    asks = run(_talking("ask"), env=env)
+    run(_talking("double"), env=env)
+    assert asks.finish() == "[0 2 4] 42\n"
+
+
 def test_event_of_the_page_starts_a_worker(run: type[programs.Program]) -> None:
     blocks = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)
     worker = next(b for b in blocks if b.startswith("# worker.py") and "Event" in b)
