@@ -327,3 +327,85 @@ def test_sharing_works_where_memfd_create_is_forbidden() -> None:
     command = [sys.executable, "-c", _DENY]
     result = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "3000.0"
+
+
+_SUBSCRIBER = """
+import sys
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+frames = service.Topic("frames").subscribe()
+print("open", flush=True)
+for frame in frames:
+    print(frame.sum().item(), flush=True)
+"""
+_SERVER = """
+import os, sys
+from shmtensor.service import Service
+server = Service(socket=sys.argv[1]).Server("double")
+print("open", flush=True)
+for request in server:
+    with request:
+        if isinstance(request.value, str):
+            os.kill(os.getpid(), 9)
+        request.reply(request.value * 2)
+"""
+_CALLER = """
+import sys
+import shmtensor as st
+from shmtensor.errors import ServerLostError
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+service.Topic("frames").publish(st.ones(50_000))
+jobs = service.Queue("jobs")
+jobs.put([st.ones(7), "x"])
+client = service.Client("double")
+print(client.call(st.ones(3)).sum().item(), flush=True)
+try:
+    client.call("die")
+except ServerLostError:
+    print("lost", flush=True)
+sys.stdin.readline()
+service.Event("stop").set()
+sys.stdin.readline()
+"""
+_WAITER = """
+import sys
+from shmtensor.service import Service
+service = Service(socket=sys.argv[1])
+stop, jobs = service.Event("stop"), service.Queue("jobs")
+print("open", flush=True)
+tensor, text = jobs.get()
+print(tensor.sum().item(), text, flush=True)
+stop.wait()
+print("stopped", flush=True)
+"""
+
+
+@needs_containers
+@pytest.mark.parametrize("more", [(), ("-U", "-r")], ids=["pid, mount", "also user"])
+def test_programs_of_several_containers_talk(served: str, more: tuple[str, ...]) -> None:
+    prefix = (_MORTAL[0], *more, *_MORTAL[1:])
+    if more and not _can((*prefix[:-1],)):
+        pytest.skip("no right to make user namespaces")
+    texts = (_SUBSCRIBER, _SERVER, _CALLER, _WAITER)
+    made = [service_programs.Program(text, served, prefix=prefix) for text in texts]
+    subscriber, server, caller, waiter = made
+    try:
+        for program in made:
+            assert program.line() == "open"
+        caller.say()
+        assert subscriber.line() == "50000.0"
+        assert waiter.line() == "7.0 x"
+        assert caller.line() == "6.0"
+        assert caller.line() == "lost"
+        caller.say()
+        assert waiter.line() == "stopped"
+        subscriber.kill()
+        late = service_programs.Program(_SUBSCRIBER, served, prefix=prefix)
+        made.append(late)
+        assert late.line() == "open"
+    finally:
+        for program in made:
+            program.kill()
