@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shmtensor._boundary.service import Counters, Entry
+from shmtensor.service._deliveries import Delivery
 from shmtensor.service._locks import Barrier as _Barrier
 from shmtensor.service._locks import Lock as _Lock
 from shmtensor.service._locks import Semaphore as _Semaphore
@@ -21,6 +22,7 @@ from shmtensor.service._topics import Topic as _Topic
 __all__ = [
     "Barrier",
     "Counters",
+    "Delivery",
     "Entry",
     "Loan",
     "Lock",
@@ -74,11 +76,14 @@ def Queue(
     name: str,
     maxsize: int = 0,
     *,
+    max_deliveries: int = 0,
     persist: bool = False,
     adopt: str | Iterable[str] | None = None,
 ) -> _Queue[Any]:
     """Return the `Queue` of this name in the default service, which is made if need be."""
-    return _default.Queue(name, maxsize, persist=persist, adopt=adopt)
+    return _default.Queue(
+        name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt
+    )
 
 
 def Topic(
