@@ -1,6 +1,6 @@
 """Whoever is killed at whatever step of the sharing protocol, the others go on and nothing stays.
 
-One run for each failpoint of the scenarios "family" and "ring": a family works (every step of the
+One run for each failpoint of the scenarios "family", "ring" and "ack": a family works (every step of the
 protocol, with forked children); the first process that reaches the point, be it parent, child or
 manager, is killed there. Then a bystander's tensors must be whole, sharing must work again, and no
 memory, client or manager may be left. Messages in pipes that die with their reader keep their block
@@ -52,6 +52,7 @@ print(n.status()["manager_pid"], flush=True)
 _PROGRAMS = {
     **dict.fromkeys(native.failpoints("family"), "native.py"),
     **dict.fromkeys(native.failpoints("ring"), "native_ring.py"),
+    **dict.fromkeys(native.failpoints("ack"), "native_ack.py"),
 }
 # The socket is bound before the bystander is ready; a second time only after a manager's death.
 _MAYBE_ONCE = ("socket_bound", "manager_started")
