@@ -13,6 +13,7 @@ LARGE = {
     "csrc/codegen/emit": "one module for each kind of generated file; their names are the map",
     "csrc/kernels/simd": "headers of one kind of function each; their names are the map",
     "csrc/python/autograd": "one small pair of files for each thing of autograd's in Python",
+    "csrc/python/ipc": "one small file for each part of queues, topics and locks in Python",
     "csrc/ipc/handle": "one small pair of files for each thing that a handle goes through",
 }
 #: Families without a folder in csrc/kernels: their operators are made of other families' loops.

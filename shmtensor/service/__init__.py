@@ -95,9 +95,7 @@ def Topic(
     persist: bool = False,
 ) -> _Topic[Any]:
     """Return the `Topic` of this name in the default service, which is made if need be."""
-    return _default.Topic(
-        name, history=history, depth=depth, overflow=overflow, persist=persist
-    )
+    return _default.Topic(name, history=history, depth=depth, overflow=overflow, persist=persist)
 
 
 def Barrier(name: str, parties: int) -> _Barrier:

@@ -43,9 +43,10 @@ class Delivery(Generic[_T]):
     deliveries: int
 
     def __init__(self, ring: Any, value: _T, number: int, deliveries: int) -> None:
-        self._state = ""
-        self._ring, self._id, self._pid = ring, number, os.getpid()
+        self._id, self._state = 0, ""  # an exception may come at any moment: then nothing is ours
+        self._ring, self._pid = ring, os.getpid()
         self.value, self.deliveries = value, deliveries
+        self._id = number
 
     def _check(self) -> None:
         if self._state:

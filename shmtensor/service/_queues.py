@@ -80,7 +80,9 @@ class Queue(JoinableQueue[_T]):
         service._check_name(name)
         bound = min(max(maxsize, 0), SEM_VALUE_MAX)
         if not 0 <= max_deliveries <= _MOST_DELIVERIES:
-            raise ValueError(f"max_deliveries must be 0 to {_MOST_DELIVERIES}, got {max_deliveries}")
+            raise ValueError(
+                f"max_deliveries must be 0 to {_MOST_DELIVERIES}, got {max_deliveries}"
+            )
         self._service, self._name = service, name
         self._ignore_epipe = False
         ring = open_or_make(
@@ -108,7 +110,9 @@ class Queue(JoinableQueue[_T]):
     # --- getting ---
 
     @overload
-    def get(self, block: bool = ..., timeout: float | None = ..., *, ack: Literal[False] = ...) -> _T: ...
+    def get(
+        self, block: bool = ..., timeout: float | None = ..., *, ack: Literal[False] = ...
+    ) -> _T: ...
     @overload
     def get(
         self, block: bool = ..., timeout: float | None = ..., *, ack: Literal[True]

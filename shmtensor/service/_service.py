@@ -563,9 +563,7 @@ class Service:
         persist: bool = False,
     ) -> Topic[Any]:
         """Return the `Topic` of this name, which is made if need be."""
-        return Topic(
-            self, name, history=history, depth=depth, overflow=overflow, persist=persist
-        )
+        return Topic(self, name, history=history, depth=depth, overflow=overflow, persist=persist)
 
     # --- locks --------------------------------------------------------------------------------
 

@@ -148,11 +148,12 @@ def test_message_waits_for_a_consumer_that_comes_later(run: type[programs.Progra
         taker.say()
         assert taker.line() == "open"
         assert taker.line() == "'job' 1"
-        keeper = run(
-            _OPEN + "s = Service(sys.argv[1]); s.list(); print('in', flush=True); sys.stdin.readline()",
+        member = run(
+            _OPEN
+            + "s = Service(sys.argv[1]); s.list(); print('in', flush=True); sys.stdin.readline()",
             name,
         )
-        assert keeper.line() == "in"
+        assert member.line() == "in"
         server.kill()
         taker.kill()
         later = run(_TAKER, name)
@@ -161,6 +162,7 @@ def test_message_waits_for_a_consumer_that_comes_later(run: type[programs.Progra
         assert later.line() == "'job' 2"
         later.say()
         assert later.line() == "done"
+        run(_OPEN + "Service(sys.argv[1]).unpublish('jobs')", name).finish()
 
 
 def test_with_statement(service: Service) -> None:
@@ -240,7 +242,9 @@ def test_long_job_does_not_hold_up_others(service: Service, kind: str) -> None:
 def test_room_for_unacknowledged_messages_has_an_end(service: Service) -> None:
     jobs = service.Queue("jobs")
     taken = []
-    with pytest.raises(queue.Full, match=r"messages of the queue are not acknowledged yet and take"):
+    with pytest.raises(
+        queue.Full, match=r"messages of the queue are not acknowledged yet and take"
+    ):
         while True:
             jobs.put("x" * 30_000)
             taken.append(jobs.get(ack=True))

@@ -128,7 +128,12 @@ def work(owner: native.Native) -> None:
         assert ring.put(message(seq, 5000), blocks, wait=True) == DONE
         del blocks
     for seq in range(N_MESSAGES, N_MESSAGES + 4):  # whoever has a long job gets another one
-        assert ring.put(message(seq, 10), tuple(owner.new(9).fill(seq) for _ in range(seq % 3)), wait=True) == DONE
+        assert (
+            ring.put(
+                message(seq, 10), tuple(owner.new(9).fill(seq) for _ in range(seq % 3)), wait=True
+            )
+            == DONE
+        )
     ring.join()
     assert ring.size() == 0
     ring.end(NO_PUT)

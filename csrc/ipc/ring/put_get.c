@@ -2,6 +2,7 @@
 #include "api/error.h"
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
+#include "ipc/ring/put_get.h"
 #include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
@@ -340,6 +341,7 @@ static shmt__ring_result drop_locked(shmt__ring* r) {
   shmt__ring_header* h = r->header;
   shmt__ring_block few[FEW_BLOCKS], *blocks = few;
   shmt__ring_message m = {0};
+  if (SHMT_UNLIKELY(atomic_load_explicit(&h->moving, memory_order_relaxed) != 0)) shmt__ring_settle_move(r);
   const uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
@@ -420,7 +422,7 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
   }
 }
 
-/* --- for ipc/ring/unacknowledged.c --- */
+/* --- ipc/ring/put_get.h --- */
 
 shmt__ring_result shmt__ring_take_in_lock(shmt__ring* r, shmt__received_message* out, bool* out_stays) {
   return take_locked(r, out, out_stays);

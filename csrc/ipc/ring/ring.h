@@ -38,7 +38,7 @@ typedef struct shmt__ring {
   uint32_t inline_bytes; /* most data of a message; longer data goes into a block of its own */
   atomic_int spin_credit; /* grows while short waits pay */
   struct shmt__ring* _Atomic unacked; /* owned: the ring of its unacknowledged messages; NULL: not opened yet */
-  atomic_uint_least64_t looked_ns;    /* when this process last looked for dead takers */
+  atomic_uint_least64_t searched_ns;  /* when this process last searched for dead takers */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
   uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */

@@ -8,6 +8,7 @@
 #include "api/error.h"
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
+#include "ipc/ring/put_get.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/clock.h"
@@ -21,7 +22,7 @@
 
 enum {
   FEW_BLOCKS = 32,
-  LOOK_EVERY_MS = 100,       /* for dead takers, while nobody says that there is one */
+  SEARCH_EVERY_MS = 100,     /* for dead takers, while nobody says that there is one */
   ROOM_SLICE_MS = 50,
   COMPACT_FROM = 32 << 10, /* bytes in use, from which on u is kept half full of messages that are not gone */
 };
@@ -786,24 +787,32 @@ static uint32_t give_left_back(shmt__ring* q, shmt__ring* u) {
   return n_given_back;
 }
 
-void shmt__ring_recover(shmt__ring* q) {
+/* False: the locks cannot be had now. */
+static bool recover(shmt__ring* q) {
   shmt__ring* u = NULL;
   locks l;
+  bool done = true;
   shmt_status status = open_unacked(q, &u);
-  if (status == SHMT_OK && u != NULL && try_lock(q, u, &l)) {
+  if (status == SHMT_OK && u != NULL && (done = try_lock(q, u, &l))) {
     /* seq_cst: who dies from now on is seen below, or sets it again. */
     (void)atomic_exchange_explicit(&q->header->unacked_stale, 0, memory_order_seq_cst);
-    atomic_store_explicit(&q->looked_ns, shmt__os_now_ns(), memory_order_relaxed);
     const uint32_t n = give_left_back(q, u);
     unlock_and_signal(&l, n);
   } else if (u == NULL && (status == SHMT_OK || status == SHMT_E_HANDLE)) {
     atomic_store_explicit(&q->header->unacked_stale, 0, memory_order_relaxed); /* there is nothing */
   }
   shmt_error_clear();
+  return done;
 }
+
+void shmt__ring_recover(shmt__ring* q) { (void)recover(q); }
 
 void shmt__ring_recover_now_and_then(shmt__ring* q) {
   if (SHMT_LIKELY(shmt__ring_n_unacknowledged(q) == 0)) return;
-  const uint64_t last_ns = atomic_load_explicit(&q->looked_ns, memory_order_relaxed);
-  if (shmt__os_now_ns() - last_ns >= LOOK_EVERY_MS * UINT64_C(1000000)) shmt__ring_recover(q);
+  const uint64_t now_ns = shmt__os_now_ns();
+  const uint64_t last_ns = atomic_load_explicit(&q->searched_ns, memory_order_relaxed);
+  if (now_ns - last_ns < SEARCH_EVERY_MS * UINT64_C(1000000)) return;
+  atomic_store_explicit(&q->searched_ns, now_ns, memory_order_relaxed);
+  /* Only a manager releases the locks of the dead. */
+  if (!recover(q)) shmt__ring_check_manager(q);
 }

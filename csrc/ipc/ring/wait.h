@@ -29,16 +29,4 @@ void shmt__ring_restart_manager(shmt__ring* r);
  * dead, and when it was killed as well, only a waiting process can start another. */
 void shmt__ring_check_manager(shmt__ring* r);
 
-/* --- parts of put_get.c, for ipc/ring/unacknowledged.c --- */
-
-/* Take the first message; the caller has get_lock. *out_stays: it could not be taken now, and is still the first. */
-shmt__ring_result shmt__ring_take_in_lock(shmt__ring* r, shmt__received_message* out, bool* out_stays);
-/* Write the storages of a message as block references. Errors: SHMT_E_HANDLE. */
-shmt_status shmt__ring_refer(const shmt__ring* r, const shmt__outgoing_message* p, shmt__ring_block* out);
-/* End the leases of blocks that a message named. */
-void shmt__ring_end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n);
-/* A message came, or was taken: wake whom it concerns. */
-void shmt__ring_signal_data(shmt__ring* r);
-void shmt__ring_signal_room(shmt__ring* r);
-
 #endif
