@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -19,11 +18,6 @@ else:
 
 __all__ = ["Delivery", "delivered"]
 
-_QUIET_S = 1.0
-
-#: What finalizers could not let go of, as another process was stopped in the queue: (ring, id).
-_left: list[tuple[Any, int]] = []
-
 
 class Delivery(Generic[_T]):
     """A message that is the caller's until it is acknowledged.
@@ -37,16 +31,15 @@ class Delivery(Generic[_T]):
         deliveries: How often the message was delivered, with this time: 1 at first.
     """
 
-    __slots__ = ("__weakref__", "_id", "_pid", "_ring", "_state", "deliveries", "value")
+    __slots__ = ("__weakref__", "_claim", "_pid", "_state", "deliveries", "value")
 
     value: _T
     deliveries: int
 
-    def __init__(self, ring: Any, value: _T, number: int, deliveries: int) -> None:
-        self._id, self._state = 0, ""  # an exception may come at any moment: then nothing is ours
-        self._ring, self._pid = ring, os.getpid()
+    def __init__(self, value: _T, claim: Any, deliveries: int) -> None:
         self.value, self.deliveries = value, deliveries
-        self._id = number
+        self._state, self._pid = "", os.getpid()
+        self._claim = claim  # gives the message back when it is freed; None: there is none
 
     def _check(self) -> None:
         if self._state:
@@ -67,7 +60,7 @@ class Delivery(Generic[_T]):
             HandleError: A process has written over the queue.
         """
         self._check()
-        is_known = self._id == 0 or self._ring.acknowledge(self._id)
+        is_known = self._claim is None or self._claim.acknowledge()
         self._state = "acknowledged" if is_known else "given back to its queue"
         if not is_known:
             raise RuntimeError(f"the message was {self._state}; another process may have it")
@@ -80,8 +73,8 @@ class Delivery(Generic[_T]):
                 that this one was forked from.
         """
         self._check()
-        if self._id:
-            self._ring.let_go(self._id, True, None)
+        if self._claim is not None:
+            self._claim.let_go()
         self._state = "released"
 
     def __enter__(self) -> Delivery[_T]:
@@ -101,24 +94,9 @@ class Delivery(Generic[_T]):
         else:
             self.release()
 
-    def __del__(self) -> None:
-        if getattr(self, "_state", "made") or not self._id or self._pid != os.getpid():
-            return
-        self._state = "released"
-        _let_go_quietly(self._ring, self._id)
-
     def __repr__(self) -> str:
         state = self._state or "not acknowledged"
         return f"<Delivery {self.deliveries}, {state}: {self.value!r}>"
-
-
-def _let_go_quietly(ring: Any, number: int) -> None:
-    try:
-        ring.let_go(number, True, _QUIET_S)
-    except TimeoutError:
-        _left.append((ring, number))
-    except Exception:  # the queue is damaged, or its service is gone: so is the message
-        pass
 
 
 def delivered(ring: Any, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
@@ -128,22 +106,19 @@ def delivered(ring: Any, max_n: int, timeout: float | None) -> list[Delivery[Any
         Empty: No message came in time.
         Full: There is no room for more unacknowledged messages.
     """
-    for _ in range(len(_left)):
-        with contextlib.suppress(IndexError):
-            _let_go_quietly(*_left.pop())
-    taken: list[tuple[Any, int, int]] = []
+    taken: list[tuple[Any, Any, int]] = []
     made: list[Delivery[Any]] = []
+    claim = None
     try:
         ring.deliver(max_n, timeout, taken)
-        for value, number, deliveries in taken:
-            made.append(Delivery(ring, value, number, deliveries))
+        made += [Delivery(*entry) for entry in taken]
+        for _, claim, _ in taken:
+            if claim is not None:
+                claim.counts = True
     except BaseException:
-        for delivery in made:
-            delivery._state = "released"
-        # The last one first: each goes to the front. It was not delivered to anybody.
-        for _, number, _ in reversed(taken):
-            if number:
-                with contextlib.suppress(Exception):
-                    ring.let_go(number, False, _QUIET_S)
+        # A traceback keeps the variables. Lists drop the last one first: each goes to the front.
+        claim = None
+        made.clear()
+        taken.clear()
         raise
     return made

@@ -3,10 +3,32 @@
 
 #include "api/error.h"
 #include "ipc/ring/unacknowledged.h"
+#include "ipc/session/session.h"
 #include "os/clock.h"
 #include "python/ipc/wait_call.h"
 
-enum { MOST_AT_ONCE = 256 };
+#include <structmember.h>
+
+enum { MOST_AT_ONCE = 256, MOST_LEFT = 64, QUIET_MS = 200 };
+
+/* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there, so
+ * no signal's handler either. */
+typedef struct claim_object {
+  PyObject_HEAD shmt__py_ring* ring; /* owned */
+  uint64_t id;                       /* 0: it is settled */
+  uint32_t fork;                     /* shmt__fork_count() of the process that has the message */
+  char counts;                       /* a caller has got it: if it goes back, it was delivered in vain */
+} claim_object;
+
+static PyTypeObject* claim_type; /* owned */
+
+/* What could not go back, as a process was stopped in the queue. Guarded by the interpreter's lock. */
+static struct {
+  shmt__py_ring* ring; /* owned */
+  uint64_t id;
+  uint32_t fork;
+} left[MOST_LEFT];
+static uint32_t n_left;
 
 typedef struct delivery_call {
   shmt__py_wait_call base;
@@ -34,29 +56,54 @@ static shmt__ring_result call_let_go(shmt__py_wait_call* w, uint64_t deadline_ns
   return result == SHMT_RING_EMPTY ? SHMT_RING_ALONE : result;
 }
 
-/* Let go of a message that its caller will not get. An exception may be set, and stays. Where the locks cannot be had
- * for a second, the message goes back when this process ends. */
-static void let_go_quietly(shmt__ring* ring, uint64_t id, bool counts) {
-  const uint64_t deadline_ns = shmt__os_now_ns() + UINT64_C(1000000000);
-  while (shmt__ring_let_go(ring, id, counts, deadline_ns) == SHMT_RING_INTERRUPTED) {
-  }
+/* Let go of a message. An exception may be set, and stays. Where the locks cannot be had soon, a later call does it; if
+ * there are too many, the message goes back when this process ends. */
+static void let_go_quietly(shmt__py_ring* o, uint64_t id, bool counts) {
+  const uint64_t deadline_ns = shmt__os_now_ns() + QUIET_MS * UINT64_C(1000000);
+  shmt__ring_result result;
+  do {
+    result = shmt__ring_let_go(o->ring, id, counts, deadline_ns);
+  } while (result == SHMT_RING_INTERRUPTED);
   shmt_error_clear();
+  if (result != SHMT_RING_BUSY || n_left == MOST_LEFT) return;
+  left[n_left].ring = (shmt__py_ring*)Py_NewRef((PyObject*)o);
+  left[n_left].id = id;
+  left[n_left++].fork = shmt__fork_count();
+}
+
+static void let_go_of_left(void) {
+  for (uint32_t n = n_left; n > 0; n--) {
+    const uint32_t i = --n_left;
+    shmt__py_ring* o = left[i].ring;
+    if (left[i].fork == shmt__fork_count()) let_go_quietly(o, left[i].id, true);
+    Py_DECREF((PyObject*)o);
+  }
 }
 
 /* A message that cannot be unpickled would come back for ever, unless the queue counts that. */
-static void refuse(shmt__ring* ring, uint64_t id) {
-  if (*(const volatile uint32_t*)&ring->header->max_deliveries > 0) {
-    let_go_quietly(ring, id, true);
+static void refuse(shmt__py_ring* o, uint64_t id) {
+  if (*(const volatile uint32_t*)&o->ring->header->max_deliveries > 0) {
+    let_go_quietly(o, id, true);
     return;
   }
-  const uint64_t deadline_ns = shmt__os_now_ns() + UINT64_C(1000000000);
-  while (shmt__ring_acknowledge(ring, id, deadline_ns) == SHMT_RING_INTERRUPTED) {
+  const uint64_t deadline_ns = shmt__os_now_ns() + QUIET_MS * UINT64_C(1000000);
+  while (shmt__ring_acknowledge(o->ring, id, deadline_ns) == SHMT_RING_INTERRUPTED) {
   }
   shmt_error_clear();
 }
 
-static bool append(PyObject* list, PyObject* object, const shmt__delivery* d) {
-  PyObject* entry = Py_BuildValue("(OKk)", object, (unsigned long long)d->id, (unsigned long)d->deliveries);
+/* Append (object, claim, deliveries). From here on the claim has the message, also when this fails. */
+static bool append(shmt__py_ring* o, PyObject* list, PyObject* object, const shmt__delivery* d) {
+  claim_object* claim = PyObject_New(claim_object, claim_type);
+  if (claim == NULL) {
+    let_go_quietly(o, d->id, false);
+    return false;
+  }
+  claim->ring = (shmt__py_ring*)Py_NewRef((PyObject*)o);
+  claim->id = d->id;
+  claim->fork = shmt__fork_count();
+  claim->counts = 0;
+  PyObject* entry = Py_BuildValue("(ONk)", object, (PyObject*)claim, (unsigned long)d->deliveries);
   const bool good = entry != NULL && PyList_Append(list, entry) == 0;
   Py_XDECREF(entry);
   return good;
@@ -73,30 +120,32 @@ static bool open_all(shmt__py_ring* o, shmt__received_message* received, const s
     if (object == NULL && shmt__py_is_interrupted()) break;
     if (object == NULL) {
       shmt__received_message_fini(&received[i]);
-      refuse(o->ring, deliveries[i].id);
+      refuse(o, deliveries[i].id);
       if (i + 1 == n && PyList_GET_SIZE(list) == 0) return false;
       PyErr_WriteUnraisable((PyObject*)o);
       continue;
     }
-    const bool good = append(list, object, &deliveries[i]);
-    Py_DECREF(object);
-    if (!good) break;
     shmt__received_message_fini(&received[i]);
+    const bool good = append(o, list, object, &deliveries[i]);
+    Py_DECREF(object);
+    if (good) continue;
+    i++;
+    break;
   }
   /* The last one first: each goes to the front. */
   for (uint32_t j = n; j-- > i;) {
     shmt__received_message_fini(&received[j]);
-    let_go_quietly(o->ring, deliveries[j].id, false);
+    let_go_quietly(o, deliveries[j].id, false);
   }
   return !PyErr_Occurred();
 }
 
 /* A message that a get took and whose caller was interrupted: it is this process's already. */
 static bool take_kept(shmt__py_ring* o, PyObject* list) {
-  const shmt__delivery none = {.deliveries = 1};
   PyObject* object = shmt__py_ring_take_kept(o);
-  const bool good = object != NULL && append(list, object, &none);
-  Py_XDECREF(object);
+  PyObject* entry = object != NULL ? Py_BuildValue("(NOi)", object, Py_None, 1) : NULL;
+  const bool good = entry != NULL && PyList_Append(list, entry) == 0;
+  Py_XDECREF(entry);
   return good;
 }
 
@@ -111,6 +160,7 @@ PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_
   if (max == -1 && PyErr_Occurred()) return NULL;
   if (max < 1) return PyErr_Format(PyExc_ValueError, "deliver(): max_n must be at least 1, got %ld", max);
   if (!shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
+  if (SHMT_UNLIKELY(n_left > 0)) let_go_of_left();
   if (SHMT_UNLIKELY(shmt__py_ring_has_kept(o))) {
     if (!take_kept(o, args[2])) return NULL;
     Py_RETURN_NONE;
@@ -130,28 +180,63 @@ PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_
   Py_RETURN_NONE;
 }
 
-static PyObject* answer(shmt__ring_result result) {
-  if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) return PyBool_FromLong(result == SHMT_RING_DONE);
-  return shmt__py_ring_raise(result, PyExc_TimeoutError);
+/* --- claims --- */
+
+static PyObject* settle(claim_object* c, shmt__ring_result (*call)(shmt__py_wait_call* w, uint64_t deadline_ns)) {
+  if (c->id == 0 || c->fork != shmt__fork_count()) Py_RETURN_FALSE;
+  delivery_call w = {.base.call = call, .ring = c->ring->ring, .id = c->id, .counts = true};
+  const shmt__ring_result result = shmt__py_wait_call_run(&w.base, UINT64_MAX);
+  if (result != SHMT_RING_DONE && result != SHMT_RING_ALONE) return shmt__py_ring_raise(result, PyExc_TimeoutError);
+  c->id = 0;
+  return PyBool_FromLong(result == SHMT_RING_DONE);
 }
 
-PyObject* shmt__py_ring_acknowledge(PyObject* self, PyObject* id) {
-  delivery_call c = {.base.call = call_acknowledge, .ring = ((shmt__py_ring*)self)->ring};
-  c.id = PyLong_AsUnsignedLongLong(id);
-  if (PyErr_Occurred()) return NULL;
-  return answer(shmt__py_wait_call_run(&c.base, UINT64_MAX));
+static PyObject* claim_acknowledge(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return settle((claim_object*)self, call_acknowledge);
 }
 
-PyObject* shmt__py_ring_let_go(PyObject* self, PyObject* args) {
-  unsigned long long id = 0;
-  int counts = 0;
-  PyObject* timeout = NULL;
-  uint64_t deadline_ns;
-  if (!PyArg_ParseTuple(args, "KpO", &id, &counts, &timeout) || !shmt__py_deadline_of(timeout, &deadline_ns)) return NULL;
-  delivery_call c = {
-      .base.call = call_let_go, .ring = ((shmt__py_ring*)self)->ring, .id = id, .counts = counts != 0};
-  return answer(shmt__py_wait_call_run(&c.base, deadline_ns));
+static PyObject* claim_let_go(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return settle((claim_object*)self, call_let_go);
 }
+
+static void claim_dealloc(PyObject* self) {
+  claim_object* c = (claim_object*)self;
+  PyTypeObject* type = Py_TYPE(self);
+  if (c->id != 0 && c->fork == shmt__fork_count()) let_go_quietly(c->ring, c->id, c->counts != 0);
+  Py_DECREF((PyObject*)c->ring);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+static PyMethodDef claim_methods[] = {
+    {"acknowledge", claim_acknowledge, METH_NOARGS, "The work is done. False: the message is another's now."},
+    {"let_go", claim_let_go, METH_NOARGS, "The message goes back. False: it is another's now."},
+    {NULL, NULL, 0, NULL},
+};
+static PyMemberDef claim_members[] = {
+    {"counts", T_BOOL, offsetof(claim_object, counts), 0, "If it goes back, it was delivered in vain."},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyType_Slot claim_slots[] = {
+    {Py_tp_dealloc, (void*)claim_dealloc},
+    {Py_tp_methods, claim_methods},
+    {Py_tp_members, claim_members},
+    {Py_tp_doc, (void*)"A message that this process has; it goes back when this object is freed unsettled."},
+    {0, NULL},
+};
+static PyType_Spec claim_spec = {.name = "shmtensor._C._Claim",
+                                 .basicsize = sizeof(claim_object),
+                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                 .slots = claim_slots};
+
+int shmt__py_claim_init(PyObject* module) {
+  claim_type = (PyTypeObject*)PyType_FromSpec(&claim_spec);
+  return claim_type != NULL ? PyModule_AddObjectRef(module, "_Claim", (PyObject*)claim_type) : -1;
+}
+
+/* --- the rest of _Ring --- */
 
 PyObject* shmt__py_ring_recover(PyObject* self, PyObject* unused) {
   (void)unused;

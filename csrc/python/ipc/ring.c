@@ -376,10 +376,7 @@ static PyMethodDef ring_methods[] = {
     {"give_back", shmt__py_ring_give_back, METH_O,
      "The next get returns these objects."},
     {"deliver", FAST(shmt__py_ring_deliver),
-     "deliver(max_n, timeout, taken)\n--\n\nAppend (object, id, deliveries) of messages to acknowledge."},
-    {"acknowledge", shmt__py_ring_acknowledge, METH_O, "acknowledge(id)\n--\n\nFalse: the message is another's now."},
-    {"let_go", shmt__py_ring_let_go, METH_VARARGS,
-     "let_go(id, counts, timeout)\n--\n\nThe message goes back; counts: as delivered in vain."},
+     "deliver(max_n, timeout, taken)\n--\n\nAppend (object, claim, deliveries) of messages."},
     {"recover", shmt__py_ring_recover, METH_NOARGS, "Give back the messages of takers that are dead."},
     {"poll", ring_poll, METH_O, "poll(timeout)\n--\n\nWhether get would not wait."},
     {"size", ring_size, METH_NOARGS, "Messages in the ring and waiting for room."},
@@ -427,6 +424,6 @@ int shmt__py_ring_init(PyObject* module) {
   ring_type = (PyTypeObject*)PyType_FromSpec(&ring_spec);
   if (ring_type == NULL || PyModule_AddObjectRef(module, "_Ring", (PyObject*)ring_type) < 0)
     return -1;
-  if (PyModule_AddFunctions(module, shmt__py_feeder_functions) < 0) return -1;
+  if (PyModule_AddFunctions(module, shmt__py_feeder_functions) < 0 || shmt__py_claim_init(module) < 0) return -1;
   return PyModule_AddFunctions(module, ring_functions);
 }

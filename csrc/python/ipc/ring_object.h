@@ -12,8 +12,8 @@
  *     `get` has put it;
  *   - several messages are written into a list that the caller made before. When the call is interrupted, the caller
  *     gives it back, and the next get of this process returns what is in it (python/ipc/kept_messages.c);
- *   - messages that are to be acknowledged are written into a list too, and go back to the queue when the call is
- *     interrupted (python/ipc/deliveries.c);
+ *   - a message that is to be acknowledged is an object's, which gives it back when it is freed
+ *     (python/ipc/deliveries.c);
  *   - what C hands to Python elsewhere (a storage, a tensor, a connection) it stores in a place that Python owns before
  *     the call (`place_for` in shmtensor/_boundary/core.py), and never returns as a bare address. A new descriptor is
  *     returned as a number, as by os.open: an exception leaves it open, in this process alone.
@@ -91,13 +91,11 @@ PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects);
 
 /* --- python/ipc/deliveries.c --- */
 
-/* deliver(max_n, timeout, taken): append (object, id, deliveries) for each message to the list. id 0: there is nothing
- * to acknowledge. When the call is interrupted, the caller lets go of what is in the list. */
+/* deliver(max_n, timeout, taken): append (object, claim, deliveries) for each message to the list. The message goes back
+ * when the claim is freed without acknowledge or let_go, so an interrupted caller need do nothing. None instead of a
+ * claim: there is nothing to acknowledge. */
 PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_t n);
-/* acknowledge(id): False when the message is no longer this delivery's. */
-PyObject* shmt__py_ring_acknowledge(PyObject* self, PyObject* id);
-/* let_go(id, counts, timeout): the same for a message that goes back to the queue; TimeoutError. */
-PyObject* shmt__py_ring_let_go(PyObject* self, PyObject* args);
+int shmt__py_claim_init(PyObject* module);
 PyObject* shmt__py_ring_recover(PyObject* self, PyObject* unused);
 PyObject* shmt__py_ring_n_unacknowledged(PyObject* self, void* unused);
 PyObject* shmt__py_ring_n_dead_letters(PyObject* self, void* unused);
