@@ -33,8 +33,8 @@
  *
  * Note [Unacknowledged messages]
  * A consumer that gets with an acknowledgement moves the message into a second ring, U, and acknowledges it there when
- * its work is done. U is a bare ring, and the queue's ring keeps it by a ring lease, which the audit counts like that of
- * a message. In U, the data of a message begins with a shmt__ring_taken: who has the message, and how it stands. U has
+ * its work is done. U is a bare ring, and the queue's ring keeps it by a ring lease, which the audit counts like a
+ * message's. In U, the data of a message begins with a shmt__ring_taken: who has the message, and how it stands. U has
  * one lock in use, its get_lock; the locks of the queue come before it. Messages in U are changed in place:
  *
  *   PREPARED    not valid yet: the message is still the first of the queue, or in U before this one (MOVED follows)
@@ -231,7 +231,8 @@ static inline uint32_t shmt__ring_write(shmt__ring_area area, uint32_t offset, c
 
 /* Does a message's header fit a ring with so many bytes in use? */
 static inline bool shmt__ring_message_is_valid(const shmt__ring_message* m, uint32_t used) {
-  return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS && m->n_data <= SHMT_RING_INLINE + sizeof(shmt__ring_taken) &&
+  return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS &&
+         m->n_data <= SHMT_RING_INLINE + sizeof(shmt__ring_taken) &&
          m->nbytes == shmt__ring_message_bytes(m->n_blocks, m->n_data);
 }
 

@@ -9,6 +9,7 @@
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
 #include "ipc/ring/put_get.h"
+#include "ipc/ring/unacked_messages.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/clock.h"
@@ -22,256 +23,18 @@
 
 enum {
   FEW_BLOCKS = 32,
-  SEARCH_EVERY_MS = 100,     /* for dead takers, while nobody says that there is one */
+  SEARCH_EVERY_MS = 100, /* for dead takers, while nobody says that there is one */
   ROOM_SLICE_MS = 50,
-  COMPACT_FROM = 32 << 10, /* bytes in use, from which on u is kept half full of messages that are not gone */
 };
-
-/* Bytes of messages in u. The rest is for the longest message, so that any one can be copied to the tail. */
-static uint32_t room_of(const shmt__ring* u) {
-  return u->area.capacity -
-         (uint32_t)shmt__ring_message_bytes(SHMT_RING_MAX_BLOCKS, SHMT_RING_INLINE + sizeof(shmt__ring_taken));
-}
-
-/* A message in u. */
-typedef struct entry {
-  uint64_t at; /* its position */
-  shmt__ring_message m;
-  uint32_t taken_at;      /* offset of `taken` */
-  shmt__ring_taken taken; /* a copy */
-} entry;
-
-/* --- reading u --- */
-
-typedef struct walk {
-  uint64_t at;
-  uint32_t left; /* bytes up to the tail: they bound the walk, whatever the counts say */
-  bool is_damaged;
-} walk;
-
-static walk walk_begin(const shmt__ring* u) {
-  const uint64_t head = atomic_load_explicit(&u->header->head, memory_order_relaxed);
-  const uint64_t tail = atomic_load_explicit(&u->header->tail, memory_order_acquire);
-  if (!shmt__ring_position_is_valid(head, u->area.capacity) || !shmt__ring_position_is_valid(tail, u->area.capacity))
-    return (walk){.is_damaged = true};
-  return (walk){.at = head, .left = shmt__ring_used(head, tail, u->area.capacity)};
-}
-
-/* The next message. False at the end, and at one that makes no sense. */
-static bool walk_next(const shmt__ring* u, walk* w, entry* out) {
-  if (w->left == 0 || w->is_damaged) return false;
-  *out = (entry){.at = w->at};
-  uint32_t at = shmt__ring_read(u->area, shmt__ring_offset(w->at), &out->m, sizeof out->m);
-  if (!shmt__ring_message_is_valid(&out->m, w->left) || (out->m.flags & SHMT_RING_TAKEN) == 0 ||
-      out->m.n_data < sizeof out->taken) {
-    w->is_damaged = true;
-    return false;
-  }
-  out->taken_at = (uint32_t)((at + sizeof(shmt__ring_block) * out->m.n_blocks) % u->area.capacity);
-  (void)shmt__ring_read(u->area, out->taken_at, &out->taken, sizeof out->taken);
-  w->at = shmt__ring_next(w->at, out->m.nbytes, u->area.capacity);
-  w->left -= out->m.nbytes;
-  return true;
-}
-
-static void mark(const shmt__ring* u, entry* e, shmt__taken_state state) {
-  const uint32_t at = (uint32_t)((e->taken_at + offsetof(shmt__ring_taken, state)) % u->area.capacity);
-  /* release: what led to the state is seen by whoever sees it. */
-  __atomic_store_n((uint32_t*)(void*)(u->area.at + at), (uint32_t)state, __ATOMIC_RELEASE);
-  e->taken.state = (uint32_t)state;
-}
-
-static bool is_there(const entry* e) {
-  return e->taken.state == SHMT_TAKEN_LIVE || e->taken.state == SHMT_TAKEN_RELEASED;
-}
-
-/* u makes no sense: empty it. The manager counts the leases anew. */
-static shmt__ring_result empty_damaged(shmt__ring* q, shmt__ring* u) {
-  const uint64_t tail = atomic_load_explicit(&u->header->tail, memory_order_relaxed);
-  const uint64_t begin = shmt__ring_position(shmt__ring_count(tail), 0);
-  atomic_fetch_or_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-  atomic_store_explicit(&u->header->tail, begin, memory_order_release);
-  atomic_store_explicit(&u->header->head, begin, memory_order_release);
-  atomic_store_explicit(&q->session->map.control->rings_stale, 1, memory_order_seq_cst);
-  atomic_fetch_add_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-  atomic_store_explicit(&q->header->n_unacked, 0, memory_order_relaxed);
-  (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: its unacknowledged messages make no sense and are dropped");
-  return SHMT_RING_FAILED;
-}
-
-/* --- leases --- */
-
-/* A message is gone: its blocks are free from now on, wherever it lies in u. */
-static void free_blocks(shmt__ring* u, const entry* e) {
-  const uint32_t capacity = u->area.capacity;
-  uint32_t at = (uint32_t)((shmt__ring_offset(e->at) + sizeof e->m) % capacity);
-  for (uint32_t i = 0; i < e->m.n_blocks;) {
-    const shmt__ring_block none = {.block = (uint32_t)SHMT_HANDLE_NO_BLOCK};
-    shmt__ring_block refs[FEW_BLOCKS];
-    const uint32_t n = e->m.n_blocks - i < FEW_BLOCKS ? e->m.n_blocks - i : (uint32_t)FEW_BLOCKS;
-    const uint32_t next = shmt__ring_read(u->area, at, refs, sizeof *refs * n);
-    bool any = false;
-    for (uint32_t j = 0; j < n; j++) any = any || refs[j].block != none.block;
-    if (any) {
-      /* Note [Auditing rings]. Nobody names the blocks any more when their leases end. */
-      atomic_fetch_or_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-      for (uint32_t j = 0; j < n; j++) at = shmt__ring_write(u->area, at, &none, sizeof none);
-      atomic_thread_fence(memory_order_release);
-      SHMT_FAILPOINT(ack_blocks_forgotten);
-      shmt__ring_end_leases(u, refs, n);
-      atomic_fetch_add_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-    }
-    at = next;
-    i += n;
-  }
-}
-
-static void add_leases(const shmt__ring* u, const shmt__ring_block* refs, uint32_t n) {
-  const shmt__map* map = &u->session->map;
-  const uint32_t end = shmt__map_blocks_end(map);
-  for (uint32_t i = 0; i < n; i++) {
-    if (refs[i].block >= end) continue;
-    shmt__block* b = &map->blocks[refs[i].block];
-    if (shmt__head_generation(atomic_load_explicit(&b->head, memory_order_relaxed)) == refs[i].generation)
-      shmt__block_add_ring_lease(b, refs[i].generation);
-  }
-}
-
-/* --- messages that are done --- */
-
-static void make_gone(shmt__ring* u, entry* e) {
-  mark(u, e, SHMT_TAKEN_GONE);
-  SHMT_FAILPOINT(ack_gone);
-  free_blocks(u, e);
-}
-
-/* A message in state COUNTING: count it, unless its process was killed after it had. */
-static void finish_counting(shmt__ring* q, shmt__ring* u, entry* e) {
-  const uint64_t seen = atomic_load_explicit(&q->header->n_acked, memory_order_relaxed);
-  if ((uint32_t)seen != (uint32_t)e->taken.id)
-    atomic_store_explicit(&q->header->n_acked, ((seen >> 32) + 1) << 32 | (uint32_t)e->taken.id, memory_order_seq_cst);
-  SHMT_FAILPOINT(ack_counted);
-  make_gone(u, e);
-}
-
-static void acknowledge(shmt__ring* q, shmt__ring* u, entry* e) {
-  mark(u, e, SHMT_TAKEN_COUNTING);
-  SHMT_FAILPOINT(ack_counting);
-  finish_counting(q, u, e);
-}
-
-/* --- room in u --- */
-
-/* Copy a message behind the tail. True: it was done, and the old one is MOVED. */
-static bool copy_to_tail(shmt__ring* u, entry* e) {
-  const uint32_t capacity = u->area.capacity;
-  const uint64_t head = atomic_load_explicit(&u->header->head, memory_order_relaxed);
-  const uint64_t tail = atomic_load_explicit(&u->header->tail, memory_order_relaxed);
-  entry copy = *e;
-  if (shmt__ring_used(head, tail, capacity) + e->m.nbytes > capacity) return false;
-  char* bytes = malloc(e->m.nbytes);
-  if (bytes == NULL) return false;
-  (void)shmt__ring_read(u->area, shmt__ring_offset(e->at), bytes, e->m.nbytes);
-  copy.at = tail;
-  copy.taken_at = (uint32_t)((shmt__ring_offset(tail) + sizeof e->m + sizeof(shmt__ring_block) * e->m.n_blocks) % capacity);
-  copy.taken.becomes = e->taken.state;
-  copy.taken.state = SHMT_TAKEN_PREPARED;
-  memcpy(bytes, &e->m, sizeof e->m); /* as it was checked */
-  memcpy(bytes + sizeof e->m + sizeof(shmt__ring_block) * e->m.n_blocks, &copy.taken, sizeof copy.taken);
-  /* The old message keeps the blocks; we may not hold them: Note [Auditing rings]. */
-  atomic_fetch_or_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-  for (uint32_t i = 0; i < e->m.n_blocks; i++) {
-    shmt__ring_block ref;
-    memcpy(&ref, bytes + sizeof e->m + sizeof ref * i, sizeof ref);
-    add_leases(u, &ref, 1);
-  }
-  (void)shmt__ring_write(u->area, shmt__ring_offset(tail), bytes, e->m.nbytes);
-  atomic_store_explicit(&u->header->tail, shmt__ring_next(tail, e->m.nbytes, capacity), memory_order_release);
-  atomic_fetch_add_explicit(&u->header->n_unheld, 1, memory_order_seq_cst);
-  free(bytes);
-  SHMT_FAILPOINT(ack_copied);
-  mark(u, e, SHMT_TAKEN_MOVED);
-  SHMT_FAILPOINT(ack_moved);
-  mark(u, &copy, (shmt__taken_state)copy.taken.becomes);
-  free_blocks(u, e);
-  return true;
-}
-
-/* Drop messages at the head that are gone. all: also those behind others, by copying these to the tail. u is not
- * damaged and was not left half changed. */
-static void trim(shmt__ring* u, bool all) {
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e)) {
-    if (is_there(&e)) {
-      if (!all || !copy_to_tail(u, &e)) return;
-    } else {
-      free_blocks(u, &e);
-    }
-    /* release: what was read there is read. */
-    atomic_store_explicit(&u->header->head, w.at, memory_order_release);
-    SHMT_FAILPOINT(ack_trimmed);
-  }
-}
-
-/* Keep u from filling up behind a long job. Also counts the messages. */
-static void tidy(shmt__ring* q, shmt__ring* u) {
-  uint32_t used = 0, there = 0, n = 0;
-  trim(u, false);
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e)) {
-    used += e.m.nbytes;
-    if (!is_there(&e)) continue;
-    there += e.m.nbytes;
-    n++;
-  }
-  if (used >= COMPACT_FROM && there < used / 2) trim(u, true);
-  atomic_store_explicit(&q->header->n_unacked, n, memory_order_relaxed);
-}
-
-/* --- after a process was killed here --- */
 
 void shmt__ring_settle_move(shmt__ring* q) {
   shmt__ring_header* h = q->header;
   const uint64_t moving = atomic_load_explicit(&h->moving, memory_order_acquire);
   if (moving == 0) return;
   if (atomic_load_explicit(&h->head, memory_order_relaxed) == moving - 1)
-    atomic_store_explicit(&h->moved_id, atomic_load_explicit(&h->moving_id, memory_order_relaxed), memory_order_release);
+    atomic_store_explicit(&h->moved_id, atomic_load_explicit(&h->moving_id, memory_order_relaxed),
+                          memory_order_release);
   atomic_store_explicit(&h->moving, 0, memory_order_release);
-}
-
-/* Has a message before this one in u its id, and was copied? */
-static bool is_copy(const shmt__ring* u, const entry* copy) {
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e) && e.at != copy->at) {
-    if (e.taken.id == copy->taken.id && e.taken.state == SHMT_TAKEN_MOVED) return true;
-  }
-  return false;
-}
-
-static shmt__taken_state as_it_becomes(const entry* e) {
-  return e->taken.becomes == SHMT_TAKEN_RELEASED ? SHMT_TAKEN_RELEASED : SHMT_TAKEN_LIVE;
-}
-
-/* Finish or undo what dead processes left half done. The caller has all locks but the queue's put_lock. */
-static bool repair(shmt__ring* q, shmt__ring* u) {
-  const uint64_t moved = atomic_load_explicit(&q->header->moved_id, memory_order_acquire);
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e)) {
-    const uint64_t id = e.taken.id;
-    if (e.taken.state == SHMT_TAKEN_COUNTING)
-      finish_counting(q, u, &e);
-    else if (e.taken.state == SHMT_TAKEN_PREPARED && (id == moved || is_copy(u, &e)))
-      mark(u, &e, as_it_becomes(&e));
-    else if (e.taken.state == SHMT_TAKEN_PREPARED || (is_there(&e) && moved == (id | SHMT_RING_MOVES_BACK)))
-      make_gone(u, &e);
-  }
-  if (w.is_damaged) return false;
-  atomic_store_explicit(&q->header->moved_id, 0, memory_order_release);
-  return true;
 }
 
 /* --- the locks --- */
@@ -295,11 +58,11 @@ static shmt__ring_result begin(locks* l) {
   shmt__ring_header* uh = l->u->header;
   const bool was_dirty = atomic_exchange_explicit(&uh->is_dirty, 1, memory_order_seq_cst) != 0;
   shmt__ring_settle_move(l->q);
-  const bool is_damaged = walk_begin(l->u).is_damaged;
+  const bool is_damaged = shmt__unacked_begin(l->u).is_damaged;
   if (!is_damaged && !was_dirty && atomic_load_explicit(&l->q->header->moved_id, memory_order_relaxed) == 0)
     return SHMT_RING_DONE;
-  if (!is_damaged && repair(l->q, l->u)) return SHMT_RING_DONE;
-  shmt__ring_result result = empty_damaged(l->q, l->u);
+  if (!is_damaged && shmt__unacked_repair(l->q, l->u)) return SHMT_RING_DONE;
+  shmt__ring_result result = shmt__unacked_empty(l->q, l->u);
   unlock(l);
   return result;
 }
@@ -401,11 +164,12 @@ static shmt__ring_result make_unacked(shmt__ring* q, uint64_t deadline_ns) {
 static bool has_room(const shmt__ring* u, uint64_t nbytes) {
   const uint64_t head = atomic_load_explicit(&u->header->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&u->header->tail, memory_order_relaxed);
-  return shmt__ring_used(head, tail, u->area.capacity) + nbytes <= room_of(u);
+  return shmt__ring_used(head, tail, u->area.capacity) + nbytes <= shmt__unacked_room(u);
 }
 
 /* Write the message into u, as PREPARED. */
-static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m, const shmt__delivery* d, entry* out) {
+static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m, const shmt__delivery* d,
+                                 shmt__unacked* out) {
   const unsigned me = shmt__ring_client(u);
   const volatile shmt__client_entry* own = &u->session->map.clients[me];
   const shmt__ring_taken taken = {.id = d->id,
@@ -421,12 +185,12 @@ static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m,
                                        .parts = {&taken, m->data},
                                        .part_bytes = {sizeof taken, m->nbytes}};
   const uint64_t nbytes = shmt__ring_message_bytes(m->n_storages, sizeof taken + m->nbytes);
-  if (!has_room(u, nbytes)) trim(u, true);
+  if (!has_room(u, nbytes)) shmt__unacked_trim(u, true);
   if (!has_room(u, nbytes)) return SHMT_RING_NO_ROOM;
-  walk w = {.at = atomic_load_explicit(&u->header->tail, memory_order_relaxed)};
+  shmt__unacked_walk w = {.at = atomic_load_explicit(&u->header->tail, memory_order_relaxed)};
   shmt__ring_result result = shmt__ring_put_in_lock(u, &copy);
   w.left = u->area.capacity;
-  if (result == SHMT_RING_DONE && !walk_next(u, &w, out)) {
+  if (result == SHMT_RING_DONE && !shmt__unacked_next(u, &w, out)) {
     (void)shmt__fail(SHMT_E_HANDLE, "the queue is damaged: somebody writes to its unacknowledged messages");
     result = SHMT_RING_FAILED;
   }
@@ -434,7 +198,7 @@ static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m,
 }
 
 /* Move the head of the queue behind its first message. */
-static void move_to_unacked(shmt__ring* q, shmt__ring* u, entry* e, uint64_t next) {
+static void move_to_unacked(shmt__ring* q, shmt__ring* u, shmt__unacked* e, uint64_t next) {
   shmt__ring_header* h = q->header;
   atomic_store_explicit(&h->moving_id, e->taken.id, memory_order_relaxed);
   atomic_store_explicit(&h->moving, next + 1, memory_order_release);
@@ -442,7 +206,7 @@ static void move_to_unacked(shmt__ring* q, shmt__ring* u, entry* e, uint64_t nex
   /* release: we have read the message, so it may be overwritten. */
   atomic_store_explicit(&h->head, next, memory_order_release);
   SHMT_FAILPOINT(ack_taken);
-  mark(u, e, SHMT_TAKEN_LIVE);
+  shmt__unacked_mark(u, e, SHMT_TAKEN_LIVE);
   atomic_store_explicit(&h->moving, 0, memory_order_release);
 }
 
@@ -453,7 +217,7 @@ static shmt__ring_result deliver_locked(shmt__ring* q, shmt__ring* u, shmt__rece
   const uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   uint64_t next = head;
-  entry e;
+  shmt__unacked e;
   *out = (shmt__received_message){0};
   if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
   shmt_status status = shmt__ring_look(q, &next, tail, out);
@@ -478,8 +242,9 @@ static shmt__ring_result deliver_locked(shmt__ring* q, shmt__ring* u, shmt__rece
     result = prepare(u, out, d, &e);
   if (result == SHMT_RING_DONE) {
     SHMT_FAILPOINT(ack_prepared);
-    (void)shmt__ring_read(q->area, (uint32_t)((shmt__ring_offset(head) + sizeof(shmt__ring_message)) % q->area.capacity),
-                          refs, sizeof *refs * out->n_storages);
+    (void)shmt__ring_read(q->area,
+                          (uint32_t)((shmt__ring_offset(head) + sizeof(shmt__ring_message)) % q->area.capacity), refs,
+                          sizeof *refs * out->n_storages);
     move_to_unacked(q, u, &e, next);
     shmt__ring_end_leases(q, refs, out->n_storages);
     SHMT_FAILPOINT(ack_leases_ended);
@@ -496,10 +261,10 @@ static bool explain_no_room(shmt__ring* u) {
   const unsigned me = shmt__ring_client(u);
   uint32_t n = 0, nbytes = 0;
   bool has_others = false;
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e)) {
-    if (!is_there(&e)) continue;
+  shmt__unacked_walk w = shmt__unacked_begin(u);
+  shmt__unacked e;
+  while (shmt__unacked_next(u, &w, &e)) {
+    if (!shmt__unacked_is_there(&e)) continue;
     n++;
     nbytes += e.m.nbytes;
     has_others = has_others || e.taken.client != me;
@@ -507,7 +272,7 @@ static bool explain_no_room(shmt__ring* u) {
   (void)shmt__fail(SHMT_E_RUNTIME,
                    "%" PRIu32 " messages of the queue are not acknowledged yet and take %" PRIu32 " of %" PRIu32
                    " bytes: acknowledge some before you get more",
-                   n, nbytes, room_of(u));
+                   n, nbytes, shmt__unacked_room(u));
   return has_others;
 }
 
@@ -537,7 +302,7 @@ shmt__ring_result shmt__ring_deliver(shmt__ring* q, shmt__received_message* out,
            (result = deliver_locked(q, u, &out[*n_out], &deliveries[*n_out], &stays)) == SHMT_RING_DONE)
       ++*n_out;
     if (result == SHMT_RING_NO_ROOM && *n_out == 0) may_wait = explain_no_room(u);
-    if (result != SHMT_RING_DONE && result != SHMT_RING_EMPTY) tidy(q, u);
+    if (result != SHMT_RING_DONE && result != SHMT_RING_EMPTY) shmt__unacked_tidy(q, u);
     unlock(&l);
     if (*n_out > 0 || result == SHMT_RING_FAILED) shmt__ring_signal_room(q);
     if (stays) shmt__ring_event_signal(&q->header->data_event, false);
@@ -553,10 +318,10 @@ shmt__ring_result shmt__ring_deliver(shmt__ring* q, shmt__received_message* out,
 /* --- acknowledging --- */
 
 /* Find the message of a delivery. *is_damaged: u makes no sense. */
-static bool find(const shmt__ring* u, uint64_t id, entry* out, bool* is_damaged) {
-  walk w = walk_begin(u);
-  while (walk_next(u, &w, out)) {
-    if (out->taken.id == id && is_there(out)) return true;
+static bool find(const shmt__ring* u, uint64_t id, shmt__unacked* out, bool* is_damaged) {
+  shmt__unacked_walk w = shmt__unacked_begin(u);
+  while (shmt__unacked_next(u, &w, out)) {
+    if (out->taken.id == id && shmt__unacked_is_there(out)) return true;
   }
   *is_damaged = w.is_damaged;
   return false;
@@ -571,7 +336,7 @@ shmt__ring_result shmt__ring_acknowledge(shmt__ring* q, uint64_t id, uint64_t de
   shmt__ring* u = NULL;
   uint32_t word = 0;
   bool is_damaged = false;
-  entry e;
+  shmt__unacked e;
   if (open_unacked(q, &u) != SHMT_OK) return SHMT_RING_FAILED;
   if (u == NULL) return SHMT_RING_EMPTY;
   shmt__ring_result result = shmt__ring_lock(u, &u->header->get_lock, deadline_ns, &word);
@@ -586,10 +351,10 @@ shmt__ring_result shmt__ring_acknowledge(shmt__ring* q, uint64_t id, uint64_t de
   }
   atomic_store_explicit(&u->header->is_dirty, 1, memory_order_relaxed);
   if (find(u, id, &e, &is_damaged)) {
-    acknowledge(q, u, &e);
-    tidy(q, u);
+    shmt__unacked_finish(q, u, &e);
+    shmt__unacked_tidy(q, u);
   } else {
-    result = is_damaged ? empty_damaged(q, u) : SHMT_RING_EMPTY;
+    result = is_damaged ? shmt__unacked_empty(q, u) : SHMT_RING_EMPTY;
   }
   atomic_store_explicit(&u->header->is_dirty, 0, memory_order_release);
   shmt__ring_unlock(&u->header->get_lock, word);
@@ -611,7 +376,7 @@ static bool put_before_head(shmt__ring* q, const shmt__outgoing_message* p, cons
     return false;
   const shmt__ring_message m = {
       .nbytes = nbytes, .n_data = p->part_bytes[0], .n_blocks = p->n_storages, .flags = p->flags};
-  add_leases(q, refs, p->n_storages);
+  shmt__unacked_add_leases(q, refs, p->n_storages);
   const uint32_t begin = (shmt__ring_offset(head) + capacity - nbytes) % capacity;
   uint32_t at = shmt__ring_write(q->area, begin, &m, sizeof m);
   at = shmt__ring_write(q->area, at, refs, sizeof *refs * p->n_storages);
@@ -626,15 +391,15 @@ static bool put_before_head(shmt__ring* q, const shmt__outgoing_message* p, cons
   return true;
 }
 
-static void drop_dead_letter(shmt__ring* q, shmt__ring* u, entry* e) {
+static void drop_dead_letter(shmt__ring* q, shmt__ring* u, shmt__unacked* e) {
   atomic_fetch_add_explicit(&q->header->n_dead_letters, 1, memory_order_relaxed);
-  acknowledge(q, u, e);
+  shmt__unacked_finish(q, u, e);
 }
 
 typedef enum give_back_result { GIVEN_BACK, DROPPED, STAYS } give_back_result;
 
 /* Move a message from u back to the queue. counts: it was delivered in vain. The caller has all locks. */
-static give_back_result give_back(shmt__ring* q, shmt__ring* u, entry* e, bool counts) {
+static give_back_result give_back(shmt__ring* q, shmt__ring* u, shmt__unacked* e, bool counts) {
   shmt__received_message m;
   shmt__ring_block few[FEW_BLOCKS], *refs = few;
   uint64_t next = e->at;
@@ -655,18 +420,19 @@ static give_back_result give_back(shmt__ring* q, shmt__ring* u, entry* e, bool c
   const shmt__outgoing_message p = {
       .storages = m.storages,
       .n_storages = m.n_storages,
-      .flags = (m.flags & SHMT_RING_SPILLED) |
-               (n < SHMT_RING_MOST_DELIVERIES ? n : (uint32_t)SHMT_RING_MOST_DELIVERIES) << SHMT_RING_DELIVERIES_SHIFT,
+      .flags = (m.flags & SHMT_RING_SPILLED) | (n < SHMT_RING_MOST_DELIVERIES ? n : (uint32_t)SHMT_RING_MOST_DELIVERIES)
+                                                   << SHMT_RING_DELIVERIES_SHIFT,
       .parts = {(const char*)m.data + sizeof e->taken, NULL},
       .part_bytes = {is_whole ? m.nbytes - (uint32_t)sizeof e->taken : 0, 0}};
   give_back_result result = STAYS;
   if (m.n_storages > FEW_BLOCKS) refs = malloc(sizeof *refs * m.n_storages);
-  if (is_whole && refs != NULL && shmt__ring_refer(q, &p, refs) == SHMT_OK && put_before_head(q, &p, refs, e->taken.id)) {
-    make_gone(u, e);
+  if (is_whole && refs != NULL && shmt__ring_refer(q, &p, refs) == SHMT_OK &&
+      put_before_head(q, &p, refs, e->taken.id)) {
+    shmt__unacked_make_gone(u, e);
     atomic_store_explicit(&q->header->moving, 0, memory_order_release);
     result = GIVEN_BACK;
   } else {
-    mark(u, e, SHMT_TAKEN_RELEASED);
+    shmt__unacked_mark(u, e, SHMT_TAKEN_RELEASED);
   }
   if (refs != few) free(refs);
   shmt__received_message_fini(&m);
@@ -674,7 +440,7 @@ static give_back_result give_back(shmt__ring* q, shmt__ring* u, entry* e, bool c
 }
 
 static void unlock_and_signal(locks* l, uint32_t n_given_back) {
-  tidy(l->q, l->u);
+  shmt__unacked_tidy(l->q, l->u);
   unlock(l);
   /* Each wakes a consumer. */
   for (uint32_t i = 1; i < n_given_back && i < 4; i++) shmt__ring_event_signal(&l->q->header->data_event, false);
@@ -686,19 +452,19 @@ shmt__ring_result shmt__ring_let_go(shmt__ring* q, uint64_t id, bool counts, uin
   shmt__ring* u = NULL;
   locks l;
   bool is_damaged = false;
-  entry e;
+  shmt__unacked e;
   if (open_unacked(q, &u) != SHMT_OK) return SHMT_RING_FAILED;
   if (u == NULL) return SHMT_RING_EMPTY;
   shmt__ring_result result = lock(q, u, true, deadline_ns, &l);
   if (result != SHMT_RING_DONE) return result;
   if (!find(u, id, &e, &is_damaged)) {
-    result = is_damaged ? empty_damaged(q, u) : SHMT_RING_EMPTY;
+    result = is_damaged ? shmt__unacked_empty(q, u) : SHMT_RING_EMPTY;
     unlock(&l);
     return result;
   }
   const give_back_result given = give_back(q, u, &e, counts);
   if (given == STAYS) {
-    mark(u, &e, SHMT_TAKEN_RELEASED);
+    shmt__unacked_mark(u, &e, SHMT_TAKEN_RELEASED);
     atomic_store_explicit(&q->header->unacked_stale, 1, memory_order_seq_cst);
   }
   shmt_error_clear();
@@ -730,7 +496,8 @@ static bool taker_lives(const shmt__ring* q, lives* known, const shmt__ring_take
   const shmt__map* map = &q->session->map;
   if (t->client == 0 || t->client >= shmt__map_clients_end(map)) return false;
   const volatile shmt__client_entry* e = &map->clients[t->client];
-  if (atomic_load_explicit(&e->state, memory_order_acquire) == SHMT_CLIENT_NONE || e->pid != t->pid || e->start != t->start)
+  if (atomic_load_explicit(&e->state, memory_order_acquire) == SHMT_CLIENT_NONE || e->pid != t->pid ||
+      e->start != t->start)
     return false;
   if (t->client == known->me) return true;
   unsigned char* is_known = &known->known[t->client];
@@ -740,16 +507,16 @@ static bool taker_lives(const shmt__ring* q, lives* known, const shmt__ring_take
 }
 
 /* The messages that have to go back, in their order. The caller frees *out. */
-static bool find_left(const shmt__ring* q, const shmt__ring* u, lives* known, entry** out, uint32_t* n_out) {
+static bool find_left(const shmt__ring* q, const shmt__ring* u, lives* known, shmt__unacked** out, uint32_t* n_out) {
   uint32_t room = 0;
-  walk w = walk_begin(u);
-  entry e;
-  while (walk_next(u, &w, &e)) {
-    if (!is_there(&e)) continue;
+  shmt__unacked_walk w = shmt__unacked_begin(u);
+  shmt__unacked e;
+  while (shmt__unacked_next(u, &w, &e)) {
+    if (!shmt__unacked_is_there(&e)) continue;
     if (e.taken.state != SHMT_TAKEN_RELEASED && taker_lives(q, known, &e.taken)) continue;
     if (*n_out == room) {
       room = room > 0 ? 2 * room : 16;
-      entry* grown = realloc(*out, sizeof e * room);
+      shmt__unacked* grown = realloc(*out, sizeof e * room);
       if (grown == NULL) {
         known->is_unsure = true;
         return true;
@@ -763,14 +530,14 @@ static bool find_left(const shmt__ring* q, const shmt__ring* u, lives* known, en
 
 /* Returns how many messages went back. The caller has all locks. */
 static uint32_t give_left_back(shmt__ring* q, shmt__ring* u) {
-  entry* left = NULL;
+  shmt__unacked* left = NULL;
   uint32_t n = 0, n_given_back = 0;
   lives* known = malloc(sizeof *known);
   bool again = known == NULL;
   if (known != NULL) {
     lives_begin(q, known);
     if (!find_left(q, u, known, &left, &n)) {
-      (void)empty_damaged(q, u);
+      (void)shmt__unacked_empty(q, u);
       n = 0;
     }
     again = known->is_unsure;

@@ -11,8 +11,8 @@
 
 enum { MOST_AT_ONCE = 256, MOST_LEFT = 64, QUIET_MS = 200 };
 
-/* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there, so
- * no signal's handler either. */
+/* A message that this process has. If nobody settles it, it goes back when the object is freed; no Python runs there,
+ * so no signal's handler either. */
 typedef struct claim_object {
   PyObject_HEAD shmt__py_ring* ring; /* owned */
   uint64_t id;                       /* 0: it is settled */

@@ -394,7 +394,7 @@ static PyGetSetDef ring_getset[] = {
     {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
     {"n_unacknowledged", shmt__py_ring_n_unacknowledged, NULL, "Messages that were taken and not acknowledged.", NULL},
     {"n_dead_letters", shmt__py_ring_n_dead_letters, NULL, "Messages that were delivered in vain too often.", NULL},
-    {"max_deliveries", shmt__py_ring_max_deliveries, NULL, "How often at most a message is delivered; 0: no bound.", NULL},
+    {"max_deliveries", shmt__py_ring_max_deliveries, NULL, "How often a message is delivered; 0: no bound.", NULL},
     {"storage", get_storage, NULL, "Address of its storage, which lives as long as the ring.", NULL},
     {"max_messages", get_max_messages, NULL, "How many it takes; 0: no bound.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -91,9 +91,9 @@ PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects);
 
 /* --- python/ipc/deliveries.c --- */
 
-/* deliver(max_n, timeout, taken): append (object, claim, deliveries) for each message to the list. The message goes back
- * when the claim is freed without acknowledge or let_go, so an interrupted caller need do nothing. None instead of a
- * claim: there is nothing to acknowledge. */
+/* deliver(max_n, timeout, taken): append (object, claim, deliveries) for each message to the list. The message goes
+ * back when the claim is freed without acknowledge or let_go, so an interrupted caller need do nothing. None instead of
+ * a claim: there is nothing to acknowledge. */
 PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_t n);
 int shmt__py_claim_init(PyObject* module);
 PyObject* shmt__py_ring_recover(PyObject* self, PyObject* unused);
