@@ -88,6 +88,8 @@ typedef struct shmt_queue_view {
   uint32_t max_messages; /* 0: no bound */
   uint32_t n_put;        /* ever put, modulo 2^32 */
   uint32_t n_pending;    /* waiting in processes for room */
+  uint32_t n_unacknowledged; /* taken, and not acknowledged yet */
+  uint32_t n_dead_letters;   /* dropped: delivered in vain too often */
   uint64_t used_bytes, capacity_bytes;
 } shmt_queue_view;
 

@@ -367,6 +367,8 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
   if (!is_ring || at > fixed->arena_bytes - sizeof r ||
       !shmt__os_read_at(shmt__descriptor_number(&o->arena), &r, sizeof r, at) || r.magic != SHMT_RING_MAGIC)
     return 0;
+  /* The unacknowledged messages of a queue, which says how many there are. */
+  if (atomic_load_explicit(&r.last_id, memory_order_relaxed) != 0) return 0;
   const bool has_pending = r.data_begin == SHMT_RING_DATA;
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
@@ -375,6 +377,8 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
                            .n_messages = shmt__ring_count(tail) - shmt__ring_count(head),
                            .max_messages = r.max_messages,
                            .n_put = shmt__ring_count(tail),
+                           .n_unacknowledged = atomic_load_explicit(&r.n_unacked, memory_order_relaxed),
+                           .n_dead_letters = atomic_load_explicit(&r.n_dead_letters, memory_order_relaxed),
                            .used_bytes = shmt__ring_used(head, tail, r.capacity),
                            .capacity_bytes = r.capacity};
   for (uint32_t i = 0; has_pending && i < SHMT_MAX_CLIENTS; i++)

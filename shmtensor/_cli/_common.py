@@ -257,6 +257,7 @@ def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
         waiting = f" + {q.n_pending}" if q.n_pending else ""
         held = f"{size_text(q.used_bytes)} of {size_text(q.capacity_bytes)}"
         made = who.get(q.owner, "gone")
-        rows.append([q.block, f"{messages}{waiting}", q.n_put, held, made])
-    heads = [">QUEUE", ">MESSAGES", ">PUT", ">BYTES", ">MADE BY"]
+        unacked = f"{q.n_unacknowledged}{f', {q.n_dead_letters} dead' if q.n_dead_letters else ''}"
+        rows.append([q.block, f"{messages}{waiting}", unacked, q.n_put, held, made])
+    heads = [">QUEUE", ">MESSAGES", ">UNACKED", ">PUT", ">BYTES", ">MADE BY"]
     return table(heads, rows, indent="  ") if rows else []

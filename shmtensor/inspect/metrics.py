@@ -46,6 +46,18 @@ _NAME_METRICS = (
 _QUEUE_METRICS = (
     ("queue_messages", "gauge", "Messages in a queue.", "n_messages"),
     ("queue_pending_messages", "gauge", "Messages that wait for room in a queue.", "n_pending"),
+    (
+        "queue_unacknowledged_messages",
+        "gauge",
+        "Messages that were taken from a queue and not acknowledged yet.",
+        "n_unacknowledged",
+    ),
+    (
+        "queue_dead_letters_total",
+        "counter",
+        "Messages that a queue dropped, as they were delivered in vain too often.",
+        "n_dead_letters",
+    ),
     ("queue_used_bytes", "gauge", "Bytes of the messages in a queue.", "used_bytes"),
     ("queue_put_total", "counter", "Messages ever put into a queue.", "n_put"),
 )

@@ -143,6 +143,8 @@ class Queue:
         max_messages: Most messages; 0: no bound.
         n_put: Messages ever put, modulo 2**32.
         n_pending: Messages that wait in processes for room.
+        n_unacknowledged: Messages that were taken with ``ack=True`` and not acknowledged yet.
+        n_dead_letters: Messages that were dropped, as they were delivered in vain too often.
         used_bytes: Bytes of the messages; there is room for `capacity_bytes`.
         holders: Client numbers of the processes that have it open.
     """
@@ -153,6 +155,8 @@ class Queue:
     max_messages: int
     n_put: int
     n_pending: int
+    n_unacknowledged: int
+    n_dead_letters: int
     used_bytes: int
     capacity_bytes: int
     holders: tuple[int, ...]

@@ -13,6 +13,7 @@ from shmtensor._boundary.service import Counters, Entry
 from shmtensor.service._calls import Client as _Client
 from shmtensor.service._calls import Request
 from shmtensor.service._calls import Server as _Server
+from shmtensor.service._deliveries import Delivery
 from shmtensor.service._events import Event as _Event
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier as _Barrier
@@ -28,6 +29,7 @@ __all__ = [
     "Barrier",
     "Client",
     "Counters",
+    "Delivery",
     "Entry",
     "Event",
     "Loan",
@@ -86,11 +88,14 @@ def Queue(
     name: str,
     maxsize: int = 0,
     *,
+    max_deliveries: int = 0,
     persist: bool = False,
     adopt: str | Iterable[str] | None = None,
 ) -> _Queue[Any]:
     """Return the `Queue` of this name in the default service, which is made if need be."""
-    return _default.Queue(name, maxsize, persist=persist, adopt=adopt)
+    return _default.Queue(
+        name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt
+    )
 
 
 def Topic(

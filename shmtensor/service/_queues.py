@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from multiprocessing.synchronize import SEM_VALUE_MAX  # type: ignore[attr-defined]
-from typing import TYPE_CHECKING, Any, NoReturn
+from queue import Empty
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from shmtensor import _C
 from shmtensor.multiprocessing.adoption import adopted
-from shmtensor.multiprocessing.queues import JoinableQueue
+from shmtensor.multiprocessing.queues import JoinableQueue, _readable
+from shmtensor.service._deliveries import Delivery, delivered
 from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
@@ -23,7 +25,9 @@ else:
 
     _T = TypeVar("_T")
 
-__all__ = ["Queue"]
+__all__ = ["Delivery", "Queue"]
+
+_MOST_DELIVERIES = 0xFFFFFF
 
 
 class Queue(JoinableQueue[_T]):
@@ -39,16 +43,25 @@ class Queue(JoinableQueue[_T]):
     group or of another user they are not: messages consist of tensors, numbers, text, bytes, None,
     and lists, tuples and dicts of these.
 
+    A plain ``get`` takes a message for good: if its taker is killed, it is gone. ``get(ack=True)``
+    returns a `Delivery`, which goes back to the queue when its taker dies or lets go of it before
+    it acknowledges it. So each message is delivered at least once, and may be delivered again after
+    its work was done: a taker may be killed just before ``ack``.
+
     Args:
         service: The service that has the name.
         name: 1 to 127 bytes.
         maxsize: ``put`` waits while the queue has this many messages; 0 leaves it to whoever makes
-            the queue, and means no bound there.
+            the queue, and means no bound there. What goes back to the queue may exceed it.
+        max_deliveries: A message that was delivered this often without being acknowledged is
+            dropped, and counted in `n_dead_letters`; 0 leaves it to whoever makes the queue, and
+            means no bound there.
         persist: Keep the queue when no process has it open.
         adopt: As for `shmtensor.multiprocessing.Queue`.
 
     Raises:
-        ValueError: The name stands for something else, or for a queue with another *maxsize*.
+        ValueError: The name stands for something else, or for a queue with another *maxsize* or
+            *max_deliveries*.
         HandleError: A process has written over the queue.
         ManagerError: The service cannot be reached.
     """
@@ -59,12 +72,17 @@ class Queue(JoinableQueue[_T]):
         name: str,
         maxsize: int = 0,
         *,
+        max_deliveries: int = 0,
         persist: bool = False,
         adopt: str | Iterable[str] | None = None,
     ) -> None:
         bits = adopted(adopt)
         service._check_name(name)
         bound = min(max(maxsize, 0), SEM_VALUE_MAX)
+        if not 0 <= max_deliveries <= _MOST_DELIVERIES:
+            raise ValueError(
+                f"max_deliveries must be 0 to {_MOST_DELIVERIES}, got {max_deliveries}"
+            )
         self._service, self._name = service, name
         self._ignore_epipe = False
         ring = open_or_make(
@@ -72,7 +90,7 @@ class Queue(JoinableQueue[_T]):
             name,
             "queue",
             over=lambda storages: _C._ring_over(storages[0].address),
-            make=lambda: _made(service, bound),
+            make=lambda: _made(service, bound, max_deliveries),
             persist=persist,
         )
         if bound not in (0, ring.max_messages):
@@ -80,8 +98,99 @@ class Queue(JoinableQueue[_T]):
                 f"the queue {name!r} takes {ring.max_messages or 'any number of'} messages, "
                 f"not {bound}"
             )
+        if max_deliveries not in (0, ring.max_deliveries):
+            raise ValueError(
+                f"the queue {name!r} delivers a message {ring.max_deliveries or 'any number of'} "
+                f"times, not {max_deliveries}"
+            )
         self._maxsize = ring.max_messages or SEM_VALUE_MAX
         self._open(ring, bits)
+        ring.recover()
+
+    # --- getting ---
+
+    @overload
+    def get(
+        self, block: bool = ..., timeout: float | None = ..., *, ack: Literal[False] = ...
+    ) -> _T: ...
+    @overload
+    def get(
+        self, block: bool = ..., timeout: float | None = ..., *, ack: Literal[True]
+    ) -> Delivery[_T]: ...
+    def get(self, block: bool = True, timeout: float | None = None, *, ack: bool = False) -> Any:
+        """Return the next object; with *ack* a `Delivery` of it.
+
+        Args:
+            block: Wait for one.
+            timeout: Seconds that the call may take; None waits forever.
+            ack: The message goes back to the queue unless it is acknowledged.
+
+        Raises:
+            Empty: No message came in time.
+            Full: With *ack*: messages that are not acknowledged take all the room that there is for
+                them, 1 MiB for a queue; at once if this process has them all.
+            ValueError: The queue is closed.
+        """
+        if self._closed:
+            self._check()
+        if ack:
+            return delivered(self._ring, 1, timeout if block else 0.0)[0]
+        return self._ring[timeout if block else 0.0]
+
+    @overload
+    def get_many(
+        self, max_n: int, timeout: float | None = ..., *, ack: Literal[False] = ...
+    ) -> list[_T]: ...
+    @overload
+    def get_many(
+        self, max_n: int, timeout: float | None = ..., *, ack: Literal[True]
+    ) -> list[Delivery[_T]]: ...
+    def get_many(self, max_n: int, timeout: float | None = None, *, ack: bool = False) -> list[Any]:
+        """Wait for one object, then return it and others that are there: at most *max_n* in all.
+
+        With *ack* they are `Delivery` objects. Errors are those of `get`, and `ValueError` if
+        *max_n* is less than 1.
+        """
+        if not ack:
+            return super().get_many(max_n, timeout)
+        self._check()
+        return delivered(self._ring, max_n, timeout)
+
+    @overload
+    async def aget(self, *, ack: Literal[False] = ...) -> _T: ...
+    @overload
+    async def aget(self, *, ack: Literal[True]) -> Delivery[_T]: ...
+    async def aget(self, *, ack: bool = False) -> Any:
+        """Return the next object, or a `Delivery`; other asyncio tasks run until there is one."""
+        if not ack:
+            return await super().aget()
+        while True:
+            self._check()
+            try:
+                return delivered(self._ring, 1, 0.0)[0]
+            except Empty:
+                pass
+            await _readable(self._reader.fileno())
+
+    # --- state ---
+
+    @property
+    def n_unacknowledged(self) -> int:
+        """Messages that were taken with ``ack=True`` and not acknowledged yet.
+
+        Those of processes that were killed just now may count.
+        """
+        return int(self._ring.n_unacknowledged)
+
+    @property
+    def n_dead_letters(self) -> int:
+        """Messages that were dropped, as they were delivered *max_deliveries* times in vain."""
+        return int(self._ring.n_dead_letters)
+
+    @property
+    def max_deliveries(self) -> int:
+        """How often at most a message is delivered; 0: no bound."""
+        return int(self._ring.max_deliveries)
 
     @property
     def name(self) -> str:
@@ -96,6 +205,6 @@ class Queue(JoinableQueue[_T]):
         return f"<Queue {self._name!r} of {self._service!r}, {state}>"
 
 
-def _made(service: Service, bound: int) -> tuple[Any, list[int]]:
-    ring = _C._new_ring_in(service._handle.address, bound)
+def _made(service: Service, bound: int, max_deliveries: int) -> tuple[Any, list[int]]:
+    ring = _C._new_ring_in(service._handle.address, bound, max_deliveries)
     return ring, [ring.storage]

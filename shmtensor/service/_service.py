@@ -547,11 +547,14 @@ class Service:
         name: str,
         maxsize: int = 0,
         *,
+        max_deliveries: int = 0,
         persist: bool = False,
         adopt: str | Iterable[str] | None = None,
     ) -> Queue[Any]:
         """Return the `Queue` of this name, which is made if need be."""
-        return Queue(self, name, maxsize, persist=persist, adopt=adopt)
+        return Queue(
+            self, name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt
+        )
 
     # --- topics -------------------------------------------------------------------------------
 

@@ -391,7 +391,7 @@ def test_programs_of_several_containers_talk(served: str, more: tuple[str, ...])
         pytest.skip("no right to make user namespaces")
     texts = (_SUBSCRIBER, _SERVER, _CALLER, _WAITER)
     made = [service_programs.Program(text, served, prefix=prefix) for text in texts]
-    subscriber, server, caller, waiter = made
+    subscriber, _, caller, waiter = made
     try:
         for program in made:
             assert program.line() == "open"

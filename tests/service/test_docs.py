@@ -73,3 +73,14 @@ def test_event_of_the_page_starts_a_worker(run: type[programs.Program]) -> None:
     sets.finish()
     waits.finish()
     assert run(several, env=env).finish() == "stopped\n"
+
+
+def test_careful_taker_of_the_page_acknowledges(run: type[programs.Program]) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", _PAGE.read_text(), re.S)
+    giver = next(b for b in blocks if b.startswith("# giver.py"))
+    taker = next(b for b in blocks if b.startswith("# careful_taker.py"))
+    env = {"SHMTENSOR_SERVICE": programs.unused_name()}
+    assert "while True:" in taker and "maxsize=100" in giver
+    user = run(taker.replace("while True:", "for _ in range(10):"), env=env)
+    run(giver.replace("maxsize=100", "max_deliveries=5"), env=env).finish()
+    assert user.finish().splitlines() == [f"{i} 1" for i in range(10)]

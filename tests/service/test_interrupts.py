@@ -90,6 +90,50 @@ def test_interrupted_party_leaves_no_arrival_behind(service: Service) -> None:
     assert sorted(results) == [False, True]
 
 
+def test_interrupted_delivery_goes_back(service: Service) -> None:
+    jobs = service.Queue("deliveries")
+    jobs.put([1, T.ones(3)])
+    n_calls = 0
+
+    def get() -> None:
+        jobs.get(timeout=programs.WAIT_S, ack=True)
+
+    def check() -> None:
+        gc.collect()
+        assert jobs.qsize() == 1 and jobs.n_unacknowledged == 0
+
+    for point in interrupts.everywhere(get, undo=check):
+        n_calls += 1
+        assert jobs.qsize() == 1, point
+    for _ in interrupts.at_random(get, 300, seed=8, longest_s=500e-6):
+        check()
+    with jobs.get(ack=True) as job:
+        assert job.value[1].sum() == 3
+    jobs.join()
+    assert n_calls > 5
+
+
+def test_interrupted_acknowledgement_is_given_once(service: Service) -> None:
+    jobs = service.Queue("acknowledged")
+
+    def work() -> None:
+        jobs.put(1)
+        with jobs.get(timeout=programs.WAIT_S, ack=True):
+            pass
+
+    def finish() -> None:
+        gc.collect()
+        while jobs.qsize():
+            jobs.get(ack=True).ack()
+        assert jobs.n_unacknowledged == 0
+
+    for _ in interrupts.everywhere(work, undo=finish):
+        pass
+    for _ in interrupts.at_random(work, 300, seed=9, longest_s=500e-6):
+        finish()
+    jobs.join()
+
+
 def _used_bytes(service: Service) -> int:
     """Bytes of the blocks that anybody has."""
     gc.collect()

@@ -1,9 +1,9 @@
 """Whoever is killed at whatever step of the sharing protocol, the others go on and nothing stays.
 
-One run for each failpoint of the scenarios "family", "ring", "topic" and "call": a family works
-(every step of the protocol, with forked children); the first process that reaches the point, be it
-parent, child or manager, is killed there. Then a bystander's tensors must be whole, sharing must
-work again, and no memory, client or manager may be left. Messages in pipes that die with their
+One run for each failpoint of the scenarios "family", "ring", "topic", "call" and "ack": a family
+works (every step of the protocol, with forked children); the first process that reaches the point,
+be it parent, child or manager, is killed there. Then a bystander's tensors must be whole, sharing
+must work again, and no memory, client or manager may be left. Messages in pipes that die with their
 reader keep their block until they are collected, which the test does. Not covered: the queues above
 (tests/multiprocessing), random instants (tests/stress).
 """
@@ -54,6 +54,7 @@ _PROGRAMS = {
     **dict.fromkeys(native.failpoints("ring"), "native_ring.py"),
     **dict.fromkeys(native.failpoints("topic"), "native_topic.py"),
     **dict.fromkeys(native.failpoints("call"), "native_call.py"),
+    **dict.fromkeys(native.failpoints("ack"), "native_ack.py"),
 }
 # The socket is bound before the bystander is ready; a second time only after a manager's death.
 _MAYBE_ONCE = ("socket_bound", "manager_started")

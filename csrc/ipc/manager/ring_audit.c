@@ -118,6 +118,9 @@ void shmt__rings_client_died(shmt__arena_manager* k, uint32_t client) {
       atomic_store_explicit(&h->pending[client], 0, memory_order_release);
       atomic_store_explicit(&h->ends[client], 0, memory_order_release);
     }
+    /* seq_cst: set before the events, so that a process that they wake sees it. */
+    if (atomic_load_explicit(&h->unacked_generation, memory_order_relaxed) != 0)
+      atomic_store_explicit(&h->unacked_stale, 1, memory_order_seq_cst);
     SHMT_FAILPOINT(ring_owner_marked_dead);
     shmt__ring_event_signal(&h->data_event, true);
     shmt__ring_event_signal(&h->room_event, true);
@@ -222,16 +225,20 @@ static bool lock_all(audit* a) {
   return true;
 }
 
+static void count_block(const shmt__arena_manager* k, uint32_t block, uint64_t generation, uint32_t* counts,
+                        uint32_t n_counts) {
+  if (block >= n_counts) return;
+  uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_relaxed);
+  if (shmt__head_generation(head) == generation) counts[block]++;
+}
+
 static void count_message(const shmt__arena_manager* k, const audited_ring* r, uint32_t offset,
                           uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
   uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % r->mapped.area.capacity);
   for (uint32_t i = 0; i < n_blocks; i++) {
     shmt__ring_block ref;
     at = shmt__ring_read(r->mapped.area, at, &ref, sizeof ref);
-    if (ref.block >= n_counts) continue;
-    const shmt__block* b = &k->map.blocks[ref.block];
-    uint64_t head = atomic_load_explicit(&b->head, memory_order_relaxed);
-    if (shmt__head_generation(head) == ref.generation) counts[ref.block]++;
+    count_block(k, ref.block, ref.generation, counts, n_counts);
   }
 }
 
@@ -240,6 +247,10 @@ static void count_ring(const shmt__arena_manager* k, audited_ring* r, uint32_t* 
   shmt__ring_header* h = r->mapped.header;
   const uint32_t capacity = r->mapped.area.capacity;
   if (h == NULL) return;
+  /* Note [Unacknowledged messages]. acquire: with the generation, the block. */
+  const uint64_t unacked = atomic_load_explicit(&h->unacked_generation, memory_order_acquire);
+  if (unacked != 0)
+    count_block(k, atomic_load_explicit(&h->unacked_block, memory_order_relaxed), unacked, counts, n_counts);
   uint64_t head = r->head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (!shmt__ring_position_is_valid(head, capacity) || !shmt__ring_position_is_valid(tail, capacity)) return;

@@ -30,6 +30,30 @@
  * blocks of the message, under get_lock, before it moves the head, and ends the leases afterwards. (When it could not
  * hold them, `n_unheld` says so to the audit until the leases have ended.) A process that is killed in between leaves
  * counts that are too high. The manager's audit corrects them (ipc/manager/ring_audit.h).
+ *
+ * Note [Unacknowledged messages]
+ * A consumer that gets with an acknowledgement moves the message into a second ring, U, and acknowledges it there when
+ * its work is done. U is a bare ring, and the queue's ring keeps it by a ring lease, which the audit counts like a
+ * message's. In U, the data of a message begins with a shmt__ring_taken: who has the message, and how it stands. U has
+ * one lock in use, its get_lock; the locks of the queue come before it. Messages in U are changed in place:
+ *
+ *   PREPARED    not valid yet: the message is still the first of the queue, or in U before this one (MOVED follows)
+ *   LIVE        its taker works on it
+ *   RELEASED    its taker let it go, or is dead, and there was no room in the queue
+ *   COUNTING    acknowledged, and perhaps not counted: it is if the low half of n_acked is that of its id
+ *   MOVED       it was copied to the tail of U, so that those behind it can be trimmed
+ *   GONE        acknowledged, or back in the queue; its blocks have no leases any more
+ *
+ * A message that is let go, or whose taker is dead, goes back to the front of the queue: it is written before the head,
+ * then the head moves backwards. Any process that gets or waits looks for dead takers: when `unacked_stale` says so,
+ * which the manager sets when a client has died, and now and then while the queue is empty. A taker is dead when nobody
+ * has the lock of its client number, or when another process has the number.
+ *
+ * Note [Moves between the rings]
+ * One store of the queue's head moves a message between the rings, in both directions. `moving` says before which store
+ * that is, `moving_id` of which message. Whoever takes the queue's get_lock after a process that was killed there
+ * compares: if the head is where it was to move, the message has moved, and `moved_id` keeps that for the next process
+ * that has U's lock too. So a kill at any moment neither loses a message nor leaves it twice.
  */
 #ifndef SHMT_IPC_RING_MESSAGE_LAYOUT_H
 #define SHMT_IPC_RING_MESSAGE_LAYOUT_H
@@ -39,11 +63,12 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 4,
+  SHMT_RING_VERSION = 5,
   SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
   SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
   SHMT_RING_LINE_DATA = 4352,         /* the same of a bare ring with the words of calls (ipc/call/call_layout.h) */
   SHMT_RING_CAPACITY = 252 << 10,     /* bytes of messages of a queue's ring */
+  SHMT_RING_UNACKED_CAPACITY = 1 << 20, /* the same of the ring of its unacknowledged messages */
   SHMT_RING_LEAST_CAPACITY = 1 << 10, /* of any ring */
   SHMT_RING_MOST_CAPACITY = 1 << 30,
   SHMT_RING_INLINE = 32 << 10, /* most data of one message; longer data goes into a block of its own */
@@ -58,8 +83,14 @@ typedef struct shmt__ring_header {
   uint32_t version;
   uint32_t capacity;     /* bytes of the messages' area; a multiple of 8 */
   uint32_t max_messages; /* put waits while there are so many; 0: no bound */
-  uint32_t data_begin;   /* SHMT_RING_DATA, SHMT_RING_BARE_DATA or SHMT_RING_LINE_DATA */
-  uint32_t pad0[26];
+  uint32_t data_begin;     /* SHMT_RING_DATA, SHMT_RING_BARE_DATA or SHMT_RING_LINE_DATA */
+  uint32_t max_deliveries; /* a message that was delivered so often in vain is dropped; 0: no bound */
+  atomic_uint_least32_t caller; /* of a line: the client number of the process that calls */
+  /* --- of an event: ipc/ring/event.h --- */
+  atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */
+  atomic_uint_least64_t pulse_ids[2]; /* of the last two pulses, by the lowest bit of their number */
+  atomic_uint_least32_t n_sets;
+  uint32_t pad0[17];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
   atomic_uint_least64_t tail; /* shmt__ring_position */
@@ -67,7 +98,12 @@ typedef struct shmt__ring_header {
   atomic_uint_least32_t get_lock;
   atomic_uint_least32_t n_unheld; /* odd while leases of blocks end that could not be held; under get_lock */
   atomic_uint_least64_t head; /* shmt__ring_position */
-  uint64_t pad4[6];
+  atomic_uint_least64_t moving;    /* Note [Moves between the rings]: a position, plus 1; 0: none. Under get_lock */
+  atomic_uint_least64_t moving_id; /* of the message in U, with SHMT_RING_MOVES_BACK */
+  atomic_uint_least64_t moved_id;
+  atomic_uint_least64_t last_id;  /* of U: the last that was given */
+  atomic_uint_least32_t is_dirty; /* of U: its messages are being changed */
+  uint32_t pad4[3];
   atomic_uint_least32_t data_event;  /* a message was put; ipc/ring/lock.h */
   atomic_uint_least32_t room_event;  /* a message was taken */
   atomic_uint_least32_t watch_event; /* either, for the threads of ipc/ring/readiness.c */
@@ -75,11 +111,12 @@ typedef struct shmt__ring_header {
   atomic_uint_least32_t n_done;      /* how many of all messages ever put are finished */
   atomic_uint_least32_t has_pending; /* 0: all of `pending` are 0; put_lock */
   atomic_uint_least64_t n_lost; /* of a subscriber's ring: messages that did not reach it; under the topic's lock */
-  /* --- of an event: ipc/ring/event.h --- */
-  atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */
-  atomic_uint_least64_t pulse_ids[2]; /* of the last two pulses, by the lowest bit of their number */
-  atomic_uint_least32_t n_sets;
-  atomic_uint_least32_t caller; /* of a line: the client number of the process that calls */
+  atomic_uint_least64_t unacked_generation; /* of the block that is U; 0: there is none. Written last, under get_lock */
+  atomic_uint_least32_t unacked_block;
+  atomic_uint_least32_t unacked_stale;  /* 1: the taker of a message in U may be dead */
+  atomic_uint_least64_t n_acked;        /* count << 32 | low half of the id that was counted last; under U's lock */
+  atomic_uint_least32_t n_unacked;      /* messages in U that are not gone, or more; under U's lock */
+  atomic_uint_least32_t n_dead_letters; /* dropped: max_deliveries */
   atomic_uchar ends[SHMT_MAX_CLIENTS]; /* by client: SHMT_RING_NO_GET, SHMT_RING_NO_PUT */
   uint64_t pad6[24];
   atomic_uint_least32_t pending[SHMT_MAX_CLIENTS]; /* by client: messages that wait there for room; under put_lock */
@@ -119,7 +156,34 @@ enum {
   SHMT_RING_SPILLED = 1, /* the data is the bytes of the last block; of a request, of the last but one */
   SHMT_RING_CALL = 2,    /* a request (ipc/call/call_layout.h) */
   SHMT_RING_ERROR = 4,   /* a reply that says why there is none */
+  SHMT_RING_TAKEN = 8,   /* the data begins with a shmt__ring_taken */
+  SHMT_RING_FLAGS = 0xff,
+  SHMT_RING_DELIVERIES_SHIFT = 8, /* above: how often it was delivered before */
+  SHMT_RING_MOST_DELIVERIES = 0xffffff,
 };
+#define SHMT_RING_MOVES_BACK (UINT64_C(1) << 63) /* in moving_id: from U to the queue */
+
+/* Note [Unacknowledged messages] */
+typedef enum shmt__taken_state {
+  SHMT_TAKEN_PREPARED = 1,
+  SHMT_TAKEN_LIVE = 2,
+  SHMT_TAKEN_RELEASED = 3,
+  SHMT_TAKEN_COUNTING = 4,
+  SHMT_TAKEN_MOVED = 5,
+  SHMT_TAKEN_GONE = 6,
+} shmt__taken_state;
+
+typedef struct shmt__ring_taken {
+  uint64_t id;
+  uint64_t start; /* with client and pid, who has it: as in the client's entry */
+  uint32_t client;
+  int32_t pid;
+  uint32_t state;   /* shmt__taken_state; changes in place */
+  uint32_t becomes; /* of PREPARED: the state to come */
+  uint32_t deliveries;
+  uint32_t zero;
+} shmt__ring_taken;
+_Static_assert(sizeof(shmt__ring_taken) == 40, "taken message");
 
 typedef struct shmt__ring_message {
   uint32_t nbytes;   /* of the whole, a multiple of 8 */
@@ -177,7 +241,8 @@ static inline uint32_t shmt__ring_write(shmt__ring_area area, uint32_t offset, c
 
 /* Does a message's header fit a ring with so many bytes in use? */
 static inline bool shmt__ring_message_is_valid(const shmt__ring_message* m, uint32_t used) {
-  return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS && m->n_data <= SHMT_RING_INLINE &&
+  return m->nbytes <= used && m->n_blocks <= SHMT_RING_MAX_BLOCKS &&
+         m->n_data <= SHMT_RING_INLINE + sizeof(shmt__ring_taken) &&
          m->nbytes == shmt__ring_message_bytes(m->n_blocks, m->n_data);
 }
 

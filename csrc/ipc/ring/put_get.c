@@ -2,6 +2,8 @@
 #include "api/error.h"
 #include "ipc/handle/import.h"
 #include "ipc/handle/share.h"
+#include "ipc/ring/put_get.h"
+#include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
 #include "ipc/session/session.h"
 #include "os/cpu.h"
@@ -304,6 +306,7 @@ static shmt__ring_result take_locked(shmt__ring* r, shmt__received_message* out,
   shmt__ring_message m;
   shmt__ring_block* blocks = NULL;
   bool taken = false;
+  if (SHMT_UNLIKELY(atomic_load_explicit(&h->moving, memory_order_relaxed) != 0)) shmt__ring_settle_move(r);
   uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
   /* acquire: whoever sees the tail sees the message. */
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
@@ -342,6 +345,7 @@ static shmt__ring_result drop_locked(shmt__ring* r) {
   shmt__ring_header* h = r->header;
   shmt__ring_block few[FEW_BLOCKS], *blocks = few;
   shmt__ring_message m = {0};
+  if (SHMT_UNLIKELY(atomic_load_explicit(&h->moving, memory_order_relaxed) != 0)) shmt__ring_settle_move(r);
   const uint64_t head = atomic_load_explicit(&h->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
   if (shmt__ring_count(head) == shmt__ring_count(tail)) return SHMT_RING_EMPTY;
@@ -426,3 +430,16 @@ shmt__ring_result shmt__ring_get(shmt__ring* r, shmt__received_message* out, uin
     /* Another consumer took the message. */
   }
 }
+
+/* --- ipc/ring/put_get.h --- */
+
+shmt__ring_result shmt__ring_take_in_lock(shmt__ring* r, shmt__received_message* out, bool* out_stays) {
+  bool is_unwanted = false; /* these rings are no server's */
+  return take_locked(r, out, out_stays, &is_unwanted);
+}
+shmt_status shmt__ring_refer(const shmt__ring* r, const shmt__outgoing_message* p, shmt__ring_block* out) {
+  return refer(r, p, out);
+}
+void shmt__ring_end_leases(shmt__ring* r, const shmt__ring_block* blocks, uint32_t n) { end_leases(r, blocks, n); }
+void shmt__ring_signal_data(shmt__ring* r) { signal_change(r, &r->header->data_event); }
+void shmt__ring_signal_room(shmt__ring* r) { signal_room(r); }

@@ -6,6 +6,7 @@
  * shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/session.h"
+#include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
 #include "os/descriptor.h"
 #include "os/flag.h"
@@ -55,9 +56,12 @@ static void* watch(void* arg) {
   shmt__ring_header* h = w->ring.header;
   for (;;) {
     uint32_t armed = shmt__ring_event_arm(&h->watch_event);
+    if (shmt__ring_has_stale(&w->ring)) shmt__ring_recover(&w->ring);
+    shmt__ring_recover_now_and_then(&w->ring);
     if (!update(w)) break;
     (void)shmt__os_futex_wait(&h->watch_event, armed, shmt__ring_slice(UINT64_MAX));
   }
+  shmt__ring_close(w->ring.unacked);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
@@ -70,6 +74,7 @@ static void leave_to_parent(shmt__ring* r) {
   if (w == NULL || r->watch_fork == shmt__fork_count()) return;
   shmt__descriptor_close(&w->data.file);
   shmt__descriptor_close(&w->room.file);
+  shmt__ring_close(w->ring.unacked);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
@@ -81,6 +86,7 @@ static void discard(struct shmt__ring_readiness* w) {
   if (w == NULL) return;
   shmt__descriptor_close(&w->data.file);
   shmt__descriptor_close(&w->room.file);
+  shmt__ring_close(w->ring.unacked);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
@@ -93,6 +99,9 @@ static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readine
   w->ring.header = r->header;
   w->ring.session = r->session;
   w->ring.storage = r->storage;
+  w->ring.block = r->block;
+  w->ring.area = r->area;
+  w->ring.is_bare = r->is_bare;
   w->ring.max_messages = r->max_messages;
   w->ring.n_kept = r->n_kept;
   shmt__mutex_init(&w->lock, SHMT_MUTEX_RING_READY);

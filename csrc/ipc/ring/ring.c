@@ -109,6 +109,7 @@ shmt_status shmt__ring_export(shmt__ring* r, shmt__handle* out) {
 void shmt__ring_close(shmt__ring* r) {
   if (r == NULL) return;
   shmt__ring_readiness_close(r);
+  shmt__ring_close(r->unacked);
   shmt__storage_release(r->storage);
   shmt__mutex_destroy(&r->watch_lock);
   free(r);

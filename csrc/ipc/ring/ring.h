@@ -42,6 +42,8 @@ typedef struct shmt__ring {
    * rings. */
   bool (*mark_taken)(struct shmt__ring* r, const shmt__received_message* m);
   atomic_int spin_credit; /* grows while short waits pay */
+  struct shmt__ring* _Atomic unacked; /* owned: the ring of its unacknowledged messages; NULL: not opened yet */
+  atomic_uint_least64_t searched_ns;  /* when this process last searched for dead takers */
   /* --- ipc/ring/readiness.c; guarded by watch_lock --- */
   shmt__mutex watch_lock;
   uint32_t watch_fork;  /* shmt__fork_count() of the process that made the descriptors and the thread */

@@ -1,4 +1,5 @@
 /* ipc/ring/wait.c -- how many messages a ring has, who is at its other end, and waiting for either to change. */
+#include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
 
 #include "ipc/session/request.h"
@@ -31,8 +32,12 @@ uint32_t shmt__ring_size(const shmt__ring* r) {
   return shmt__ring_n_messages(r) + shmt__ring_n_pending(r);
 }
 
+static uint32_t n_acked(const shmt__ring* r) {
+  return (uint32_t)(atomic_load_explicit(&r->header->n_acked, memory_order_acquire) >> 32);
+}
+
 static uint32_t n_unfinished(const shmt__ring* r) {
-  uint32_t done = atomic_load_explicit(&r->header->n_done, memory_order_acquire);
+  uint32_t done = atomic_load_explicit(&r->header->n_done, memory_order_acquire) + n_acked(r);
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
   return shmt__ring_count(tail) + shmt__ring_n_pending(r) - done;
 }
@@ -42,7 +47,7 @@ bool shmt__ring_task_done(shmt__ring* r) {
   uint32_t left;
   do {
     uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_acquire);
-    left = shmt__ring_count(tail) + shmt__ring_n_pending(r) - done;
+    left = shmt__ring_count(tail) + shmt__ring_n_pending(r) - done - n_acked(r);
     if (left == 0 || left > UINT32_MAX / 2) return false;
   } while (!atomic_compare_exchange_weak_explicit(&r->header->n_done, &done, done + 1,
                                                   memory_order_seq_cst, memory_order_relaxed));
@@ -180,10 +185,16 @@ bool shmt__ring_spin(shmt__ring* r) {
 shmt__ring_result shmt__ring_poll(shmt__ring* r, uint64_t deadline_ns) {
   for (;;) {
     uint32_t armed = 0;
+    if (SHMT_UNLIKELY(shmt__ring_has_stale(r))) shmt__ring_recover(r);
     if (shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
-    if (deadline_ns == 0) return SHMT_RING_EMPTY;
+    if (deadline_ns == 0) {
+      shmt__ring_recover_now_and_then(r);
+      return shmt__ring_n_messages(r) > 0 ? SHMT_RING_DONE : SHMT_RING_EMPTY;
+    }
     if (shmt__ring_spin(r)) continue;
     armed = shmt__ring_event_arm(&r->header->data_event);
+    if (shmt__ring_has_stale(r)) shmt__ring_recover(r); /* the manager sets it before it signals */
+    shmt__ring_recover_now_and_then(r);
     if (shmt__ring_n_messages(r) > 0) return SHMT_RING_DONE;
     if (shmt__ring_is_alone(r, SHMT_RING_NO_PUT)) return SHMT_RING_ALONE;
     shmt__os_wait w =

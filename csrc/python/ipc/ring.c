@@ -87,20 +87,21 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
-/* _new_ring_in(service, max_messages): service: address of a shmt_service */
+/* _new_ring_in(service, max_messages, max_deliveries=0): service: address of a shmt_service */
 static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
-  unsigned long max = 0;
+  unsigned long max = 0, max_deliveries = 0;
   shmt_storage* s = NULL;
   shmt__ring* ring = NULL;
   (void)module;
-  if (!PyArg_ParseTuple(args, "Kk", &service, &max)) return NULL;
-  if (service == 0 || max > INT32_MAX)
+  if (!PyArg_ParseTuple(args, "Kk|k", &service, &max, &max_deliveries)) return NULL;
+  if (service == 0 || max > INT32_MAX || max_deliveries > SHMT_RING_MOST_DELIVERIES)
     return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
   PyThreadState* saved = PyEval_SaveThread();
   shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service,
                                                 SHMT_RING_DATA + SHMT_RING_CAPACITY, &s);
   if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, SHMT_RING_DATA, &ring);
+  if (status == SHMT_OK) ring->header->max_deliveries = (uint32_t)max_deliveries;
   shmt__py_gil_restore(saved);
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
@@ -387,6 +388,9 @@ static PyMethodDef ring_methods[] = {
      "get_many(n_max, timeout, taken)\n--\n\nAppend the objects of the messages that are there."},
     {"give_back", shmt__py_ring_give_back, METH_O,
      "The next get returns these objects."},
+    {"deliver", FAST(shmt__py_ring_deliver),
+     "deliver(max_n, timeout, taken)\n--\n\nAppend (object, claim, deliveries) of messages."},
+    {"recover", shmt__py_ring_recover, METH_NOARGS, "Give back the messages of takers that are dead."},
     {"poll", ring_poll, METH_O, "poll(timeout)\n--\n\nWhether get would not wait."},
     {"size", ring_size, METH_NOARGS, "Messages in the ring and waiting for room."},
     {"n_messages", ring_n_messages, METH_NOARGS, "Messages in the ring."},
@@ -402,6 +406,9 @@ static PyGetSetDef ring_getset[] = {
     {"adopts", get_adopts, set_adopts, "Whose arrays travel as shared memory: 1 NumPy's, 2 torch's.", NULL},
     {"mode", get_mode, set_mode, "Of the storages that it receives: 0 rw, 1 ro, 2 cow.", NULL},
     {"n_lost", get_n_lost, NULL, "Messages that did not reach this ring of a topic's subscriber.", NULL},
+    {"n_unacknowledged", shmt__py_ring_n_unacknowledged, NULL, "Messages that were taken and not acknowledged.", NULL},
+    {"n_dead_letters", shmt__py_ring_n_dead_letters, NULL, "Messages that were delivered in vain too often.", NULL},
+    {"max_deliveries", shmt__py_ring_max_deliveries, NULL, "How often a message is delivered; 0: no bound.", NULL},
     {"storage", get_storage, NULL, "Address of its storage, which lives as long as the ring.", NULL},
     {"max_messages", get_max_messages, NULL, "How many it takes; 0: no bound.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -421,7 +428,7 @@ static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",
 static PyMethodDef ring_functions[] = {
     {"_new_ring", py_new_ring, METH_O, "_new_ring(max_messages)\n--\n\nA new ring; 0: no bound."},
     {"_new_ring_in", py_new_ring_in, METH_VARARGS,
-     "_new_ring_in(service, max_messages)\n--\n\nThe same in a service's memory."},
+     "_new_ring_in(service, max_messages, max_deliveries=0)\n--\n\nThe same in a service's memory."},
     {"_open_ring", py_open_ring, METH_O, "_open_ring(handle)\n--\n\nThe ring of a handle."},
     {"_ring_over", py_ring_over, METH_O, "_ring_over(storage)\n--\n\nThe ring that a storage is."},
     {NULL, NULL, 0, NULL},
@@ -431,6 +438,6 @@ int shmt__py_ring_init(PyObject* module) {
   ring_type = (PyTypeObject*)PyType_FromSpec(&ring_spec);
   if (ring_type == NULL || PyModule_AddObjectRef(module, "_Ring", (PyObject*)ring_type) < 0)
     return -1;
-  if (PyModule_AddFunctions(module, shmt__py_feeder_functions) < 0) return -1;
+  if (PyModule_AddFunctions(module, shmt__py_feeder_functions) < 0 || shmt__py_claim_init(module) < 0) return -1;
   return PyModule_AddFunctions(module, ring_functions);
 }

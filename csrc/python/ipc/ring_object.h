@@ -12,6 +12,8 @@
  *     `get` has put it;
  *   - several messages are written into a list that the caller made before. When the call is interrupted, the caller
  *     gives it back, and the next get of this process returns what is in it (python/ipc/kept_messages.c);
+ *   - a message that is to be acknowledged is an object's, which gives it back when it is freed
+ *     (python/ipc/named/deliveries.c);
  *   - what C hands to Python elsewhere (a storage, a tensor, a connection) it stores in a place that Python owns before
  *     the call (`place_for` in shmtensor/_boundary/core.py), and never returns as a bare address. A new descriptor is
  *     returned as a number, as by os.open: an exception leaves it open, in this process alone.
@@ -86,5 +88,17 @@ PyObject* shmt__py_ring_take_kept(shmt__py_ring* o);
 void shmt__py_ring_forget_kept(shmt__py_ring* o);
 /* give_back(objects): keep them, in this order, before those that are kept. */
 PyObject* shmt__py_ring_give_back(PyObject* self, PyObject* objects);
+
+/* --- python/ipc/named/deliveries.c --- */
+
+/* deliver(max_n, timeout, taken): append (object, claim, deliveries) for each message to the list. The message goes
+ * back when the claim is freed without acknowledge or let_go, so an interrupted caller need do nothing. None instead of
+ * a claim: there is nothing to acknowledge. */
+PyObject* shmt__py_ring_deliver(PyObject* self, PyObject* const* args, Py_ssize_t n);
+int shmt__py_claim_init(PyObject* module);
+PyObject* shmt__py_ring_recover(PyObject* self, PyObject* unused);
+PyObject* shmt__py_ring_n_unacknowledged(PyObject* self, void* unused);
+PyObject* shmt__py_ring_n_dead_letters(PyObject* self, void* unused);
+PyObject* shmt__py_ring_max_deliveries(PyObject* self, void* unused);
 
 #endif
