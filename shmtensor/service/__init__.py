@@ -91,10 +91,11 @@ def Queue(
     max_deliveries: int = 0,
     persist: bool = False,
     adopt: str | Iterable[str] | None = None,
+    as_: Library = "shmtensor",
 ) -> _Queue[Any]:
     """Return the `Queue` of this name in the default service, which is made if need be."""
     return _default.Queue(
-        name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt
+        name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt, as_=as_
     )
 
 

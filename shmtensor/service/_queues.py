@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 from shmtensor import _C
 from shmtensor.multiprocessing.adoption import adopted
 from shmtensor.multiprocessing.queues import JoinableQueue, _readable
+from shmtensor.service import _libraries
 from shmtensor.service._deliveries import Delivery, delivered
+from shmtensor.service._libraries import Library
+from shmtensor.service._messages import received, to_send
 from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
@@ -37,7 +40,8 @@ class Queue(JoinableQueue[_T]):
     as any process has it open; with *persist* until it is unpublished. Everything else is as in
     `shmtensor.multiprocessing.JoinableQueue`, except for what a message carries: tensors in the
     service's memory (from `Service.empty`, attached with ``"rw"``, or received) go as they are, and
-    all others are copied there, as `Service.publish` does.
+    all others are copied there, as `Service.publish` does. Arrays of NumPy, tensors of torch and
+    what other libraries offer by DLPack go as tensors, and arrive as the receiver's *as_* says.
 
     Between processes of one user, messages are pickled like those of any queue. In a service of a
     group or of another user they are not: messages consist of tensors, numbers, text, bytes, None,
@@ -57,7 +61,9 @@ class Queue(JoinableQueue[_T]):
             dropped, and counted in `n_dead_letters`; 0 leaves it to whoever makes the queue, and
             means no bound there.
         persist: Keep the queue when no process has it open.
-        adopt: As for `shmtensor.multiprocessing.Queue`.
+        adopt: As for `shmtensor.multiprocessing.Queue`: arrays and tensors of these libraries
+            arrive as what they were, without regard to *as_*.
+        as_: Whose tensors arrive here: ``"shmtensor"``, ``"numpy"`` or ``"torch"``.
 
     Raises:
         ValueError: The name stands for something else, or for a queue with another *maxsize* or
@@ -75,8 +81,11 @@ class Queue(JoinableQueue[_T]):
         max_deliveries: int = 0,
         persist: bool = False,
         adopt: str | Iterable[str] | None = None,
+        as_: Library = "shmtensor",
     ) -> None:
         bits = adopted(adopt)
+        _libraries.check_library(as_)
+        self._as, self._shows = as_, not bits
         service._check_name(name)
         bound = min(max(maxsize, 0), SEM_VALUE_MAX)
         if not 0 <= max_deliveries <= _MOST_DELIVERIES:
@@ -107,7 +116,49 @@ class Queue(JoinableQueue[_T]):
         self._open(ring, bits)
         ring.recover()
 
+    # --- putting ---
+
+    def _sent(self, obj: Any) -> Any:
+        return to_send(obj) if self._shows else obj
+
+    def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
+        """Put an object, as `shmtensor.multiprocessing.Queue.put` does.
+
+        Raises:
+            TypeError: It has an array of objects, or another user would have to unpickle it.
+            RuntimeError: A tensor requires grad and is not a leaf.
+        """
+        super().put(self._sent(obj), block, timeout)
+
+    def put_many(
+        self, objects: Iterable[_T], block: bool = True, timeout: float | None = None
+    ) -> None:
+        """Put objects in order; otherwise like `put`."""
+        super().put_many(map(self._sent, objects), block, timeout)
+
+    async def aput(self, obj: _T) -> None:
+        """Put an object; other asyncio tasks run while the queue is full."""
+        await super().aput(self._sent(obj))
+
     # --- getting ---
+
+    def _given(self, value: Any) -> Any:
+        """Show what was taken as the library's; after an interrupt the next `get` returns it."""
+        if self._as == "shmtensor":
+            return value
+        try:
+            return received(value, self._as)
+        except Exception:
+            raise
+        except BaseException:
+            self._ring.give_back([value])
+            raise
+
+    def _deliveries(self, max_n: int, timeout: float | None) -> list[Delivery[Any]]:
+        made = delivered(self._ring, max_n, timeout)
+        for delivery in made:
+            delivery.value = received(delivery.value, self._as)
+        return made
 
     @overload
     def get(
@@ -134,8 +185,14 @@ class Queue(JoinableQueue[_T]):
         if self._closed:
             self._check()
         if ack:
-            return delivered(self._ring, 1, timeout if block else 0.0)[0]
-        return self._ring[timeout if block else 0.0]
+            return self._deliveries(1, timeout if block else 0.0)[0]
+        if self._as == "shmtensor":
+            return self._ring[timeout if block else 0.0]
+        return self._given(self._ring[timeout if block else 0.0])
+
+    def get_nowait(self) -> _T:
+        """Return the next object, or raise `Empty` at once."""
+        return self.get(False)
 
     @overload
     def get_many(
@@ -152,9 +209,10 @@ class Queue(JoinableQueue[_T]):
         *max_n* is less than 1.
         """
         if not ack:
-            return super().get_many(max_n, timeout)
+            taken = super().get_many(max_n, timeout)
+            return taken if self._as == "shmtensor" else [received(v, self._as) for v in taken]
         self._check()
-        return delivered(self._ring, max_n, timeout)
+        return self._deliveries(max_n, timeout)
 
     @overload
     async def aget(self, *, ack: Literal[False] = ...) -> _T: ...
@@ -163,11 +221,11 @@ class Queue(JoinableQueue[_T]):
     async def aget(self, *, ack: bool = False) -> Any:
         """Return the next object, or a `Delivery`; other asyncio tasks run until there is one."""
         if not ack:
-            return await super().aget()
+            return self._given(await super().aget())
         while True:
             self._check()
             try:
-                return delivered(self._ring, 1, 0.0)[0]
+                return self._deliveries(1, 0.0)[0]
             except Empty:
                 pass
             await _readable(self._reader.fileno())

@@ -550,10 +550,17 @@ class Service:
         max_deliveries: int = 0,
         persist: bool = False,
         adopt: str | Iterable[str] | None = None,
+        as_: Library = "shmtensor",
     ) -> Queue[Any]:
         """Return the `Queue` of this name, which is made if need be."""
         return Queue(
-            self, name, maxsize, max_deliveries=max_deliveries, persist=persist, adopt=adopt
+            self,
+            name,
+            maxsize,
+            max_deliveries=max_deliveries,
+            persist=persist,
+            adopt=adopt,
+            as_=as_,
         )
 
     # --- topics -------------------------------------------------------------------------------

@@ -346,7 +346,7 @@ print("open", flush=True)
 for request in server:
     with request:
         if isinstance(request.value, str):
-            os.kill(os.getpid(), 9)
+            os._exit(9)  # the first process of a container cannot kill itself
         request.reply(request.value * 2)
 """
 _CALLER = """

@@ -303,3 +303,32 @@ def test_other_users_send_no_pickles(run: type[programs.Program]) -> None:
         assert owner.line() == "HandleError a pickle in a queue between users"
         owner.finish()
         member.finish()
+
+
+@pytest.mark.parametrize("as_", ["shmtensor", "numpy", "torch"])
+def test_takers_say_what_they_want(service: Service, as_: str) -> None:
+    library = pytest.importorskip(as_)
+    kind = library.ndarray if as_ == "numpy" else library.Tensor
+    jobs = service.Queue("jobs", as_=as_)
+    mine = np.arange(6.0)[::2]
+
+    class Producer:
+        """Something of another library."""
+
+        def __dlpack__(self, **_: object) -> object:
+            return T.ones(3).__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+    for value in (T.arange(3.0), mine, Producer()):
+        jobs.put({"a": [value]})
+    jobs.put_many([mine, mine])
+    mine += 1
+    asyncio.run(jobs.aput(T.zeros(2)))
+    got = [jobs.get()["a"][0] for _ in range(3)]
+    assert [v.tolist() for v in got] == [[0, 1, 2], [0, 2, 4], [1, 1, 1]]
+    got += [jobs.get(ack=True).value, *jobs.get_many(1), asyncio.run(jobs.aget())]
+    assert all(isinstance(v, kind) for v in got)
+    with pytest.raises(TypeError, match="arrays of numbers"):
+        jobs.put(np.array([{}], dtype=object))
