@@ -26,7 +26,6 @@ import shmtensor as st
 from shmtensor.service import Service
 
 HANG_S = 120.0
-N_PLACES = 9
 NAMES = ("a", "b", "c")
 WORDS = 3  # of a place: values published, values read, turns
 KEPT = 3
@@ -35,8 +34,9 @@ KEPT = 3
 class Tally:
     """What each place has done, in memory that all see: its writer may be killed anywhere."""
 
-    def __init__(self) -> None:
-        self.memory = mmap.mmap(-1, N_PLACES * WORDS * 8)
+    def __init__(self, n_places: int) -> None:
+        self.n_places = n_places
+        self.memory = mmap.mmap(-1, n_places * WORDS * 8)
 
     def add(self, place: int, word: int) -> None:
         """Count one."""
@@ -46,7 +46,7 @@ class Tally:
 
     def read(self) -> list[list[int]]:
         """All counts, by place."""
-        flat = struct.unpack(f"{N_PLACES * WORDS}q", self.memory)
+        flat = struct.unpack(f"{self.n_places * WORDS}q", self.memory)
         return [list(flat[i : i + WORDS]) for i in range(0, len(flat), WORDS)]
 
 
@@ -114,7 +114,8 @@ def take_turns(service: Service, place: int, tally: Tally, rng: random.Random) -
         tally.add(place, 2)
 
 
-WORK: tuple[Callable[[Service, int, Tally, random.Random], None], ...] = (
+Work = Callable[[Service, int, Tally, random.Random], None]
+WORK: tuple[Work, ...] = (
     *(publish,) * 3,
     *(read,) * 4,
     *(take_turns,) * 2,
@@ -124,11 +125,12 @@ WORK: tuple[Callable[[Service, int, Tally, random.Random], None], ...] = (
 class Processes:
     """The processes at work, each forked from this one, which uses no service."""
 
-    def __init__(self, name: str, seed: int) -> None:
-        self.name, self.rng, self.tally, self.kills = name, random.Random(seed), Tally(), 0
+    def __init__(self, name: str, seed: int, work: tuple[Work, ...]) -> None:
+        self.name, self.rng, self.kills, self.work = name, random.Random(seed), 0, work
+        self.tally = Tally(len(work))
         self.supervised = self.supervise()
-        self.users = [self.start(place) for place in range(N_PLACES)]
-        self.moved = [(time.monotonic(), [0] * WORDS)] * N_PLACES
+        self.users = [self.start(place) for place in range(len(work))]
+        self.moved = [(time.monotonic(), [0] * WORDS)] * len(work)
 
     def fork(self, work: Callable[[], None]) -> int:
         """Run *work* in a process of its own."""
@@ -165,7 +167,7 @@ class Processes:
                 except RuntimeError:  # at the very beginning there is none
                     assert time.monotonic() < deadline
                     time.sleep(0.05)
-            WORK[place](service, place, self.tally, random.Random(seed))
+            self.work[place](service, place, self.tally, random.Random(seed))
 
         return self.fork(work)
 
@@ -189,7 +191,7 @@ class Processes:
             if self.rng.random() < 0.5:
                 self.supervised = self.supervise()
             return
-        place = self.rng.randrange(N_PLACES)
+        place = self.rng.randrange(len(self.work))
         self.kill(self.users[place])
         self.users[place] = self.start(place)
 
@@ -217,7 +219,7 @@ class Processes:
             assert os.waitpid(self.users[place], os.WNOHANG)[0] == 0, "somebody failed"
             if counts != self.moved[place][1]:
                 self.moved[place] = now, counts
-            assert now - self.moved[place][0] < HANG_S, f"{WORK[place].__name__} hangs"
+            assert now - self.moved[place][0] < HANG_S, f"{self.work[place].__name__} hangs"
 
     def end(self) -> None:
         """Nothing stays once all are gone."""
@@ -239,9 +241,9 @@ class Processes:
         waiting.until(lambda: not waiting.runs(manager), lambda: "the manager does not end")
 
 
-def main(arguments: list[str]) -> None:
+def main(arguments: list[str], work: tuple[Work, ...] = WORK) -> None:
     """Run; prints what happened."""
-    processes = Processes(arguments[0], int(arguments[1]))
+    processes = Processes(arguments[0], int(arguments[1]), work)
     kills = int(arguments[2])
     while processes.kills < kills:
         time.sleep(processes.rng.random() * 0.1)
