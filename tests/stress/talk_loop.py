@@ -14,6 +14,7 @@ import queue
 import random
 import sys
 import time
+from typing import Any
 
 import service_loop
 from service_loop import HANG_S, Tally, Work, check, value_of
@@ -22,11 +23,15 @@ from shmtensor.errors import ServerLostError, WaitTimeoutError
 from shmtensor.service import Service
 
 _SENT, _RECEIVED, _ANSWERED = range(3)
+TOPICS: dict[str, dict[str, Any]] = {
+    "last": {"depth": 4, "history": 2},
+    "all": {"overflow": "block"},
+}
 
 
 def publish(service: Service, place: int, tally: Tally, rng: random.Random) -> None:
     """Publish to one topic or the other."""
-    topics = [service.Topic("last", depth=4, history=2), service.Topic("all", overflow="block")]
+    topics = [service.Topic(name, **options) for name, options in TOPICS.items()]
     for number in range(10**9):
         topic = rng.choice(topics)
         value = {**value_of(number, rng), "from": os.getpid()}
@@ -39,9 +44,9 @@ def publish(service: Service, place: int, tally: Tally, rng: random.Random) -> N
 def subscribe(service: Service, place: int, tally: Tally, rng: random.Random) -> None:
     """Subscribe, receive, go."""
     while True:
-        name = rng.choice(("last", "all"))
+        name = rng.choice(list(TOPICS))
         last: dict[int, int] = {}
-        topic = service.Topic(name, depth=4, history=2) if name == "last" else service.Topic(name)
+        topic = service.Topic(name, **TOPICS[name])
         with topic.subscribe(mode=rng.choice(("ro", "rw", "cow"))) as subscription:
             for _ in range(rng.randrange(200)):
                 with contextlib.suppress(queue.Empty):
