@@ -398,6 +398,25 @@ def test_a_child_publishes_and_subscribes(service: Service) -> None:
     assert _drain(own) == [1, 2]
 
 
+def test_a_child_that_ends_leaves_its_parents_subscription(
+    service: Service, run: type[programs.Program]
+) -> None:
+    frames = service.Topic("frames")
+    parent = run(
+        _OPEN
+        + "import os\n"
+        "own = Service(sys.argv[1]).Topic('frames').subscribe()\n"
+        "pid = os.fork()\n"
+        "if pid == 0: own.close(); sys.exit()\n"
+        "os.waitpid(pid, 0); print('open', flush=True); print(own.get(), flush=True)",
+        service._name,
+    )
+    assert parent.line() == "open"
+    frames.publish("still there")
+    assert parent.line() == "still there"
+    parent.finish()
+
+
 def test_all_places_taken(service: Service) -> None:
     frames = service.Topic("frames", depth=1)
     many = [frames.subscribe() for _ in range(1020)]

@@ -157,11 +157,12 @@ shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, sh
 
 void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring) {
   const shmt__held_block* h = ring->storage->ctx;
-  const uint32_t end = shmt__topic_slots_end(t);
+  const uint32_t end = shmt__topic_slots_end(t), me = t->log->session->client;
   for (uint32_t i = 0; i < end; i++) {
     shmt__topic_slot* slot = &t->table->slots[i];
     uint64_t generation = h->generation;
     if (atomic_load_explicit(&slot->block, memory_order_relaxed) == h->block &&
+        atomic_load_explicit(&slot->client, memory_order_relaxed) == me &&
         atomic_compare_exchange_strong_explicit(&slot->generation, &generation, 0, memory_order_release,
                                                 memory_order_relaxed))
       break;

@@ -41,7 +41,8 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
 /* Subscribe from now on, after the messages of the history. *out: the caller's ring, which others put into.
  * Returns SHMT_RING_DONE, SHMT_RING_BUSY, SHMT_RING_INTERRUPTED, SHMT_RING_FAILED (also when all slots are taken). */
 shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, shmt__ring** out);
-/* Nobody puts into this ring of shmt__topic_subscribe any more. The caller closes the ring. */
+/* Nobody puts into this ring of shmt__topic_subscribe any more. The caller closes the ring. In a forked child the ring
+ * is the parent's, and stays. */
 void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring);
 
 /* The newest message of the history. SHMT_RING_EMPTY: there is none. Else as shmt__topic_subscribe. */
