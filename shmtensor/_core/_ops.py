@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 from typing import Any, ClassVar
 
 from shmtensor import _C
@@ -151,8 +151,8 @@ class _Ops:
         Raises:
             OSError: They need torch's own C++ library; `library` adds operators from Python.
         """
-        file = Path(path)
-        stand_in = _STAND_INS.get((file.parent.name, file.name.partition(".")[0]))
+        folder, file = os.path.split(os.fspath(path))
+        stand_in = _STAND_INS.get((os.path.basename(folder), file.partition(".")[0]))
         if stand_in is not None:
             importlib.import_module(f"{__package__}.{stand_in}")
             return

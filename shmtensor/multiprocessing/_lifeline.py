@@ -35,7 +35,20 @@ class _Lifeline:
     def __init__(self) -> None:
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self.pid = os.getpid()
-        self.reader, self.writer = Descriptor(reader), Descriptor(writer)
+        self.is_high = False
+        self.reader, self.writer = Descriptor(reader, high=False), Descriptor(writer, high=False)
+
+    def move_high(self) -> None:
+        """Give it numbers that programs do not close, before a child depends on it.
+
+        Not at once: a process with threads waits some ms for the kernel's larger table of numbers.
+        """
+        if not self.is_high:
+            low = self.reader, self.writer
+            self.reader, self.writer = (Descriptor(os.dup(end.fileno())) for end in low)
+            self.is_high = True
+            for end in low:
+                end.close()
 
     def is_whole(self) -> bool:
         return self.reader.fileno() >= 0 and self.writer.fileno() >= 0
@@ -97,9 +110,18 @@ def _make_mine() -> _Lifeline | None:
     return _mine
 
 
+def _for_a_child() -> _Lifeline | None:
+    """Return the lifeline, as a child may have it. The caller has the lock."""
+    line = _make_mine()
+    if line is not None:
+        with contextlib.suppress(OSError):  # no descriptor is left
+            line.move_high()
+    return line
+
+
 def _before_fork() -> None:
     with _lock:
-        _make_mine()
+        _for_a_child()
 
 
 def _after_fork_in_child() -> None:
@@ -122,7 +144,7 @@ def lifeline_for_child() -> Any:
     if context.get_spawning_popen() is None:
         return None
     with _lock:
-        line = _make_mine()
+        line = _for_a_child()
         return None if line is None else (DupFd(line.reader.fileno()), line.pid)
 
 

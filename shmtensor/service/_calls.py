@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 import time
@@ -380,6 +379,8 @@ class Client:
         raise self._lost()
 
     async def _ask_async(self, packed: Any, deadline: float | None, timeout: float | None) -> Any:
+        import asyncio  # programs that await have imported it; others need not load it
+
         own = self._take_line()
         line, serial = own.line, own.next_serial()
         begun = False
@@ -490,6 +491,8 @@ class Client:
 
 
 async def _readable_within(fd: int, timeout: float) -> None:
+    import asyncio
+
     try:
         await asyncio.wait_for(_readable(fd), timeout)
     except asyncio.TimeoutError:
