@@ -169,6 +169,10 @@ class Server:
         while not self._is_closed:
             yield (await self.atake()).pop()
 
+    def _waited_for(self) -> Any:
+        self._check_open()
+        return self._ring
+
     def qsize(self) -> int:
         """Return how many requests wait for a server."""
         return int(self._ring.size())

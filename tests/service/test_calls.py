@@ -24,7 +24,7 @@ import waiting
 
 import shmtensor as T
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
-from shmtensor.service import Service
+from shmtensor.service import Service, wait_any
 
 _SERVER = """
 import os, sys, time, shmtensor as T
@@ -277,8 +277,10 @@ def test_many_threads_and_tasks_call(service: Service, server: programs.Program)
 def test_waits_of_servers(service: Service) -> None:
     server, client = service.Server("own"), service.Client("own")
     assert not select.select([server.fileno()], [], [], 0)[0]
+    assert wait_any([server], 0.01) == []
     future = client.submit(1)
     assert select.select([server.fileno()], [], [], programs.WAIT_S)[0]
+    assert wait_any([server, service.Event("stop")], programs.WAIT_S) == [server]
 
     async def serve() -> None:
         async for request in server:

@@ -403,8 +403,7 @@ def test_a_child_that_ends_leaves_its_parents_subscription(
 ) -> None:
     frames = service.Topic("frames")
     parent = run(
-        _OPEN
-        + "import os\n"
+        _OPEN + "import os\n"
         "own = Service(sys.argv[1]).Topic('frames').subscribe()\n"
         "pid = os.fork()\n"
         "if pid == 0: own.close(); sys.exit()\n"
