@@ -91,7 +91,8 @@ typedef struct shmt_queue_view {
   uint64_t used_bytes, capacity_bytes;
 } shmt_queue_view;
 
-/* The queue, or a server's requests, in a block that `is_queue`. False: there is none any more, or the arena cannot be read. */
+/* The queue, or a server's requests, in a block that `is_queue`. False: there is none any more, or the arena cannot be
+ * read. */
 int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out);
 
 typedef struct shmt_name_view {
