@@ -93,7 +93,8 @@ typedef struct shmt_queue_view {
   uint64_t used_bytes, capacity_bytes;
 } shmt_queue_view;
 
-/* The queue in a block that `is_queue`. False: there is none any more, or the arena cannot be read. */
+/* The queue, or a server's requests, in a block that `is_queue`. False: there is none any more, or the arena cannot be
+ * read. */
 int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out);
 
 typedef struct shmt_name_view {
@@ -116,5 +117,18 @@ uint32_t shmt_inspector_next_name(shmt_inspector* o, uint32_t first, shmt_name_v
  * 0: the version is no longer current. */
 uint32_t shmt_inspector_name_blocks(shmt_inspector* o, const shmt_name_view* name, uint32_t* out,
                                    uint32_t capacity);
+
+typedef struct shmt_topic_view {
+  uint32_t n_subscribers;
+  uint32_t depth, history; /* messages that may wait for each subscriber, and that are kept */
+  uint32_t overflow;       /* shmt__overflow */
+  uint32_t lag;            /* the largest number of messages that wait for a subscriber; at most `depth` */
+  uint64_t n_published;    /* ever */
+  uint64_t n_lost;         /* messages that did not reach a subscriber, of all there ever were */
+} shmt_topic_view;
+
+/* The topic whose table is in this block: the second storage of a name of that kind. Subscribers that are gone do not
+ * count. False: there is none any more, it is damaged, or the arena cannot be read. */
+int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out);
 
 #endif

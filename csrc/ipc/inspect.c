@@ -5,6 +5,7 @@
 #include "ipc/ring/message_layout.h"
 #include "ipc/service/service.h"
 #include "ipc/session/request.h"
+#include "ipc/topic/topic_layout.h"
 #include "os/clock.h"
 #include "os/memfd.h"
 #include "os/pages.h"
@@ -353,38 +354,95 @@ uint32_t shmt_inspector_blocks(shmt_inspector* o, uint32_t first, shmt_block_vie
   return n;
 }
 
-int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out) {
+/* --- queues and topics --- */
+
+/* Copy the first bytes of a block in use. They come from the file: for pages that were returned meanwhile that gives
+ * zeros. The block's size goes to *nbytes, with SHMT_BLOCK_IS_RING. */
+static bool read_block_bytes(const shmt_inspector* o, uint32_t block, void* out, uint64_t n, uint64_t* nbytes) {
   const shmt__fixed* fixed = &o->map.fixed;
-  shmt__ring_header r;
-  if (block >= fixed->n_blocks) return 0;
+  if (block >= fixed->n_blocks || read_block(&o->map, block).state != SHMT_BLOCK_USED) return false;
   const shmt__block* b = &o->map.blocks[block];
-  uint64_t nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
-  uint64_t at = *(const volatile uint64_t*)&b->offset;
-  uint32_t slab = *(const volatile uint32_t*)&b->slab;
-  bool is_ring = (nbytes & SHMT_BLOCK_IS_RING) != 0 && slab < fixed->n_slabs &&
-                 read_block(&o->map, block).state == SHMT_BLOCK_USED;
-  /* Read from the file: for pages that were returned meanwhile that gives zeros. */
-  if (!is_ring || at > fixed->arena_bytes - sizeof r ||
-      !shmt__os_read_at(shmt__descriptor_number(&o->arena), &r, sizeof r, at) || r.magic != SHMT_RING_MAGIC)
-    return 0;
+  const uint64_t at = *(const volatile uint64_t*)&b->offset;
+  *nbytes = atomic_load_explicit(&b->nbytes, memory_order_acquire);
+  return n <= (*nbytes & ~SHMT_BLOCK_IS_RING) && n <= fixed->arena_bytes && at <= fixed->arena_bytes - n &&
+         shmt__os_read_at(shmt__descriptor_number(&o->arena), out, n, at);
+}
+
+/* Copy a ring's header; that of a bare ring ends before `ends`, and zeros follow. */
+static bool read_ring(const shmt_inspector* o, uint32_t block, shmt__ring_header* r) {
+  uint64_t nbytes = 0;
+  memset(r, 0, sizeof *r);
+  if (!read_block_bytes(o, block, r, SHMT_RING_BARE_DATA, &nbytes) || (nbytes & SHMT_BLOCK_IS_RING) == 0 ||
+      r->magic != SHMT_RING_MAGIC)
+    return false;
+  return r->data_begin != SHMT_RING_DATA ||
+         (read_block_bytes(o, block, r, sizeof *r, &nbytes) && r->magic == SHMT_RING_MAGIC);
+}
+
+static uint32_t ring_n_messages(const shmt__ring_header* r) {
+  const uint64_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
+  return shmt__ring_count(atomic_load_explicit(&r->tail, memory_order_relaxed)) - shmt__ring_count(head);
+}
+
+int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out) {
+  shmt__ring_header r;
+  if (!read_ring(o, block, &r)) return 0;
   /* The unacknowledged messages of a queue, which says how many there are. */
   if (atomic_load_explicit(&r.last_id, memory_order_relaxed) != 0) return 0;
-  const bool has_pending = r.data_begin == SHMT_RING_DATA;
+  const uint32_t slab = *(const volatile uint32_t*)&o->map.blocks[block].slab;
+  if (slab >= o->map.fixed.n_slabs) return 0;
   uint64_t head = atomic_load_explicit(&r.head, memory_order_relaxed);
   uint64_t tail = atomic_load_explicit(&r.tail, memory_order_relaxed);
   *out = (shmt_queue_view){.block = block,
                            .owner = owner_of(&o->map.slabs[slab]),
-                           .n_messages = shmt__ring_count(tail) - shmt__ring_count(head),
+                           .n_messages = ring_n_messages(&r),
                            .max_messages = r.max_messages,
                            .n_put = shmt__ring_count(tail),
                            .n_unacknowledged = atomic_load_explicit(&r.n_unacked, memory_order_relaxed),
                            .n_dead_letters = atomic_load_explicit(&r.n_dead_letters, memory_order_relaxed),
                            .used_bytes = shmt__ring_used(head, tail, r.capacity),
                            .capacity_bytes = r.capacity};
-  for (uint32_t i = 0; has_pending && i < SHMT_MAX_CLIENTS; i++)
+  for (uint32_t i = 0; r.data_begin == SHMT_RING_DATA && i < SHMT_MAX_CLIENTS; i++)
     out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
   return 1;
 }
+
+/* How many messages wait in a subscriber's ring. False: the subscriber is gone. */
+static bool read_lag(const shmt_inspector* o, const shmt__topic_slot* slot, uint32_t* out) {
+  const uint64_t generation = atomic_load_explicit(&slot->generation, memory_order_relaxed);
+  const uint32_t block = atomic_load_explicit(&slot->block, memory_order_relaxed);
+  shmt__ring_header r;
+  if (generation == 0 || block >= o->map.fixed.n_blocks || !read_ring(o, block, &r)) return false;
+  /* If the block still has its generation, what was read belonged to the subscriber. */
+  const seen s = read_block(&o->map, block);
+  *out = ring_n_messages(&r);
+  return s.state == SHMT_BLOCK_USED && s.generation == generation && s.n_holders > 0;
+}
+
+int shmt_inspector_topic(shmt_inspector* o, uint32_t block, shmt_topic_view* out) {
+  shmt__topic_table t;
+  uint64_t nbytes = 0;
+  if (!read_block_bytes(o, block, &t, sizeof t, &nbytes) || nbytes != sizeof t || t.magic != SHMT_TOPIC_MAGIC ||
+      t.version != SHMT_TOPIC_VERSION || t.depth > SHMT_TOPIC_MOST_DEPTH || t.history > SHMT_TOPIC_MOST_DEPTH ||
+      t.overflow >= SHMT_N_OVERFLOWS)
+    return 0;
+  *out = (shmt_topic_view){.depth = t.depth,
+                           .history = t.history,
+                           .overflow = t.overflow,
+                           .n_published = atomic_load_explicit(&t.n_published, memory_order_relaxed),
+                           .n_lost = atomic_load_explicit(&t.n_lost, memory_order_relaxed)};
+  const uint32_t end = bounded(atomic_load_explicit(&t.slots_end, memory_order_relaxed), SHMT_TOPIC_SLOTS);
+  for (uint32_t i = 0; i < end; i++) {
+    uint32_t lag = 0;
+    if (!read_lag(o, &t.slots[i], &lag)) continue;
+    out->n_subscribers++;
+    lag = bounded(lag, t.depth);
+    if (lag > out->lag) out->lag = lag;
+  }
+  return 1;
+}
+
+/* --- names --- */
 
 static shmt_name_view view_of(const shmt__version* v) {
   return (shmt_name_view){.version = v->version,

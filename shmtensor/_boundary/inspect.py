@@ -116,6 +116,11 @@ class Inspector:
         out = ffi.new("shmt_queue_view *")
         return _fields(out[0]) if lib.shmt_inspector_queue(self._pointer, block, out) else None
 
+    def topic(self, block: int) -> dict[str, int] | None:
+        """Return the fields of the topic whose table is in a block; None: there is none."""
+        out = ffi.new("shmt_topic_view *")
+        return _fields(out[0]) if lib.shmt_inspector_topic(self._pointer, block, out) else None
+
     def name(self, name: str) -> tuple[dict[str, Any], tuple[int, ...]] | None:
         """Return the fields of a published name, and the blocks of its storages."""
         out = ffi.new("shmt_name_view *")

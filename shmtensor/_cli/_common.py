@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from shmtensor.inspect import Check, Session, Snapshot, Unreadable, find_sessions
+from shmtensor.inspect import Check, Server, Session, Snapshot, Topic, Unreadable, find_sessions
 from shmtensor.inspect.processes import printable
 from shmtensor.inspect.sessions import select
 
@@ -34,6 +34,7 @@ __all__ = [
     "styled",
     "table",
     "title",
+    "topic_lines",
     "whole",
 ]
 
@@ -261,3 +262,28 @@ def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
         rows.append([q.block, f"{messages}{waiting}", unacked, q.n_put, held, made])
     heads = [">QUEUE", ">MESSAGES", ">UNACKED", ">PUT", ">BYTES", ">MADE BY"]
     return table(heads, rows, indent="  ") if rows else []
+
+
+def topic_lines(topics: dict[str, Topic], servers: dict[str, Server], width: int = 0) -> list[str]:
+    """Return a table of topics and one of servers; no lines: there are none.
+
+    Lines are cut to *width* characters, unless that is 0.
+    """
+    topic_rows = [
+        [printable(name), t.n_subscribers, t.n_published, f"{t.lag} of {t.depth}", t.n_lost]
+        for name, t in sorted(topics.items())
+    ]
+    server_rows = [
+        [
+            printable(name),
+            f"{s.n_waiting}{f' of {s.max_waiting}' if s.max_waiting else ''}",
+            s.n_requests,
+        ]
+        for name, s in sorted(servers.items())
+    ]
+    heads = ["TOPIC", ">SUBSCRIBERS", ">PUBLISHED", ">LAG", ">LOST"]
+    lines = table(heads, topic_rows, indent="  ", width=width) if topic_rows else []
+    if server_rows:
+        heads = ["SERVER", ">WAITING", ">REQUESTS"]
+        lines += table(heads, server_rows, indent="  ", width=width)
+    return lines

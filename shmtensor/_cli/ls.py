@@ -25,6 +25,12 @@ columns of a published name of a service, with --names or --session
   BYTES      of its tensors
   AGE        since it was published
 
+columns of a topic or server, with --names or --session
+  LAG        most messages that wait for one subscriber, and how many may
+  LOST       messages that subscribers had no room for, of all subscribers there ever were
+  WAITING    requests that no server has taken yet
+  REQUESTS   requests ever made
+
 columns of a queue, with --queues
   QUEUE      number of its block; `shmtensor holders block:N` shows which processes have it open
   MESSAGES   messages in it, and the bound; "full": who puts next waits; "+ n": n messages wait in
@@ -55,6 +61,7 @@ from shmtensor._cli._common import (
     queue_values,
     size_text,
     table,
+    topic_lines,
 )
 from shmtensor.inspect import Published, Session, Snapshot
 from shmtensor.inspect.processes import printable
@@ -147,6 +154,8 @@ def _values(session: Session, snapshot: Snapshot, arguments: argparse.Namespace)
         row["queues"] = queue_values(session, snapshot)
     if arguments.names or arguments.session:
         row["names"] = [{"name": n, **asdict(p)} for n, p in sorted(session.names().items())]
+        row["topics"] = {name: asdict(topic) for name, topic in session.topics().items()}
+        row["servers"] = {name: asdict(server) for name, server in session.servers().items()}
     if arguments.blocks:
         row["blocks"] = [asdict(block) for block in session.blocks()]
     return row
@@ -162,15 +171,17 @@ def run(arguments: argparse.Namespace) -> int:
             print_json([_values(session, snapshot, arguments) for session, snapshot in pairs])
             return 0
         rows = [_session_row(s, p) for s, p in pairs]
-        lines = table(heads, rows)
-        print(lines[0])
-        for line, (session, snapshot) in zip(lines[1:], pairs, strict=True):
+        head, *session_lines = table(heads, rows)
+        print(head)
+        for line, (session, snapshot) in zip(session_lines, pairs, strict=True):
             print(line)
             if not arguments.quiet and snapshot.clients:
                 print(*_process_lines(snapshot), sep="\n")
             names = session.names() if arguments.names or arguments.session else {}
-            if names:
-                print(*_name_lines(names, snapshot), sep="\n")
+            lines = _name_lines(names, snapshot) if names else []
+            lines += topic_lines(session.topics(), session.servers()) if names else []
+            if lines:
+                print(*lines, sep="\n")
             if arguments.queues:
                 print(*queue_lines(session, snapshot), sep="\n")
             if arguments.blocks and snapshot.n_used:

@@ -18,6 +18,7 @@ columns
   HOLDS, ALONE, SLABS    bytes of the storages it uses, of those only it uses, of the slabs it owns
   MESSAGES, WAITING      messages in a queue and its bound, and "full" if whoever puts next waits;
                          messages that wait in processes for room
+  LAG, LOST, WAITING     of topics and servers, as in `shmtensor ls`
   PUT/S                  messages put into the queue each second since the last snapshot
 
 exit status
@@ -54,10 +55,11 @@ from shmtensor._cli._common import (
     styled,
     table,
     title,
+    topic_lines,
     whole,
 )
 from shmtensor._cli._live import LiveView
-from shmtensor.inspect import Queue, Session, Snapshot
+from shmtensor.inspect import Queue, Server, Session, Snapshot, Topic
 from shmtensor.inspect.processes import cpu_seconds
 
 SUMMARY = "show sessions and what processes hold, live"
@@ -151,6 +153,8 @@ def _values(session: Session, before: _Snapshots) -> dict[str, Any]:
         }
         for queue in session.queues()
     ]
+    row["topics"] = {name: asdict(topic) for name, topic in session.topics().items()}
+    row["servers"] = {name: asdict(server) for name, server in session.servers().items()}
     return row
 
 
@@ -182,7 +186,10 @@ def _session_lines(name: str, row: dict[str, Any], width: int, order: str) -> li
     heading = name if not width or len(name) <= width else name[: width - 1] + "…"
     lines = [styled(heading, "bold"), *_wrapped(items, "  ", width or 80)]
     clients = _ordered(row["clients"], order)
-    return lines + _process_lines(clients, width) + _queue_lines(row["queues"], width)
+    lines += _process_lines(clients, width) + _queue_lines(row["queues"], width)
+    topics = {name: Topic(**fields) for name, fields in row.get("topics", {}).items()}
+    servers = {name: Server(**fields) for name, fields in row.get("servers", {}).items()}
+    return lines + topic_lines(topics, servers, width)
 
 
 def _process_lines(clients: list[dict[str, Any]], width: int) -> list[str]:

@@ -29,6 +29,7 @@ from shmtensor.inspect.sessions import (
     open_sessions,
     orphan_numbers,
 )
+from shmtensor.inspect.topics import Server, Topic
 
 __all__ = [
     "Block",
@@ -38,9 +39,11 @@ __all__ = [
     "Json",
     "Published",
     "Queue",
+    "Server",
     "Session",
     "Snapshot",
     "Stranded",
+    "Topic",
     "Unreadable",
     "as_prometheus",
     "as_rows",

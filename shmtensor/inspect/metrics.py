@@ -61,6 +61,16 @@ _QUEUE_METRICS = (
     ("queue_used_bytes", "gauge", "Bytes of the messages in a queue.", "used_bytes"),
     ("queue_put_total", "counter", "Messages ever put into a queue.", "n_put"),
 )
+_TOPIC_METRICS = (
+    ("topic_subscribers", "gauge", "Subscribers of a topic.", "n_subscribers"),
+    ("topic_published_total", "counter", "Messages published in a topic.", "n_published"),
+    ("topic_lost_total", "counter", "Messages that a subscriber had no room for.", "n_lost"),
+    ("topic_lag", "gauge", "Most messages that wait for a subscriber of a topic.", "lag"),
+)
+_SERVER_METRICS = (
+    ("server_waiting", "gauge", "Requests that no server has taken yet.", "n_waiting"),
+    ("server_requests_total", "counter", "Requests to the servers of a name.", "n_requests"),
+)
 
 
 def as_rows(sessions: Iterable[Session]) -> list[dict[str, Json]]:
@@ -89,6 +99,8 @@ def _row(session: Session) -> dict[str, Json]:
         "clients": clients,
         "queues": [asdict(queue) for queue in session.queues()],
         "names": names,
+        "topics": [{"name": name, **asdict(t)} for name, t in sorted(session.topics().items())],
+        "servers": [{"name": name, **asdict(s)} for name, s in sorted(session.servers().items())],
     }
 
 
@@ -127,10 +139,15 @@ def as_prometheus(rows: Iterable[Mapping[str, Json]]) -> str:
             for queue in _parts(row, "queues"):
                 labels = _labels(row, block=queue["block"])
                 lines.append(f"shmtensor_{name}{{{labels}}} {queue[field]}")
-    for name, kind, text, field in _NAME_METRICS:
-        lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
-        for row in rows:
-            for published in _parts(row, "names"):
-                labels = _labels(row, name=published["name"])
-                lines.append(f"shmtensor_{name}{{{labels}}} {published[field]}")
+    for metrics, part in (
+        (_NAME_METRICS, "names"),
+        (_TOPIC_METRICS, "topics"),
+        (_SERVER_METRICS, "servers"),
+    ):
+        for name, kind, text, field in metrics:
+            lines += [f"# HELP shmtensor_{name} {text}", f"# TYPE shmtensor_{name} {kind}"]
+            for row in rows:
+                for named in _parts(row, part):
+                    labels = _labels(row, name=named["name"])
+                    lines.append(f"shmtensor_{name}{{{labels}}} {named[field]}")
     return "\n".join(lines) + "\n"

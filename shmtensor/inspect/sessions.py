@@ -21,6 +21,7 @@ from shmtensor._boundary.inspect import Inspector
 from shmtensor._boundary.sharing import session_name
 from shmtensor.errors import ManagerError
 from shmtensor.inspect.processes import command_of, printable
+from shmtensor.inspect.topics import OVERFLOWS, Server, Topic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -178,7 +179,8 @@ class Published:
         publisher: Client number of the process that published it; `pid`: its process id, as the
             service's manager sees it.
         persists: Whether the name outlives its publisher.
-        kind: What the name stands for: ``"value"`` or ``"queue"``.
+        kind: What the name stands for: ``"value"``, ``"queue"``, ``"topic"``, ``"event"`` or
+            ``"server"``.
         published_ms: When it was published, in milliseconds of the time of day.
         blocks: The blocks of its storages.
     """
@@ -357,6 +359,27 @@ class Session:
             name: Published(**fields, blocks=blocks)
             for name, fields, blocks in self._inspector.names()
         }
+
+    def topics(self) -> dict[str, Topic]:
+        """Return the topics of this service by name, without those that are damaged."""
+        found = {}
+        for name, published in self.names().items():
+            if published.kind == "topic" and len(published.blocks) == 2:
+                fields = self._inspector.topic(published.blocks[1])
+                if fields is not None:
+                    overflow = OVERFLOWS[fields.pop("overflow")]
+                    found[name] = Topic(**fields, overflow=overflow)
+        return found
+
+    def servers(self) -> dict[str, Server]:
+        """Return the servers of this service by name, without those that are damaged."""
+        found = {}
+        for name, published in self.names().items():
+            if published.kind == "server" and published.blocks:
+                ring = self._inspector.queue(published.blocks[0])
+                if ring is not None:
+                    found[name] = Server(ring["n_messages"], ring["n_put"], ring["max_messages"])
+        return found
 
     def manager_pid(self) -> int:
         """Return the process id of the manager; 0: there is none, or it does not answer."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from shmtensor._boundary.storage import StorageRef
     from shmtensor.service._service import Service
 
-__all__ = ["open_or_make", "with_article"]
+__all__ = ["open_or_make", "storages_of", "with_article"]
 
 _ATTEMPTS = 100  # a name that comes and goes as often between two looks is an error
 
@@ -47,7 +47,7 @@ def open_or_make(
     handle = service._handle
     handle.join(True)
     for _ in range(_ATTEMPTS):
-        storages = _storages(service, name, kind)
+        storages = storages_of(service, name, kind)
         if storages is not None:
             return over(storages)
         made, addresses = make()
@@ -56,8 +56,15 @@ def open_or_make(
     raise HandleError(f"the {kind} {name!r} comes and goes all the time")
 
 
-def _storages(service: Service, name: str, kind: str) -> list[StorageRef] | None:
-    """Return the storages that the name stands for; None: nobody has it at the moment."""
+def storages_of(service: Service, name: str, kind: str) -> list[StorageRef] | None:
+    """Return the storages that the name stands for; None: nobody has it at the moment.
+
+    While they are held, the name stays, unless someone unpublishes it.
+
+    Raises:
+        ValueError: The name stands for something else.
+        HandleError: It has no storages.
+    """
     handle = service._handle
     try:
         snapshot = handle.snapshot(name, "rw")

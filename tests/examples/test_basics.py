@@ -65,6 +65,37 @@ def test_one_program_attaches_what_another_publishes() -> None:
     assert publisher.returncode == 0 and not errors
 
 
+@pytest.mark.check
+def test_watchers_see_what_is_published() -> None:
+    service = f"basics-{os.getpid()}-{uuid.uuid4().hex}"
+    environment = {**own_session(), "SHMTENSOR_SERVICE": service}
+    publisher = subprocess.Popen(
+        [sys.executable, "telemetry.py", "publish", "--rate", "100"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=BASICS,
+        env=environment,
+    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "telemetry.py", "watch", "--count", "3"],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            cwd=BASICS,
+            env=environment,
+            check=False,
+        )
+    finally:
+        publisher.send_signal(signal.SIGINT)
+        _, errors = publisher.communicate(timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    *readings, lost = done.stdout.splitlines()
+    assert len(readings) == 3 and re.fullmatch(r"\d+ lost", lost)
+    assert all(re.fullmatch(r"step +\d+  mean [+-]\d\.\d{3}  +\d+\.\d\d ms", r) for r in readings)
+    assert publisher.returncode == 0 and not errors
+
+
 @pytest.mark.parametrize("path", sorted(BASICS.glob("*.py")), ids=lambda path: path.stem)
 def test_program_is_short_and_stands_alone(path: Path) -> None:
     text = path.read_text()

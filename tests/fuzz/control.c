@@ -252,6 +252,7 @@ static void inspect_session(void) {
   shmt_session_view view;
   shmt_name_view name;
   shmt_queue_view queue;
+  shmt_topic_view topic;
   uint32_t n = 0, next = 0, named[8];
   if (!ok(shmt_inspector_open(address, (uint32_t)getuid(), &o))) return;
   (void)shmt_inspector_count(o, &view, clients, MOST, &n);
@@ -259,6 +260,7 @@ static void inspect_session(void) {
   for (uint32_t i = 0; i < n; i++) (void)shmt_inspector_queue(o, blocks[i].block, &queue);
   if (shmt_inspector_name(o, name_of(below(9)), &name))
     (void)shmt_inspector_name_blocks(o, &name, named, 8);
+  for (uint32_t i = 0; i < n; i++) (void)shmt_inspector_topic(o, blocks[i].block, &topic);
   if (below(4) == 0) {
     uint64_t bytes = 0;
     (void)shmt_inspector_trim(o, &bytes);

@@ -32,11 +32,11 @@ def unused_name() -> str:
     return f"test-{os.getpid()}-{secrets.token_hex(8)}"
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a ``shmtensor`` command that ends by itself."""
     return subprocess.run(
         [sys.executable, "-m", "shmtensor", *arguments],
-        env=environment(),
+        env=environment() if env is None else env,
         capture_output=True,
         text=True,
         timeout=WAIT_S,

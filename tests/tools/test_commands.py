@@ -25,7 +25,10 @@ from shmtensor._cli import _common
 from shmtensor.inspect import Session, machine
 
 Command = Callable[..., Any]
-COMMANDS = ["dashboard", "doctor", "gc", "holders", "leaks", "ls", "serve", "stats", "top"]
+COMMANDS = [
+    *("bench", "call", "dashboard", "doctor", "echo", "gc", "holders", "hz", "leaks", "ls"),
+    *("serve", "stats", "top"),
+]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

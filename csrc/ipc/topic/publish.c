@@ -26,7 +26,8 @@ static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m) {
     shmt__ring ring;
     shmt_storage* storage = NULL;
     if (!shmt__topic_open_slot(t, &t->table->slots[i], &ring, &storage)) continue;
-    (void)shmt__topic_deliver(&ring, m, t->overflow);
+    const uint32_t n_lost = shmt__topic_deliver(&ring, m, t->overflow);
+    if (n_lost > 0) atomic_fetch_add_explicit(&t->table->n_lost, n_lost, memory_order_relaxed);
     shmt__storage_release(storage);
     SHMT_FAILPOINT(topic_delivered);
   }

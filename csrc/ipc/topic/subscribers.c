@@ -54,20 +54,18 @@ void shmt__topic_forget_dead(shmt__topic* t) {
   }
 }
 
-static void count_lost(shmt__ring* ring) {
-  atomic_fetch_add_explicit(&ring->header->n_lost, 1, memory_order_relaxed);
-}
-
-shmt__ring_result shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
+uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
   shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
+  uint32_t n_lost = 0;
   /* A member may write the counts of the ring: the attempts have an end. */
   for (uint32_t i = 0; drops && i <= ring->max_messages; i++) {
     if ((result != SHMT_RING_FULL && result != SHMT_RING_NO_ROOM) || shmt__ring_drop(ring) != SHMT_RING_DONE) break;
-    count_lost(ring);
+    n_lost++;
     result = shmt__ring_put(ring, m, 0, 0);
   }
-  if (result != SHMT_RING_DONE) count_lost(ring);
+  n_lost += result != SHMT_RING_DONE;
+  if (n_lost > 0) atomic_fetch_add_explicit(&ring->header->n_lost, n_lost, memory_order_relaxed);
   if (result == SHMT_RING_FAILED) shmt_error_clear();
-  return result;
+  return n_lost;
 }

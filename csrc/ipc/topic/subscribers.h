@@ -9,8 +9,8 @@
  * more; then the slot is empty. */
 bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage);
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
- * is counted there. Returns what shmt__ring_put returns. */
-shmt__ring_result shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
+ * is counted there. Returns how many messages that are. */
+uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
 /* Empty the slots of subscribers that are gone. */
 void shmt__topic_forget_dead(shmt__topic* t);
 

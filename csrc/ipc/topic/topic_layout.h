@@ -18,8 +18,8 @@
  * Note [Slow subscribers]
  * A subscriber's ring takes `depth` messages. When it is full, the publisher drops the oldest one there, or does not
  * put the new one, or waits before it puts the message anywhere, by the topic's `overflow`. What a subscriber loses is
- * counted in its ring. It may be stopped in the middle of a get: then its oldest message cannot be dropped, and the
- * new one is lost for it. Nobody else waits for it.
+ * counted in its ring, and what all of them ever lost in the table. It may be stopped in the middle of a get: then
+ * its oldest message cannot be dropped, and the new one is lost for it. Nobody else waits for it.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
 #define SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
@@ -57,7 +57,8 @@ typedef struct shmt__topic_table {
   atomic_uint_least32_t slots_end;   /* slots ever used */
   uint32_t pad0;
   atomic_uint_least64_t n_published;
-  uint64_t pad1[3];
+  atomic_uint_least64_t n_lost; /* messages that did not reach a subscriber, of all there ever were */
+  uint64_t pad1[2];
   shmt__topic_slot slots[SHMT_TOPIC_SLOTS];
 } shmt__topic_table;
 _Static_assert(sizeof(shmt__topic_table) == 16384, "table of a topic");
