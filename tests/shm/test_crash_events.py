@@ -62,6 +62,7 @@ assert lib.shmt__event_is_set(event)
 """
 
 
+@pytest.mark.check
 @pytest.mark.parametrize("point", native.failpoints("event"))
 def test_killed_at_a_step(point: str, native_directory: Path, tmp_path: Path) -> None:
     token = tmp_path / point
