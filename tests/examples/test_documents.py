@@ -1,9 +1,10 @@
 """What the documents say is there: their programs run, their links and files exist.
 
-Programs of a page that need each other run in order. Those of docs/service.md go round for ever and
-are run by tests/service/test_docs.py; docs/tutorial.md by test_tutorial.py; those
-of docs/containers.md by tests/service/test_containers.py; the operator of examples/add_an_operator
-by test_add_an_operator.py. Commands: test_commands_of_documents.py.
+Programs of a page that need each other run in order. Those of docs/service.md and docs/talk.md go
+round for ever and are run by tests/service/test_docs.py, those of docs/posix.md by
+tests/posix/test_docs.py; docs/tutorial.md by test_tutorial.py; those of docs/containers.md by
+tests/service/test_containers.py; the operator of examples/add_an_operator by
+test_add_an_operator.py. Commands: test_commands_of_documents.py.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from programs import own_session
 
 RUN_ELSEWHERE = (
     "docs/containers.md",
+    "docs/posix.md",
     "docs/service.md",
+    "docs/talk.md",
     "docs/tutorial.md",
     "examples/add_an_operator/README.md",
 )

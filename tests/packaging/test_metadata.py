@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = runpy.run_path(str(ROOT / "tools/release_version.py"))
 
 # Imported where they are needed, if they are there; each is an extra.
-_OPTIONAL = {"matplotlib", "mpi4py", "rich"}
+_OPTIONAL = {"matplotlib", "mpi4py", "posix_ipc", "rich"}
 # For type checkers, which bring it.
 _TYPES = {"typing_extensions"}
 

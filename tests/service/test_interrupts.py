@@ -193,7 +193,7 @@ def test_no_memory_stays_held(
         renew()
     service.unpublish("value")
     service.unpublish("module")
-    assert _used_bytes(service) == before
+    assert _used_bytes(service) <= before  # a name of an earlier test may have gone meanwhile
 
 
 def test_interrupted_publish_and_unpublish_are_done_or_not(service: Service) -> None:
