@@ -16,6 +16,7 @@ from shmtensor._core._fork_locks import free_in_child
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
+from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import received, to_send
 from shmtensor.service._names import open_or_make
@@ -33,15 +34,6 @@ __all__ = ["Client", "Request", "Server"]
 
 _SLICE_S = 0.25  # how long a wait goes on without a look at what else may have happened
 _SERIALS = (1 << 24) - 1
-
-
-def _left(deadline: float | None) -> float | None:
-    """Seconds until the deadline; None: there is none."""
-    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
-
-
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
 
 
 def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
@@ -127,11 +119,11 @@ class Server:
         """
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, got {max_batch}")
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
         taken: list[Any] = []
         while not taken:
             self._check_open()
-            left = _left(deadline)
+            left = left_until(deadline)
             is_last = left is not None and left <= _SLICE_S
             try:
                 self._take(max_batch, left if is_last else _SLICE_S, taken)
@@ -141,7 +133,7 @@ class Server:
         deadline = time.monotonic() + wait
         while len(taken) < max_batch and wait > 0:
             try:
-                self._take(max_batch - len(taken), _left(deadline), taken)
+                self._take(max_batch - len(taken), left_until(deadline), taken)
             except Empty:
                 break
         return [Request(self, request) for request in taken]
@@ -347,7 +339,7 @@ class Client:
             ValueError: The client is closed.
         """
         self._check_open()
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
         packed = self._ring.pack(to_send(value))
         for _ in range(retry + 1):
             answer = self._ask(packed, deadline, timeout)
@@ -360,10 +352,10 @@ class Client:
         own = self._take_line()
         line, serial = own.line, own.next_serial()
         try:
-            line.begin(self._ring, packed, serial, _left(deadline))
-            answer = line.wait(serial, _left(deadline), 0)
+            line.begin(self._ring, packed, serial, left_until(deadline))
+            answer = line.wait(serial, left_until(deadline), 0)
             while answer is not None and answer[0] != serial:  # of a call that was given up
-                answer = line.wait(serial, _left(deadline), 0)
+                answer = line.wait(serial, left_until(deadline), 0)
         except (Empty, Full):
             raise self._late(timeout) from None
         finally:
@@ -374,7 +366,7 @@ class Client:
     async def acall(self, value: object, timeout: float | None = None, retry: int = 0) -> Any:
         """Call as `call` does; other asyncio tasks run until the reply comes."""
         self._check_open()
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
         packed = self._ring.pack(to_send(value))
         for _ in range(retry + 1):
             answer = await self._ask_async(packed, deadline, timeout)
@@ -390,7 +382,7 @@ class Client:
         begun = False
         try:
             while True:
-                left = _left(deadline)
+                left = left_until(deadline)
                 try:
                     if not begun:
                         line.begin(self._ring, packed, serial, 0.0)

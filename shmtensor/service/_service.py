@@ -15,6 +15,7 @@ from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
 from shmtensor.service import _encoding, _libraries, _modules
 from shmtensor.service._calls import Client, Server
+from shmtensor.service._deadlines import deadline_of
 from shmtensor.service._events import Event
 from shmtensor.service._libraries import Library
 from shmtensor.service._locks import Barrier, Lock, Semaphore
@@ -38,10 +39,6 @@ _T = TypeVar("_T")
 def _default_name() -> str:
     """Name of the service that its first user starts."""
     return os.environ.get("SHMTENSOR_SERVICE") or "default"
-
-
-def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + max(timeout, 0.0)
 
 
 def _sizes_of(size: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:
@@ -205,7 +202,7 @@ class Service:
         timeout: float | None,
     ) -> int:
         self._check_name(name)
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
 
         def make(nbytes: int) -> StorageRef:
             return self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
@@ -296,7 +293,7 @@ class Service:
         ours, theirs = _libraries.dtype_of(dtype, as_)
         sizes = _sizes_of(size)
         nbytes = math.prod(sizes) * _libraries.itemsize_of(ours, theirs)
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
         ref = self._with_room(lambda: self._handle.new_storage(nbytes), deadline)
         return _libraries.over(UntypedStorage._own(ref), sizes, ours, theirs, as_)
 
@@ -408,7 +405,7 @@ class Service:
             ManagerError: The service has ended, or another manager has started a new one.
         """
         self._check_name(name)
-        deadline = _deadline(timeout)
+        deadline = deadline_of(timeout)
         while True:
             wait_ms = _slice_ms(deadline)
             if self._handle.wait_newer(name, version, wait_ms):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from shmtensor import _C
 from shmtensor._core._fork_locks import free_in_child
 from shmtensor._core._interrupts import Condition
+from shmtensor.service._deadlines import deadline_of, left_until
 
 if TYPE_CHECKING:
     from shmtensor.service._calls import Client
@@ -24,9 +25,12 @@ _SLICE_S = 0.1  # how long the thread waits without a look at deadlines and at l
 _IDLE_S = 10.0  # how long it stays without a call
 
 
-def _left(deadline: float | None) -> float | None:
-    """Seconds until the deadline; None: there is none."""
-    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
+class _Reply(Future[Any]):
+    """The future of a call; it keeps the client, which the program may have dropped."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
 
 
 class _Call(NamedTuple):
@@ -56,15 +60,14 @@ class Submitted:
 
     def begin(self, packed: Any, timeout: float | None, retry: int) -> Future[Any]:
         """Begin a call; returns the future of its reply."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        call = _Call(Future(), packed, deadline, timeout, retry)
+        call = _Call(_Reply(self._named()), packed, deadline_of(timeout), timeout, retry)
         self._put(call)
         return call.future
 
     def _put(self, call: _Call) -> None:
         with self._changed:
             while len(self._calls) >= _AT_ONCE:
-                if not self._changed.wait(_left(call.deadline)):
+                if not self._changed.wait(left_until(call.deadline)):
                     raise self._named()._late(call.timeout)
             serial = self._free_serial()
             self._calls[serial] = call
@@ -74,7 +77,7 @@ class Submitted:
                 )
                 self._thread.start()
         try:
-            self._line.begin(self._ring, call.packed, serial, _left(call.deadline))
+            self._line.begin(self._ring, call.packed, serial, left_until(call.deadline))
         except Full:
             self._end(serial)
             raise self._named()._late(call.timeout) from None

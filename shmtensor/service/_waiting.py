@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shmtensor import _C
 from shmtensor._boundary.descriptors import Descriptor
 from shmtensor.multiprocessing.queues import Queue, SimpleQueue, _Reader
+from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._topics import Subscription
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
         OSError: No descriptor, or no thread, is left for the wait.
     """
     given = list(things)
-    deadline = _deadline(timeout)
+    deadline = deadline_of(timeout)
     wait = _Wait(given)
     ready = wait.look()
     if not ready and timeout != 0:
@@ -68,7 +69,7 @@ def wait_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
 async def await_any(things: Iterable[_T], timeout: float | None = None) -> list[_T]:
     """Wait as `wait_any` does, while other asyncio tasks run."""
     given = list(things)
-    deadline = _deadline(timeout)
+    deadline = deadline_of(timeout)
     wait = _Wait(given)
     ready = wait.look()
     if not ready and timeout != 0:
@@ -86,21 +87,9 @@ async def await_until(
         look: Is called with a list that is empty while the thing is not ready.
         timeout: Seconds to wait; None waits forever.
     """
-    deadline = _deadline(timeout)
+    deadline = deadline_of(timeout)
     wait = _Wait([thing])
     return await _changed(wait, lambda: look(wait.look()), deadline)
-
-
-def _deadline(timeout: float | None) -> float | None:
-    if timeout is None:
-        return None
-    if math.isnan(timeout):
-        raise ValueError("timeout must be a number of seconds, got nan")
-    return time.monotonic() + max(timeout, 0.0)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
 
 
 class _Wait:
@@ -153,14 +142,14 @@ class _Wait:
         if self._is_empty and deadline is None:
             raise ValueError("wait_any(): nothing to wait for, and no timeout")
         if self._is_empty:
-            time.sleep(_left(deadline) or 0.0)
+            time.sleep(left_until(deadline) or 0.0)
             return []
         watches = not self._sleeps_here()
         if watches and self._positions:
             self._readable(0)  # which makes the poll object
             self._poll.register(self._watch(), select.POLLIN)
         while True:
-            left = _left(deadline)
+            left = left_until(deadline)
             if watches:
                 slice_s = _SLICE_S if left is None else min(left, _SLICE_S)
                 self._readable(math.ceil(slice_s * 1000))
@@ -200,7 +189,7 @@ async def _changed(wait: _Wait, look: Callable[[], _T | None], deadline: float |
         for fd in set(wait.descriptors()):
             stack.enter_context(_read(loop, fd, change))
         if deadline is not None:
-            timer = loop.call_later(_left(deadline) or 0.0, change.set)
+            timer = loop.call_later(left_until(deadline) or 0.0, change.set)
             stack.callback(timer.cancel)
         while True:
             change.clear()

@@ -109,6 +109,12 @@ def test_killed_server_is_told(
     assert ask(1, retry=2) == 2, "one is left, and requests that nobody waits for are dropped"
 
 
+def test_future_keeps_its_client(service: Service, server: programs.Program) -> None:
+    futures = [service.Client("double").submit(T.full((3,), i)) for i in range(3)]
+    gc.collect()
+    assert [f.result(programs.WAIT_S).sum().item() for f in futures] == [0, 6, 12]
+
+
 def test_requests_wait_for_a_server(service: Service, run: type[programs.Program]) -> None:
     client = service.Client("double")
     future = client.submit(21)

@@ -1,0 +1,26 @@
+"""Timeouts of calls that wait in several steps."""
+
+from __future__ import annotations
+
+import math
+import time
+
+__all__ = ["deadline_of", "left_until"]
+
+
+def deadline_of(timeout: float | None) -> float | None:
+    """Return when so many seconds from now have passed; None: never.
+
+    Raises:
+        ValueError: It is no number of seconds.
+    """
+    if timeout is None:
+        return None
+    if math.isnan(timeout):
+        raise ValueError("timeout must be a number of seconds, got nan")
+    return time.monotonic() + max(timeout, 0.0)
+
+
+def left_until(deadline: float | None) -> float | None:
+    """Seconds until the deadline, at least 0; None: there is none."""
+    return None if deadline is None else max(deadline - time.monotonic(), 0.0)
