@@ -443,7 +443,7 @@ class Client:
             return self._lost()
         text, trace, error = value
         told = RemoteError(f"{self._name!r}: {text}\n\n{trace}")
-        if not isinstance(error, BaseException):
+        if not isinstance(error, Exception):  # its SystemExit is not to end this process
             return told
         error.__cause__ = told
         return error

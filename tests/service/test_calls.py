@@ -80,6 +80,10 @@ def test_errors_reach_the_caller(service: Service, server: programs.Program) -> 
     )
     with pytest.raises(RemoteError, match="has not answered"):
         client.call("nothing")
+    thread = _answering(service, lambda request: request.fail(SystemExit(3)))
+    with pytest.raises(RemoteError, match="SystemExit: 3"):
+        service.Client("own").call(1)
+    thread.join()
     assert client.call(1) == 2, "the server goes on"
 
 

@@ -286,7 +286,7 @@ def test_call_says_why_there_is_no_answer(server: programs.Program, call: Comman
 
 
 def test_call_of_a_server_that_leaves(server: programs.Program, call: Command) -> None:
-    assert call('"exit"') == (5, "", "shmtensor: 'double' answered with SystemExit: 0\n")
+    assert call('"exit"') == (5, "", "shmtensor: 'double' answered: SystemExit: 0\n")
 
 
 def test_call_gives_up_after_its_timeout(service: Service, call: Command) -> None:
