@@ -159,7 +159,7 @@ print(service.attach("again"), flush=True)
 
 def test_more_names_than_there_are(run: type[programs.Program]) -> None:
     # The control file of a small session has room for 512.
-    small = (8 << 20, 8 << 20)
+    small = (12 << 20, 12 << 20)
     with programs.serving(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, small)) as (
         name,
         _,
