@@ -217,17 +217,18 @@ static void collect_all_free(shmt__arena* a, unsigned list, uint32_t n_blocks) {
 
 /* --- pages --- */
 
-static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, bool is_filled_next) {
+/* Give pages to the first n_paged bytes of a block for nbytes; a small one gets all of them. */
+static shmt_status populate(shmt__arena* a, uint32_t block, uint64_t nbytes, uint64_t n_paged) {
   shmt__block* b = &a->map->blocks[block];
   const shmt__own_slab* s = own_slab(a, block);
   uint64_t warm = atomic_load_explicit(&b->warm, memory_order_relaxed);
   if (SHMT_LIKELY(warm >= nbytes)) return SHMT_OK;
   uint64_t at = s->block_bytes * (block - s->first_block); /* in the slab */
   if (shmt__is_paged(s->block_bytes)) {
-    if (is_filled_next && shmt__descriptor_number(a->file) >= 0) return SHMT_OK;
     uint64_t page = shmt__os_page_bytes();
-    uint64_t end = (nbytes + page - 1) & ~(page - 1);
+    uint64_t end = (n_paged + page - 1) & ~(page - 1);
     if (end > s->block_bytes) end = s->block_bytes;
+    if (end <= warm) return SHMT_OK;
     SHMT_TRY(shmt__os_populate(shmt__descriptor_number(a->file), a->base, s->offset + at + warm, end - warm));
     atomic_store_explicit(&b->warm, end, memory_order_relaxed);
     return SHMT_OK;
@@ -265,6 +266,20 @@ shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offs
   /* Blocks without pages for some of their bytes are multiples of a page. */
   uint64_t end = (nbytes + shmt__os_page_bytes() - 1) & ~(shmt__os_page_bytes() - 1);
   atomic_store_explicit(&b->warm, end, memory_order_relaxed);
+  return SHMT_OK;
+}
+
+shmt_status shmt__arena_extend(const shmt__arena* a, uint32_t block, uint64_t offset, uint64_t nbytes, uint64_t ahead,
+                               uint64_t* out_n_paged) {
+  shmt__block* b = &a->map->blocks[block];
+  const uint64_t page = shmt__os_page_bytes();
+  const uint64_t warm = *out_n_paged = atomic_load_explicit(&b->warm, memory_order_relaxed);
+  if (warm >= nbytes) return SHMT_OK;
+  /* Blocks without pages for some of their bytes are multiples of a page. */
+  const uint64_t begin = warm & ~(page - 1), end = (nbytes + ahead + page - 1) & ~(page - 1);
+  SHMT_TRY(shmt__os_populate(shmt__descriptor_number(a->file), a->base, offset + begin, end - begin));
+  atomic_store_explicit(&b->warm, end, memory_order_relaxed);
+  *out_n_paged = end;
   return SHMT_OK;
 }
 
@@ -368,8 +383,8 @@ static void poison_new(shmt__arena* a, uint32_t block, uint64_t nbytes) {
   memset(a->base + shmt__arena_offset(a, block), SHMT_DEBUG_POISON, nbytes);
 }
 
-shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
-                              uint32_t* out_block, uint64_t* out_generation) {
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint64_t n_paged, uint32_t* out_block,
+                              uint64_t* out_generation) {
   uint32_t n_blocks = 1;
   unsigned placement = shmt__tls_placement;
   uint64_t block_bytes = shmt__arena_block_bytes(nbytes, &n_blocks), ignored = 0;
@@ -393,14 +408,16 @@ shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_ne
     }
   }
   SHMT_FAILPOINT(block_taken);
-  shmt_status status = populate(a, *out_block, nbytes, is_filled_next && !shmt__debug);
+  /* What is filled next is poisoned until then, so it needs pages. */
+  if (SHMT_UNLIKELY(shmt__debug) && n_paged == 0) n_paged = nbytes;
+  shmt_status status = populate(a, *out_block, nbytes, n_paged);
   SHMT_FAILPOINT(block_populated);
   if (SHMT_UNLIKELY(status != SHMT_OK)) {
     shmt__arena_free(a, *out_block);
     return status;
   }
   /* Its last holder may not have overwritten it. */
-  if (SHMT_UNLIKELY(shmt__debug)) poison_new(a, *out_block, nbytes);
+  if (SHMT_UNLIKELY(shmt__debug)) poison_new(a, *out_block, n_paged);
   return SHMT_OK;
 }
 

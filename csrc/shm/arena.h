@@ -77,14 +77,19 @@ shmt_status shmt__placement_open(shmt__placement what, unsigned* out);
 /* The errno with which the kernel last refused the placement for a slab; 0: it did not refuse. */
 void shmt__placement_refused(unsigned placement, int* out_huge_errno, int* out_numa_errno);
 
-/* Allocate a block for nbytes > 0. The client holds it, and it has pages. is_filled_next: the pages may be missing
- * until the caller calls shmt__arena_fill. Errors: SHMT_E_NOMEM, and what the slab source says. */
-shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, bool is_filled_next,
-                              uint32_t* out_block, uint64_t* out_generation);
-/* Write the bytes of a block that was allocated with is_filled_next, and give it the pages that are missing. offset:
- * where the block begins. Needs no lock. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+/* Allocate a block for nbytes > 0. The client holds it, and its first n_paged bytes have pages; those behind them may
+ * be missing until shmt__arena_fill or shmt__arena_extend. Errors: SHMT_E_NOMEM, and what the slab source says. */
+shmt_status shmt__arena_alloc(shmt__arena* a, uint64_t nbytes, uint64_t n_paged, uint32_t* out_block,
+                              uint64_t* out_generation);
+/* Write the first bytes of a block, and give it the pages that are missing there. offset: where the block begins. Needs
+ * no lock. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
 shmt_status shmt__arena_fill(const shmt__arena* a, uint32_t block, uint64_t offset,
                              const void* bytes, uint64_t nbytes);
+/* See that the first nbytes of a block have pages; if they have not, as many more get some as `ahead` says. The client
+ * holds the block, whoever made it, and the callers for one block take turns. offset: where it begins.
+ * *out_n_paged: how many bytes have pages. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+shmt_status shmt__arena_extend(const shmt__arena* a, uint32_t block, uint64_t offset, uint64_t nbytes, uint64_t ahead,
+                               uint64_t* out_n_paged);
 /* Where a block of our own slabs begins in the arena. */
 uint64_t shmt__arena_offset(const shmt__arena* a, uint32_t block);
 /* Free a block of our own slabs: stop holding it, and reuse it as soon as nobody else holds it. */

@@ -469,7 +469,7 @@ static void begin_arena(uint64_t limit_bytes) {
 static uint32_t allocate(uint64_t nbytes) {
   uint32_t block = 0;
   uint64_t generation = 0;
-  CHECK_OK(shmt__arena_alloc(&arena, nbytes, false, &block, &generation));
+  CHECK_OK(shmt__arena_alloc(&arena, nbytes, nbytes, &block, &generation));
   CHECK(shmt__block_is_held_by(&manager.map, block, 1));
   CHECK_EQ(shmt__head_generation(atomic_load(&manager.map.blocks[block].head)), generation);
   return block;
@@ -523,11 +523,11 @@ TEST(what_does_not_fit_is_refused_with_the_bytes) {
   uint32_t block = 0;
   uint64_t generation = 0;
   begin_arena(8 * MiB);
-  CHECK_FAILS(shmt__arena_alloc(&arena, (uint64_t)ARENA_BYTES + 1, false, &block, &generation), SHMT_E_NOMEM,
+  CHECK_FAILS(shmt__arena_alloc(&arena, (uint64_t)ARENA_BYTES + 1, 1, &block, &generation), SHMT_E_NOMEM,
               "67108865 bytes");
-  CHECK_FAILS(shmt__arena_alloc(&arena, UINT64_MAX, false, &block, &generation), SHMT_E_NOMEM, "unable to allocate");
+  CHECK_FAILS(shmt__arena_alloc(&arena, UINT64_MAX, 1, &block, &generation), SHMT_E_NOMEM, "unable to allocate");
   (void)allocate(6 * MiB);
-  CHECK_EQ(shmt__arena_alloc(&arena, 6 * MiB, false, &block, &generation), SHMT_E_NOMEM);
+  CHECK_EQ(shmt__arena_alloc(&arena, 6 * MiB, 6 * MiB, &block, &generation), SHMT_E_NOMEM);
   (void)allocate(100); /* smaller ones still fit */
   shmt__arena_fini(&arena);
 }

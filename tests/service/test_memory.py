@@ -51,6 +51,30 @@ def test_a_small_service_takes_less_than_a_megabyte(run: type[programs.Program])
         run(_SMALL + _TINY, name, str(server.pid)).finish()
 
 
+_QUEUES = """
+before = taken()
+queues = [service.Queue(f"q{i}") for i in range(100)]
+assert taken() - before < 100 * (40 << 10), taken() - before
+for queue in queues:
+    queue.put(b"x" * 20_000)
+    queue.put([1, "two"])
+used = taken() - before
+assert used < 100 * (90 << 10), used
+os.kill(manager, signal.SIGKILL)  # the next one counts the messages, and gives them no pages
+for queue in queues:
+    assert queue.get() == b"x" * 20_000 and queue.get() == [1, "two"]
+assert taken() - before <= used + (1 << 20), (used, taken() - before)
+for _ in range(30):
+    queues[0].put(b"x" * 30_000)
+    assert len(queues[0].get()) == 30_000
+"""
+
+
+def test_queues_take_memory_as_they_fill(run: type[programs.Program]) -> None:
+    with programs.serving() as (name, server):
+        run(_SMALL + _QUEUES, name, str(server.pid)).finish()
+
+
 def test_named_locks_take_memory_as_they_are_opened_and_survive_the_manager(
     run: type[programs.Program],
 ) -> None:

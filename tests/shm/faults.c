@@ -42,6 +42,9 @@ static struct {
   char kind[32], path[256];
 } fault;
 
+/* A test sets it: there is no memory for pages. */
+__attribute__((visibility("default"))) atomic_int shmt_fault_no_pages;
+
 static void read_plan(void) {
   char role[16] = "";
   long n = 0;
@@ -55,6 +58,10 @@ static void read_plan(void) {
 
 /* Does this call fail? Then errno says why. */
 static bool due(const char* name, int error, bool interruptible) {
+  if (atomic_load(&shmt_fault_no_pages) && (strcmp(name, "madvise") == 0 || strcmp(name, "fallocate") == 0)) {
+    errno = ENOSPC;
+    return true;
+  }
   if (atomic_load(&fault.state) == 0) read_plan();
   int state = atomic_load(&fault.state);
   if (state == 1) return false;

@@ -71,6 +71,68 @@ def test_every_failing_call_is_an_error_and_leaves_nothing(
     assert came > (50 if kind == "eintr" else 150)
 
 
+_WITHOUT_PAGES = """
+import ctypes, native, sys
+from pathlib import Path
+from native_ack import AckRing
+from native_ring import DONE, EMPTY, FAILED, check_message, message
+
+CAPACITY, LONG = 252 << 10, 30_000
+owner = native.Native(Path(sys.argv[1]), int(sys.argv[2]))
+no_pages = ctypes.c_int.in_dll(owner.lib, "shmt_fault_no_pages")
+
+def refused(call):
+    no_pages.value = 1
+    result = call()
+    no_pages.value = 0
+    return result
+
+# What has pages takes messages; a message that needs more is refused, and nothing else happens.
+ring = AckRing(owner)
+small, long = message(1, 10), message(2, LONG)
+assert refused(lambda: ring.put(small)) == DONE
+assert refused(lambda: ring.put(long)) == FAILED
+text = owner.lib.shmt_error_message().decode()
+assert "unable to allocate shared memory: tried" in text, text
+assert ring.n_left() == 1
+assert ring.put(long) == DONE
+assert refused(lambda: ring.put(message(3, 10))) == DONE  # some pages more came with those
+for seq in (1, 2, 3):
+    assert check_message(ring.get()[1]) == seq
+
+# The ring of what is not acknowledged yet: the message stays in the queue.
+assert ring.put(long) == DONE
+assert refused(ring.deliver)[0] == FAILED
+result, data, _, number, deliveries = ring.deliver()
+assert (result, check_message(data), deliveries) == (DONE, 2, 1)
+ring.acknowledge(number)
+
+# A message that goes back is written where it was.
+ring = AckRing(owner)
+block = owner.new(1000).fill(7)
+assert ring.put(message(5, 200), (block,)) == DONE
+del block
+number = ring.deliver()[3]
+refused(lambda: ring.let_go(number))
+assert ring.n_left() == 1
+result, data, blocks, number, deliveries = ring.deliver()
+assert (result, check_message(data), deliveries) == (DONE, 5, 2)
+assert [b.value() for b in blocks] == [7]
+ring.acknowledge(number)
+assert ring.get(wait=False)[0] == EMPTY
+"""
+
+
+def test_a_ring_for_whose_messages_there_are_no_pages_loses_none(faulty_directory: Path) -> None:
+    session = (os.getpid() << 42) | 1 << 39
+    program = [sys.executable, "-c", _WITHOUT_PAGES, str(faulty_directory), str(session)]
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(HERE), *sys.path]))
+    result = subprocess.run(
+        program, env=env, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+
+
 _WITHOUT_MEMFD = """
 import native, os, signal, sys
 from pathlib import Path

@@ -25,10 +25,8 @@ static uint32_t line_capacity(uint32_t n_calls) {
 }
 
 shmt_status shmt__call_make_line(const shmt__ring* server, uint32_t n_calls, shmt__ring** out) {
-  shmt_storage* s = NULL;
   SHMT_ASSERT(n_calls > 0 && n_calls <= SHMT_CALL_WORDS);
-  SHMT_TRY(shmt__storage_create_in(server->session, SHMT_RING_LINE_DATA + line_capacity(n_calls), &s));
-  SHMT_TRY(shmt__ring_create_in(s, 0, SHMT_RING_LINE_DATA, out));
+  SHMT_TRY(shmt__ring_create_in(server->session, SHMT_RING_LINE_DATA, line_capacity(n_calls), 0, out));
   (*out)->inline_bytes = SHMT_CALL_INLINE;
   return SHMT_OK;
 }

@@ -24,11 +24,10 @@ void shmt__sharing_set_strategy(int s) {
 }
 int shmt__sharing_strategy(void) { return atomic_load_explicit(&strategy, memory_order_relaxed); }
 
-shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                     shmt__held_block** out) {
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt__held_block** out) {
   uint32_t block = 0;
   uint64_t generation = 0;
-  SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, is_filled_next, &block, &generation));
+  SHMT_TRY(shmt__arena_alloc(&s->arena, nbytes, n_paged, &block, &generation));
   shmt_status status = shmt__session_add_held_block(s, block, generation, out);
   /* Do not free it when it is in use here already: a member has overwritten its state. */
   if (status == SHMT_E_NOMEM) shmt__arena_free(&s->arena, block);
@@ -61,23 +60,23 @@ static void write_site(shmt__session* s, const shmt__held_block* h, const char* 
 
 /* What a caller of managed_malloc may specify. */
 typedef struct wanted {
-  int how;             /* a strategy */
-  bool is_filled_next; /* pages may be missing, until fill() */
+  int how;          /* a strategy */
+  uint64_t n_paged; /* so many bytes get pages now; 0: none, all are filled next */
 } wanted;
 
 /* Old kernels need the arena's descriptor to give a block pages. If the program has closed it, get another. */
-static shmt_status create_in_arena(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                   shmt__held_block** out) {
+static shmt_status create_in_arena(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt__held_block** out) {
   int fd = -1;
-  shmt_status status = shmt__arena_block_create(s, nbytes, is_filled_next, out);
+  if (n_paged == 0 && shmt__descriptor_number(&s->arena_file) < 0) n_paged = nbytes;
+  shmt_status status = shmt__arena_block_create(s, nbytes, n_paged, out);
   if (status != SHMT_E_OS || shmt__descriptor_number(&s->arena_file) >= 0) return status;
   SHMT_TRY(shmt__session_arena_number(s, &fd));
-  return shmt__arena_block_create(s, nbytes, is_filled_next, out);
+  return shmt__arena_block_create(s, nbytes, n_paged, out);
 }
 
 /* arg: NULL, or a wanted. */
 static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void** ctx) {
-  wanted w = {shmt__sharing_strategy(), false};
+  wanted w = {shmt__sharing_strategy(), nbytes};
   if (arg != NULL) w = *(const wanted*)arg;
   shmt__session* s = NULL;
   shmt__held_block* h = NULL;
@@ -87,7 +86,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
   shmt_status status = shmt__session_open_default(&s);
   bool as_file = w.how == SHMT_SHARING_FILE_DESCRIPTOR;
   if (status == SHMT_OK && as_file) {
-    status = shmt__file_block_create(s, nbytes, w.is_filled_next, &h);
+    status = shmt__file_block_create(s, nbytes, w.n_paged == 0, &h);
     /* Too many files are open, here or in the manager. Use the arena, which needs none. */
     as_file = status != SHMT_E_OS;
     if (status == SHMT_OK) h->is_owned = true;
@@ -96,7 +95,7 @@ static shmt_status managed_malloc(void* arg, uint64_t nbytes, void** data, void*
       status = SHMT_OK;
     }
   }
-  if (status == SHMT_OK && !as_file) status = create_in_arena(s, nbytes, w.is_filled_next, &h);
+  if (status == SHMT_OK && !as_file) status = create_in_arena(s, nbytes, w.n_paged, &h);
   if (status == SHMT_OK) {
     *data = shmt__held_block_data(h);
     *ctx = h;
@@ -181,7 +180,7 @@ static shmt_status share_as(shmt_storage* s, int how) {
                "memory would be left behind",
                s->nbytes, (int)exports, exports == 1 ? "" : "s");
   const uint64_t nbytes = s->nbytes;
-  if (nbytes > 0) SHMT_TRY(managed_malloc(&(wanted){how, true}, nbytes, &bytes.data, &bytes.ctx));
+  if (nbytes > 0) SHMT_TRY(managed_malloc(&(wanted){how, 0}, nbytes, &bytes.data, &bytes.ctx));
   shmt_status status = move_bytes(s, nbytes, &bytes);
   /* Without the lock: freeing foreign bytes may call Python. */
   if (bytes.data != NULL || bytes.ctx != NULL) bytes.allocator->free(bytes.data, bytes.ctx, nbytes);
@@ -193,11 +192,19 @@ shmt_status shmt__storage_share_as_file(shmt_storage* s) {
   return share_as(s, SHMT_SHARING_FILE_DESCRIPTOR);
 }
 
-shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out) {
-  SHMT_TRY(
-      shmt__storage_create_from(&shmt__allocator_managed, &(wanted){how, false}, nbytes, SHMT_STORAGE_SHARED, out));
+static shmt_status create_shared(const wanted* w, uint64_t nbytes, shmt_storage** out) {
+  SHMT_TRY(shmt__storage_create_from(&shmt__allocator_managed, (void*)(uintptr_t)w, nbytes, SHMT_STORAGE_SHARED, out));
   remember_storage((*out)->ctx, *out);
   return SHMT_OK;
+}
+
+shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out) {
+  return create_shared(&(wanted){how, nbytes}, nbytes, out);
+}
+
+shmt_status shmt__storage_create_sparse(uint64_t nbytes, uint64_t n_paged, shmt_storage** out) {
+  SHMT_ASSERT(n_paged > 0);
+  return create_shared(&(wanted){SHMT_SHARING_FILE_SYSTEM, n_paged}, nbytes, out);
 }
 
 static shmt_status create_in_place(void* arg, uint64_t nbytes, bool zeroed, shmt_storage** out) {
@@ -221,10 +228,14 @@ shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, sh
 }
 
 shmt_status shmt__storage_create_in(shmt__session* s, uint64_t nbytes, shmt_storage** out) {
+  return shmt__storage_create_sparse_in(s, nbytes, nbytes, out);
+}
+
+shmt_status shmt__storage_create_sparse_in(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt_storage** out) {
   shmt__held_block* h = NULL;
   shmt__sessions_lock();
   shmt_status status = shmt__session_ensure_client(s);
-  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, false, &h);
+  if (status == SHMT_OK && nbytes > 0) status = shmt__arena_block_create(s, nbytes, n_paged, &h);
   shmt__sessions_unlock();
   if (status != SHMT_OK) return status;
   return shmt__storage_of_held_block(h, nbytes, out);

@@ -26,6 +26,9 @@ shmt_status shmt__storage_share(shmt_storage* s);
 shmt_status shmt__storage_share_as_file(shmt_storage* s);
 /* A storage of uninitialised bytes that is shared from the start, made by the strategy `how`. New reference. */
 shmt_status shmt__storage_create_shared(uint64_t nbytes, int how, shmt_storage** out);
+/* The same in the arena, with pages for the first n_paged bytes, one or more: the others are used after
+ * shmt__arena_extend. */
+shmt_status shmt__storage_create_sparse(uint64_t nbytes, uint64_t n_paged, shmt_storage** out);
 /* With SHMTENSOR_TRACE_ALLOC: writes where the program of this thread makes a shared storage, as the end of
  * "path:line", zero-terminated. NULL: not traced. It is called without locks, and set once. */
 extern void (*shmt__allocation_site)(char* out, size_t capacity);
@@ -33,14 +36,14 @@ extern void (*shmt__allocation_site)(char* out, size_t capacity);
 extern const shmt__storage_source shmt__place_shared;
 typedef struct shmt__held_block shmt__held_block;
 typedef struct shmt__session shmt__session;
-/* Allocate a block of this session's arena, held by this process. The caller has the sessions' lock. The block has
- * pages; is_filled_next: they may be missing until the caller writes the bytes. Errors: SHMT_E_NOMEM,
- * SHMT_E_MANAGER. */
-shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, bool is_filled_next,
-                                     shmt__held_block** out);
+/* Allocate a block of this session's arena, held by this process. The caller has the sessions' lock. The first n_paged
+ * bytes have pages; those behind them may be missing: shmt__arena_alloc. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
+shmt_status shmt__arena_block_create(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt__held_block** out);
 /* Make a storage of uninitialised bytes in this session's arena. New reference. Errors: SHMT_E_NOMEM,
  * SHMT_E_MANAGER. */
 shmt_status shmt__storage_create_in(shmt__session* s, uint64_t nbytes, shmt_storage** out);
+/* The same, with pages for the first n_paged bytes only: the others are used after shmt__arena_extend. */
+shmt_status shmt__storage_create_sparse_in(shmt__session* s, uint64_t nbytes, uint64_t n_paged, shmt_storage** out);
 /* Make the storage over a block that was just allocated. h may be NULL when nbytes is 0. Consumes h, also on failure.
  * New reference. */
 shmt_status shmt__storage_of_held_block(shmt__held_block* h, uint64_t nbytes, shmt_storage** out);

@@ -3,6 +3,7 @@
 #include "ipc/manager/ring_audit.h"
 
 #include "ipc/handle/handle.h"
+#include "ipc/manager/ring_reader.h"
 #include "ipc/ring/message_layout.h"
 #include "ipc/ring/lock.h"
 #include "os/failpoint.h"
@@ -21,13 +22,14 @@ typedef struct audited_lock {
   bool is_ours;
 } audited_lock;
 
-/* A ring as the manager has mapped it. Any member can write there: what makes no sense is no ring, and has neither
- * header nor area. */
+/* A ring whose header the manager has mapped. Any member can write there: what makes no sense is no ring, and has
+ * neither header nor area. */
 typedef struct mapped_ring {
   void* map;
   uint64_t map_bytes;
   shmt__ring_header* header;
-  shmt__ring_area area;
+  uint64_t area_at; /* where the messages' area begins in the arena */
+  uint32_t capacity; /* of the area */
   bool is_bare;
 } mapped_ring;
 
@@ -47,6 +49,7 @@ typedef struct audit {
   uint32_t n_rings, room;
   uint32_t* leaks;   /* by block: first how often messages name it, then how many leases are too many */
   uint32_t n_blocks;
+  shmt__ring_reader reader;
 } audit;
 
 /* --- finding rings --- */
@@ -69,24 +72,26 @@ static void unmap_ring(const mapped_ring* r) {
   if (r->map != NULL) shmt__os_unmap(r->map, r->map_bytes);
 }
 
-/* Map the ring that a block is; small ones may lie anywhere in a page. False: there is no memory for that. */
+/* Map the header of the ring that a block is, which may begin anywhere in a page. False: there is no memory for that. */
 static bool map_ring(const shmt__arena_manager* k, const shmt__block* b, mapped_ring* out) {
   const uint32_t block = (uint32_t)(b - k->map.blocks);
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);
   const uint64_t nbytes = s != NULL ? ring_bytes(b, s->block_bytes) : 0;
+  uint32_t data_begin = 0;
   *out = (mapped_ring){0};
   if (nbytes == 0) return true;
   const uint64_t at = shmt__slab_offset_of(s, block), in_page = at % shmt__os_page_bytes();
-  mapped_ring r = {.map_bytes = in_page + nbytes};
+  if (!shmt__os_read_at(k->arena_fd, &data_begin, sizeof data_begin, at + offsetof(shmt__ring_header, data_begin)))
+    return false;
+  const uint32_t capacity = shmt__ring_capacity_of(data_begin, nbytes);
+  if (capacity == 0) return true;
+  mapped_ring r = {.map_bytes = in_page + data_begin,
+                   .area_at = at + data_begin,
+                   .capacity = capacity,
+                   .is_bare = data_begin != SHMT_RING_DATA};
   if (!shmt__os_map_part(k->arena_fd, at - in_page, r.map_bytes, &r.map)) return false;
   r.header = (shmt__ring_header*)((char*)r.map + in_page);
-  const uint32_t data_begin = *(const volatile uint32_t*)&r.header->data_begin;
-  r.area = shmt__ring_area_of(r.header, data_begin, nbytes);
-  r.is_bare = data_begin != SHMT_RING_DATA;
-  if (r.area.capacity != 0)
-    *out = r;
-  else
-    unmap_ring(&r);
+  *out = r;
   return true;
 }
 
@@ -225,45 +230,46 @@ static bool lock_all(audit* a) {
   return true;
 }
 
-static void count_block(const shmt__arena_manager* k, uint32_t block, uint64_t generation, uint32_t* counts,
-                        uint32_t n_counts) {
-  if (block >= n_counts) return;
-  uint64_t head = atomic_load_explicit(&k->map.blocks[block].head, memory_order_relaxed);
-  if (shmt__head_generation(head) == generation) counts[block]++;
+static void count_block(audit* a, uint32_t block, uint64_t generation) {
+  if (block >= a->n_blocks) return;
+  uint64_t head = atomic_load_explicit(&a->arena_manager->map.blocks[block].head, memory_order_relaxed);
+  if (shmt__head_generation(head) == generation) a->leaks[block]++;
 }
 
-static void count_message(const shmt__arena_manager* k, const audited_ring* r, uint32_t offset,
-                          uint32_t n_blocks, uint32_t* counts, uint32_t n_counts) {
-  uint32_t at = (uint32_t)((offset + sizeof(shmt__ring_message)) % r->mapped.area.capacity);
-  for (uint32_t i = 0; i < n_blocks; i++) {
-    shmt__ring_block ref;
-    at = shmt__ring_read(r->mapped.area, at, &ref, sizeof ref);
-    count_block(k, ref.block, ref.generation, counts, n_counts);
-  }
-}
-
-/* Count the messages of one ring, up to the first that makes no sense. */
-static void count_ring(const shmt__arena_manager* k, audited_ring* r, uint32_t* counts, uint32_t n_counts) {
+/* Count the messages of one ring, up to the first that makes no sense. False: they cannot be read. */
+static bool count_ring(audit* a, audited_ring* r) {
   shmt__ring_header* h = r->mapped.header;
-  const uint32_t capacity = r->mapped.area.capacity;
-  if (h == NULL) return;
+  const uint32_t capacity = r->mapped.capacity;
+  if (h == NULL) return true;
+  shmt__ring_reader_begin(&a->reader, a->arena_manager->arena_fd, r->mapped.area_at, capacity);
   /* Note [Unacknowledged messages]. acquire: with the generation, the block. */
   const uint64_t unacked = atomic_load_explicit(&h->unacked_generation, memory_order_acquire);
-  if (unacked != 0)
-    count_block(k, atomic_load_explicit(&h->unacked_block, memory_order_relaxed), unacked, counts, n_counts);
+  if (unacked != 0) count_block(a, atomic_load_explicit(&h->unacked_block, memory_order_relaxed), unacked);
   uint64_t head = r->head = atomic_load_explicit(&h->head, memory_order_acquire);
   uint64_t tail = atomic_load_explicit(&h->tail, memory_order_acquire);
-  if (!shmt__ring_position_is_valid(head, capacity) || !shmt__ring_position_is_valid(tail, capacity)) return;
+  if (!shmt__ring_position_is_valid(head, capacity) || !shmt__ring_position_is_valid(tail, capacity)) return true;
   /* Go round once at most, whatever the counts say. */
   for (uint32_t left = shmt__ring_used(head, tail, capacity); left > 0;) {
-    uint32_t offset = shmt__ring_offset(head);
+    uint32_t at = shmt__ring_offset(head);
     shmt__ring_message m;
-    (void)shmt__ring_read(r->mapped.area, offset, &m, sizeof m);
-    if (!shmt__ring_message_is_valid(&m, left)) return;
-    count_message(k, r, offset, m.n_blocks, counts, n_counts);
+    if (!shmt__ring_reader_copy(&a->reader, &at, &m, sizeof m)) return false;
+    if (!shmt__ring_message_is_valid(&m, left)) return true;
+    for (uint32_t i = 0; i < m.n_blocks; i++) {
+      shmt__ring_block ref;
+      if (!shmt__ring_reader_copy(&a->reader, &at, &ref, sizeof ref)) return false;
+      count_block(a, ref.block, ref.generation);
+    }
     head = shmt__ring_next(head, m.nbytes, capacity);
     left -= m.nbytes;
   }
+  return true;
+}
+
+static bool count_all(audit* a) {
+  for (uint32_t i = 0; i < a->n_rings; i++) {
+    if (!count_ring(a, &a->rings[i])) return false;
+  }
+  return true;
 }
 
 /* Does the owner of a lock that we did not get hold the block? Then it may be changing the block's leases. */
@@ -333,12 +339,14 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   shmt__control* c = k->map.control;
   /* seq_cst: whatever made the counts wrong happened before the flag was set, so the count sees it. */
   if (atomic_exchange_explicit(&c->rings_stale, 0, memory_order_seq_cst) == 0) return true;
-  audit a = {.arena_manager = k, .n_blocks = k->blocks_end};
+  audit a;
+  a.arena_manager = k;
+  a.rings = NULL;
+  a.n_rings = a.room = 0;
+  a.n_blocks = k->blocks_end;
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
   bool all = false;
-  if (a.leaks != NULL && lock_all(&a)) {
-    for (uint32_t i = 0; i < a.n_rings; i++)
-      count_ring(k, &a.rings[i], a.leaks, a.n_blocks);
+  if (a.leaks != NULL && lock_all(&a) && count_all(&a)) {
     all = find_leaks(&a);
     if (is_consistent(&a))
       correct(&a);

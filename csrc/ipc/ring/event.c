@@ -16,7 +16,7 @@ static const shmt__ring_message empty_message = {.nbytes = sizeof(shmt__ring_mes
 shmt_status shmt__event_create_in(shmt_storage* s, shmt__ring** out) {
   SHMT_ASSERT(s->nbytes == SHMT_EVENT_BYTES);
   __builtin_memcpy((char*)s->data + SHMT_RING_BARE_DATA, &empty_message, sizeof empty_message);
-  return shmt__ring_create_in(s, 1, SHMT_RING_BARE_DATA, out);
+  return shmt__ring_create_over(s, 1, SHMT_RING_BARE_DATA, out);
 }
 
 shmt_status shmt__event_over(shmt_storage* s, shmt__ring** out) {

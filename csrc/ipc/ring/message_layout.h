@@ -31,6 +31,13 @@
  * hold them, `n_unheld` says so to the audit until the leases have ended.) A process that is killed in between leaves
  * counts that are too high. The manager's audit corrects them (ipc/manager/ring_audit.h).
  *
+ * Note [Pages of rings]
+ * A new ring has pages for its header and a few messages. Whoever writes a message where there are none yet gets them
+ * first, under the lock under which it writes; when there is no memory, the message is not written. The ring's block
+ * says how many of its bytes have pages (`warm`). Messages are read only where they were written. The manager, which
+ * must not trust the positions, reads messages through the descriptor of the arena, where a page that is missing reads
+ * as zeros.
+ *
  * Note [Unacknowledged messages]
  * A consumer that gets with an acknowledgement moves the message into a second ring, U, and acknowledges it there when
  * its work is done. U is a bare ring, and the queue's ring keeps it by a ring lease, which the audit counts like a
@@ -142,13 +149,16 @@ typedef struct shmt__ring_area {
   char* at;
   uint32_t capacity; /* a multiple of 8; 0: no ring */
 } shmt__ring_area;
-/* The area of a ring whose messages begin there, in a block of nbytes. */
-static inline shmt__ring_area shmt__ring_area_of(const void* header, uint32_t data_begin, uint64_t nbytes) {
+/* Bytes of messages of a ring whose messages begin there, in a block of nbytes; 0: there is no such ring. */
+static inline uint32_t shmt__ring_capacity_of(uint32_t data_begin, uint64_t nbytes) {
   bool good = (data_begin == SHMT_RING_DATA || data_begin == SHMT_RING_BARE_DATA ||
                data_begin == SHMT_RING_LINE_DATA) && nbytes % 8 == 0 &&
               nbytes >= (uint64_t)data_begin + SHMT_RING_LEAST_CAPACITY &&
               nbytes <= (uint64_t)data_begin + SHMT_RING_MOST_CAPACITY;
-  return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, good ? (uint32_t)(nbytes - data_begin) : 0};
+  return good ? (uint32_t)(nbytes - data_begin) : 0;
+}
+static inline shmt__ring_area shmt__ring_area_of(const void* header, uint32_t data_begin, uint64_t nbytes) {
+  return (shmt__ring_area){(char*)(uintptr_t)header + data_begin, shmt__ring_capacity_of(data_begin, nbytes)};
 }
 
 /* Flags of a message. */

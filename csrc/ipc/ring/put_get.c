@@ -145,6 +145,7 @@ static shmt__ring_result put_locked(shmt__ring* r, const shmt__outgoing_message*
     if (flags & SHMT_RING_KEEP) keep_pending_locked(r);
     return SHMT_RING_NO_ROOM;
   }
+  if (SHMT_UNLIKELY(shmt__ring_reserve(r, shmt__ring_offset(tail), nbytes) != SHMT_OK)) return SHMT_RING_FAILED;
   publish(r, p, blocks, nbytes, tail);
   if (is_pending) drop_pending_locked(r, 1);
   return SHMT_RING_DONE;

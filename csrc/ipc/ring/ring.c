@@ -14,6 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+  FIRST_BYTES = SHMT_RING_LEAST_CAPACITY, /* of messages, which have pages from the start */
+  PAGES_AHEAD = 16 << 10, /* bytes that get pages together with those that need some */
+};
+
 static void describe(shmt_storage* storage, shmt__ring_area area, uint32_t data_begin, shmt__ring* out) {
   const shmt__held_block* h = storage->ctx;
   shmt__ring_header* header = storage->data;
@@ -25,8 +30,8 @@ static void describe(shmt_storage* storage, shmt__ring_area area, uint32_t data_
                       /* read once: others can overwrite it */
                       .max_messages = *(volatile uint32_t*)&header->max_messages,
                       .is_bare = data_begin != SHMT_RING_DATA,
-                  .is_line = data_begin == SHMT_RING_LINE_DATA,
-                  .inline_bytes = SHMT_RING_INLINE};
+                      .is_line = data_begin == SHMT_RING_LINE_DATA,
+                      .inline_bytes = SHMT_RING_INLINE};
 }
 
 /* Consumes the storage, also on failure. */
@@ -44,11 +49,19 @@ static shmt_status make_ring(shmt_storage* storage, const shmt__ring* view, shmt
 
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out) {
   shmt_storage* s = NULL;
-  SHMT_TRY(shmt__storage_create_shared(SHMT_RING_DATA + SHMT_RING_CAPACITY, SHMT_SHARING_FILE_SYSTEM, &s));
-  return shmt__ring_create_in(s, max_messages, SHMT_RING_DATA, out);
+  SHMT_TRY(shmt__storage_create_sparse(SHMT_RING_DATA + SHMT_RING_CAPACITY, SHMT_RING_DATA + FIRST_BYTES, &s));
+  return shmt__ring_create_over(s, max_messages, SHMT_RING_DATA, out);
 }
 
-shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, uint32_t data_begin, shmt__ring** out) {
+shmt_status shmt__ring_create_in(shmt__session* session, uint32_t data_begin, uint32_t capacity, uint32_t max_messages,
+                                 shmt__ring** out) {
+  shmt_storage* s = NULL;
+  const uint64_t nbytes = (uint64_t)data_begin + capacity;
+  SHMT_TRY(shmt__storage_create_sparse_in(session, nbytes, data_begin + FIRST_BYTES, &s));
+  return shmt__ring_create_over(s, max_messages, data_begin, out);
+}
+
+shmt_status shmt__ring_create_over(shmt_storage* s, uint32_t max_messages, uint32_t data_begin, shmt__ring** out) {
   shmt__ring_header* header = s->data;
   shmt__ring view;
   const shmt__ring_area area = shmt__ring_area_of(header, data_begin, s->nbytes);
@@ -67,6 +80,17 @@ shmt_status shmt__ring_create_in(shmt_storage* s, uint32_t max_messages, uint32_
   SHMT_FAILPOINT(ring_marked);
   /* An audit that is under way did not count this ring. seq_cst: it sees the flag if it sees a lease of a message. */
   atomic_store_explicit(&(*out)->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  return SHMT_OK;
+}
+
+shmt_status shmt__ring_extend(shmt__ring* r, uint32_t end) {
+  const shmt__held_block* h = r->storage->ctx;
+  const uint32_t begin = (uint32_t)(r->area.at - (const char*)r->header), capacity = r->area.capacity;
+  const uint32_t ahead = capacity - end < PAGES_AHEAD ? capacity - end : (uint32_t)PAGES_AHEAD;
+  uint64_t n_paged = 0;
+  SHMT_TRY(shmt__arena_extend(&r->session->arena, h->block, h->offset, (uint64_t)begin + end, ahead, &n_paged));
+  n_paged -= n_paged < begin ? n_paged : begin;
+  r->n_paged = n_paged < capacity ? (uint32_t)n_paged : capacity;
   return SHMT_OK;
 }
 

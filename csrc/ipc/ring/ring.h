@@ -35,6 +35,7 @@ typedef struct shmt__ring {
   shmt__ring_header* header; /* the storage's bytes */
   shmt__block* block;        /* the ring's own record */
   shmt__ring_area area;
+  uint32_t n_paged; /* bytes of the area that have pages, or more have; under put_lock, or the lock for writing there */
   uint32_t max_messages;
   bool is_bare, is_line;
   uint32_t inline_bytes; /* most data of a message; longer data goes into a block of its own */
@@ -71,9 +72,20 @@ struct shmt__received_message {
 
 /* A new, empty ring. max_messages 0: no bound. Errors: SHMT_E_NOMEM, SHMT_E_MANAGER. */
 shmt_status shmt__ring_create(uint32_t max_messages, shmt__ring** out);
-/* The same in a storage of any session, which nobody else has seen: all that data_begin leaves is for messages.
- * Consumes the reference, also on failure. */
-shmt_status shmt__ring_create_in(shmt_storage* storage, uint32_t max_messages, uint32_t data_begin, shmt__ring** out);
+/* The same in any session: a ring with `capacity` bytes of messages, which begin at data_begin. */
+shmt_status shmt__ring_create_in(struct shmt__session* s, uint32_t data_begin, uint32_t capacity, uint32_t max_messages,
+                                 shmt__ring** out);
+/* The same in a storage that nobody else has seen: all that data_begin leaves is for messages. Consumes the reference,
+ * also on failure. */
+shmt_status shmt__ring_create_over(shmt_storage* storage, uint32_t max_messages, uint32_t data_begin, shmt__ring** out);
+/* Give pages to the messages' area up to `end`, and to some bytes behind it: Note [Pages of rings]. The caller has the
+ * lock under which it writes there. Errors: SHMT_E_NOMEM, SHMT_E_OS. */
+shmt_status shmt__ring_extend(shmt__ring* r, uint32_t end);
+/* See that nbytes can be written at an offset; otherwise like shmt__ring_extend. */
+static inline shmt_status shmt__ring_reserve(shmt__ring* r, uint32_t offset, uint32_t nbytes) {
+  const uint32_t end = nbytes < r->area.capacity - offset ? offset + nbytes : r->area.capacity;
+  return SHMT_LIKELY(end <= r->n_paged) ? SHMT_OK : shmt__ring_extend(r, end);
+}
 /* The ring that a storage is. Consumes the reference, also on failure. Errors: SHMT_E_HANDLE (it is none). */
 shmt_status shmt__ring_over(shmt_storage* storage, shmt__ring** out);
 /* The same in the caller's variable, which needs no shmt__ring_close. The reference stays the caller's. */

@@ -137,7 +137,9 @@ static bool copy_to_tail(shmt__ring* u, shmt__unacked* e) {
   const uint64_t head = atomic_load_explicit(&u->header->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&u->header->tail, memory_order_relaxed);
   shmt__unacked copy = *e;
-  if (shmt__ring_used(head, tail, capacity) + e->m.nbytes > capacity) return false;
+  if (shmt__ring_used(head, tail, capacity) + e->m.nbytes > capacity ||
+      shmt__ring_reserve(u, shmt__ring_offset(tail), e->m.nbytes) != SHMT_OK)
+    return false;
   char* bytes = malloc(e->m.nbytes);
   if (bytes == NULL) return false;
   (void)shmt__ring_read(u->area, shmt__ring_offset(e->at), bytes, e->m.nbytes);

@@ -129,13 +129,11 @@ static shmt_status open_unacked(shmt__ring* q, shmt__ring** out) {
 
 /* Make u and let the queue keep it, unless another process was faster. */
 static shmt__ring_result make_unacked(shmt__ring* q, uint64_t deadline_ns) {
-  shmt_storage* s = NULL;
   shmt__ring* u = NULL;
   uint32_t word = 0;
   shmt__ring_header* h = q->header;
-  shmt_status status = shmt__storage_create_in(q->session, SHMT_RING_BARE_DATA + SHMT_RING_UNACKED_CAPACITY, &s);
-  if (status == SHMT_OK) status = shmt__ring_create_in(s, 0, SHMT_RING_BARE_DATA, &u);
-  if (status != SHMT_OK) return SHMT_RING_FAILED;
+  if (shmt__ring_create_in(q->session, SHMT_RING_BARE_DATA, SHMT_RING_UNACKED_CAPACITY, 0, &u) != SHMT_OK)
+    return SHMT_RING_FAILED;
   shmt__ring_result result = shmt__ring_lock(q, &h->get_lock, deadline_ns, &word);
   bool is_ours = false;
   if (result == SHMT_RING_DONE) {
@@ -364,7 +362,7 @@ shmt__ring_result shmt__ring_acknowledge(shmt__ring* q, uint64_t id, uint64_t de
 
 /* --- giving back --- */
 
-/* Write a message before the head of the queue, and move the head there. False: there is no room. */
+/* Write a message before the head of the queue, and move the head there. False: there is no room, or no memory. */
 static bool put_before_head(shmt__ring* q, const shmt__outgoing_message* p, const shmt__ring_block* refs, uint64_t id) {
   shmt__ring_header* h = q->header;
   const uint32_t capacity = q->area.capacity;
@@ -376,8 +374,9 @@ static bool put_before_head(shmt__ring* q, const shmt__outgoing_message* p, cons
     return false;
   const shmt__ring_message m = {
       .nbytes = nbytes, .n_data = p->part_bytes[0], .n_blocks = p->n_storages, .flags = p->flags};
-  shmt__unacked_add_leases(q, refs, p->n_storages);
   const uint32_t begin = (shmt__ring_offset(head) + capacity - nbytes) % capacity;
+  if (shmt__ring_reserve(q, begin, nbytes) != SHMT_OK) return false;
+  shmt__unacked_add_leases(q, refs, p->n_storages);
   uint32_t at = shmt__ring_write(q->area, begin, &m, sizeof m);
   at = shmt__ring_write(q->area, at, refs, sizeof *refs * p->n_storages);
   (void)shmt__ring_write(q->area, at, p->parts[0], p->part_bytes[0]);

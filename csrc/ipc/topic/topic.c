@@ -16,12 +16,10 @@
 
 shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* kind, shmt_storage** out_log,
                                       shmt_storage** out_table) {
-  SHMT_AUTO(shmt_storage) log = NULL;
   SHMT_AUTO(shmt_storage) table = NULL;
-  shmt__ring* ring = NULL;
+  shmt__ring* log = NULL;
   SHMT_ASSERT(kind->depth > 0 && kind->depth <= SHMT_TOPIC_MOST_DEPTH && kind->history <= SHMT_TOPIC_MOST_DEPTH &&
               kind->overflow < SHMT_N_OVERFLOWS);
-  SHMT_TRY(shmt__storage_create_in(s, SHMT_RING_BARE_DATA + shmt__topic_capacity(kind->history), &log));
   SHMT_TRY(shmt__storage_create_in(s, sizeof(shmt__topic_table), &table));
   shmt__topic_table* t = table->data;
   memset(t, 0, sizeof *t);
@@ -30,10 +28,10 @@ shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* 
   t->depth = kind->depth;
   t->history = kind->history;
   t->overflow = (uint32_t)kind->overflow;
-  shmt__storage_retain(log);
-  SHMT_TRY(shmt__ring_create_in(log, kind->history, SHMT_RING_BARE_DATA, &ring));
-  shmt__ring_close(ring);
-  *out_log = SHMT_TAKE(log);
+  SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, shmt__topic_capacity(kind->history), kind->history, &log));
+  shmt__storage_retain(log->storage);
+  *out_log = log->storage;
+  shmt__ring_close(log);
   *out_table = SHMT_TAKE(table);
   return SHMT_OK;
 }
@@ -136,12 +134,10 @@ static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
 }
 
 shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, shmt__ring** out) {
-  shmt_storage* s = NULL;
   shmt__ring* ring = NULL;
   uint32_t word = 0;
-  shmt_status status = shmt__storage_create_in(t->log->session, SHMT_RING_BARE_DATA + t->capacity, &s);
-  if (status == SHMT_OK) status = shmt__ring_create_in(s, t->depth, SHMT_RING_BARE_DATA, &ring);
-  if (status != SHMT_OK) return SHMT_RING_FAILED;
+  if (shmt__ring_create_in(t->log->session, SHMT_RING_BARE_DATA, t->capacity, t->depth, &ring) != SHMT_OK)
+    return SHMT_RING_FAILED;
   shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
   if (result == SHMT_RING_DONE) {
     result = subscribe_locked(t, ring);

@@ -3,6 +3,7 @@
 #include "python/ipc/ring_object.h"
 
 #include "api/service.h"
+#include "ipc/service/service_internal.h"
 #include "ipc/session/session.h"
 #include "python/ipc/wait_call.h"
 #include "python/tensor/tensor_type.h"
@@ -91,16 +92,17 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
 static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
   unsigned long max = 0, max_deliveries = 0;
-  shmt_storage* s = NULL;
+  shmt__pinned_session* session = NULL;
   shmt__ring* ring = NULL;
   (void)module;
   if (!PyArg_ParseTuple(args, "Kk|k", &service, &max, &max_deliveries)) return NULL;
   if (service == 0 || max > INT32_MAX || max_deliveries > SHMT_RING_MOST_DELIVERIES)
     return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = shmt_service_new_storage((shmt_service*)(uintptr_t)service,
-                                                SHMT_RING_DATA + SHMT_RING_CAPACITY, &s);
-  if (status == SHMT_OK) status = shmt__ring_create_in(s, (uint32_t)max, SHMT_RING_DATA, &ring);
+  shmt_status status = shmt__service_pinned((shmt_service*)(uintptr_t)service, true, &session);
+  if (status == SHMT_OK)
+    status = shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, (uint32_t)max, &ring);
+  if (session != NULL) shmt__session_unpin(session);
   if (status == SHMT_OK) ring->header->max_deliveries = (uint32_t)max_deliveries;
   shmt__py_gil_restore(saved);
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
