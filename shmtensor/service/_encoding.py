@@ -20,11 +20,18 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import shmtensor
-from shmtensor import nn
 from shmtensor._boundary.storage import StorageRef
 from shmtensor._core._tensor import Tensor
 from shmtensor.errors import HandleError
-from shmtensor.service._libraries import DTYPES, Foreign, Importer, numpy_dtype
+from shmtensor.multiprocessing.adoption import loaded
+from shmtensor.service._libraries import (
+    DTYPES,
+    Foreign,
+    Importer,
+    is_parameter,
+    numpy_dtype,
+    parameter,
+)
 from shmtensor.storage import UntypedStorage
 
 __all__ = ["Document", "encode", "read", "to_text"]
@@ -82,7 +89,7 @@ class _Writer:
         raise TypeError(f"publish(): keys must be str or int, got {type(key).__name__}")
 
     def _tensor(self, tensor: Tensor) -> list[Any]:
-        if type(tensor) not in (Tensor, nn.Parameter):
+        if type(tensor) not in (Tensor, loaded("shmtensor.nn", "Parameter")):
             raise TypeError(f"publish(): expected Tensor or Parameter, got {type(tensor).__name__}")
         if tensor.is_meta:
             raise NotImplementedError("publish(): a meta tensor has no data to publish")
@@ -93,7 +100,7 @@ class _Writer:
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
         self._tensors.append(tensor)
-        kind = "p" if isinstance(tensor, nn.Parameter) else "t"
+        kind = "p" if is_parameter(tensor) else "t"
         return [kind, len(self._tensors) - 1]
 
     def place(self) -> tuple[list[UntypedStorage], list[list[Any]]]:
@@ -272,9 +279,9 @@ class _Reader:
         _need(good, f"the number {_short(items)}")
         return _NOT_FINITE[items[0]]
 
-    def _parameter(self, items: list[Any], depth: int) -> nn.Parameter:
+    def _parameter(self, items: list[Any], depth: int) -> Tensor:
         tensor = self._tensor(items, depth)
-        return nn.Parameter(tensor.detach(), tensor.requires_grad)
+        return parameter(tensor.detach(), tensor.requires_grad)
 
     def _tensor(self, items: list[Any], depth: int) -> Tensor:
         _need(len(items) == 6, f"a tensor of {len(items)} fields")

@@ -2,7 +2,8 @@
 
 A value that is in this package's shared memory already (from `numpy_empty`, `torch_empty`, a
 service or an adopting queue) is found there. Other values are shown as tensors, and the publisher
-copies them. This module loads neither library: a program that has a value of one has loaded it.
+copies them. This module loads neither library, nor `shmtensor.nn`: a program that has a value of one
+has loaded it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import importlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from shmtensor import _C, nn
+from shmtensor import _C
 from shmtensor._core._tensor import Tensor
 from shmtensor._core._torch_memory import carrier_of, holder_of, shown
 from shmtensor.errors import HandleError
@@ -32,10 +33,13 @@ __all__ = [
     "check_library",
     "dtype_of",
     "given",
+    "is_module",
+    "is_parameter",
     "is_torch_module",
     "itemsize_of",
     "numpy_dtype",
     "over",
+    "parameter",
     "parameter_class",
 ]
 
@@ -85,6 +89,21 @@ def _torch() -> Any:
 def is_torch_module(value: object) -> bool:
     """Whether *value* is a module of torch."""
     return value is not None and isinstance(value, loaded("torch.nn", "Module"))
+
+
+def is_module(value: object) -> bool:
+    """Whether *value* is a module of this package."""
+    return value is not None and isinstance(value, loaded("shmtensor.nn", "Module"))
+
+
+def is_parameter(value: object) -> bool:
+    """Whether *value* is a parameter of this package."""
+    return value is not None and isinstance(value, loaded("shmtensor.nn", "Parameter"))
+
+
+def parameter(tensor: Tensor, requires_grad: bool) -> Tensor:
+    """Return a parameter of this package over the tensor's memory."""
+    return parameter_class("shmtensor")(tensor, requires_grad)  # type: ignore[no-any-return]
 
 
 # --- publishing ---------------------------------------------------------------------------------
@@ -174,7 +193,7 @@ class Importer:
         if carrier is not tensor.dtype:
             return Foreign("torch", str(tensor.dtype).rpartition(".")[2], ours)
         if isinstance(tensor, torch.nn.Parameter):
-            return nn.Parameter(ours, tensor.requires_grad)
+            return parameter(ours, tensor.requires_grad)
         return ours.requires_grad_(tensor.requires_grad)
 
     def _over_torch(self, tensor: Any, dtype: Any) -> Tensor:
@@ -260,7 +279,7 @@ def _as_array(tensor: Tensor) -> Any:
 
 def _as_torch(tensor: Tensor) -> Any:
     made = shown(tensor.detach())
-    if isinstance(tensor, nn.Parameter):
+    if is_parameter(tensor):
         return parameter_class("torch")(made, tensor.requires_grad)
     return made.requires_grad_() if tensor.requires_grad else made
 
@@ -270,7 +289,11 @@ _GIVERS = {"numpy": _as_array, "torch": _as_torch}
 
 def parameter_class(library: str) -> Any:
     """Return the class of a module's parameters in a library that has modules."""
-    return _torch().nn.Parameter if library == "torch" else nn.Parameter
+    if library == "torch":
+        return _torch().nn.Parameter
+    from shmtensor import nn
+
+    return nn.Parameter
 
 
 def numpy_dtype(text: str) -> np.dtype[Any]:

@@ -15,14 +15,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from shmtensor import nn
 from shmtensor._boundary import storage as _c
 from shmtensor._core._signal_handlers import came_from_handler
 from shmtensor._core._tensor import Tensor
 from shmtensor.errors import HandleError
-from shmtensor.service._libraries import Library, is_torch_module, parameter_class
+from shmtensor.service._libraries import Library, is_module, is_torch_module, parameter_class
 from shmtensor.storage import UntypedStorage, from_files
-from shmtensor.utils import safetensors
 
 __all__ = [
     "assign",
@@ -42,7 +40,7 @@ def library_of(module: object) -> Library:
     Raises:
         TypeError: It is not a module.
     """
-    if isinstance(module, nn.Module):
+    if is_module(module):
         return "shmtensor"
     if is_torch_module(module):
         return "torch"
@@ -116,7 +114,7 @@ def rebuild(skeleton: str, state: Mapping[str, object], library: Library) -> Any
             f"the pickle of a published module, {len(skeleton)} characters of base64, is damaged: "
             f"{type(error).__name__}: {error}"
         ) from error
-    is_fitting = is_torch_module(module) if library == "torch" else isinstance(module, nn.Module)
+    is_fitting = is_torch_module(module) if library == "torch" else is_module(module)
     if not is_fitting:
         raise RuntimeError(
             f"attach_module(): expected a module of {library}, got {type(module).__qualname__} of "
@@ -168,6 +166,8 @@ def file_identity(path: str | os.PathLike[str]) -> dict[str, Any]:
         ValueError: It is a device or a pipe.
         OSError: It cannot be read.
     """
+    from shmtensor.utils import safetensors  # few programs publish files, and it loads NumPy
+
     full = os.path.realpath(os.fspath(path))
     with from_files.open_regular(full) as (file, _):
         safetensors.check_file(file)
@@ -192,6 +192,8 @@ def open_file(identity: Mapping[str, Any], writable: bool) -> dict[str, Tensor]:
         RuntimeError: The file was replaced or has changed.
         OSError: This user cannot read it.
     """
+    from shmtensor.utils import safetensors
+
     path = str(identity["path"])
     try:
         fd = from_files.open_descriptor(path, os.O_RDONLY)

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, NoReturn, TypeVar, overload
 
-from shmtensor import nn
 from shmtensor._boundary.service import MODES, SLICE_MS, Counters, Entry, Handle, Snapshot
 from shmtensor._boundary.storage import StorageRef
 from shmtensor.errors import HandleError, NotPublishedError, WaitTimeoutError
@@ -188,7 +187,7 @@ class Service:
             MemoryError: There is not enough room; the text states the bytes and who has most.
             ManagerError: The service cannot be reached.
         """
-        if isinstance(value, nn.Module) or _libraries.is_torch_module(value):
+        if _libraries.is_module(value) or _libraries.is_torch_module(value):
             return self.publish_module(name, value, persist=persist, timeout=timeout)
         return self._publish(name, "value", value, {}, persist, timeout)
 
@@ -464,7 +463,7 @@ class Service:
         if isinstance(module, (str, os.PathLike)):
             more = {"file": _modules.file_identity(module)}
             return self._publish(name, "file", None, more, persist, timeout)
-        if not isinstance(module, nn.Module) and not _libraries.is_torch_module(module):
+        if not _libraries.is_module(module) and not _libraries.is_torch_module(module):
             raise TypeError(
                 f"publish_module(): expected a module or a path, got {type(module).__name__}"
             )

@@ -155,6 +155,26 @@ print(array.sum())
 """
 
 
+_PLAIN = """
+import sys
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+with service.Queue("plain") as queue, service.Topic("news", history=1) as topic:
+    queue.put([service.empty(2).fill_(3), "text"])
+    tensor, text = queue.get()
+    topic.publish({"tensor": tensor, "number": 1})
+    service.publish("value", topic.latest())
+value = service.attach("value")
+print(value["tensor"].sum().item(), sorted({"numpy", "torch", "shmtensor.nn"} & set(sys.modules)))
+"""
+
+
+def test_programs_load_no_library_that_they_do_not_use(
+    service: Service, run: type[programs.Program]
+) -> None:
+    assert run(_PLAIN, service._name).finish() == "6.0 []\n"
+
+
 @pytest.mark.check
 def test_another_program_writes_into_the_array(
     service: Service, run: type[programs.Program]
