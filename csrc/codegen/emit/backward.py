@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codegen.expressions.blocks import parse_block, run_block
-from codegen.expressions.lowering import Lowering, shape_of
+from codegen.expressions.calls import shape_of
+from codegen.expressions.conversions import as_type
+from codegen.expressions.lowering import Lowering
 from codegen.expressions.nodes import Node, Saved, is_grad
 from codegen.expressions.values import MAYBE_TENSOR, TENSOR, TENSORS, TUPLE, Value
 from codegen.spec.c_types import c_name, c_string, c_type
@@ -180,7 +182,7 @@ def _give_gradients(node: Node, derivative: Derivative, lowering: Lowering, valu
             )
             continue
         if not item.type.is_tensor and item.type.base != "None":
-            item = Value(lowering.as_type(item, TENSOR), TENSOR)
+            item = Value(as_type(lowering, item, TENSOR), TENSOR)
         # A result that the operator did not calculate is NULL, like a borrowed optional.
         if not item.owned and not item.code.startswith("grads["):
             item = Value(item.code, MAYBE_TENSOR if item.type.base != "None" else item.type)

@@ -7,8 +7,11 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from codegen.expressions.arithmetic import OPERATORS
 from codegen.expressions.blocks import give_value, parse_block, run_block
-from codegen.expressions.lowering import OPERATORS, Lowering
+from codegen.expressions.calls import arguments_of, resolve
+from codegen.expressions.conversions import as_type
+from codegen.expressions.lowering import Lowering
 from codegen.expressions.values import NONE, TENSOR, TUPLE, Value
 from codegen.spec.c_types import c_name, result_names
 from codegen.spec.loader import Text
@@ -70,7 +73,7 @@ def _return(lowering: Lowering, op: Operator, value: Value) -> None:
                     f"'{item.code}' may be None, and {op.schema.full_name} gives a Tensor"
                 )
             if not item.type.is_tensor and item.type != NONE:
-                item = Value(lowering.as_type(item, TENSOR), TENSOR, owned=True)
+                item = Value(as_type(lowering, item, TENSOR), TENSOR, owned=True)
             lowering.give(replace(item, owned=item.owned or is_last), f"*{name}")
         elif kind.is_tensor_list and is_last:
             lowering.emit(f"*{name} = {item.local};")
@@ -78,7 +81,7 @@ def _return(lowering: Lowering, op: Operator, value: Value) -> None:
         elif kind.is_tensor_list:
             lowering.emit(f"SHMT_TRY(shmt__tensor_vec_copy({item.code}, {name}));")
         else:
-            lowering.emit(f"*{name} = {lowering.as_type(item, kind)};")
+            lowering.emit(f"*{name} = {as_type(lowering, item, kind)};")
     lowering.emit("return SHMT_OK;")
 
 
@@ -103,11 +106,11 @@ def _lower_form(lowering: Lowering, node: ast.expr, op: Operator, form: str) -> 
         return ""
     arguments = [lowering.lower(part) for part in parts]
     keywords = {k.arg: lowering.lower(k.value) for k in named if k.arg}
-    target, bound = lowering.resolve(name, arguments, keywords, ast.unparse(node))
+    target, bound = resolve(lowering, name, arguments, keywords, ast.unparse(node))
     twin = next((o for o in target.entry.operators if o.form == form), None)
     if twin is None or not twin.derived:
         return ""
-    codes = lowering.arguments_of(target, bound)
+    codes = arguments_of(lowering, target, bound)
     if form == "out":
         codes += [c_name(a) for a in op.schema.arguments if a.is_out]
     lowering.emit(f"return {twin.caller}({', '.join(codes)});")

@@ -12,6 +12,7 @@ import re
 
 from codegen.emit.emitter import Emitter
 from codegen.expressions.blocks import parse_block, run_block
+from codegen.expressions.conversions import as_type
 from codegen.expressions.functions import helper_includes
 from codegen.expressions.lowering import Lowering
 from codegen.expressions.nodes import is_grad, result_index
@@ -89,7 +90,7 @@ def _term(model: Model, entry: OperatorEntry, argument: Argument, text: Text) ->
         if item.type == NONE:
             continue
         if not item.type.is_tensor:
-            item = Value(lowering.as_type(item, TENSOR), TENSOR)
+            item = Value(as_type(lowering, item, TENSOR), TENSOR)
         if not item.owned:
             item = Value(item.code, MAYBE_TENSOR)
         lowering.emit(f"SHMT_AUTO(shmt_tensor) term{result} = 0;")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from textwrap import dedent
 
+from codegen.expressions.conversions import as_type
 from codegen.expressions.lowering import Lowering
 from codegen.expressions.values import (
     BOOL,
@@ -208,7 +209,7 @@ def _refuse_dtype(lowering: Lowering, node: ast.expr) -> None:
         )
     test = unwrapped(lowering.condition(node.args[0]))
     value = lowering.lower(node.args[1])
-    dtype = f"{value.code}->dtype" if value.type.is_tensor else lowering.as_type(value, DTYPE)
+    dtype = f"{value.code}->dtype" if value.type.is_tensor else as_type(lowering, value, DTYPE)
     lowering.emit(f"SHMT_REFUSE_DTYPE({test}, {dtype}, {c_string(str(node.args[2].value))});")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from codegen.expressions.conversions import as_type
 from codegen.expressions.values import BOOL, DTYPE, FLOAT, INT, INTS, SCALAR, STR, Value
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _real_dtype(_: Lowering, arguments: list[Value]) -> Value | None:
 def _float(lowering: Lowering, arguments: list[Value]) -> Value | None:
     if len(arguments) != 1 or arguments[0].type.base not in ("Scalar", "int", "float"):
         return None
-    return Value(f"(double){lowering.as_type(arguments[0], FLOAT)}", FLOAT)
+    return Value(f"(double){as_type(lowering, arguments[0], FLOAT)}", FLOAT)
 
 
 def _ctype(_: Lowering, arguments: list[Value]) -> Value | None:

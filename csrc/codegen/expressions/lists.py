@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from codegen.expressions.conversions import as_type
 from codegen.expressions.values import INT, INTS, TENSOR, TENSORS, Value, unwrapped
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def lower_slice(lowering: Lowering, value: Value, node: ast.Slice, text: str) ->
     if value.type != INTS or node.step is not None:
         raise lowering.fail(f"'{text}': only lists of ints have slices, which have no step")
     begin, end = (
-        lowering.as_type(lowering.lower(bound), INT) if bound else default
+        as_type(lowering, lowering.lower(bound), INT) if bound else default
         for bound, default in ((node.lower, "0"), (node.upper, "INT64_MAX"))
     )
     return Value(f"shmt__ints_part({value.code}, {begin}, {end})", INTS)
@@ -32,13 +33,13 @@ def lower_join(lowering: Lowering, node: ast.List) -> Value:
     numbers: list[str] = []
     for item in [*node.elts, None]:
         if item is not None and not isinstance(item, ast.Starred):
-            numbers.append(lowering.as_type(lowering.lower(item), INT))
+            numbers.append(as_type(lowering, lowering.lower(item), INT))
             continue
         if numbers:
             parts.append(f"SHMT_INTS({', '.join(numbers)})")
             numbers = []
         if item is not None:
-            parts.append(lowering.as_type(lowering.lower(item.value), INTS))
+            parts.append(as_type(lowering, lowering.lower(item.value), INTS))
     return join_ints(lowering, parts)
 
 
@@ -56,7 +57,7 @@ def repeat_int(lowering: Lowering, value: Value, count: Value) -> Value:
     one = value.items[0] if value.items else None
     if one is None or len(value.items) != 1:
         raise lowering.fail("only a list of one int is repeated: [0] * n")
-    codes = f"{lowering.as_type(one, INT)}, {lowering.as_type(count, INT)}"
+    codes = f"{as_type(lowering, one, INT)}, {as_type(lowering, count, INT)}"
     lowering.emit(f"SHMT_TRY(shmt__shape_repeat(&{shape}, {codes}));")
     return _ints(shape)
 
@@ -92,7 +93,7 @@ def lower_comprehension(lowering: Lowering, node: ast.ListComp) -> Value:
     else:
         shape = _shape(lowering)
         lowering.emit(f"{shape}.len = 0;")
-        body.emit(f"SHMT_TRY(shmt__shape_append(&{shape}, {body.as_type(element, INT)}));")
+        body.emit(f"SHMT_TRY(shmt__shape_append(&{shape}, {as_type(body, element, INT)}));")
         result = _ints(shape)
     if test:
         loop.emit(f"if ({unwrapped(test)}) {{")
@@ -140,7 +141,7 @@ def _iterate(
 def _bounds(lowering: Lowering, node: ast.Call) -> tuple[str, str]:
     if len(node.args) not in (1, 2) or node.keywords:
         raise lowering.fail(f"'{ast.unparse(node)}': range takes one or two ints")
-    codes = [lowering.as_type(lowering.lower(argument), INT) for argument in node.args]
+    codes = [as_type(lowering, lowering.lower(argument), INT) for argument in node.args]
     return ("0", codes[0]) if len(codes) == 1 else (codes[0], codes[1])
 
 

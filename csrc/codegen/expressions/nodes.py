@@ -6,7 +6,8 @@ import ast
 from dataclasses import dataclass, field
 
 from codegen.expressions.blocks import parse_block
-from codegen.expressions.lowering import SHAPE_FUNCTIONS, Lowering
+from codegen.expressions.calls import SHAPE_FUNCTIONS
+from codegen.expressions.lowering import Lowering
 from codegen.spec.c_types import c_name
 from codegen.spec.errors import SpecError
 from codegen.spec.model import Derivative, Model, OperatorEntry
