@@ -32,6 +32,7 @@ PROGRAMS = (
     ("bench_queue.py",),
     ("bench_adopt.py",),
     ("bench_peers.py",),
+    ("bench_messages.py",),
     ("bench_collectives.py",),
     ("bench_share.py",),
     ("bench_memory.py",),
@@ -53,8 +54,8 @@ shmtensor is faster.
 Samples of both sides alternate in one run. A time is a median, and in the plots a thick line runs
 from its lower to its upper quartile. `make bench` runs every program below once, and writes this
 page, the plots and `results.json`, which has all figures in nanoseconds. Install torch first
-(`pip install torch==2.13.0`). bench_peers measures those of
-`ray SharedArray faster-fifo lmdb pyzmq` that you have installed.
+(`pip install torch==2.13.0`). bench_peers and bench_messages measure those of
+`ray SharedArray faster-fifo lmdb pyzmq iceoryx2` that you have installed.
 
 Looking for a single operator? [operators.md](operators.md) has them one by one (`report.py` writes
 it). Other programs print their tables: `bench_dtypes.py` (every operator in every dtype),
