@@ -2,8 +2,8 @@
 
 A value that is in this package's shared memory already (from `numpy_empty`, `torch_empty`, a
 service or an adopting queue) is found there. Other values are shown as tensors, and the publisher
-copies them. This module loads neither library, nor `shmtensor.nn`: a program that has a value of one
-has loaded it.
+copies them. This module loads neither library, nor `shmtensor.nn`: a program that has a value of
+one has loaded it.
 """
 
 from __future__ import annotations
