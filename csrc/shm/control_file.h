@@ -80,7 +80,7 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 6,
+  SHMT_LAYOUT_VERSION = 7,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
   SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
@@ -165,7 +165,7 @@ typedef struct shmt__control {
   atomic_uint_least32_t leases_stale;    /* 1: the other leases may be counted wrong */
   atomic_uint_least32_t ended;           /* 1: the session ended in order; nobody may continue with it */
   atomic_uint_least32_t has_sites;       /* 1: a client has written into `sites`; set by that client */
-  uint32_t pad;
+  atomic_uint_least32_t rings_made;      /* counts the rings that were ever made */
   char name[SHMT_NAME_BYTES]; /* of a service, for people: its name, or its socket's path */
 } shmt__control;
 

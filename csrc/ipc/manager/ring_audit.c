@@ -49,6 +49,7 @@ typedef struct audit {
   uint32_t n_rings, room;
   uint32_t* leaks;   /* by block: first how often messages name it, then how many leases are too many */
   uint32_t n_blocks;
+  uint32_t rings_made; /* when it began */
   shmt__ring_reader reader;
 } audit;
 
@@ -304,12 +305,15 @@ static bool is_unchanged(const audited_lock* l) {
 }
 
 /* Is what we counted still all there is? A ring may have been made meanwhile, and may be gone again: the flag that we
- * reset says so. */
+ * reset, or the number of rings, says so. */
 static bool is_consistent(const audit* a) {
   uint32_t slab = 0, i = 0, n = 0;
   const shmt__block* b;
   atomic_thread_fence(memory_order_acquire); /* all that was read, before the words are read again */
-  if (atomic_load_explicit(&a->arena_manager->map.control->rings_stale, memory_order_seq_cst) != 0) return false;
+  const shmt__control* c = a->arena_manager->map.control;
+  if (atomic_load_explicit(&c->rings_stale, memory_order_seq_cst) != 0 ||
+      atomic_load_explicit(&c->rings_made, memory_order_seq_cst) != a->rings_made)
+    return false;
   for (uint32_t j = 0; j < a->n_rings; j++) {
     const audited_ring* r = &a->rings[j];
     if (r->mapped.header == NULL) continue;
@@ -344,6 +348,7 @@ bool shmt__rings_audit(shmt__arena_manager* k) {
   a.rings = NULL;
   a.n_rings = a.room = 0;
   a.n_blocks = k->blocks_end;
+  a.rings_made = atomic_load_explicit(&c->rings_made, memory_order_seq_cst);
   a.leaks = calloc(a.n_blocks > 0 ? a.n_blocks : 1, sizeof *a.leaks);
   bool all = false;
   if (a.leaks != NULL && lock_all(&a) && count_all(&a)) {

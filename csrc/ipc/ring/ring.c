@@ -78,8 +78,8 @@ shmt_status shmt__ring_create_over(shmt_storage* s, uint32_t max_messages, uint3
   /* release: from here on the manager takes the block for a ring, and finds one. */
   atomic_store_explicit(&(*out)->block->nbytes, s->nbytes | SHMT_BLOCK_IS_RING, memory_order_release);
   SHMT_FAILPOINT(ring_marked);
-  /* An audit that is under way did not count this ring. seq_cst: it sees the flag if it sees a lease of a message. */
-  atomic_store_explicit(&(*out)->session->map.control->rings_stale, 1, memory_order_seq_cst);
+  /* An audit that is under way did not count this ring. seq_cst: it sees the number if it sees a lease of a message. */
+  atomic_fetch_add_explicit(&(*out)->session->map.control->rings_made, 1, memory_order_seq_cst);
   return SHMT_OK;
 }
 
