@@ -32,6 +32,7 @@ typedef enum shmt__mutex_rank {
   SHMT_MUTEX_HOOKS,         /* all lists of hooks */
   SHMT_MUTEX_REGISTRY,      /* the operators and their kernels */
   SHMT_MUTEX_RING_WATCH,    /* one for each queue: its watcher is started once */
+  SHMT_MUTEX_WATCHERS,      /* the threads that watch queues, and what is added to them */
   SHMT_MUTEX_RING_READY,    /* one for each watched queue: its descriptors */
   SHMT_MUTEX_MOVE,          /* the bytes of groups of storages, while they move to shared memory */
   SHMT_MUTEX_SESSIONS,      /* the sessions, their held blocks and arenas */

@@ -74,3 +74,16 @@ def sleep_holding(queue: Any) -> None:
     assert queue is not None
     while True:
         time.sleep(10)
+
+
+def answer_all(pairs: Any) -> None:
+    """Send back what comes in any of many queues; ends when each has had None."""
+    inboxes = {inbox.fileno(): (inbox, outbox) for inbox, outbox in pairs}
+    while inboxes:
+        for fd in wait(list(inboxes)):
+            inbox, outbox = inboxes[fd]
+            item = inbox.get()
+            if item is None:
+                del inboxes[fd]
+            else:
+                outbox.put(item)

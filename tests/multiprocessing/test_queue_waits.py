@@ -6,6 +6,7 @@ Not covered: what the queues promise otherwise (test_queues), kills (test_queue_
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import pickle
@@ -15,6 +16,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.connection import wait
+from pathlib import Path
 from typing import Any
 
 import mp_children
@@ -86,6 +88,40 @@ def test_descriptor_is_closed_with_its_queue() -> None:
     del queue
     gc.collect()
     waiting.until(lambda: _n_descriptors() == before)
+
+
+def _n_watchers() -> int:
+    tasks = "/proc/self/task"
+    names = []
+    for task in os.listdir(tasks):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            names.append(Path(tasks, task, "comm").read_text().strip())
+    return names.count("shmtensor-ready")
+
+
+def test_a_few_threads_watch_hundreds_of_queues(start_child: Callable[..., Any]) -> None:
+    before = _n_watchers()
+    pairs = [(SimpleQueue(ctx=CONTEXT), SimpleQueue(ctx=CONTEXT)) for _ in range(150)]
+    readable = {back.fileno(): back for _, back in pairs}
+    assert _n_watchers() <= before + 3
+    start_child(queue_children.answer_all, pairs)
+    for turn in range(3):
+        for i, (there, _) in enumerate(pairs):
+            there.put((turn, i))
+        missing = set(readable)
+        while missing:
+            ready, _, _ = select.select(list(missing), [], [], HANG_S)
+            assert ready, f"{len(missing)} descriptors never became readable"
+            for fd in ready:
+                assert readable[fd].get()[0] == turn
+                missing.discard(fd)
+    for there, _ in pairs:
+        there.put(None)
+    del readable, pairs, there, _
+    gc.collect()
+    waiting.until(
+        lambda: _n_watchers() <= before, lambda: f"{_n_watchers()} threads, {before} before"
+    )
 
 
 def test_reader_has_what_the_standard_pool_asks_of_a_connection() -> None:

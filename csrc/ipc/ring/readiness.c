@@ -1,19 +1,21 @@
 /* ipc/ring/readiness.c -- descriptors for select() and asyncio that show whether a ring has messages, or room for one.
  *
- * Each is made when the program first wants it. A thread sleeps on the ring's watch event and updates the descriptors
+ * Each is made when the program first wants it. A thread watches the ring (Note [Watchers]) and updates the descriptors
  * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties
- * the ring leaves none readable. The thread outlives its ring for a moment, so what it needs is in a
- * shmt__ring_readiness with a reference of its own.
+ * the ring leaves none readable. The thread may look at a ring for a moment after it was closed, so what it needs is in
+ * a shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/session.h"
 #include "ipc/ring/unacknowledged.h"
 #include "ipc/ring/wait.h"
+#include "ipc/ring/watchers.h"
 #include "os/descriptor.h"
 #include "os/flag.h"
 
 #include <stdlib.h>
 
 struct shmt__ring_readiness {
+  shmt__watched watched; /* first */
   shmt__mutex lock;     /* guards the rest */
   shmt__ring ring;      /* the fields that counting needs */
   struct shmt__ring_flag {
@@ -50,51 +52,37 @@ static bool update(struct shmt__ring_readiness* w) {
   return goes_on;
 }
 
-static void* watch(void* arg) {
-  shmt__os_thread_name("shmtensor-ready");
-  struct shmt__ring_readiness* w = arg;
-  shmt__ring_header* h = w->ring.header;
-  for (;;) {
-    uint32_t armed = shmt__ring_event_arm(&h->watch_event);
-    if (shmt__ring_has_stale(&w->ring)) shmt__ring_recover(&w->ring);
-    shmt__ring_recover_now_and_then(&w->ring);
-    if (!update(w)) break;
-    (void)shmt__os_futex_wait(&h->watch_event, armed, shmt__ring_slice(UINT64_MAX));
-  }
+static bool look(shmt__watched* e) {
+  struct shmt__ring_readiness* w = (struct shmt__ring_readiness*)e;
+  if (shmt__ring_has_stale(&w->ring)) shmt__ring_recover(&w->ring);
+  shmt__ring_recover_now_and_then(&w->ring);
+  return update(w);
+}
+
+/* Nobody looks at w any more. */
+static void discard(struct shmt__ring_readiness* w) {
+  shmt__descriptor_close(&w->data.file);
+  shmt__descriptor_close(&w->room.file);
   shmt__ring_close(w->ring.unacked);
   shmt__storage_release(w->ring.storage);
   shmt__mutex_destroy(&w->lock);
   free(w);
-  return NULL;
 }
+
+static void end(shmt__watched* e) { discard((struct shmt__ring_readiness*)e); }
 
 /* After fork() the thread and the event descriptors are the parent's: forget them. */
 static void leave_to_parent(shmt__ring* r) {
   struct shmt__ring_readiness* w = r->watch;
   if (w == NULL || r->watch_fork == shmt__fork_count()) return;
-  shmt__descriptor_close(&w->data.file);
-  shmt__descriptor_close(&w->room.file);
-  shmt__ring_close(w->ring.unacked);
-  shmt__storage_release(w->ring.storage);
-  shmt__mutex_destroy(&w->lock);
-  free(w);
+  discard(w);
   r->watch = NULL;
-}
-
-/* w has no thread. It may be NULL. */
-static void discard(struct shmt__ring_readiness* w) {
-  if (w == NULL) return;
-  shmt__descriptor_close(&w->data.file);
-  shmt__descriptor_close(&w->room.file);
-  shmt__ring_close(w->ring.unacked);
-  shmt__storage_release(w->ring.storage);
-  shmt__mutex_destroy(&w->lock);
-  free(w);
 }
 
 static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readiness** out) {
   struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
+  w->watched = (shmt__watched){.event = &r->header->watch_event, .look = look, .end = end};
   w->data.file = w->room.file = SHMT_NO_DESCRIPTOR;
   w->ring.header = r->header;
   w->ring.session = r->session;
@@ -112,7 +100,7 @@ static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readine
 
 static shmt_status start_locked(shmt__ring* r, struct shmt__ring_readiness* w) {
   (void)update(w);
-  int err = -shmt__os_thread_start(watch, w);
+  int err = -shmt__watch_begin(&w->watched);
   if (err != 0) return shmt__fail_errno(err, "cannot watch a queue");
   r->watch = w;
   r->watch_fork = shmt__fork_count();
@@ -147,7 +135,7 @@ shmt_status shmt__ring_fileno(shmt__ring* r, bool data, int* out_fd) {
   }
   if (status == SHMT_OK) status = number_of(r->watch, data, out_fd);
   shmt__mutex_unlock(&r->watch_lock);
-  discard(fresh);
+  if (fresh != NULL) discard(fresh);
   return status;
 }
 
@@ -173,7 +161,7 @@ void shmt__ring_readiness_close(shmt__ring* r) {
   shmt__descriptor_close(&w->data.file);
   shmt__descriptor_close(&w->room.file);
   shmt__mutex_unlock(&w->lock);
-  /* The thread ends itself; w is its own from here on. */
+  /* w is the thread's from here on. */
   shmt__ring_event_signal(&r->header->watch_event, true);
   r->watch = NULL;
 }
