@@ -282,7 +282,7 @@ def test_list_and_permissions(name: str) -> None:
 def test_memory_of_another_user(name: str, run: type[service_programs.Program]) -> None:
     posix.create(name, 5, torch.int16, mode=0o644, linger=True).fill_(3)
     program = f"""
-import os
+import os, numpy
 from shmtensor import posix
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 print(posix.open({name!r}, dtype="int16", as_="numpy").sum())

@@ -270,7 +270,7 @@ def test_bound_of_one_client_leaves_room_for_others(run: type[programs.Program])
 # --- other users --------------------------------------------------------------------------------
 
 _AS_OTHER = """
-import os, sys
+import os, sys, importlib.util, shmtensor.nn
 from shmtensor.service import Service
 os.setgroups([int(g) for g in sys.argv[4:]]); os.setgid(65534); os.setuid(65534)
 path = None if sys.argv[2] == "-" else sys.argv[2]
