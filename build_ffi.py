@@ -474,6 +474,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         extra = [_isa_flags(name)]
         if _is_of_library(inner):
             extra.append(_LIBRARY_FLAGS)
+        if inner.startswith("csrc/capi/"):
+            extra.append("-g")  # with types: tools/public_symbols.py compares those of the interface
         if config == "native":
             extra.append(_optimisation(inner))
         if needs_python:
