@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := build/stamps
 WORKERS ?= 2
 SECONDS ?= 60
-SOURCES = $(shell find csrc -name '*.c' -o -name '*.h' -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
+SOURCES = $(shell find csrc -name '*.c' -o -name "*.h" -o -name "*.hpp" -o -name '*.yaml' -o -name '*.py' -o -name '*.sources' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check oracle lint types examples asan tsan stress fuzz fuzz-wire fuzz-control model valgrind cpython-suite parity bench wheel docs clean build
@@ -173,5 +173,5 @@ docs: $(STAMP)/built $(STAMP)/docs-extra
 	@echo "open build/site/index.html"
 
 clean:
-	rm -rf build dist runs *.egg-info shmtensor/_generated shmtensor/bin shmtensor/_libs docs/reference
+	rm -rf build dist runs *.egg-info shmtensor/_generated shmtensor/bin shmtensor/include shmtensor/lib shmtensor/_libs docs/reference
 	rm -f shmtensor/_C*.so shmtensor/_C.pyi

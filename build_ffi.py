@@ -1,4 +1,4 @@
-"""Build the extension, the manager program and the bundled BLAS.
+"""Build the library, the extension, the manager program and the bundled BLAS.
 
 ``setup.py`` imports this module; developers run it::
 
@@ -47,6 +47,14 @@ PACKAGE = ROOT / "shmtensor"
 MANAGER_MAIN = "csrc/ipc/manager/main.c"
 MANAGER_SOURCES = "csrc/ipc/manager/manager.sources"
 CONFIGS = ("native", "dev", "asan", "tsan")
+# libshmtensor: what knows neither tensors nor Python, and the C interface. The extension uses it,
+# so that a process with both Python and C++ in it has one copy of the state.
+LIBRARY_FOLDERS = ("base", "os", "shm", "storage", "ipc", "capi")
+LIBRARY_GENERATED = ("generated/dtypes.c",)
+LIBRARY_NOT = ("csrc/ipc/manager/", "csrc/shm/manager/")
+LIBRARY = "libshmtensor.so"
+SONAME = f"{LIBRARY}.0"
+PUBLIC_HEADERS = ("shmtensor.h", "shmtensor.hpp", "shmtensor_dlpack.h")
 
 _COMMON = (
     "-std=gnu11 -fno-math-errno -fno-trapping-math -ffp-contract=off -fvisibility=hidden -fPIC"
@@ -79,6 +87,9 @@ _LINK = {
     "asan": "-pthread -fsanitize=address,undefined",
     "tsan": "-pthread -fsanitize=thread",
 }
+# Names of the library can be seen from outside as far as its version script says; inside, and
+# whoever calls, it is the library's own function that is meant.
+_LIBRARY_FLAGS = "-fvisibility=default -fno-semantic-interposition"
 _ISA = (
     ("_v3.c", "-march=x86-64-v3"),
     ("_v4.c", "-march=x86-64-v4 -mprefer-vector-width=512"),
@@ -109,13 +120,21 @@ class Artifacts:
             target.parent.mkdir(parents=True, exist_ok=True)
             aside = target.with_name(f".{target.name}.{os.getpid()}")
             shutil.copy2(source, aside)
-            if stripped and source.is_relative_to(ROOT / "build"):
+            if stripped and _is_program(source):
                 _strip(aside)
             os.replace(aside, target)
         for stale in package.glob("_C.*.so"):
             own = sysconfig.get_config_var("SOABI") or ""
             if own in stale.name and stale.name not in self.files:
                 stale.unlink()
+
+
+def _is_program(path: Path) -> bool:
+    """Whether the file is a binary that this build has made."""
+    if not path.is_relative_to(ROOT / "build"):
+        return False
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def _strip(binary: Path) -> None:
@@ -361,6 +380,52 @@ def _manager_sources(build_dir: Path) -> list[Path]:
     return paths
 
 
+def _is_of_library(inner: str) -> bool:
+    if inner.startswith(LIBRARY_NOT):
+        return False
+    return inner in LIBRARY_GENERATED or inner.startswith(
+        tuple(f"csrc/{folder}/" for folder in LIBRARY_FOLDERS)
+    )
+
+
+def _version() -> str:
+    text = (PACKAGE / "__init__.py").read_text()
+    found = re.search(r'^__version__ = "([^"]+)"', text, re.M)
+    return found[1] if found else "0"
+
+
+def write_version_script(build_dir: Path) -> Path:
+    """Write which names of the library others see; returns the file's path.
+
+    The private ones have the package's version, and a digest of the headers that say what they are:
+    an extension of another version, or of an older build, is refused when it is loaded.
+    """
+    headers = [
+        path
+        for folder in ("api", *LIBRARY_FOLDERS)
+        for root in (ROOT / "csrc", build_dir / "generated")
+        for path in (root / folder).rglob("*.h")
+    ]
+    # Paths do not count: those of generated headers have the configuration.
+    texts = "".join(sorted(path.read_text() for path in headers))
+    private = f"{_version()}_{hashlib.sha256(texts.encode()).hexdigest()[:8]}"
+    text = (
+        "SHMTENSOR_0 { global: shmtensor_*; local: *; };\n"
+        f"SHMTENSOR_PRIVATE_{private} {{ global: shmt_*; }};\n"
+    )
+    path = build_dir / "libshmtensor.map"
+    _write_if_changed(path, text)
+    return path
+
+
+def _write_version_header(build_dir: Path) -> None:
+    text = (
+        "/* generated/version.h -- the version of the package. Made by build_ffi.py. */\n"
+        f'#define SHMT_PACKAGE_VERSION "{_version()}"\n'
+    )
+    _write_if_changed(build_dir / "generated" / "version.h", text)
+
+
 def _ninja_escape(text: str) -> str:
     return text.replace("$", "$$").replace(":", "$:").replace(" ", "$ ")
 
@@ -386,7 +451,7 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         "  deps = gcc",
         "  description = CC $in",
         "rule shared",
-        "  command = $cc -shared -o $out @$out.rsp $ldflags -lm -ldl -lrt",
+        "  command = $cc -shared -o $out @$out.rsp $ldflags $link -lm -ldl -lrt",
         "  rspfile = $out.rsp",
         "  rspfile_content = $in",
         "  description = LINK $out",
@@ -396,6 +461,7 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         "",
     ]
     objects: list[str] = []
+    library_objects: list[str] = []
 
     def compile_file(source: Path) -> str:
         name = _rel(source)
@@ -406,6 +472,10 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         folder = f"obj-{tag}" if needs_python else "obj"
         out = f"{base}/{folder}/{inner.removesuffix('.c')}.o"
         extra = [_isa_flags(name)]
+        if _is_of_library(inner):
+            extra.append(_LIBRARY_FLAGS)
+        if inner.startswith("csrc/capi/"):
+            extra.append("-g")  # with types: tools/public_symbols.py compares those of the interface
         if config == "native":
             extra.append(_optimisation(inner))
         if needs_python:
@@ -426,10 +496,26 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
     compiled = filter(_is_for_target, generated)
     for source in dict.fromkeys([*_hand_written(), *compiled, extension_c]):
         built[source] = compile_file(source)
-        objects.append(built[source])
+        inner = _rel(source).removeprefix(f"{base}/")
+        # The manager's own files are of the program alone.
+        if _is_of_library(inner):
+            library_objects.append(built[source])
+        elif not inner.startswith(LIBRARY_NOT):
+            objects.append(built[source])
+    library = f"{base}/{SONAME}"
+    exports = _rel(write_version_script(build_dir))
+    lines += [
+        f"build {library}: shared {' '.join(map(_ninja_escape, library_objects))} | {exports}",
+        # Nothing unloads it: it has threads and hooks of fork().
+        f"  link = -Wl,-soname,{SONAME} -Wl,--version-script={exports} -Wl,-Bsymbolic"
+        " -Wl,-z,nodelete",
+    ]
     so_name = f"{base}/_C{sysconfig.get_config_var('EXT_SUFFIX')}"
-    lines.append(f"build {so_name}: shared {' '.join(map(_ninja_escape, objects))}")
-    defaults = [so_name]
+    lines += [
+        f"build {so_name}: shared {' '.join(map(_ninja_escape, objects))} {library}",
+        "  link = -Wl,-rpath,'$$ORIGIN/lib'",
+    ]
+    defaults = [library, so_name]
     manager = _manager_sources(build_dir)
     if manager:
         parts = [built.get(s) or compile_file(s) for s in manager]
@@ -506,7 +592,15 @@ def run_ninja(path: Path, *, keep_going: bool = False, verbose: bool = False) ->
         raise BuildError(f"ninja failed with status {process.returncode}")
 
 
-def check_symbols(extension: Path) -> None:
+def _dynamic(binary: Path, which: str) -> set[str]:
+    """Our names in a binary's dynamic symbol table, without their versions."""
+    command = ["nm", "-D", which, str(binary)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    words = {line.split()[-1].split("@")[0] for line in output.splitlines() if line.strip()}
+    return {word for word in words if word.startswith(("shmt_", "shmtensor_"))}
+
+
+def check_symbols(extension: Path, library: Path) -> None:
     """Find out now, not on import, which of our own functions nobody defines.
 
     Raises:
@@ -514,9 +608,8 @@ def check_symbols(extension: Path) -> None:
     """
     if shutil.which("nm") is None:
         return
-    command = ["nm", "-D", "--undefined-only", str(extension)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    missing = sorted({w for w in output.split() if w.startswith("shmt_")})
+    needed = _dynamic(extension, "--undefined-only") | _dynamic(library, "--undefined-only")
+    missing = sorted(needed - _dynamic(library, "--defined-only"))
     if missing:
         raise BuildError(f"used but defined nowhere: {', '.join(missing)}")
 
@@ -541,9 +634,36 @@ def _blas_files() -> dict[str, Path]:
     return files
 
 
+def _write_pkg_config(build_dir: Path) -> Path:
+    """Write the file for pkg-config, which finds the rest by where it lies; returns its path."""
+    path = build_dir / "shmtensor.pc"
+    lines = [
+        "prefix=${pcfiledir}/../..",
+        "includedir=${prefix}/include",
+        "libdir=${prefix}/lib",
+        "",
+        "Name: shmtensor",
+        "Description: Tensors, queues and topics in shared memory, between programs",
+        f"Version: {_version()}",
+        "Cflags: -I${includedir}",
+        "Libs: -L${libdir} -lshmtensor -Wl,-rpath,${libdir}",
+        "",
+    ]
+    _write_if_changed(path, "\n".join(lines))
+    return path
+
+
 def _collect(build_dir: Path) -> Artifacts:
     so_name = f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
-    files = {so_name: build_dir / so_name}
+    files = {so_name: build_dir / so_name, f"lib/{SONAME}": build_dir / SONAME}
+    # Archives have no symbolic links: -lshmtensor finds a text that names the library.
+    script = build_dir / LIBRARY
+    _write_if_changed(script, f"INPUT({SONAME})\n")
+    files[f"lib/{LIBRARY}"] = script
+    files["lib/pkgconfig/shmtensor.pc"] = _write_pkg_config(build_dir)
+    for header in PUBLIC_HEADERS:
+        if (ROOT / "csrc" / "capi" / header).exists():
+            files[f"include/{header}"] = ROOT / "csrc" / "capi" / header
     manager = build_dir / "shmtensor-manager"
     if manager.exists():
         files["bin/shmtensor-manager"] = manager
@@ -558,7 +678,8 @@ def _link_tree(build_dir: Path) -> Path:
     wanted = {
         p.name: p
         for p in PACKAGE.iterdir()
-        if p.name not in ("bin", "_libs", "__pycache__") and not p.name.endswith(".so")
+        if p.name not in ("bin", "lib", "include", "_libs", "__pycache__")
+        and not p.name.endswith(".so")
     }
     for link in tree.iterdir():
         if link.is_symlink() and link.name not in wanted:
@@ -599,11 +720,12 @@ def build(
     with _lock(build_dir):
         with _lock(ROOT / "build"):
             generated = generate(build_dir)
+        _write_version_header(build_dir)
         extension_c = emit_extension_c(build_dir)
         ninja_file = write_ninja(config, build_dir, generated, extension_c)
         run_ninja(ninja_file, keep_going=keep_going, verbose=verbose)
         artifacts = _collect(build_dir)
-        check_symbols(build_dir / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}")
+        check_symbols(build_dir / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}", build_dir / SONAME)
         if in_place:
             artifacts.install(PACKAGE if config == "native" else _link_tree(build_dir))
     return artifacts

@@ -50,7 +50,13 @@ class CleanPy(build_py):
             # as_torch/site has folders that look like packages and have no __init__.py.
             self.packages = find_namespace_packages(
                 include=["shmtensor", "shmtensor.*"],
-                exclude=["*.__pycache__", "shmtensor.bin", "shmtensor._libs*"],
+                exclude=[
+                    "*.__pycache__",
+                    "shmtensor.bin",
+                    "shmtensor.lib*",
+                    "shmtensor.include",
+                    "shmtensor._libs*",
+                ],
             )
             self.__dict__.pop("data_files", None)
         super().run()

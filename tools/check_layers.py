@@ -21,7 +21,9 @@ import header_homes
 import layer_names
 from tree import CSRC, GENERATED, PACKAGE, c_files, main, python_files, rel
 
-C_RANKS = "api base os shm storage ipc tensor iter kernels dispatch ops autograd python".split()
+C_RANKS = (
+    "api base os shm storage ipc capi tensor iter kernels dispatch ops autograd python".split()
+)
 
 #: The rooms of the package, which are its entries, from the lowest to the highest. A room imports
 #: from those above it in this list.
@@ -35,7 +37,7 @@ PYTHON_RANKS: tuple[str, ...] = tuple(
     """.split()
 )
 #: Entries that are no Python.
-_OTHER_ENTRIES = {"bin", "_libs", "py.typed", "__pycache__"}
+_OTHER_ENTRIES = {"bin", "include", "lib", "_libs", "py.typed", "__pycache__"}
 #: Folders whose modules have names without them: Note [Names of inner folders].
 _INNER = ("_core", "_torch")
 
@@ -71,6 +73,9 @@ def c_findings() -> list[str]:
             where = f"{rel(path)}:{line}"
             top = name.split("/")[0]
             if top == "generated" or (GENERATED / name).exists():
+                continue
+            # The public headers are installed into one folder, and find each other there.
+            if folder == "capi" and "/" not in name and (path.parent / name).exists():
                 continue
             if top not in ranks:
                 found.append(f'{where}: "{name}" is not written from csrc/')

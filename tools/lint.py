@@ -21,6 +21,7 @@ STEPS: dict[str, list[str]] = {
     "stdlib": [PYTHON, "tools/check_stdlib.py"],
     "headers": [PYTHON, "tools/check_headers.py"],
     "style": [PYTHON, "tools/check_style.py"],
+    "public-abi": [PYTHON, "tools/public_symbols.py"],
     "strict-c": [PYTHON, "tools/strict_c.py", "sources"],
     "figures": [PYTHON, "benchmarks/figures.py", "--check"],
     "docs": [PYTHON, "tools/check_docs.py"],

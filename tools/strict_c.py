@@ -25,6 +25,8 @@ FLAGS = (
 def _command(path: Path) -> list[str]:
     compiler = os.environ.get("CC", "").split() or [shutil.which("gcc") or "cc"]
     command = [*compiler, *FLAGS, f"-I{rel(GENERATED)}", f"-I{rel(GENERATED.parent)}", "-Icsrc"]
+    if ROOT / "tests" in path.parents or ROOT / "examples" in path.parents:
+        command.append("-Icsrc/capi")  # as programs find the installed headers
     if CSRC / "python" in path.parents:
         command += ["-isystem", sysconfig.get_paths()["include"]]
     return command

@@ -20,13 +20,22 @@ uint64_t shmt__os_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static _Thread_local uint32_t n_interrupted;
+
+uint32_t shmt__os_n_interrupted(void) { return n_interrupted; }
+
+static shmt__os_wait interrupted(void) {
+  n_interrupted++;
+  return SHMT_OS_WAIT_INTERRUPTED;
+}
+
 shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected,
                                   uint64_t deadline_ns) {
   struct timespec t = timespec_of(deadline_ns);
   /* The BITSET form takes an absolute time of the monotonic clock. */
   long r = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &t, NULL, FUTEX_BITSET_MATCH_ANY);
   if (r == 0 || errno == EAGAIN) return SHMT_OS_WAIT_WOKEN;
-  if (errno == EINTR) return SHMT_OS_WAIT_INTERRUPTED;
+  if (errno == EINTR) return interrupted();
   return SHMT_OS_WAIT_TIMED_OUT;
 }
 
@@ -65,7 +74,7 @@ shmt__os_wait shmt__os_futex_wait_any(atomic_uint_least32_t* const* words, const
     waiters[i] = (waiter){.expected = expected[i], .address = (uintptr_t)words[i], .flags = FUTEX_OF_32_BITS};
   long r = syscall(SYS_futex_waitv, waiters, n, 0, &t, CLOCK_MONOTONIC);
   if (r >= 0 || errno == EAGAIN) return SHMT_OS_WAIT_WOKEN;
-  if (errno == EINTR) return SHMT_OS_WAIT_INTERRUPTED;
+  if (errno == EINTR) return interrupted();
   return SHMT_OS_WAIT_TIMED_OUT;
 }
 

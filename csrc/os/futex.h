@@ -19,6 +19,10 @@ typedef enum shmt__os_wait {
 shmt__os_wait shmt__os_futex_wait(atomic_uint_least32_t* word, uint32_t expected,
                                   uint64_t deadline_ns);
 
+/* How many sleeps of this thread a signal has ended so far. Whoever waits in slices, which end in the same way, sees by
+ * it whether there was a signal. */
+uint32_t shmt__os_n_interrupted(void);
+
 enum { SHMT_OS_MOST_FUTEXES = 128 };
 /* How many words shmt__os_futex_wait_any takes: SHMT_OS_MOST_FUTEXES, or 1 where the kernel is older than Linux 5.16 or
  * a container forbids the call. */

@@ -31,6 +31,7 @@ typedef enum shmt__mutex_rank {
   SHMT_MUTEX_TANGENT,       /* the tangents of all tensors */
   SHMT_MUTEX_HOOKS,         /* all lists of hooks */
   SHMT_MUTEX_REGISTRY,      /* the operators and their kernels */
+  SHMT_MUTEX_PUBLIC_OBJECTS, /* one for each client and lock of a program in C */
   SHMT_MUTEX_RING_WATCH,    /* one for each queue: its watcher is started once */
   SHMT_MUTEX_WATCHERS,      /* the threads that watch queues, and what is added to them */
   SHMT_MUTEX_RING_READY,    /* one for each watched queue: its descriptors */
@@ -39,6 +40,7 @@ typedef enum shmt__mutex_rank {
   SHMT_MUTEX_GROUPS,        /* the list of this process's groups of ranks */
   SHMT_MUTEX_FFT_PLANS,     /* the cache of plans */
   SHMT_MUTEX_WEAK_STORAGES, /* all weak references to storages */
+  SHMT_MUTEX_PUBLIC_HANDLES, /* the table of handles of programs in C */
   SHMT_MUTEX_SMALL_BLOCKS,  /* the central lists of the allocator */
   SHMT_MUTEX_LARGE_BLOCKS,  /* the cache of large blocks */
   SHMT_MUTEX_POOL,          /* the thread pool's state */

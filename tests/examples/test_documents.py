@@ -4,7 +4,7 @@ Programs of a page that need each other run in order. Those of docs/service.md a
 round for ever and are run by tests/service/test_docs.py, those of docs/posix.md by
 tests/posix/test_docs.py; docs/tutorial.md by test_tutorial.py; those of docs/containers.md by
 tests/service/test_containers.py; the operator of examples/add_an_operator by
-test_add_an_operator.py. Commands: test_commands_of_documents.py.
+test_add_an_operator.py; docs/c-api.md by tests/capi. Commands: test_commands_of_documents.py.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mpi_ranks import require_mpi
 from programs import own_session
 
 RUN_ELSEWHERE = (
+    "docs/c-api.md",
     "docs/containers.md",
     "docs/posix.md",
     "docs/service.md",
@@ -40,7 +41,7 @@ RUN_ELSEWHERE = (
 IN_ORDER = ("docs/from-shared-memory.md", "docs/model-server.md")
 # Languages whose blocks are tested: commands by test_commands_of_documents.py, the operator's entry
 # and kernel by test_add_an_operator.py. Output and drawings have "" or "text".
-LANGUAGES = {"python", "", "text", "sh", "ini", "yaml", "c"}
+LANGUAGES = {"python", "", "text", "sh", "ini", "yaml", "c", "cpp"}
 
 GROUPS = [
     pytest.param(group, id=f"{identity(path)}-{i}")

@@ -44,13 +44,13 @@ def generate(spec, out, root):
 FILES = {
     "csrc/codegen/__init__.py": GENERATOR,
     "csrc/spec/value.yaml": "7\n",
-    "csrc/api/both.h": "#define DROPPED \\\n  1\nint one(void);\nint two(void);\n",
+    "csrc/api/both.h": "#define DROPPED \\\n  1\nint shmt_one(void);\nint shmt_two(void);\n",
     "csrc/python/declare.h": (ROOT / "csrc/python/declare.h").read_text(),
     "csrc/base/one.h": "#define ONE 1\n",
     "csrc/base/one.c": '#include "api/both.h"\n#include "base/one.h"\n'
-    "int one(void) { return ONE; }\n",
+    "int shmt_one(void) { return ONE; }\n",
     "csrc/base/two.c": '#include "api/both.h"\n#include "api/status.h"\n'
-    "int two(void) { return SHMT_VALUE; }\n",
+    "int shmt_two(void) { return SHMT_VALUE; }\n",
     "shmtensor/__init__.py": "",
 }
 
@@ -84,7 +84,7 @@ def compiled(result: subprocess.CompletedProcess[str]) -> set[str]:
 
 
 def call(tree: Path, name: str, package: str = ".") -> int:
-    code = f"from shmtensor._C import lib; print(lib.{name}())"
+    code = f"from shmtensor._C import lib; print(lib.shmt_{name}())"
     output = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tree / package,
@@ -127,8 +127,9 @@ def test_changed_flags_rebuild_everything(tree):
 
 def test_new_and_deleted_files_are_noticed(tree):
     build(tree)
-    (tree / "csrc/base/three.c").write_text("int three(void);\nint three(void) { return 3; }\n")
-    (tree / "csrc/api/three.h").write_text("int three(void);\n")
+    three = "int shmt_three(void);\nint shmt_three(void) { return 3; }\n"
+    (tree / "csrc/base/three.c").write_text(three)
+    (tree / "csrc/api/three.h").write_text("int shmt_three(void);\n")
     assert compiled(build(tree)) == {"three.c", "_C.c"}
     assert call(tree, "three") == 3
     (tree / "csrc/base/three.c").unlink()
@@ -215,3 +216,48 @@ def test_extension_exports_its_init_function_only():
     )
     names = {line.split()[-1] for line in output.stdout.splitlines()}
     assert names == {"PyInit__C"}
+
+
+def exported(binary: Path) -> set[str]:
+    output = subprocess.run(
+        ["nm", "-D", "--defined-only", str(binary)], capture_output=True, text=True, check=True
+    )
+    return {line.split()[-1] for line in output.stdout.splitlines()}
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="needs nm")
+def test_library_shows_its_own_names_only_and_the_private_ones_with_the_version(tree):
+    (tree / "shmtensor/__init__.py").write_text('__version__ = "1.2.3"\n')
+    (tree / "csrc/capi").mkdir()
+    (tree / "csrc/capi/four.c").write_text(
+        "int shmtensor_four(void);\nint shmtensor_four(void) { return 4; }\n"
+        "int other(void);\nint other(void) { return 5; }\n"
+    )
+    build(tree)
+    names = exported(tree / "shmtensor/lib/libshmtensor.so.0")
+    private = {name for name in names if "PRIVATE" in name}
+    public = {"SHMTENSOR_0", "shmtensor_four@@SHMTENSOR_0"}
+    assert names - private == public
+    assert {name.partition("@")[0] for name in private if "@" in name} == {"shmt_one", "shmt_two"}
+    assert all("SHMTENSOR_PRIVATE_1.2.3_" in name for name in private)
+
+
+def test_extension_of_another_version_is_refused_by_the_library(tree, tmp_path):
+    (tree / "shmtensor/__init__.py").write_text('__version__ = "1.2.3"\n')
+    build(tree)
+    (tmp_path / "old").mkdir()
+    shutil.copytree(tree / "shmtensor", tmp_path / "old/shmtensor")
+    (tree / "shmtensor/__init__.py").write_text('__version__ = "1.2.4"\n')
+    build(tree)
+    shutil.copy2(
+        tree / "shmtensor/lib/libshmtensor.so.0", tmp_path / "old/shmtensor/lib/libshmtensor.so.0"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", "import shmtensor._C"],
+        cwd=tmp_path / "old",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "libshmtensor.so.0: version `SHMTENSOR_PRIVATE_1.2.3" in result.stderr

@@ -26,8 +26,8 @@ from shmtensor.inspect import Session, machine
 
 Command = Callable[..., Any]
 COMMANDS = [
-    *("bench", "call", "dashboard", "doctor", "echo", "gc", "holders", "hz", "leaks", "ls"),
-    *("serve", "stats", "top"),
+    *("bench", "call", "config", "dashboard", "doctor", "echo", "gc", "holders", "hz", "leaks"),
+    *("ls", "serve", "stats", "top"),
 ]
 
 

@@ -4,6 +4,7 @@
 #include "ipc/manager/connections.h"
 #include "ipc/manager/dead_clients.h"
 #include "ipc/manager/ring_audit.h"
+#include "ipc/session/other_version.h"
 #include "os/clock.h"
 #include "os/daemon.h"
 #include "os/descriptor.h"
@@ -14,6 +15,7 @@
 #include "os/users.h"
 #include "shm/lease.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { RESERVED_FDS = SHMT_MANAGER_CONNECTIONS + SHMT_MAX_CLIENTS + 16 };
@@ -48,6 +50,19 @@ static void accept_connections(shmt__manager* m) {
   }
 }
 
+/* A program of another version asks: tell it so. See Note [Two versions] in ipc/session/other_version.h. */
+static void refuse_version(const shmt__manager* m, uint32_t i, const shmt__packet* p) {
+  shmt__packet reply = {.magic = SHMT_WIRE_MAGIC,
+                        .version = SHMT_WIRE_VERSION,
+                        .type = (uint16_t)(p->type | SHMT_MESSAGE_REPLY),
+                        .serial = p->serial,
+                        .status = SHMT_E_MANAGER};
+  (void)snprintf(reply.text, sizeof reply.text,
+                 "this manager speaks version %d of the protocol, the program version %d: use one version of shmtensor",
+                 SHMT_WIRE_VERSION, p->version);
+  (void)shmt__os_send(m->connections[i].fd, &reply, sizeof reply, NULL, 0);
+}
+
 /* Who may talk to us was decided when the connection was made. The user of a packet is not looked at: a member may have
  * become another user since (setuid), and of a process with two user ids the kernel tells one at the connection (the
  * effective) and the other with each packet (the real). A packet without credentials comes over a connection that was
@@ -61,6 +76,7 @@ static void read_connection(shmt__manager* m, uint32_t i) {
     if (got == -SHMT_OS_AGAIN) return;
     bool good = got == (int)sizeof p && p.magic == SHMT_WIRE_MAGIC &&
                 p.version == SHMT_WIRE_VERSION && peer.uid != UINT32_MAX;
+    if (shmt__packet_is_of_other_version(&p, got)) refuse_version(m, i, &p);
     if (good) {
       good = shmt__manager_handle_message(m, i, &p, fds, n_fds, peer.pid);
     } else {

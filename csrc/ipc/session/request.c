@@ -1,5 +1,6 @@
 /* ipc/session/request.c -- sends a request to a manager and waits for the reply. See Note [Waiting for a manager]. */
 #include "ipc/session/request.h"
+#include "ipc/session/other_version.h"
 
 #include "os/clock.h"
 #include "os/memfd.h"
@@ -141,6 +142,15 @@ static shmt_status send_request(wait* w, int fd, const shmt__packet* request, co
   return err == 0 ? SHMT_OK : fail_lost(lost);
 }
 
+static shmt_status fail_version(const shmt__packet* reply, const int* fds, int* n_fds) {
+  const int n = *n_fds == SHMT_SOCKET_FDS_LOST ? 0 : *n_fds;
+  for (int i = 0; i < n; i++) shmt__os_close(fds[i]);
+  *n_fds = 0;
+  SHMT_FAIL(SHMT_E_MANAGER,
+            "the manager speaks version %d of the protocol, this program version %d: use one version of shmtensor",
+            reply->version, SHMT_WIRE_VERSION);
+}
+
 /* fd: as above. */
 static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet* reply, int* out_fds, int* n_out_fds,
                                  bool* lost) {
@@ -150,6 +160,7 @@ static shmt_status receive_reply(wait* w, int fd, uint32_t serial, shmt__packet*
     if (ready <= 0) return fail_wait(ready, w);
     int n = shmt__os_receive(shmt__descriptor_number(w->socket), reply, sizeof *reply, out_fds, n_out_fds, NULL);
     if (n == -SHMT_OS_AGAIN) continue;
+    if (shmt__packet_is_of_other_version(reply, n)) return fail_version(reply, out_fds, n_out_fds);
     if (n <= 0) return fail_lost(lost);
     bool is_whole = n == (int)sizeof *reply && reply->magic == SHMT_WIRE_MAGIC;
     bool is_ours = is_whole && reply->serial == serial;

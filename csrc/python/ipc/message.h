@@ -1,11 +1,6 @@
 /* python/ipc/message.h -- turns Python objects into the messages of rings, and back.
  *
- * The data of a message (ipc/ring/message_layout.h) is
- *
- *   0                4          8             8 + n_records
- *   +----------------+----------+-------------+------------------+
- *   | n_records      | is_quick | records     | pickle, or quick |
- *   +----------------+----------+-------------+------------------+
+ * ipc/message/message_format.h has the bytes of a message.
  *
  * python/ipc/plain_objects.h writes plain objects; a pickler writes all others. Each tensor and storage is added to the
  * message's list: the storage becomes a block reference, the geometry becomes a record, and the pickle has the index of

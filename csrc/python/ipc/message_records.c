@@ -2,27 +2,12 @@
 #include "python/ipc/message_records.h"
 
 #include "ipc/handle/share.h"
+#include "ipc/message/message_format.h"
 #include "ipc/ring/message_layout.h"
 #include "ipc/session/session.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-enum { IS_STORAGE = 0xff };
-
-typedef struct record {
-  uint32_t storage; /* index */
-  uint8_t dtype;    /* or IS_STORAGE */
-  uint8_t n_dims;
-  uint16_t bits;  /* SHMT_TENSOR_CONJ_NEG of the tensor's flags */
-  int64_t offset; /* then the sizes and the strides */
-} record;
-_Static_assert(sizeof(record) == 16, "records travel as bytes");
-
-typedef struct message_head {
-  uint32_t n_records; /* bytes */
-  uint32_t is_quick;  /* what follows is python/ipc/plain_objects.h's, else a pickle */
-} message_head;
 
 _Thread_local shmt__py_message_writer* shmt__py_tls_writer __attribute__((tls_model("initial-exec")));
 static _Thread_local const shmt__py_message_reader* tls_reader;
@@ -64,7 +49,7 @@ bool shmt__py_writer_add_storage(shmt__py_message_writer* w, shmt_storage** s) {
 }
 
 bool shmt__py_writer_init(shmt__py_message_writer* w, struct shmt__session* session) {
-  message_head head = {0};
+  shmt__message_head head = {0};
   *w = (shmt__py_message_writer){.session = session};
   return shmt__py_bytes_append(&w->records, &head, sizeof head);
 }
@@ -77,7 +62,7 @@ void shmt__py_writer_fini(shmt__py_message_writer* w) {
 }
 
 void shmt__py_writer_finish(shmt__py_message_writer* w, bool is_quick) {
-  message_head head = {(uint32_t)(w->records.len - sizeof head), is_quick};
+  shmt__message_head head = {(uint32_t)(w->records.len - sizeof head), is_quick};
   memcpy(w->records.at, &head, sizeof head);
 }
 
@@ -92,8 +77,8 @@ static bool takes_storage(const shmt__py_message_writer* w, const shmt_storage* 
 
 int64_t shmt__py_writer_add_record(shmt__py_message_writer* w, const shmt_tensor* t, shmt_storage** s) {
   if (!takes_storage(w, *s)) return -1;
-  record r = {.storage = w->n_storages, .dtype = IS_STORAGE};
-  int64_t place = (int64_t)(w->records.len - sizeof(message_head));
+  shmt__message_record r = {.storage = w->n_storages, .dtype = SHMT_RECORD_IS_STORAGE};
+  int64_t place = (int64_t)(w->records.len - sizeof(shmt__message_head));
   bool good;
   if (t != NULL) {
     size_t dims = sizeof(int64_t) * t->n_dims;
@@ -140,7 +125,7 @@ void shmt__py_writer_resume(bool state) {
 
 shmt_status shmt__py_reader_begin(shmt__py_message_reader* r, shmt_storage* const* storages, uint32_t n_storages,
                                   const char* data, uint64_t nbytes) {
-  message_head head = {0};
+  shmt__message_head head = {0};
   if (nbytes >= sizeof head) memcpy(&head, data, sizeof head);
   SHMT_REQUIRE(nbytes >= sizeof head && head.n_records <= nbytes - sizeof head, SHMT_E_HANDLE,
                "a damaged message of %" PRIu64 " bytes", nbytes);
@@ -152,7 +137,7 @@ shmt_status shmt__py_reader_begin(shmt__py_message_reader* r, shmt_storage* cons
       .n_pickle = nbytes - at,
       .n_storages = n_storages,
       .n_records = head.n_records,
-      .is_quick = head.is_quick != 0,
+      .is_quick = head.is_plain != 0,
       .outer = tls_reader,
   };
   tls_reader = r;
@@ -162,7 +147,7 @@ shmt_status shmt__py_reader_begin(shmt__py_message_reader* r, shmt_storage* cons
 void shmt__py_reader_end(const shmt__py_message_reader* r) { tls_reader = r->outer; }
 
 /* The record of this index, checked against the bounds of the message. */
-static shmt_status find_record(int64_t place, record* out, int64_t* dims) {
+static shmt_status find_record(int64_t place, shmt__message_record* out, int64_t* dims) {
   const shmt__py_message_reader* in = tls_reader;
   SHMT_REQUIRE(in != NULL, SHMT_E_HANDLE,
                "record %" PRId64 " of a message outside of the message", place);
@@ -182,7 +167,7 @@ static shmt_status find_record(int64_t place, record* out, int64_t* dims) {
 
 shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out) {
   int64_t dims[2 * SHMT_MAX_DIMS];
-  record r;
+  shmt__message_record r;
   SHMT_TRY(find_record(place, &r, dims));
   SHMT_REQUIRE(r.dtype < SHMT_N_DTYPES && shmt__conj_neg_bits_fit(r.dtype, r.bits), SHMT_E_HANDLE,
                "place %" PRId64 " of a message is not a tensor: dtype %u, bits %#x", place, r.dtype,
@@ -198,7 +183,7 @@ shmt_status shmt__py_received_tensor(int64_t place, shmt_tensor** out) {
 }
 
 shmt_status shmt__py_received_storage(int64_t place, shmt_storage** out) {
-  record r;
+  shmt__message_record r;
   SHMT_TRY(find_record(place, &r, NULL));
   *out = tls_reader->storages[r.storage];
   shmt__storage_retain(*out);

@@ -1,28 +1,14 @@
 /* python/ipc/plain_objects.c -- writes and reads messages of plain objects, without the pickler. */
 #include "python/ipc/plain_objects.h"
 
+#include "ipc/message/message_format.h"
 #include "python/ipc/share.h"
 #include "python/ipc/to_send.h"
 #include "python/tensor/tensor_type.h"
 
 #include <string.h>
 
-enum {
-  NONE = 1,
-  TRUE,
-  FALSE,
-  BYTE,
-  INT,
-  FLOAT,
-  TEXT,
-  BYTES,
-  TUPLE,
-  LIST,
-  DICT,
-  TENSOR,
-  AGAIN,
-};
-enum { MAX_DEPTH = 12, FEW_OBJECTS = 16, MOST_OBJECTS = 1 << 16 };
+enum { FEW_OBJECTS = 16 };
 
 /* --- which objects occurred --- */
 
@@ -98,7 +84,7 @@ static bool memo_add(memo* m, PyObject* o) {
 typedef struct writer {
   shmt__py_message_writer* message;
   memo memo;
-  const PyObject* open[MAX_DEPTH]; /* what is being written, by depth */
+  const PyObject* open[SHMT_MESSAGE_MOST_DEPTH]; /* what is being written, by depth */
 } writer;
 
 static bool write_bytes(writer* w, const void* data, size_t nbytes) {
@@ -128,14 +114,14 @@ static shmt__py_quick write_int(writer* w, PyObject* o) {
   int64_t value = PyLong_AsLongLongAndOverflow(o, &overflow);
   if (overflow != 0) return SHMT_PY_QUICK_NOT_PLAIN;
   int8_t small = (int8_t)value;
-  return small == value ? write_tag(w, BYTE, &small, sizeof small)
-                        : write_tag(w, INT, &value, sizeof value);
+  return small == value ? write_tag(w, SHMT_TAG_BYTE, &small, sizeof small)
+                        : write_tag(w, SHMT_TAG_INT, &value, sizeof value);
 }
 
 static shmt__py_quick write_text(writer* w, PyObject* o) {
   Py_ssize_t n = 0;
   const char* data = PyUnicode_AsUTF8AndSize(o, &n);
-  if (data != NULL) return write_run(w, TEXT, data, n);
+  if (data != NULL) return write_run(w, SHMT_TAG_TEXT, data, n);
   PyErr_Clear(); /* a lone surrogate: the pickler knows what to do */
   return SHMT_PY_QUICK_NOT_PLAIN;
 }
@@ -153,9 +139,9 @@ static shmt__py_quick write_items(writer* w, PyObject* o, uint8_t tag, int depth
   uint32_t n = 0;
   shmt__py_quick r = write_count(w, tag, 0);
   for (; r == SHMT_PY_QUICK_DONE; n++) {
-    Py_ssize_t size = tag == TUPLE ? PyTuple_GET_SIZE(o) : PyList_GET_SIZE(o);
+    Py_ssize_t size = tag == SHMT_TAG_TUPLE ? PyTuple_GET_SIZE(o) : PyList_GET_SIZE(o);
     if ((Py_ssize_t)n >= size) break;
-    PyObject* item = tag == TUPLE ? PyTuple_GET_ITEM(o, n) : PyList_GET_ITEM(o, n);
+    PyObject* item = tag == SHMT_TAG_TUPLE ? PyTuple_GET_ITEM(o, n) : PyList_GET_ITEM(o, n);
     Py_INCREF(item);
     r = write_object(w, item, depth + 1);
     Py_DECREF(item);
@@ -169,7 +155,7 @@ static shmt__py_quick write_dict(writer* w, PyObject* o, int depth) {
   uint32_t n = 0;
   Py_ssize_t position = 0, size = PyDict_GET_SIZE(o);
   PyObject *key, *value;
-  shmt__py_quick r = write_count(w, DICT, 0);
+  shmt__py_quick r = write_count(w, SHMT_TAG_DICT, 0);
   while (r == SHMT_PY_QUICK_DONE && PyDict_Next(o, &position, &key, &value)) {
     Py_INCREF(key);
     Py_INCREF(value);
@@ -199,44 +185,44 @@ static shmt__py_quick write_tensor(writer* w, PyObject* o) {
   int64_t place = shmt__py_writer_add_record(w->message, t, &s);
   if (place < 0 || place > UINT32_MAX)
     return place == -2 ? SHMT_PY_QUICK_FAILED : SHMT_PY_QUICK_NOT_PLAIN;
-  return write_count(w, TENSOR, (uint32_t)place);
+  return write_count(w, SHMT_TAG_TENSOR, (uint32_t)place);
 }
 
 /* What has an identity that the receiver may rely on. */
 static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth) {
   int64_t before = memo_find(&w->memo, o);
-  if (before >= 0) return write_count(w, AGAIN, (uint32_t)before);
-  if (w->memo.n >= MOST_OBJECTS) return SHMT_PY_QUICK_NOT_PLAIN;
+  if (before >= 0) return write_count(w, SHMT_TAG_AGAIN, (uint32_t)before);
+  if (w->memo.n >= SHMT_MESSAGE_MOST_OBJECTS) return SHMT_PY_QUICK_NOT_PLAIN;
   if (!memo_add(&w->memo, o)) {
     PyErr_NoMemory();
     return SHMT_PY_QUICK_FAILED;
   }
-  if (tag == TENSOR) return write_tensor(w, o);
-  return tag == DICT ? write_dict(w, o, depth) : write_items(w, o, tag, depth);
+  if (tag == SHMT_TAG_TENSOR) return write_tensor(w, o);
+  return tag == SHMT_TAG_DICT ? write_dict(w, o, depth) : write_items(w, o, tag, depth);
 }
 
 static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
   PyTypeObject* type = Py_TYPE(o);
   if (type == &PyUnicode_Type) return write_text(w, o);
   if (type == &PyLong_Type) return write_int(w, o);
-  if (type == shmt__py_tensor_type) return write_known(w, o, TENSOR, depth);
+  if (type == shmt__py_tensor_type) return write_known(w, o, SHMT_TAG_TENSOR, depth);
   if (type == &PyFloat_Type) {
     double value = PyFloat_AS_DOUBLE(o);
-    return write_tag(w, FLOAT, &value, sizeof value);
+    return write_tag(w, SHMT_TAG_FLOAT, &value, sizeof value);
   }
-  if (o == Py_None) return write_tag(w, NONE, "", 0);
-  if (o == Py_True) return write_tag(w, TRUE, "", 0);
-  if (o == Py_False) return write_tag(w, FALSE, "", 0);
-  if (type == &PyBytes_Type) return write_run(w, BYTES, PyBytes_AS_STRING(o), PyBytes_GET_SIZE(o));
-  if (depth >= MAX_DEPTH) return SHMT_PY_QUICK_NOT_PLAIN;
+  if (o == Py_None) return write_tag(w, SHMT_TAG_NONE, "", 0);
+  if (o == Py_True) return write_tag(w, SHMT_TAG_TRUE, "", 0);
+  if (o == Py_False) return write_tag(w, SHMT_TAG_FALSE, "", 0);
+  if (type == &PyBytes_Type) return write_run(w, SHMT_TAG_BYTES, PyBytes_AS_STRING(o), PyBytes_GET_SIZE(o));
+  if (depth >= SHMT_MESSAGE_MOST_DEPTH) return SHMT_PY_QUICK_NOT_PLAIN;
   w->open[depth] = o;
   if (type == &PyTuple_Type) {
     for (int i = 0; i < depth; i++)
       if (w->open[i] == o) return SHMT_PY_QUICK_NOT_PLAIN; /* it holds itself */
-    return write_items(w, o, TUPLE, depth);
+    return write_items(w, o, SHMT_TAG_TUPLE, depth);
   }
-  if (type == &PyList_Type) return write_known(w, o, LIST, depth);
-  if (type == &PyDict_Type) return write_known(w, o, DICT, depth);
+  if (type == &PyList_Type) return write_known(w, o, SHMT_TAG_LIST, depth);
+  if (type == &PyDict_Type) return write_known(w, o, SHMT_TAG_DICT, depth);
   return SHMT_PY_QUICK_NOT_PLAIN;
 }
 
@@ -336,31 +322,31 @@ static PyObject* read_number(reader* r, char tag) {
   int8_t small;
   int64_t value;
   double real;
-  if (tag == BYTE && take_bytes(r, &small, sizeof small)) return PyLong_FromLong(small);
-  if (tag == INT && take_bytes(r, &value, sizeof value)) return PyLong_FromLongLong(value);
-  if (tag == FLOAT && take_bytes(r, &real, sizeof real)) return PyFloat_FromDouble(real);
+  if (tag == SHMT_TAG_BYTE && take_bytes(r, &small, sizeof small)) return PyLong_FromLong(small);
+  if (tag == SHMT_TAG_INT && take_bytes(r, &value, sizeof value)) return PyLong_FromLongLong(value);
+  if (tag == SHMT_TAG_FLOAT && take_bytes(r, &real, sizeof real)) return PyFloat_FromDouble(real);
   return fail_damaged(r);
 }
 
 static PyObject* read_object(reader* r, int depth) {
   char tag = 0;
   uint32_t n = 0;
-  if (depth > MAX_DEPTH || !take_bytes(r, &tag, 1)) return fail_damaged(r);
-  if (tag == NONE) Py_RETURN_NONE;
-  if (tag == TRUE) Py_RETURN_TRUE;
-  if (tag == FALSE) Py_RETURN_FALSE;
-  if (tag < TEXT) return read_number(r, tag);
+  if (depth > SHMT_MESSAGE_MOST_DEPTH || !take_bytes(r, &tag, 1)) return fail_damaged(r);
+  if (tag == SHMT_TAG_NONE) Py_RETURN_NONE;
+  if (tag == SHMT_TAG_TRUE) Py_RETURN_TRUE;
+  if (tag == SHMT_TAG_FALSE) Py_RETURN_FALSE;
+  if (tag < SHMT_TAG_TEXT) return read_number(r, tag);
   if (!take_bytes(r, &n, sizeof n)) return fail_damaged(r);
-  if (tag == TENSOR) return read_tensor(r, n);
-  if (tag == AGAIN && n < r->n_known) return Py_NewRef(r->known[n]);
+  if (tag == SHMT_TAG_TENSOR) return read_tensor(r, n);
+  if (tag == SHMT_TAG_AGAIN && n < r->n_known) return Py_NewRef(r->known[n]);
   /* A byte at least for each item: a false count makes nothing large. */
-  if (tag > DICT || n > (size_t)(r->end - r->at)) return fail_damaged(r);
-  if (tag == TUPLE) return read_tuple(r, n, depth);
-  if (tag == LIST) return read_list(r, n, depth);
-  if (tag == DICT) return read_dict(r, n, depth);
+  if (tag > SHMT_TAG_DICT || n > (size_t)(r->end - r->at)) return fail_damaged(r);
+  if (tag == SHMT_TAG_TUPLE) return read_tuple(r, n, depth);
+  if (tag == SHMT_TAG_LIST) return read_list(r, n, depth);
+  if (tag == SHMT_TAG_DICT) return read_dict(r, n, depth);
   const char* data = r->at;
   r->at += n;
-  return tag == TEXT ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)n, NULL)
+  return tag == SHMT_TAG_TEXT ? PyUnicode_DecodeUTF8(data, (Py_ssize_t)n, NULL)
                      : PyBytes_FromStringAndSize(data, (Py_ssize_t)n);
 }
 

@@ -4,16 +4,7 @@
  * of exactly these types, nested a few levels. If a message has anything else, all of it goes through the pickler. The
  * results are equal to the pickler's: order is kept, and a list, dict or tensor that occurs twice is one object again.
  *
- *   tag       payload                     tag       payload
- *   NONE TRUE FALSE                       TUPLE     count, then the items
- *   BYTE      int8                        LIST      count, then the items
- *   INT       int64                       DICT      count, then keys and values
- *   FLOAT     double                      TENSOR    place of its record
- *   TEXT      length, UTF-8               AGAIN     number of a list, dict or tensor before
- *   BYTES     length, bytes
- *
- * Counts, lengths, indices and numbers are uint32. Everything that is read is checked: it may lie in memory that others
- * write.
+ * ipc/message/message_format.h has the bytes.
  */
 #ifndef SHMT_PYTHON_IPC_PLAIN_OBJECTS_H
 #define SHMT_PYTHON_IPC_PLAIN_OBJECTS_H

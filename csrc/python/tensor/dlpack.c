@@ -6,6 +6,7 @@
 
 #include "api/storage.h"
 #include "base/overflow.h"
+#include "capi/dlpack_dtype.h"
 #include "iter/copy/copy.h"
 #include "python/tensor/tensor_type.h"
 #include "python/call/convert.h"
@@ -13,45 +14,23 @@
 #include "storage/allocator.h"
 #include "tensor/batched.h"
 
-/* --- dtypes ------------------------------------------------------------------------------ */
-
-static void describe_dtype(shmt_dtype dtype, shmt__dl_tensor* out) {
-  static const uint8_t codes[] = {[SHMT_KIND_BOOL] = SHMT_DL_BOOL,
-                                  [SHMT_KIND_UNSIGNED] = SHMT_DL_UINT,
-                                  [SHMT_KIND_SIGNED] = SHMT_DL_INT,
-                                  [SHMT_KIND_FLOATING] = SHMT_DL_FLOAT,
-                                  [SHMT_KIND_COMPLEX] = SHMT_DL_COMPLEX};
-  out->code = dtype == SHMT_BFLOAT16 ? SHMT_DL_BFLOAT : codes[shmt__dtype_kind[dtype]];
-  out->bits = (uint8_t)(shmt__dtype_size[dtype] * 8);
-  out->lanes = 1;
-}
-
-void shmt__dl_describe(const shmt_tensor* t, shmt__dl_tensor* out) {
-  out->data = shmt__tensor_data(t);
-  out->device_type = SHMT_DL_CPU;
-  out->device_id = 0;
-  out->n_dims = t->n_dims;
-  describe_dtype(t->dtype, out);
-  out->shape = t->sizes;
-  out->strides = t->strides;
-  out->byte_offset = 0;
-}
-
-shmt_dtype shmt__dl_dtype(const shmt__dl_tensor* t) {
-  for (int d = 0; d < SHMT_N_DTYPES; d++) {
-    shmt__dl_tensor candidate;
-    describe_dtype(d, &candidate);
-    if (candidate.code == t->code && candidate.bits == t->bits && t->lanes == 1) return d;
-  }
-  return SHMT_DTYPE_NONE;
+void shmt__dl_describe(const shmt_tensor* t, DLTensor* out) {
+  *out = (DLTensor){
+      .data = shmt__tensor_data(t),
+      .device = {.device_type = kDLCPU},
+      .ndim = t->n_dims,
+      .dtype = shmt__dl_of_dtype(t->dtype),
+      .shape = t->sizes,
+      .strides = t->strides,
+  };
 }
 
 /* --- export ------------------------------------------------------------------------------- */
 
 typedef struct exported {
   union {
-    shmt__dl_managed plain;
-    shmt__dl_versioned versioned;
+    DLManagedTensor plain;
+    DLManagedTensorVersioned versioned;
   } managed; /* first: the deleters get its address */
   shmt_storage* storage;
   int64_t dims[]; /* shape, then strides */
@@ -62,16 +41,16 @@ static void exported_free(exported* e) {
   shmt__storage_release(e->storage);
   free(e);
 }
-static void delete_plain(shmt__dl_managed* m) { exported_free((exported*)m); }
-static void delete_versioned(shmt__dl_versioned* m) { exported_free((exported*)m); }
+static void delete_plain(DLManagedTensor* m) { exported_free((exported*)m); }
+static void delete_versioned(DLManagedTensorVersioned* m) { exported_free((exported*)m); }
 
 /* The destructor of a capsule that no consumer took over. */
 static void capsule_destructor(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor")) {
-    shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
+    DLManagedTensor* m = PyCapsule_GetPointer(capsule, "dltensor");
     if (m->deleter) m->deleter(m);
   } else if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-    shmt__dl_versioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+    DLManagedTensorVersioned* m = PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (m->deleter) m->deleter(m);
   }
 }
@@ -80,7 +59,7 @@ static void capsule_destructor(PyObject* capsule) {
 static exported* make_exported(const shmt_tensor* t, bool versioned, bool copied) {
   exported* e = malloc(sizeof *e + 2 * (size_t)t->n_dims * sizeof e->dims[0]);
   if (e == NULL) return NULL;
-  shmt__dl_tensor* dl = versioned ? &e->managed.versioned.tensor : &e->managed.plain.tensor;
+  DLTensor* dl = versioned ? &e->managed.versioned.dl_tensor : &e->managed.plain.dl_tensor;
   e->storage = t->storage;
   shmt_storage_retain(e->storage);
   shmt_storage_pin(e->storage);
@@ -93,20 +72,21 @@ static exported* make_exported(const shmt_tensor* t, bool versioned, bool copied
   dl->shape = e->dims;
   dl->strides = e->dims + t->n_dims;
   if (versioned) {
-    shmt__dl_versioned* m = &e->managed.versioned;
-    m->major = 1;
-    m->minor = 0;
-    m->context = e;
+    DLManagedTensorVersioned* m = &e->managed.versioned;
+    m->version.major = 1;
+    m->version.minor = 0;
+    m->manager_ctx = e;
     m->deleter = delete_versioned;
-    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? SHMT_DL_READ_ONLY : 0) | (copied ? SHMT_DL_IS_COPIED : 0);
+    m->flags = (t->storage->flags & SHMT_STORAGE_READ_ONLY ? DLPACK_FLAG_BITMASK_READ_ONLY : 0) |
+               (copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   } else {
-    e->managed.plain.context = e;
+    e->managed.plain.manager_ctx = e;
     e->managed.plain.deleter = delete_plain;
   }
   return e;
 }
 
-shmt__dl_versioned* shmt__dl_export(const shmt_tensor* t) {
+DLManagedTensorVersioned* shmt__dl_export(const shmt_tensor* t) {
   exported* e = make_exported(t, true, false);
   return e ? &e->managed.versioned : NULL;
 }
@@ -190,7 +170,7 @@ static PyObject* m_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
       PyErr_Format(PyExc_TypeError, "__dlpack__(): dl_device must be a tuple of two ints, not %R", device);
       return NULL;
     }
-    if (type != SHMT_DL_CPU) return refuse("the tensor is on the cpu and cannot be exported to another device");
+    if (type != kDLCPU) return refuse("the tensor is on the cpu and cannot be exported to another device");
   }
   int versioned = wants_versioned(max_version);
   if (versioned < 0) return NULL;
@@ -209,18 +189,18 @@ static PyObject* m_dlpack_device(PyObject* self, PyObject* unused) {
     PyErr_SetString(PyExc_ValueError, "a meta tensor is on no DLPack device");
     return NULL;
   }
-  return Py_BuildValue("(ii)", SHMT_DL_CPU, 0);
+  return Py_BuildValue("(ii)", kDLCPU, 0);
 }
 
 /* --- import -------------------------------------------------------------------------------- */
 
 static void drop_plain(void* arg, void* data) {
-  shmt__dl_managed* m = arg;
+  DLManagedTensor* m = arg;
   (void)data;
   if (m->deleter) m->deleter(m);
 }
 static void drop_versioned(void* arg, void* data) {
-  shmt__dl_versioned* m = arg;
+  DLManagedTensorVersioned* m = arg;
   (void)data;
   if (m->deleter) m->deleter(m);
 }
@@ -234,14 +214,14 @@ static void drop_capsule(PyObject* capsule) {
 }
 
 /* Geometry of dl in elements, and the bytes it spans. 0, or -1 with an exception. */
-static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strides, uint64_t* nbytes) {
+static int read_geometry(const DLTensor* dl, int64_t item, int64_t* strides, uint64_t* nbytes) {
   int64_t span = item, dense = 1;
   bool empty = false;
-  if (dl->n_dims > 0 && dl->shape == NULL) {
-    PyErr_Format(PyExc_BufferError, "from_dlpack(): a tensor of %d dimensions without a shape", (int)dl->n_dims);
+  if (dl->ndim > 0 && dl->shape == NULL) {
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): a tensor of %d dimensions without a shape", (int)dl->ndim);
     return -1;
   }
-  for (int i = dl->n_dims - 1; i >= 0; i--) {
+  for (int i = dl->ndim - 1; i >= 0; i--) {
     int64_t size = dl->shape[i], reach;
     strides[i] = dl->strides ? dl->strides[i] : dense;
     if (size < 0 || (strides[i] < 0 && size > 1)) {
@@ -266,20 +246,20 @@ static int read_geometry(const shmt__dl_tensor* dl, int64_t item, int64_t* strid
 
 /* A tensor over dl, which `drop(arg)` gives back. 0, or -1 with an exception and dl not taken over. See Note [What
  * producers say]. */
-static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)(void*, void*), void* arg,
+static int import_tensor(const DLTensor* dl, uint32_t flags, void (*drop)(void*, void*), void* arg,
                          shmt_tensor** out) {
   int64_t strides[SHMT_MAX_DIMS];
   uint64_t nbytes;
-  if (dl->device_type != SHMT_DL_CPU) {
+  if (dl->device.device_type != kDLCPU) {
     PyErr_Format(PyExc_BufferError, "from_dlpack(): the data is on device type %d, only the cpu (%d) is supported",
-                 (int)dl->device_type, SHMT_DL_CPU);
+                 (int)dl->device.device_type, kDLCPU);
     return -1;
   }
-  shmt_dtype dtype = shmt__dl_dtype(dl);
-  if (dtype == SHMT_DTYPE_NONE || dl->n_dims < 0 || dl->n_dims > SHMT_MAX_DIMS) {
+  shmt_dtype dtype = shmt__dtype_of_dl(dl->dtype);
+  if (dtype == SHMT_DTYPE_NONE || dl->ndim < 0 || dl->ndim > SHMT_MAX_DIMS) {
     PyErr_Format(PyExc_BufferError,
-                 "from_dlpack(): unsupported type code %d with %d bits and %d lanes, or %d dimensions", (int)dl->code,
-                 (int)dl->bits, (int)dl->lanes, (int)dl->n_dims);
+                 "from_dlpack(): unsupported type code %d with %d bits and %d lanes, or %d dimensions",
+                 (int)dl->dtype.code, (int)dl->dtype.bits, (int)dl->dtype.lanes, (int)dl->ndim);
     return -1;
   }
   if (read_geometry(dl, shmt__dtype_size[dtype], strides, &nbytes) < 0) return -1;
@@ -299,7 +279,7 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
     shmt__py_raise(s);
     return -1;
   }
-  s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->n_dims}, (shmt_ints){strides, dl->n_dims}, 0, dtype,
+  s = shmt__tensor_from_storage(storage, (shmt_ints){dl->shape, dl->ndim}, (shmt_ints){strides, dl->ndim}, 0, dtype,
                                 out);
   if (s != SHMT_OK) shmt__storage_disown(storage);
   shmt__storage_release(storage);
@@ -309,16 +289,17 @@ static int import_tensor(const shmt__dl_tensor* dl, uint32_t flags, void (*drop)
 }
 
 /* As import_tensor. */
-static int import_versioned(shmt__dl_versioned* m, shmt_tensor** out) {
-  if (m->major != 1) {
-    PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u is not supported", m->major, m->minor);
+static int import_versioned(DLManagedTensorVersioned* m, shmt_tensor** out) {
+  if (m->version.major != 1) {
+    PyErr_Format(PyExc_BufferError, "from_dlpack(): version %u.%u is not supported", m->version.major,
+                 m->version.minor);
     return -1;
   }
-  uint32_t flags = m->flags & SHMT_DL_READ_ONLY ? SHMT_STORAGE_READ_ONLY : 0;
-  return import_tensor(&m->tensor, flags, drop_versioned, m, out);
+  uint32_t flags = m->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? SHMT_STORAGE_READ_ONLY : 0;
+  return import_tensor(&m->dl_tensor, flags, drop_versioned, m, out);
 }
 
-PyObject* shmt__dl_import(shmt__dl_versioned* m) {
+PyObject* shmt__dl_import(DLManagedTensorVersioned* m) {
   shmt_tensor* t = NULL;
   return import_versioned(m, &t) == 0 ? shmt__py_wrap(t) : NULL;
 }
@@ -330,8 +311,8 @@ static PyObject* from_capsule(PyObject* capsule) {
     r = import_versioned(PyCapsule_GetPointer(capsule, "dltensor_versioned"), &t);
     if (r == 0) PyCapsule_SetName(capsule, "used_dltensor_versioned");
   } else if (PyCapsule_IsValid(capsule, "dltensor")) {
-    shmt__dl_managed* m = PyCapsule_GetPointer(capsule, "dltensor");
-    r = import_tensor(&m->tensor, 0, drop_plain, m, &t);
+    DLManagedTensor* m = PyCapsule_GetPointer(capsule, "dltensor");
+    r = import_tensor(&m->dl_tensor, 0, drop_plain, m, &t);
     if (r == 0) PyCapsule_SetName(capsule, "used_dltensor");
   } else {
     PyErr_SetString(PyExc_RuntimeError,
@@ -348,7 +329,7 @@ static PyObject* request(PyObject* copy, bool to_cpu) {
   PyObject* options = Py_BuildValue("{s:(ii)}", "max_version", 1, 0);
   if (options != NULL && copy != Py_None && PyDict_SetItemString(options, "copy", copy) < 0) Py_CLEAR(options);
   if (options == NULL || !to_cpu) return options;
-  PyObject* device = Py_BuildValue("(ii)", SHMT_DL_CPU, 0);
+  PyObject* device = Py_BuildValue("(ii)", kDLCPU, 0);
   if (device == NULL || PyDict_SetItemString(options, "dl_device", device) < 0) Py_CLEAR(options);
   Py_XDECREF(device);
   return options;

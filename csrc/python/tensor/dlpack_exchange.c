@@ -6,6 +6,7 @@
  *
  * Source: the DLPack specification, version 1.3. */
 #include "api/error.h"
+#include "capi/dlpack_dtype.h"
 #include "python/call/convert.h"
 #include "python/tensor/dlpack.h"
 #include "python/values/types.h"
@@ -15,26 +16,26 @@ typedef void set_error(void* context, const char* kind, const char* message);
 typedef struct exchange_api {
   uint32_t major, minor;
   void* older_api; /* NULL: none */
-  int (*allocate)(shmt__dl_tensor* prototype, shmt__dl_versioned** out, void* context, set_error* fail);
-  int (*managed_from_object)(void* object, shmt__dl_versioned** out);
-  int (*managed_to_object)(shmt__dl_versioned* managed, void** out);
-  int (*view_from_object)(void* object, shmt__dl_tensor* out);
+  int (*allocate)(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, set_error* fail);
+  int (*managed_from_object)(void* object, DLManagedTensorVersioned** out);
+  int (*managed_to_object)(DLManagedTensorVersioned* managed, void** out);
+  int (*view_from_object)(void* object, DLTensor* out);
   int (*current_stream)(int device_type, int32_t device, void** out);
 } exchange_api;
 
 _Static_assert(sizeof(exchange_api) == 56 && offsetof(exchange_api, allocate) == 16, "as specified");
 
 /* A new tensor of the prototype's shape and dtype. The interpreter lock need not be held. */
-static int allocate(shmt__dl_tensor* prototype, shmt__dl_versioned** out, void* context, set_error* fail) {
-  shmt_dtype dtype = shmt__dl_dtype(prototype);
-  if (prototype->device_type != SHMT_DL_CPU || dtype == SHMT_DTYPE_NONE || prototype->n_dims < 0 ||
-      prototype->n_dims > SHMT_MAX_DIMS || (prototype->n_dims > 0 && prototype->shape == NULL)) {
+static int allocate(DLTensor* prototype, DLManagedTensorVersioned** out, void* context, set_error* fail) {
+  shmt_dtype dtype = shmt__dtype_of_dl(prototype->dtype);
+  if (prototype->device.device_type != kDLCPU || dtype == SHMT_DTYPE_NONE || prototype->ndim < 0 ||
+      prototype->ndim > SHMT_MAX_DIMS || (prototype->ndim > 0 && prototype->shape == NULL)) {
     fail(context, "BufferError",
          "tensors are on the cpu, have a shape, a dtype of shmtensor and at most 64 dimensions");
     return -1;
   }
   SHMT_AUTO(shmt_tensor) t = NULL;
-  shmt_ints sizes = {prototype->shape, prototype->n_dims};
+  shmt_ints sizes = {prototype->shape, prototype->ndim};
   shmt_status s = shmt__tensor_empty(sizes, dtype, SHMT_CPU, SHMT_CONTIGUOUS_FORMAT, &t);
   if (s != SHMT_OK) {
     fail(context, s == SHMT_E_NOMEM ? "MemoryError" : "RuntimeError", shmt_error_message());
@@ -56,7 +57,7 @@ static const shmt_tensor* exportable(void* object) {
   return shmt__py_check_exportable(t) < 0 ? NULL : t;
 }
 
-static int managed_from_object(void* object, shmt__dl_versioned** out) {
+static int managed_from_object(void* object, DLManagedTensorVersioned** out) {
   const shmt_tensor* t = exportable(object);
   if (t == NULL) return -1;
   *out = shmt__dl_export(t);
@@ -64,13 +65,13 @@ static int managed_from_object(void* object, shmt__dl_versioned** out) {
   return *out ? 0 : -1;
 }
 
-static int managed_to_object(shmt__dl_versioned* managed, void** out) {
+static int managed_to_object(DLManagedTensorVersioned* managed, void** out) {
   *out = shmt__dl_import(managed);
   return *out ? 0 : -1;
 }
 
 /* What is shown belongs to the object, and is there until the caller returns to Python. */
-static int view_from_object(void* object, shmt__dl_tensor* out) {
+static int view_from_object(void* object, DLTensor* out) {
   const shmt_tensor* t = exportable(object);
   if (t == NULL) return -1;
   if (t->storage->flags & SHMT_STORAGE_READ_ONLY) {

@@ -7,7 +7,7 @@
  *
  *   0       4            8                      8 + 48 * n_storages
  *   +-------+------------+----------------------+--------------------+
- *   | check | n_storages | handles, with leases | python/ipc/message.h's |
+ *   | check | n_storages | handles, with leases | message_format.h's |
  *   +-------+------------+----------------------+--------------------+
  *
  * `check` covers what follows it, keyed with the secret of the first handle's session.

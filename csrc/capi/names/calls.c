@@ -1,0 +1,333 @@
+/* capi/names/calls.c -- clients and servers by name. */
+#include "ipc/call/call.h"
+
+#include "api/error.h"
+#include "capi/services.h"
+#include "capi/names/waits.h"
+#include "ipc/service/open_or_make.h"
+#include "ipc/session/session.h"
+#include "os/mutex.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* --- the client --- */
+
+/* A line is used by one call at a time; the others wait here. */
+typedef struct idle_line {
+  shmt__ring* line; /* owned */
+  uint32_t serial;  /* of its last call */
+  struct idle_line* next;
+} idle_line;
+
+typedef struct client_object {
+  shmt__ring* ring; /* owned */
+  idle_line* idle;  /* under the lock */
+  uint32_t fork;    /* shmt__fork_count() of the process that the lines are of */
+  shmt__mutex lock;
+} client_object;
+
+static void free_idle(idle_line* line) {
+  while (line != NULL) {
+    idle_line* next = line->next;
+    shmt__ring_close(line->line);
+    free(line);
+    line = next;
+  }
+}
+
+static void end_client(void* object) {
+  client_object* c = object;
+  free_idle(c->idle);
+  shmt__ring_close(c->ring);
+  shmt__mutex_destroy(&c->lock);
+  free(c);
+}
+
+shmtensor_status shmtensor_client_open(shmtensor_service* service, const char* name, shmtensor_client** out) {
+  void* handle = NULL;
+  SHMT_USE_SERVICE(v, service);
+  SHMT_NEED(name);
+  SHMT_NEED(out);
+  client_object* c = calloc(1, sizeof *c);
+  if (c == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);
+  const shmt_status status = shmt__named_server_open(v, name, 0, false, &c->ring);
+  if (status != SHMT_OK) {
+    free(c);
+    return shmt__public_status(status);
+  }
+  c->fork = shmt__fork_count();
+  shmt__mutex_init(&c->lock, SHMT_MUTEX_PUBLIC_OBJECTS);
+  SHMT_PASS(shmt__handle_open(SHMT_HANDLE_CLIENT, c, end_client, &handle));
+  *out = handle;
+  return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_client_close(shmtensor_client* client) { return SHMT_CLOSE(SHMT_HANDLE_CLIENT, client); }
+
+static shmt_status take_line(client_object* c, idle_line** out) {
+  shmt__mutex_lock(&c->lock);
+  /* In a forked child the lines are the parent's. */
+  idle_line* stale = c->fork != shmt__fork_count() ? c->idle : NULL;
+  if (c->fork != shmt__fork_count()) c->idle = NULL;
+  c->fork = shmt__fork_count();
+  idle_line* line = c->idle;
+  if (line != NULL) c->idle = line->next;
+  shmt__mutex_unlock(&c->lock);
+  free_idle(stale);
+  if (line == NULL) {
+    line = calloc(1, sizeof *line);
+    SHMT_REQUIRE(line != NULL, SHMT_E_NOMEM, "a call: tried to allocate %zu bytes", sizeof *line);
+    const shmt_status status = shmt__call_make_line(c->ring, 2, &line->line);
+    if (status != SHMT_OK) {
+      free(line);
+      return status;
+    }
+  }
+  line->serial = line->serial % (SHMT_CALL_SERIALS - 1) + 1;
+  *out = line;
+  return SHMT_OK;
+}
+
+static void give_line(client_object* c, idle_line* line) {
+  shmt__call_give_up(line->line, line->serial);
+  shmt__mutex_lock(&c->lock);
+  line->next = c->idle;
+  c->idle = line;
+  shmt__mutex_unlock(&c->lock);
+}
+
+typedef struct call_wait {
+  shmt__public_wait base;
+  shmt__ring *server, *line;
+  uint32_t serial;
+  const shmt__outgoing_message* request;
+  shmt__received_message* reply;
+} call_wait;
+
+static shmt__ring_result call_begin(shmt__public_wait* w, uint64_t deadline_ns) {
+  const call_wait* c = (call_wait*)w;
+  return shmt__call_begin(c->server, c->line, c->serial, c->request, deadline_ns);
+}
+static shmt__ring_result call_reply(shmt__public_wait* w, uint64_t deadline_ns) {
+  const call_wait* c = (call_wait*)w;
+  return shmt__call_wait(c->line, c->serial, deadline_ns, c->reply);
+}
+
+/* What a server answered with in place of a value: a text, or a text and a traceback of Python. */
+static shmtensor_status fail_remote(const char* function, shmt__received_message* reply) {
+  SHMT_AUTO(shmtensor_value) v = NULL;
+  const shmtensor_status status = shmt__value_unpack(reply, SHMTENSOR_READ_ONLY, &v);
+  if (status == SHMTENSOR_E_TYPE)
+    return shmt__public_fail(SHMTENSOR_E_REMOTE, "%s(): the server answered with an exception of Python", function);
+  SHMT_PASS(status);
+  const shmtensor_value* text = v->kind == SHMTENSOR_TUPLE && v->u.items.n > 0 ? v->u.items.at[0] : v;
+  if (text->kind == SHMTENSOR_TEXT) return shmt__public_fail(SHMTENSOR_E_REMOTE, "%s", text->u.bytes.at);
+  return shmt__public_fail(SHMTENSOR_E_LOST, "%s(): a server let go of the request before it answered", function);
+}
+
+static shmtensor_status call_once(const char* function, const shmt__handle_use* use, client_object* c, idle_line* line,
+                            const shmt__outgoing_message* request, uint64_t deadline_ns, shmtensor_value** out) {
+  shmt__received_message reply;
+  bool is_closed = false;
+  call_wait w = {.base.call = call_begin, .server = c->ring, .line = line->line, .serial = line->serial,
+                 .request = request, .reply = &reply};
+  shmt__ring_result result = shmt__public_wait_run(&w.base, use, deadline_ns, &is_closed);
+  SHMT_PASS(shmt__public_result(function, result, is_closed, SHMTENSOR_E_TIMEOUT));
+  w.base.call = call_reply;
+  for (;;) {
+    result = shmt__public_wait_run(&w.base, use, deadline_ns, &is_closed);
+    if (result == SHMT_RING_ALONE && !is_closed)
+      return shmt__public_fail(SHMTENSOR_E_LOST,
+                               "%s(): a server was killed, or let go of the request, before it answered", function);
+    SHMT_PASS(shmt__public_result(function, result, is_closed, SHMTENSOR_E_TIMEOUT));
+    if (shmt__call_serial_of(reply.flags) == line->serial) break;
+    shmt__received_message_fini(&reply); /* of a call that was given up */
+  }
+  const shmtensor_status status = reply.flags & SHMT_RING_ERROR
+                                      ? fail_remote(function, &reply)
+                                      : shmt__value_unpack(&reply, SHMTENSOR_READ_WRITE, out);
+  shmt__received_message_fini(&reply);
+  return status;
+}
+
+shmtensor_status shmtensor_client_call(shmtensor_client* client, const shmtensor_value* request, double timeout,
+                                       shmtensor_value** out) {
+  shmt__packed_value p;
+  idle_line* line = NULL;
+  uint64_t deadline_ns = 0;
+  SHMT_USE(client_object, c, SHMT_HANDLE_CLIENT, client);
+  SHMT_PASS(shmt__value_check(__func__, "request", request));
+  SHMT_NEED(out);
+  SHMT_PASS(shmt__deadline_of_timeout(__func__, timeout, &deadline_ns));
+  SHMT_PASS(shmt__value_pack(request, c->ring, &p));
+  const shmt_status taken = take_line(c, &line);
+  shmtensor_status status = shmt__public_status(taken);
+  if (taken == SHMT_OK) {
+    status = call_once(__func__, &c_use, c, line, &p.message, deadline_ns, out);
+    give_line(c, line);
+  }
+  shmt__packed_value_fini(&p);
+  return status;
+}
+
+/* --- the server --- */
+
+typedef struct server_object {
+  shmt__ring* ring; /* owned */
+  int mode;
+} server_object;
+
+static void end_server(void* object) {
+  server_object* s = object;
+  shmt__ring_close(s->ring);
+  free(s);
+}
+
+shmtensor_status shmtensor_server_open(shmtensor_service* service, const char* name,
+                                       const shmtensor_server_options* options, shmtensor_server** out) {
+  SHMT_OPTIONS(shmtensor_server_options, how, options);
+  void* handle = NULL;
+  SHMT_USE_SERVICE(v, service);
+  SHMT_NEED(name);
+  SHMT_NEED(out);
+  SHMT_PASS(shmt__check_mode(__func__, how.mode));
+  server_object* s = calloc(1, sizeof *s);
+  if (s == NULL) return shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "%s(): no memory", __func__);
+  const shmt_status status = shmt__named_server_open(v, name, how.max_requests, how.persist != 0, &s->ring);
+  if (status != SHMT_OK) {
+    free(s);
+    return shmt__public_status(status);
+  }
+  s->mode = how.mode;
+  shmt__call_serve(s->ring);
+  SHMT_PASS(shmt__handle_open(SHMT_HANDLE_SERVER, s, end_server, &handle));
+  *out = handle;
+  return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_server_close(shmtensor_server* server) { return SHMT_CLOSE(SHMT_HANDLE_SERVER, server); }
+
+shmtensor_status shmtensor_server_fileno(shmtensor_server* server, int* out) {
+  SHMT_USE(server_object, s, SHMT_HANDLE_SERVER, server);
+  SHMT_NEED(out);
+  return shmt__ring_public_fileno(s->ring, out);
+}
+
+typedef struct request_object {
+  shmt__call call;
+  uint32_t fork; /* shmt__fork_count() of the process that took it */
+  atomic_bool is_answered;
+} request_object;
+
+static shmtensor_status answer(const char* function, request_object* r, const shmtensor_value* value, uint32_t flags,
+                               int* out_wanted) {
+  shmt__packed_value p;
+  SHMT_PASS(shmt__value_pack(value, &r->call.line, &p));
+  const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags);
+  shmt__packed_value_fini(&p);
+  if (out_wanted != NULL) *out_wanted = result == SHMT_RING_DONE;
+  if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) return SHMTENSOR_OK;
+  return shmt__public_result(function, result, false, SHMTENSOR_E_FULL);
+}
+
+/* Answer with a text, or with None, which means that the server let go. */
+static shmtensor_status answer_error(const char* function, request_object* r, const char* text, int* out_wanted) {
+  SHMT_AUTO(shmtensor_value) v = NULL;
+  SHMT_PASS(text != NULL ? shmtensor_text(text, SIZE_MAX, &v) : shmtensor_none(&v));
+  return answer(function, r, v, SHMT_RING_ERROR, out_wanted);
+}
+
+static void end_request(void* object) {
+  request_object* r = object;
+  const bool is_ours = r->fork == shmt__fork_count();
+  if (is_ours && !atomic_load(&r->is_answered)) (void)answer_error(__func__, r, NULL, NULL);
+  shmt__call_close(&r->call);
+  free(r);
+}
+
+/* The request of a received message, which is consumed. *out is NULL: nobody asked, or what was asked cannot be read;
+ * then the client knows. */
+static shmtensor_status open_request(server_object* s, shmt__received_message* m, shmtensor_value** out_value,
+                                     request_object** out) {
+  SHMT_AUTO(shmtensor_value) value = NULL;
+  request_object* r = calloc(1, sizeof *r);
+  *out = NULL;
+  if (r == NULL || !shmt__call_open(m, &r->call)) {
+    shmt__received_message_fini(m);
+    free(r);
+    return r != NULL ? SHMTENSOR_OK : shmt__public_fail(SHMTENSOR_E_NO_MEMORY, "a request: no memory");
+  }
+  r->fork = shmt__fork_count();
+  const shmtensor_status status = shmt__value_unpack(m, s->mode, &value);
+  shmt__received_message_fini(m);
+  if (status != SHMTENSOR_OK) {
+    char text[512];
+    (void)snprintf(text, sizeof text, "the request cannot be read: %s", shmt_error_message());
+    atomic_store(&r->is_answered, answer_error(__func__, r, text, NULL) == SHMTENSOR_OK);
+    end_request(r);
+    return SHMTENSOR_OK;
+  }
+  *out_value = SHMT_TAKE(value);
+  *out = r;
+  return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_server_take(shmtensor_server* server, double timeout, shmtensor_value** out,
+                                       shmtensor_request** out_request) {
+  shmt__received_message m;
+  request_object* r = NULL;
+  SHMT_AUTO(shmtensor_value) value = NULL;
+  void* handle = NULL;
+  uint64_t deadline_ns = 0;
+  SHMT_USE(server_object, s, SHMT_HANDLE_SERVER, server);
+  SHMT_NEED(out);
+  SHMT_NEED(out_request);
+  SHMT_PASS(shmt__deadline_of_timeout(__func__, timeout, &deadline_ns));
+  while (r == NULL) {
+    SHMT_PASS(shmt__wait_get(__func__, &s_use, s->ring, deadline_ns, &m));
+    SHMT_PASS(open_request(s, &m, &value, &r));
+  }
+  SHMT_PASS(shmt__handle_open(SHMT_HANDLE_REQUEST, r, end_request, &handle));
+  *out = SHMT_TAKE(value);
+  *out_request = handle;
+  return SHMTENSOR_OK;
+}
+
+static shmtensor_status check_open(const char* function, request_object* r) {
+  if (r->fork != shmt__fork_count())
+    return shmt__public_fail(SHMTENSOR_E_STATE, "%s(): the request was taken by the process that this one was forked "
+                             "from", function);
+  if (atomic_exchange(&r->is_answered, true))
+    return shmt__public_fail(SHMTENSOR_E_STATE, "%s(): the request was answered before", function);
+  return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_request_reply(shmtensor_request* request, const shmtensor_value* value, int* out_wanted) {
+  SHMT_USE(request_object, r, SHMT_HANDLE_REQUEST, request);
+  SHMT_PASS(shmt__value_check(__func__, "value", value));
+  SHMT_PASS(check_open(__func__, r));
+  const shmtensor_status status = answer(__func__, r, value, 0, out_wanted);
+  if (status != SHMTENSOR_OK) atomic_store(&r->is_answered, false);
+  return status;
+}
+
+shmtensor_status shmtensor_request_fail(shmtensor_request* request, const char* text, int* out_wanted) {
+  SHMT_USE(request_object, r, SHMT_HANDLE_REQUEST, request);
+  SHMT_NEED(text);
+  SHMT_PASS(check_open(__func__, r));
+  const shmtensor_status status = answer_error(__func__, r, text, out_wanted);
+  if (status != SHMTENSOR_OK) atomic_store(&r->is_answered, false);
+  return status;
+}
+
+shmtensor_status shmtensor_request_is_wanted(shmtensor_request* request, int* out) {
+  SHMT_USE(request_object, r, SHMT_HANDLE_REQUEST, request);
+  SHMT_NEED(out);
+  *out = !atomic_load(&r->is_answered) && shmt__call_is_wanted(&r->call);
+  return SHMTENSOR_OK;
+}
+
+shmtensor_status shmtensor_request_close(shmtensor_request* request) {
+  return SHMT_CLOSE(SHMT_HANDLE_REQUEST, request);
+}

@@ -1,0 +1,519 @@
+/* tests/capi/names.c -- queues, topics, calls, events, locks and published values, between handles of one program. */
+#include "check_public.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double LONG = 60; /* against hangs */
+
+static DLDataType uint8(void) { return shmtensor_dtype(kDLUInt, 8); }
+
+static void run_thread(void* (*f)(void*), void* arg, pthread_t* out) { CHECK_EQ(pthread_create(out, NULL, f, arg), 0); }
+
+static void sleep_ms(int ms) {
+  const struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+  (void)nanosleep(&t, NULL);
+}
+
+/* --- handles --- */
+
+TEST(handles_that_are_closed_or_of_another_kind_are_refused) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  uint32_t n = 0;
+  CHECK_FAILS(shmtensor_queue_open(NULL, "q", NULL, &queue), SHMTENSOR_E_VALUE, "service is NULL");
+  CHECK_FAILS(shmtensor_queue_open(service, NULL, NULL, &queue), SHMTENSOR_E_VALUE, "name is NULL");
+  CHECK_FAILS(shmtensor_queue_open(service, "q", NULL, NULL), SHMTENSOR_E_VALUE, "out is NULL");
+  CHECK_FAILS(shmtensor_queue_open(service, "", NULL, &queue), SHMTENSOR_E_VALUE, "1 to 127 bytes");
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  CHECK_FAILS(shmtensor_queue_length((shmtensor_queue*)service, &n), SHMTENSOR_E_VALUE, "queue is a service");
+  CHECK_FAILS(shmtensor_queue_length((shmtensor_queue*)&n, &n), SHMTENSOR_E_VALUE, "not a handle");
+  CHECK_FAILS(shmtensor_queue_length((shmtensor_queue*)(uintptr_t)0x7777777777777778, &n), SHMTENSOR_E_VALUE,
+              "not a handle");
+  CHECK_OK(shmtensor_service_close(service));
+  CHECK_FAILS(shmtensor_service_close(service), SHMTENSOR_E_CLOSED, "service is closed");
+  CHECK_OK(shmtensor_queue_length(queue, &n)); /* it keeps what it needs */
+  CHECK_OK(shmtensor_queue_close(queue));
+  CHECK_FAILS(shmtensor_queue_length(queue, &n), SHMTENSOR_E_CLOSED, "queue is closed");
+  service = own_service(); /* the entry is used again, the old handles stay closed */
+  CHECK_FAILS(shmtensor_queue_close(queue), SHMTENSOR_E_CLOSED, "queue is closed");
+  CHECK_OK(shmtensor_service_close(service));
+}
+
+TEST(options_may_be_of_an_older_or_a_newer_header) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  struct {
+    shmtensor_queue_options known;
+    uint64_t later;
+  } newer = {.known = {.size = sizeof newer}};
+  CHECK_OK(shmtensor_queue_open(service, "q", &newer.known, &queue));
+  CHECK_OK(shmtensor_queue_close(queue));
+  newer.later = 1;
+  CHECK_FAILS(shmtensor_queue_open(service, "q", &newer.known, &queue), SHMTENSOR_E_VALUE, "options.size");
+  const shmtensor_queue_options none = {.size = 0}, older = {.size = offsetof(shmtensor_queue_options, persist)};
+  CHECK_FAILS(shmtensor_queue_open(service, "q", &none, &queue), SHMTENSOR_E_VALUE, "options.size is 0");
+  CHECK_OK(shmtensor_queue_open(service, "q", &older, &queue));
+  CHECK_OK(shmtensor_queue_close(queue));
+}
+
+TEST(service_that_does_not_run_is_not_found) {
+  const shmtensor_service_options options = {.size = sizeof options, .name = "no-such-service-of-tests"};
+  const shmtensor_service_options both = {.size = sizeof both, .socket = "/nowhere", .start = 1};
+  shmtensor_service* service = NULL;
+  CHECK_FAILS(shmtensor_service_open(&options, &service), SHMTENSOR_E_MANAGER, "no-such-service-of-tests");
+  CHECK_FAILS(shmtensor_service_open(&both, &service), SHMTENSOR_E_VALUE, "leave out socket");
+  CHECK_FAILS(shmtensor_service_open(&options, NULL), SHMTENSOR_E_VALUE, "out is NULL");
+}
+
+/* --- queues --- */
+
+TEST(queue_gives_what_was_put) {
+  shmtensor_service* service = own_service();
+  const shmtensor_queue_options one = {.size = sizeof one, .max_messages = 1};
+  const shmtensor_queue_options two = {.size = sizeof two, .max_messages = 2};
+  shmtensor_queue *queue = NULL, *same = NULL;
+  shmtensor_value *value = integer(41), *out = NULL;
+  int fd = -1;
+  CHECK_OK(shmtensor_queue_open(service, "q", &one, &queue));
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &same));
+  CHECK_FAILS(shmtensor_queue_open(service, "q", &two, &same), SHMTENSOR_E_VALUE, "takes 1 messages, not 2");
+  CHECK_FAILS(shmtensor_queue_get(same, 0, &out), SHMTENSOR_E_EMPTY, "no message");
+  CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+  CHECK_FAILS(shmtensor_queue_put(queue, value, 0.01), SHMTENSOR_E_FULL, "no room");
+  CHECK_OK(shmtensor_queue_fileno(same, &fd));
+  CHECK(fd >= 0);
+  CHECK_OK(shmtensor_queue_get(same, LONG, &out));
+  CHECK_EQ(taken_integer(out), 41);
+  CHECK_OK(shmtensor_queue_task_done(same));
+  CHECK_FAILS(shmtensor_queue_task_done(same), SHMTENSOR_E_STATE, "more messages");
+  CHECK_FAILS(shmtensor_queue_get(same, 0.0 / 0.0, &out), SHMTENSOR_E_VALUE, "nan");
+  CHECK_FAILS(shmtensor_queue_put(queue, NULL, 0), SHMTENSOR_E_VALUE, "value is NULL");
+  CHECK_FAILS(shmtensor_queue_get(queue, 0, NULL), SHMTENSOR_E_VALUE, "out is NULL");
+  shmtensor_value_free(value);
+}
+
+TEST(tensor_of_the_service_is_the_same_memory_for_the_taker) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  DLManagedTensorVersioned *sent = NULL, *kept = NULL, *got = NULL;
+  shmtensor_value *value = NULL, *out = NULL;
+  const int64_t shape[] = {4, 5};
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  CHECK_FAILS(shmtensor_empty(service, uint8(), -1, shape, &sent), SHMTENSOR_E_VALUE, "ndim");
+  CHECK_FAILS(shmtensor_empty(service, uint8(), 2, NULL, &sent), SHMTENSOR_E_VALUE, "shape");
+  CHECK_FAILS(shmtensor_empty(service, shmtensor_dtype(kDLFloat, 8), 2, shape, &sent), SHMTENSOR_E_TYPE, "dtype");
+  CHECK_OK(shmtensor_empty(service, uint8(), 2, shape, &sent));
+  CHECK_OK(shmtensor_tensor(sent, &value));
+  CHECK_OK(shmtensor_value_get_tensor(value, &kept));
+  CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+  CHECK_OK(shmtensor_queue_get(queue, LONG, &out));
+  CHECK_OK(shmtensor_value_get_tensor(out, &got));
+  memset(kept->dl_tensor.data, 9, 20);
+  CHECK_EQ(((unsigned char*)got->dl_tensor.data)[19], 9);
+  CHECK_EQ(got->dl_tensor.shape[1], 5);
+  shmtensor_value_free(out);
+  shmtensor_value_free(value);
+  kept->deleter(kept);
+  got->deleter(got);
+}
+
+TEST(long_and_deep_messages) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  shmtensor_value *value = NULL, *out = NULL;
+  const size_t n = 1 << 20;
+  const void* data = NULL;
+  size_t n_out = 0;
+  char* large = calloc(n, 1);
+  CHECK(large != NULL);
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  large[n - 1] = 7;
+  CHECK_OK(shmtensor_bytes(large, n, &value));
+  CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+  CHECK_OK(shmtensor_queue_get(queue, LONG, &out));
+  CHECK_OK(shmtensor_value_get_bytes(out, &data, &n_out));
+  CHECK(n_out == n && ((const char*)data)[n - 1] == 7);
+  shmtensor_value_free(out);
+  shmtensor_value_free(value);
+  CHECK_OK(shmtensor_list(&value));
+  for (int depth = 1; depth <= 13; depth++) {
+    CHECK_EQ(shmtensor_queue_put(queue, value, LONG), depth <= 12 ? SHMTENSOR_OK : SHMTENSOR_E_VALUE);
+    shmtensor_value* outer = NULL;
+    CHECK_OK(shmtensor_list(&outer));
+    CHECK_OK(shmtensor_value_append(outer, value));
+    value = outer;
+  }
+  for (int i = 0; i < 12; i++) {
+    CHECK_OK(shmtensor_queue_get(queue, LONG, &out));
+    shmtensor_value_free(out);
+  }
+  shmtensor_value_free(value);
+  free(large);
+}
+
+TEST(delivery_goes_back_unless_it_is_acknowledged) {
+  shmtensor_service* service = own_service();
+  const shmtensor_queue_options options = {.size = sizeof options, .max_deliveries = 3};
+  shmtensor_queue* queue = NULL;
+  shmtensor_delivery* delivery = NULL;
+  shmtensor_value *value = integer(5), *out = NULL;
+  uint32_t count = 0, n = 9;
+  CHECK_OK(shmtensor_queue_open(service, "q", &options, &queue));
+  CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+  CHECK_OK(shmtensor_queue_get_delivery(queue, LONG, &out, &delivery, &count));
+  CHECK_EQ(count, 1);
+  shmtensor_value_free(out);
+  CHECK_OK(shmtensor_delivery_release(delivery));
+  CHECK_FAILS(shmtensor_delivery_acknowledge(delivery), SHMTENSOR_E_CLOSED, "delivery is closed");
+  CHECK_OK(shmtensor_queue_get_delivery(queue, LONG, &out, &delivery, &count));
+  CHECK_EQ(count, 2);
+  CHECK_EQ(taken_integer(out), 5);
+  CHECK_OK(shmtensor_delivery_acknowledge(delivery));
+  CHECK_FAILS(shmtensor_delivery_acknowledge(delivery), SHMTENSOR_E_CLOSED, "delivery is closed");
+  CHECK_FAILS(shmtensor_delivery_release(NULL), SHMTENSOR_E_VALUE, "delivery is NULL");
+  CHECK_OK(shmtensor_queue_length(queue, &n));
+  CHECK_EQ(n, 0);
+  shmtensor_value_free(value);
+}
+
+static void* get_for_ever(void* queue) {
+  shmtensor_value* out = NULL;
+  return (void*)(intptr_t)shmtensor_queue_get(queue, -1, &out);
+}
+
+TEST(closing_ends_the_waits_of_other_threads) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  pthread_t thread;
+  void* status = NULL;
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  run_thread(get_for_ever, queue, &thread);
+  sleep_ms(50);
+  CHECK_OK(shmtensor_queue_close(queue));
+  CHECK_EQ(pthread_join(thread, &status), 0);
+  CHECK_EQ((intptr_t)status, SHMTENSOR_E_CLOSED);
+}
+
+static void on_signal(int number) { (void)number; }
+
+TEST(signal_ends_a_wait) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  pthread_t thread;
+  void* status = NULL;
+  const struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+  CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  run_thread(get_for_ever, queue, &thread);
+  sleep_ms(400); /* it sleeps by then, in its second slice */
+  CHECK_EQ(pthread_kill(thread, SIGUSR1), 0);
+  CHECK_EQ(pthread_join(thread, &status), 0);
+  CHECK_EQ((intptr_t)status, SHMTENSOR_E_INTERRUPTED);
+}
+
+/* --- topics --- */
+
+TEST(every_subscriber_gets_every_message) {
+  shmtensor_service* service = own_service();
+  const shmtensor_topic_options options = {.size = sizeof options, .depth = 2, .history = 1};
+  const shmtensor_topic_options other = {.size = sizeof other, .depth = 3};
+  shmtensor_topic* topic = NULL;
+  shmtensor_subscription *a = NULL, *b = NULL;
+  shmtensor_value *value = NULL, *out = NULL;
+  uint64_t lost = 9;
+  int fd = -1;
+  CHECK_OK(shmtensor_topic_open(service, "t", &options, &topic));
+  CHECK_FAILS(shmtensor_topic_open(service, "t", &other, &topic), SHMTENSOR_E_VALUE, "depth=2, not 3");
+  CHECK_FAILS(shmtensor_topic_latest(topic, SHMTENSOR_READ_ONLY, &out), SHMTENSOR_E_EMPTY, "no message");
+  CHECK_OK(shmtensor_topic_subscribe(topic, NULL, &a));
+  for (int i = 1; i <= 3; i++) {
+    value = integer(i);
+    CHECK_OK(shmtensor_topic_publish(topic, value, LONG));
+    shmtensor_value_free(value);
+  }
+  CHECK_OK(shmtensor_topic_subscribe(topic, NULL, &b));
+  CHECK_OK(shmtensor_subscription_get(a, LONG, &out));
+  CHECK_EQ(taken_integer(out), 2);
+  CHECK_OK(shmtensor_subscription_lost(a, &lost));
+  CHECK_EQ(lost, 1);
+  CHECK_OK(shmtensor_subscription_get(b, LONG, &out));
+  CHECK_EQ(taken_integer(out), 3);
+  CHECK_OK(shmtensor_subscription_fileno(b, &fd));
+  CHECK_OK(shmtensor_subscription_latest(a, LONG, &out));
+  CHECK_EQ(taken_integer(out), 3);
+  CHECK_OK(shmtensor_topic_latest(topic, SHMTENSOR_READ_ONLY, &out));
+  CHECK_EQ(taken_integer(out), 3);
+  CHECK_FAILS(shmtensor_topic_latest(topic, 3, &out), SHMTENSOR_E_VALUE, "mode");
+  CHECK_FAILS(shmtensor_subscription_get(a, 0, &out), SHMTENSOR_E_EMPTY, "no message");
+  CHECK_OK(shmtensor_topic_close(topic));
+  CHECK_OK(shmtensor_subscription_close(a));
+  CHECK_FAILS(shmtensor_subscription_get(a, 0, &out), SHMTENSOR_E_CLOSED, "subscription is closed");
+  CHECK_OK(shmtensor_subscription_close(b));
+}
+
+TEST(loan_is_published_once_without_a_copy) {
+  shmtensor_service* service = own_service();
+  shmtensor_topic* topic = NULL;
+  shmtensor_subscription* subscription = NULL;
+  shmtensor_loan* loan = NULL;
+  shmtensor_value* out = NULL;
+  DLManagedTensorVersioned* got = NULL;
+  void* data = NULL;
+  size_t nbytes = 0;
+  const int64_t shape[] = {480, 640, 3};
+  CHECK_OK(shmtensor_topic_open(service, "t", NULL, &topic));
+  CHECK_OK(shmtensor_topic_subscribe(topic, NULL, &subscription));
+  CHECK_OK(shmtensor_topic_loan(topic, uint8(), 3, shape, &loan));
+  CHECK_OK(shmtensor_loan_data(loan, &data, &nbytes));
+  CHECK_EQ(nbytes, 480 * 640 * 3);
+  memset(data, 5, nbytes);
+  CHECK_OK(shmtensor_loan_publish(loan, LONG));
+  CHECK_FAILS(shmtensor_loan_publish(loan, LONG), SHMTENSOR_E_STATE, "published before");
+  CHECK_OK(shmtensor_subscription_get(subscription, LONG, &out));
+  CHECK_OK(shmtensor_value_get_tensor(out, &got));
+  CHECK((got->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+  ((unsigned char*)data)[1] = 6; /* the same memory */
+  CHECK_EQ(((unsigned char*)got->dl_tensor.data)[1], 6);
+  CHECK_EQ(got->dl_tensor.ndim, 3);
+  CHECK_OK(shmtensor_loan_close(loan));
+  CHECK_FAILS(shmtensor_loan_data(loan, &data, &nbytes), SHMTENSOR_E_CLOSED, "loan is closed");
+  CHECK_FAILS(shmtensor_topic_loan(topic, uint8(), 65, shape, &loan), SHMTENSOR_E_VALUE, "ndim");
+  CHECK_EQ(((unsigned char*)got->dl_tensor.data)[0], 5);
+  got->deleter(got);
+  shmtensor_value_free(out);
+}
+
+/* --- calls --- */
+
+static void* serve_three(void* handle) {
+  shmtensor_server* server = handle;
+  for (int i = 0; i < 3; i++) {
+    shmtensor_value *value = NULL, *reply = NULL;
+    shmtensor_request* request = NULL;
+    int wanted = -1;
+    CHECK_OK(shmtensor_server_take(server, LONG, &value, &request));
+    CHECK_OK(shmtensor_request_is_wanted(request, &wanted));
+    CHECK_EQ(wanted, 1);
+    reply = integer(2 * integer_of(value));
+    if (i == 0) CHECK_OK(shmtensor_request_reply(request, reply, &wanted));
+    if (i == 1) CHECK_OK(shmtensor_request_fail(request, "not this one", &wanted));
+    if (i < 2) CHECK_FAILS(shmtensor_request_reply(request, reply, NULL), SHMTENSOR_E_STATE, "answered before");
+    CHECK_OK(shmtensor_request_close(request)); /* the third one has no answer */
+    CHECK_FAILS(shmtensor_request_reply(request, reply, NULL), SHMTENSOR_E_CLOSED, "request is closed");
+    shmtensor_value_free(reply);
+    shmtensor_value_free(value);
+  }
+  return NULL;
+}
+
+TEST(calls_are_answered_fail_or_are_lost) {
+  shmtensor_service* service = own_service();
+  shmtensor_server* server = NULL;
+  shmtensor_client* client = NULL;
+  shmtensor_request* request = NULL;
+  shmtensor_value *value = integer(21), *out = NULL;
+  pthread_t thread;
+  int fd = -1;
+  CHECK_OK(shmtensor_client_open(service, "s", &client));
+  CHECK_FAILS(shmtensor_client_call(client, value, 0.01, &out), SHMTENSOR_E_TIMEOUT, "time");
+  CHECK_OK(shmtensor_server_open(service, "s", NULL, &server));
+  CHECK_OK(shmtensor_server_fileno(server, &fd));
+  CHECK_FAILS(shmtensor_server_take(server, 0, &out, &request), SHMTENSOR_E_EMPTY, "no message"); /* it was given up */
+  run_thread(serve_three, server, &thread);
+  CHECK_OK(shmtensor_client_call(client, value, LONG, &out));
+  CHECK_EQ(taken_integer(out), 42);
+  CHECK_FAILS(shmtensor_client_call(client, value, LONG, &out), SHMTENSOR_E_REMOTE, "not this one");
+  CHECK_FAILS(shmtensor_client_call(client, value, LONG, &out), SHMTENSOR_E_LOST, "let go");
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+  CHECK_FAILS(shmtensor_client_call(client, NULL, LONG, &out), SHMTENSOR_E_VALUE, "request is NULL");
+  CHECK_OK(shmtensor_client_close(client));
+  CHECK_OK(shmtensor_server_close(server));
+  CHECK_FAILS(shmtensor_client_call(client, value, LONG, &out), SHMTENSOR_E_CLOSED, "client is closed");
+  shmtensor_value_free(value);
+}
+
+/* --- events, locks --- */
+
+static void* pulse_soon(void* event) {
+  for (int i = 0; i < 100; i++) {
+    sleep_ms(20);
+    (void)shmtensor_event_pulse(event, 77);
+  }
+  return NULL;
+}
+
+TEST(event_is_set_cleared_and_pulsed) {
+  shmtensor_service* service = own_service();
+  shmtensor_event *event = NULL, *same = NULL;
+  pthread_t thread;
+  int is_set = -1, fd = -1;
+  uint64_t id = 0;
+  CHECK_OK(shmtensor_event_open(service, "e", 0, &event));
+  CHECK_OK(shmtensor_event_open(service, "e", 0, &same));
+  CHECK_FAILS(shmtensor_event_wait(event, 0), SHMTENSOR_E_TIMEOUT, "time");
+  CHECK_OK(shmtensor_event_set(event));
+  CHECK_OK(shmtensor_event_wait(same, LONG));
+  CHECK_OK(shmtensor_event_clear(same));
+  CHECK_OK(shmtensor_event_is_set(event, &is_set));
+  CHECK_EQ(is_set, 0);
+  CHECK_OK(shmtensor_event_fileno(event, &fd));
+  run_thread(pulse_soon, same, &thread);
+  CHECK_OK(shmtensor_event_wait_pulse(event, LONG, &id));
+  CHECK_EQ(id, 77);
+  CHECK_FAILS(shmtensor_event_wait_pulse(event, LONG, NULL), SHMTENSOR_E_VALUE, "out_id is NULL");
+  CHECK_FAILS(shmtensor_queue_open(service, "e", NULL, (shmtensor_queue**)&event), SHMTENSOR_E_VALUE,
+              "'e' is an event, not a queue");
+  CHECK_OK(shmtensor_event_close(same)); /* while the thread uses it */
+  CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+TEST(lock_is_one_at_a_time) {
+  shmtensor_service* service = own_service();
+  shmtensor_lock *a = NULL, *b = NULL;
+  CHECK_OK(shmtensor_lock_open(service, "l", 1, &a));
+  CHECK_OK(shmtensor_lock_open(service, "l", 1, &b));
+  CHECK_FAILS(shmtensor_lock_open(service, "l", 0, &b), SHMTENSOR_E_VALUE, "n must be");
+  CHECK_EQ(shmtensor_lock_open(service, "l", 2, &b), SHMTENSOR_E_VALUE);
+  CHECK_FAILS(shmtensor_lock_release(a), SHMTENSOR_E_STATE, "was taken by this handle");
+  CHECK_OK(shmtensor_lock_acquire(a, LONG));
+  CHECK_FAILS(shmtensor_lock_acquire(b, 0.01), SHMTENSOR_E_TIMEOUT, "no permit");
+  CHECK_OK(shmtensor_lock_release(a));
+  CHECK_OK(shmtensor_lock_acquire(b, LONG));
+  CHECK_OK(shmtensor_lock_close(b)); /* which releases it */
+  CHECK_OK(shmtensor_lock_acquire(a, LONG));
+  CHECK_OK(shmtensor_lock_release(a));
+  CHECK_OK(shmtensor_lock_close(a));
+  CHECK_FAILS(shmtensor_lock_acquire(a, 0), SHMTENSOR_E_CLOSED, "lock is closed");
+}
+
+/* --- published values --- */
+
+static shmtensor_value* every_kind(void) {
+  shmtensor_value *dict = NULL, *list = NULL, *v = NULL;
+  CHECK_OK(shmtensor_dict(&dict));
+  CHECK_OK(shmtensor_list(&list));
+  CHECK_OK(shmtensor_none(&v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_bool(1, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_float(0.1, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_float(5.0, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_float(1.0 / 0.0, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_text("\"\\\n\x7f \xc3\xa4 \xf0\x9f\x98\x80", SIZE_MAX, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_bytes("\0\1\2\xff", 4, &v));
+  CHECK_OK(shmtensor_value_append(list, v));
+  CHECK_OK(shmtensor_value_append(list, integer(INT64_MIN)));
+  CHECK_OK(shmtensor_value_set_text(dict, "list", list));
+  CHECK_OK(shmtensor_tuple(&v));
+  CHECK_OK(shmtensor_value_set(dict, integer(-1), v));
+  return dict;
+}
+
+static void check_every_kind(const shmtensor_value* dict) {
+  const shmtensor_value *list = NULL, *item = NULL;
+  const char* text = NULL;
+  const void* data = NULL;
+  size_t n = 0;
+  double real = 0;
+  int kind = -1;
+  CHECK_OK(shmtensor_value_find(dict, "list", &list));
+  CHECK_OK(shmtensor_value_length(list, &n));
+  CHECK_EQ(n, 8);
+  CHECK_OK(shmtensor_value_item(list, 2, &item));
+  CHECK_OK(shmtensor_value_get_float(item, &real));
+  CHECK(real == 0.1);
+  CHECK_OK(shmtensor_value_item(list, 3, &item));
+  CHECK_OK(shmtensor_value_kind(item, &kind));
+  CHECK_EQ(kind, SHMTENSOR_FLOAT);
+  CHECK_OK(shmtensor_value_item(list, 4, &item));
+  CHECK_OK(shmtensor_value_get_float(item, &real));
+  CHECK(real == 1.0 / 0.0);
+  CHECK_OK(shmtensor_value_item(list, 5, &item));
+  CHECK_OK(shmtensor_value_get_text(item, &text, NULL));
+  CHECK_EQ(strcmp(text, "\"\\\n\x7f \xc3\xa4 \xf0\x9f\x98\x80"), 0);
+  CHECK_OK(shmtensor_value_item(list, 6, &item));
+  CHECK_OK(shmtensor_value_get_bytes(item, &data, &n));
+  CHECK(n == 4 && memcmp(data, "\0\1\2\xff", 4) == 0);
+  CHECK_OK(shmtensor_value_item(list, 7, &item));
+  CHECK_EQ(integer_of(item), INT64_MIN);
+}
+
+TEST(published_value_is_attached_whole) {
+  shmtensor_service* service = own_service();
+  shmtensor_value *value = every_kind(), *out = NULL;
+  uint64_t version = 0, newer = 0, seen = 0;
+  CHECK_FAILS(shmtensor_attach(service, "v", SHMTENSOR_READ_ONLY, &out, NULL), SHMTENSOR_E_KEY, "\"v\"");
+  CHECK_OK(shmtensor_publish(service, "v", value, NULL, &version));
+  CHECK_OK(shmtensor_attach(service, "v", SHMTENSOR_READ_ONLY, &out, &seen));
+  CHECK_EQ(seen, version);
+  check_every_kind(out);
+  shmtensor_value_free(out);
+  CHECK_FAILS(shmtensor_wait_newer(service, "v", version, 0.01, &newer), SHMTENSOR_E_TIMEOUT, "above");
+  CHECK_OK(shmtensor_publish(service, "v", value, NULL, NULL));
+  CHECK_OK(shmtensor_wait_newer(service, "v", version, LONG, &newer));
+  CHECK(newer > version);
+  CHECK_OK(shmtensor_version_of(service, "v", &seen));
+  CHECK_EQ(seen, newer);
+  CHECK_OK(shmtensor_unpublish(service, "v"));
+  CHECK_EQ(shmtensor_unpublish(service, "v"), SHMTENSOR_E_KEY);
+  CHECK_EQ(shmtensor_version_of(service, "v", &seen), SHMTENSOR_E_KEY);
+  CHECK_FAILS(shmtensor_publish(service, "", value, NULL, NULL), SHMTENSOR_E_VALUE, "name");
+  CHECK_FAILS(shmtensor_publish(service, "v", NULL, NULL, NULL), SHMTENSOR_E_VALUE, "value is NULL");
+  CHECK_FAILS(shmtensor_attach(service, "v", 7, &out, NULL), SHMTENSOR_E_VALUE, "mode");
+  shmtensor_value_free(value);
+}
+
+TEST(names_are_listed) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  shmtensor_value* value = integer(1);
+  shmtensor_name name = {.size = sizeof name};
+  uint32_t position = 0;
+  int n = 0;
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  CHECK_OK(shmtensor_publish(service, "v", value, NULL, NULL));
+  while (shmtensor_next_name(service, &position, &name) == SHMTENSOR_OK) {
+    n++;
+    CHECK(strcmp(name.name, name.kind[0] == 'q' ? "q" : "v") == 0);
+    CHECK_EQ(name.pid, getpid());
+  }
+  CHECK_EQ(n, 2);
+  name.size = 4;
+  position = 0;
+  CHECK_FAILS(shmtensor_next_name(service, &position, &name), SHMTENSOR_E_VALUE, "out->size");
+  shmtensor_value_free(value);
+}
+
+/* --- fork --- */
+
+TEST(child_uses_queues_and_leaves_the_parents_deliveries) {
+  shmtensor_service* service = own_service();
+  shmtensor_queue* queue = NULL;
+  shmtensor_delivery* delivery = NULL;
+  shmtensor_value *value = integer(8), *out = NULL;
+  int status = -1;
+  CHECK_OK(shmtensor_queue_open(service, "q", NULL, &queue));
+  CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+  CHECK_OK(shmtensor_queue_get_delivery(queue, LONG, &out, &delivery, NULL));
+  const pid_t pid = fork();
+  if (pid == 0) {
+    CHECK_FAILS(shmtensor_delivery_acknowledge(delivery), SHMTENSOR_E_STATE, "forked");
+    CHECK_OK(shmtensor_queue_put(queue, value, LONG));
+    _exit(0);
+  }
+  CHECK_EQ(waitpid(pid, &status, 0), pid);
+  CHECK_EQ(status, 0);
+  CHECK_OK(shmtensor_delivery_acknowledge(delivery));
+  shmtensor_value_free(out);
+  CHECK_OK(shmtensor_queue_get(queue, LONG, &out));
+  CHECK_EQ(taken_integer(out), 8);
+  shmtensor_value_free(value);
+}

@@ -1,0 +1,114 @@
+// tests/capi/wrapper.cpp -- the wrapper of C++: each class once, and what it throws.
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "shmtensor.hpp"
+
+using namespace shmtensor;
+
+#define CHECK(condition)                                               \
+  do {                                                                 \
+    if (!(condition)) {                                                \
+      std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+      std::exit(1);                                                    \
+    }                                                                  \
+  } while (0)
+
+template <typename F>
+shmtensor_status thrown(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    CHECK(error.what()[0] != '\0');
+    return error.status();
+  }
+  return SHMTENSOR_OK;
+}
+
+static void values(Service& service) {
+  Tensor t = service.empty<float>({2, 3});
+  for (float& x : t.view<float>()) x = 2;
+  CHECK(thrown([&] { (void)t.view<double>(); }) == SHMTENSOR_E_TYPE);
+  Value dict = Value::dict();
+  dict.set("t", Value::of(std::move(t))).set("n", Value::of(3)).set("x", Value::of(0.5));
+  dict.set("ok", Value::of(true)).set("text", Value::of("hello"));
+  Value list = Value::list();
+  list.append(Value::none()).append(Value::bytes("ab", 2));
+  dict.set("list", std::move(list));
+  const std::uint64_t version = service.publish("v", dict);
+  std::uint64_t seen = 0;
+  Value got = service.attach("v", SHMTENSOR_READ_ONLY, &seen);
+  CHECK(seen == version);
+  CHECK(got.at("n").as_int() == 3 && got.at("x").as_float() == 0.5 && got.at("ok").as_bool());
+  CHECK(got.at("text").as_text() == "hello" && got.at("list").size() == 2 && got.at("list")[1].as_bytes()[1] == 'b');
+  Tensor shown = got.at("t").as_tensor();
+  CHECK(shown.is_read_only() && shown.numel() == 6 && shown.view<const float>()[5] == 2);
+  CHECK(thrown([&] { (void)shown.view<float>(); }) == SHMTENSOR_E_TYPE);
+  CHECK(thrown([&] { (void)got.at("none"); }) == SHMTENSOR_E_KEY);
+  CHECK(service.names().size() == 1);
+  service.unpublish("v");
+  CHECK(thrown([&] { (void)service.attach("v"); }) == SHMTENSOR_E_KEY);
+}
+
+static void queues(Service& service) {
+  Queue queue = service.queue("q", {0, 1, 0, 0, 0});
+  queue.put(Value::of(7));
+  bool was_late = false;
+  try {
+    queue.put(Value::of(8), 0);
+  } catch (const Timeout&) {
+    was_late = true;
+  }
+  CHECK(was_late && queue.size() == 1);
+  { Delivery delivery = queue.get_delivery(); }  // goes back
+  Delivery again = queue.get_delivery();
+  CHECK(again.count == 2 && again.value.as_int() == 7);
+  again.acknowledge();
+  CHECK(thrown([&] { (void)queue.get_value(0); }) == SHMTENSOR_E_EMPTY);
+}
+
+static void topics(Service& service) {
+  Topic topic = service.topic("t");
+  Subscription subscription = topic.subscribe();
+  Loan loan = topic.loan<std::uint8_t>({4, 5});
+  for (std::uint8_t& pixel : loan.view<std::uint8_t>()) pixel = 9;
+  loan.publish();
+  CHECK(thrown([&] { loan.publish(); }) == SHMTENSOR_E_STATE);
+  CHECK(subscription.get_value().as_tensor().view<const std::uint8_t>()[19] == 9);
+  CHECK(subscription.lost() == 0);
+}
+
+static void calls(Service& service) {
+  Server server = service.server("s");
+  Client client = service.client("s");
+  CHECK(thrown([&] { (void)client.call(Value::of(1), 0.01); }) == SHMTENSOR_E_TIMEOUT);
+  CHECK(thrown([&] { (void)server.take(0); }) == SHMTENSOR_E_EMPTY);
+}
+
+static void locks(Service& service) {
+  Event event = service.event("e");
+  event.set();
+  event.wait();
+  event.clear();
+  CHECK(!event.is_set() && thrown([&] { event.wait(0.01); }) == SHMTENSOR_E_TIMEOUT);
+  Lock lock = service.lock("l"), same = service.lock("l");
+  {
+    std::lock_guard<Lock> guard(lock);
+    CHECK(!same.try_lock());
+  }
+  CHECK(same.try_lock());
+  same.unlock();
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  Service service(argv[1], true);
+  values(service);
+  queues(service);
+  topics(service);
+  calls(service);
+  locks(service);
+  std::puts("done");
+  return 0;
+}
