@@ -89,18 +89,14 @@ typedef struct ring_wish {
 /* The storage of a ring, which is not used as one yet. */
 static shmt_status make_ring(shmt_service* v, const void* arg, storages* out) {
   const ring_wish* wish = arg;
-  shmt_storage* s = NULL;
+  SHMT_AUTO(shmt__pinned_session) session = NULL;
   shmt__ring* ring = NULL;
-  SHMT_TRY(shmt_service_new_storage(v, SHMT_RING_DATA + SHMT_RING_CAPACITY, &s));
-  shmt__storage_retain(s);
-  shmt_status status = shmt__ring_create_in(s, wish->max_messages, SHMT_RING_DATA, &ring);
-  if (status != SHMT_OK) {
-    shmt__storage_release(s);
-    return status;
-  }
+  SHMT_TRY(shmt__service_pinned(v, true, &session));
+  SHMT_TRY(shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, wish->max_messages, &ring));
   ring->header->max_deliveries = wish->max_deliveries;
+  shmt__storage_retain(ring->storage);
+  *out = (storages){.at = {ring->storage}, .n = 1};
   shmt__ring_close(ring);
-  *out = (storages){.at = {s}, .n = 1};
   return SHMT_OK;
 }
 
