@@ -475,7 +475,8 @@ def write_ninja(config: str, build_dir: Path, generated: list[Path], extension_c
         if _is_of_library(inner):
             extra.append(_LIBRARY_FLAGS)
         if inner.startswith("csrc/capi/"):
-            extra.append("-g")  # with types: tools/public_symbols.py compares those of the interface
+            # With types: tools/public_symbols.py compares those of the interface.
+            extra.append("-g")
         if config == "native":
             extra.append(_optimisation(inner))
         if needs_python:

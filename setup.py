@@ -53,8 +53,9 @@ class CleanPy(build_py):
                 exclude=[
                     "*.__pycache__",
                     "shmtensor.bin",
-                    "shmtensor.lib*",
                     "shmtensor.include",
+                    "shmtensor.lib",  # not shmtensor.library
+                    "shmtensor.lib.*",
                     "shmtensor._libs*",
                 ],
             )

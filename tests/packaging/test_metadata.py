@@ -111,6 +111,19 @@ def test_pythons_are_the_same_in_classifiers_and_wheels(project):
     assert project["project"]["requires-python"] == f">={named[0]}"
 
 
+def test_every_package_is_collected_and_no_folder_of_binaries() -> None:
+    setuptools = pytest.importorskip("setuptools")
+    calls = [
+        n for n in ast.walk(ast.parse((ROOT / "setup.py").read_text())) if isinstance(n, ast.Call)
+    ]
+    (call,) = [c for c in calls if ast.unparse(c.func) == "find_namespace_packages"]
+    patterns = {str(k.arg): ast.literal_eval(k.value) for k in call.keywords}
+    found = set(setuptools.find_namespace_packages(str(ROOT), **patterns))
+    ours = {p.parent for p in (ROOT / "shmtensor").rglob("__init__.py")}
+    assert {p.relative_to(ROOT).as_posix().replace("/", ".") for p in ours} <= found
+    assert not found & {"shmtensor.bin", "shmtensor.include", "shmtensor.lib", "shmtensor._libs"}
+
+
 def test_licence_files_exist_and_name_what_is_bundled(project):
     files = project["project"]["license-files"]
     assert all((ROOT / name).exists() for name in files)
