@@ -70,6 +70,23 @@ SOUND = (
     Run("ring", "OPS=2 KILLS=0 STOPS=1 IDLE=4"),
     Run("ring", "OPS=2 KILLS=1 REUSE IDLE=12"),
     Run("ring", "OPS=2 KILLS=1 OWN_RING NO_RING_0 IDLE=12"),
+    Run("acks", "OPS=1 KILLS=1"),
+    Run("acks", "OPS=2 KILLS=1"),
+    Run("acks", "OPS=2 KILLS=1 GETS=1"),
+    Run("acks", "OPS=2 KILLS=1 MESSAGES=2 COMPACT"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=16"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=4"),
+    Run("topics", "PUBLISH=2 KILLS=1 STOPS=1 IDLE=20"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=16 BLOCK"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=20 BLOCK REUSE"),
+    Run("calls", "CALLS=2 KILLS=1"),
+    Run("calls", "CALLS=2 KILLS=1 WORDS=2"),
+    Run("calls", "CALLS=2 KILLS=1 REUSE"),
+    Run("calls", "CALLS=2 KILLS=1 WORDS=2 REUSE"),
+    Run("calls", "CALLS=2 KILLS=1 STOPS=1"),
+    Run("events", "OPS=3 KILLS=0 WAITERS=1 SETS"),
+    Run("events", "OPS=2 KILLS=1 WAITERS=1"),
+    Run("events", "OPS=2 KILLS=0 STOPS=1 WAITERS=1"),
 )
 
 # With --long: up to 25 million states each, 2 GB, some minutes.
@@ -122,6 +139,46 @@ FAULTS = (
     Run("names", "KILLS=0 MANAGER_KILLS=0", "FAULT_ONE_SLOT"),
     Run("names", "KILLS=0 MANAGER_KILLS=0", "FAULT_OLD_VERSION_STAYS_HELD"),
     Run("names", "KILLS=0 MANAGER_KILLS=1", "FAULT_SUCCESSOR_KEEPS_ALL_HOLDS"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_COUNTED_AGAIN"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_PREPARED_MESSAGES_STAY"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_MOVES_ARE_NOT_SETTLED"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_MOVE_IS_NOT_ANNOUNCED"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_LIVE_BEFORE_IT_HAS_MOVED"),
+    Run("acks", "OPS=1 KILLS=1", "FAULT_GONE_BEFORE_IT_HAS_MOVED"),
+    Run("acks", "OPS=2 KILLS=1 MESSAGES=2", "FAULT_ACKNOWLEDGED_WITHOUT_REPAIR"),
+    Run("acks", "OPS=2 KILLS=1 MESSAGES=2 COMPACT", "FAULT_COPY_IS_VALID_FIRST"),
+    # was: "topics: what a killed publisher drops is counted, ..."
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=20", "FAULT_COUNTED_AFTER_IT_IS_DROPPED"),
+    # was: "topics: ..., and waiting publishers keep no dead subscriber"
+    Run("topics", "PUBLISH=3 KILLS=1 IDLE=16 BLOCK", "FAULT_WAITERS_HOLD_THE_RING"),
+    # was: "ipc: a process with the number of a dead one is not taken for it; ..."
+    Run("topics", "PUBLISH=3 KILLS=1 IDLE=20 BLOCK REUSE", "FAULT_NUMBERS_ARE_PROCESSES"),
+    # was: "topics: what a killed publisher drops is counted, ..." (the history lost its newest)
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=4", "FAULT_HISTORY_IS_DROPPED_FIRST"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=16", "FAULT_BUSY_IS_NOT_COUNTED"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=20", "FAULT_LOCKS_OF_THE_DEAD_STAY"),
+    Run("topics", "PUBLISH=2 KILLS=1 IDLE=20", "FAULT_FREED_RINGS_ARE_NOT_AUDITED"),
+    # was: "ipc: a process with the number of a dead one is not taken for it; ..."
+    Run("calls", "CALLS=2 KILLS=1 WORDS=2 REUSE", "FAULT_NUMBERS_ARE_PROCESSES"),
+    # was: "ipc: ...; servers say what they let go of"
+    Run("calls", "CALLS=2 KILLS=0 WORDS=2", "FAULT_LET_GO_SILENTLY"),
+    Run("calls", "CALLS=2 KILLS=0", "FAULT_QUEUED_AFTER_THE_REQUEST"),
+    Run("calls", "CALLS=2 KILLS=0", "FAULT_LOST_BEFORE_A_LOOK_AT_THE_TAKER"),
+    Run("calls", "CALLS=2 KILLS=0", "FAULT_GIVEN_UP_SILENTLY"),
+    Run("calls", "CALLS=2 KILLS=1", "FAULT_TAKEN_AFTER_THE_REQUEST_HAS_LEFT"),
+    Run("calls", "CALLS=2 KILLS=0", "FAULT_TAKEN_BEFORE_THE_LINE_IS_HELD"),
+    Run("calls", "CALLS=2 KILLS=1", "FAULT_ANY_WORD_IS_TAKEN"),
+    Run("calls", "CALLS=2 KILLS=0", "FAULT_LINE_LET_GO_BEFORE_THE_REPLY"),
+    Run("calls", "CALLS=2 KILLS=1", "FAULT_HOLDS_OF_THE_DEAD_STAY"),
+    # was: "events: who waits learns of each call of set, also after another setter was killed"
+    Run("events", "OPS=3 KILLS=1 WAITERS=1 SETS", "FAULT_ONLY_THE_FIRST_COUNTS_A_SET"),
+    Run("events", "OPS=3 KILLS=0 WAITERS=1 SETS", "FAULT_SETS_ARE_NOT_COUNTED"),
+    Run("events", "OPS=1 KILLS=0 PULSES", "FAULT_ONE_IS_WOKEN"),
+    Run("events", "OPS=2 KILLS=0 WAITERS=1 SETS", "FAULT_WOKEN_BEFORE_IT_IS_SET"),
+    Run("events", "OPS=2 KILLS=0 WAITERS=1 SETS", "FAULT_NO_LOOK_AFTER_ARMING"),
+    Run("events", "OPS=3 KILLS=0 WAITERS=1 PULSES", "FAULT_PULSE_COUNTED_BEFORE_ITS_ID"),
+    Run("events", "OPS=3 KILLS=0 WAITERS=1 PULSES", "FAULT_NO_SECOND_LOOK_AT_THE_NUMBER"),
+    Run("events", "OPS=2 KILLS=1 WAITERS=1 PULSES", "FAULT_LOCK_OF_THE_DEAD_STAYS"),
 )
 
 

@@ -91,6 +91,7 @@ typedef struct shmt_queue_view {
   uint32_t n_unacknowledged; /* taken, and not acknowledged yet */
   uint32_t n_dead_letters;   /* dropped: delivered in vain too often */
   uint64_t used_bytes, capacity_bytes;
+  int is_bare; /* no queue: what topics, calls and events have inside */
 } shmt_queue_view;
 
 /* The queue, or a server's requests, in a block that `is_queue`. False: there is none any more, or the arena cannot be

@@ -401,7 +401,8 @@ int shmt_inspector_queue(shmt_inspector* o, uint32_t block, shmt_queue_view* out
                            .n_unacknowledged = atomic_load_explicit(&r.n_unacked, memory_order_relaxed),
                            .n_dead_letters = atomic_load_explicit(&r.n_dead_letters, memory_order_relaxed),
                            .used_bytes = shmt__ring_used(head, tail, r.capacity),
-                           .capacity_bytes = r.capacity};
+                           .capacity_bytes = r.capacity,
+                           .is_bare = r.data_begin != SHMT_RING_DATA};
   for (uint32_t i = 0; r.data_begin == SHMT_RING_DATA && i < SHMT_MAX_CLIENTS; i++)
     out->n_pending += atomic_load_explicit(&r.pending[i], memory_order_relaxed);
   return 1;

@@ -59,6 +59,7 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
     shmt__os_unlock_byte(fd, CLIENT_LOCK_AT + id);
     return SHMT_CLAIM_TAKEN;
   }
+  atomic_fetch_add_explicit(&e->n_claims, 1, memory_order_relaxed);
   e->pid = pid;
   e->start = shmt__os_process_start(pid);
   e->pid_namespace = shmt__os_pid_namespace();

@@ -19,6 +19,21 @@ shmt__claim shmt__client_claim_one(const shmt__map* m, int fd, uint32_t id, int3
 shmt_status shmt__client_enter_locked(const shmt__map* m, int fd, uint32_t id);
 /* The process behind a number has started. pid: as this process sees it; 0: it cannot see it. */
 void shmt__client_mark_alive(const shmt__map* m, uint32_t id, int32_t pid);
+/* Which process has a number: the number, and above it the low bits of how often it was taken. What another process
+ * has been told stays true for as long as the process lives; pid and start may change after a fork, until the manager
+ * has heard of the child. */
+enum { SHMT_MEMBER_SHIFT = 14 };
+static inline uint32_t shmt__client_member(const shmt__map* m, uint32_t id) {
+  const uint32_t n = id < SHMT_MAX_CLIENTS ? atomic_load_explicit(&m->clients[id].n_claims, memory_order_relaxed) : 0;
+  return n << SHMT_MEMBER_SHIFT | id;
+}
+/* The number in it. */
+static inline uint32_t shmt__member_id(uint32_t member) { return member & ((UINT32_C(1) << SHMT_MEMBER_SHIFT) - 1); }
+/* Has no other process taken the number since? Whether its own process lives is not said. */
+static inline bool shmt__member_has_number(const shmt__map* m, uint32_t member) {
+  const uint32_t id = shmt__member_id(member);
+  return id > 0 && id < SHMT_MAX_CLIENTS && shmt__client_member(m, id) == member;
+}
 /* Lock the session for one manager: the lock of number 0, which is no client's. The lock belongs to the returned
  * descriptor, a description of its own that nobody maps. Waits at most wait_ms for a manager that is ending. -1:
  * another one runs, perhaps where this process cannot reach it. -2: the file cannot be opened anew. */

@@ -80,14 +80,14 @@
 #define SHMT_CONTROL_MAGIC UINT64_C(0x324c5254434d4853) /* "SHMCTRL2" */
 
 enum {
-  SHMT_LAYOUT_VERSION = 7,
+  SHMT_LAYOUT_VERSION = 8,
   SHMT_MAX_CLIENTS = 4608, /* ids 1..4607; 0 is nobody */
   SHMT_NEAR_CLIENTS = 512, /* the clients whose holds lie in the block's record */
   SHMT_NEAR_WORDS = SHMT_NEAR_CLIENTS / 64,
   SHMT_HOLD_WORDS = SHMT_MAX_CLIENTS / 64,
   SHMT_HOLD_PLANES = SHMT_MAX_CLIENTS / SHMT_NEAR_CLIENTS - 1, /* groups of 512 clients beyond these */
   SHMT_MANAGER_MARKER = 0x3fff,                                /* the manager, in place of a client's number */
-  SHMT_LABEL_BYTES = 36,                                       /* with the zero at the end */
+  SHMT_LABEL_BYTES = 32,                                       /* with the zero at the end */
   SHMT_POSIX_NAME_BYTES = 176,                                 /* the same: what a message has room for */
   SHMT_SLAB_ALIGN = 64 << 10, /* slabs start at and are multiples of this */
   SHMT_MOST_SLABS = 1 << 16,
@@ -181,6 +181,7 @@ typedef struct shmt__client_entry {
   uint64_t start;         /* clock ticks after boot, tells a reused pid apart */
   uint64_t pid_namespace; /* inode of the one in which pid means something */
   atomic_uint_least32_t touching; /* block whose leases it is changing, plus 1; 0: none */
+  atomic_uint_least32_t n_claims; /* how often the number was taken: tells the processes that had it apart */
   char label[SHMT_LABEL_BYTES]; /* what the process says of itself, for people; the client writes it */
 } shmt__client_entry;
 _Static_assert(sizeof(shmt__client_entry) == 64, "client entry");

@@ -244,14 +244,22 @@ def messages_text(n: int, most: int, is_full: bool) -> str:
 def queue_values(session: Session, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the session's queues for JSON, with the ids of the processes that made them."""
     pids = {c.client: c.pid for c in snapshot.clients}
+    names = session.names_of_queues()
     return [
-        {**asdict(q), "is_full": q.is_full, "made_by": pids.get(q.owner)} for q in session.queues()
+        {
+            **asdict(q),
+            "name": names.get(q.block),
+            "is_full": q.is_full,
+            "made_by": pids.get(q.owner),
+        }
+        for q in session.queues()
     ]
 
 
 def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
     """Return a table of the session's queues; no lines: it has none."""
     who = {c.client: c.who for c in snapshot.clients}
+    names = session.names_of_queues()
     rows = []
     for q in session.queues():
         messages = messages_text(q.n_messages, q.max_messages, q.is_full)
@@ -259,8 +267,9 @@ def queue_lines(session: Session, snapshot: Snapshot) -> list[str]:
         held = f"{size_text(q.used_bytes)} of {size_text(q.capacity_bytes)}"
         made = who.get(q.owner, "gone")
         unacked = f"{q.n_unacknowledged}{f', {q.n_dead_letters} dead' if q.n_dead_letters else ''}"
-        rows.append([q.block, f"{messages}{waiting}", unacked, q.n_put, held, made])
-    heads = [">QUEUE", ">MESSAGES", ">UNACKED", ">PUT", ">BYTES", ">MADE BY"]
+        name = printable(names.get(q.block, ""))
+        rows.append([q.block, f"{messages}{waiting}", unacked, q.n_put, held, made, name])
+    heads = [">QUEUE", ">MESSAGES", ">UNACKED", ">PUT", ">BYTES", ">MADE BY", "NAME"]
     return table(heads, rows, indent="  ") if rows else []
 
 

@@ -47,6 +47,8 @@ class _Counters:
     at_s: float
     n_reclaimed: int
     put: dict[int, tuple[int, int]]
+    published: dict[str, int]
+    requests: dict[str, int]
     cpu_s: dict[tuple[int, int], float]
 
 
@@ -161,12 +163,16 @@ class Observer:
 
     def _details(self, session: Session, snapshot: Snapshot) -> dict[str, Any]:
         blocks, queues, names = Blocks.of(session), list(session.queues()), session.names()
+        topics, servers, events = session.topics(), session.servers(), session.events()
+        titles = session.names_of_queues()
         clients = sorted(snapshot.clients, key=lambda c: -c.held_bytes)
         before = self._counters.get(session.name)
         now = self._counters[session.name] = _Counters(
             snapshot.at_s,
             snapshot.n_reclaimed,
             {q.block: (q.n_put, q.n_messages) for q in queues},
+            {name: t.n_published for name, t in topics.items()},
+            {name: s.n_requests for name, s in servers.items()},
             {(c.pid, c.start): cpu_seconds(c.pid) for c in clients[:MAX_ROWS]},
         )
         if before is not None and before.at_s >= now.at_s:
@@ -180,8 +186,34 @@ class Observer:
             "clients": [_client(c, leases, before, now) for c in clients[:MAX_ROWS]],
             "pids": {c.client: c.pid for c in snapshot.clients},
             "who": who,
-            "queues": [_queue(q, before, now) for q in queues[:MAX_ROWS]],
+            "queues": [
+                {**_queue(q, before, now), "name": printable(titles.get(q.block, ""))}
+                for q in queues[:MAX_ROWS]
+            ],
             "n_queues": len(queues),
+            "topics": [
+                {
+                    **asdict(t),
+                    "name": printable(name),
+                    "published_per_s": _named_rate(before, now, "published", name, 2**64),
+                }
+                for name, t in sorted(topics.items())[:MAX_ROWS]
+            ],
+            "n_topics": len(topics),
+            "servers": [
+                {
+                    **asdict(s),
+                    "name": printable(name),
+                    "requests_per_s": _named_rate(before, now, "requests", name, 2**32),
+                }
+                for name, s in sorted(servers.items())[:MAX_ROWS]
+            ],
+            "n_servers": len(servers),
+            "events": [
+                {"name": printable(name), "is_set": e.is_set}
+                for name, e in sorted(events.items())[:MAX_ROWS]
+            ],
+            "n_events": len(events),
             "names": [
                 {
                     "name": printable(name),
@@ -223,6 +255,18 @@ def _figures(session: Session, snapshot: Snapshot) -> dict[str, Any]:
 
 def _rate(before: _Counters, now: _Counters, n: float) -> float:
     return n / (now.at_s - before.at_s)
+
+
+def _named_rate(
+    before: _Counters | None, now: _Counters, what: str, name: str, modulus: int
+) -> float | None:
+    """Return how fast the counter of a name grows; None at the first look at it."""
+    earlier: dict[str, int] = getattr(before, what, {})
+    if before is None or name not in earlier:
+        return None
+    n_new = (getattr(now, what)[name] - earlier[name]) % modulus
+    # Another topic or server of the same name may have begun to count.
+    return _rate(before, now, n_new if n_new < modulus // 2 else 0)
 
 
 def _client(

@@ -29,12 +29,13 @@ from shmtensor.inspect.sessions import (
     open_sessions,
     orphan_numbers,
 )
-from shmtensor.inspect.topics import Server, Topic
+from shmtensor.inspect.topics import Event, Server, Topic
 
 __all__ = [
     "Block",
     "Check",
     "Client",
+    "Event",
     "IdleHolder",
     "Json",
     "Published",

@@ -21,7 +21,7 @@ from shmtensor._boundary.inspect import Inspector
 from shmtensor._boundary.sharing import session_name
 from shmtensor.errors import ManagerError
 from shmtensor.inspect.processes import command_of, printable
-from shmtensor.inspect.topics import OVERFLOWS, Server, Topic
+from shmtensor.inspect.topics import OVERFLOWS, Event, Server, Topic
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -337,7 +337,10 @@ class Session:
         return self._inspector.block_batches()
 
     def queues(self) -> Iterator[Queue]:
-        """Iterate over the queues; none after the manager was killed, as it provides the arena."""
+        """Iterate over the queues; none after the manager was killed, as it provides the arena.
+
+        The requests of a server are a queue. What topics and events have inside is none.
+        """
         found = [
             (int(record["block"]), tuple(set_bits(record["holds"])))
             for batch in self.block_batches()
@@ -345,7 +348,7 @@ class Session:
         ]
         for number, holders in found:
             fields = self._inspector.queue(number)
-            if fields is not None:
+            if fields is not None and not fields.pop("is_bare"):
                 yield Queue(**fields, holders=holders)
 
     def published(self, name: str) -> Published | None:
@@ -380,6 +383,24 @@ class Session:
                 if ring is not None:
                     found[name] = Server(ring["n_messages"], ring["n_put"], ring["max_messages"])
         return found
+
+    def events(self) -> dict[str, Event]:
+        """Return the events of this service by name, without those that are damaged."""
+        found = {}
+        for name, published in self.names().items():
+            if published.kind == "event" and published.blocks:
+                ring = self._inspector.queue(published.blocks[0])
+                if ring is not None:
+                    found[name] = Event(ring["n_messages"] > 0)
+        return found
+
+    def names_of_queues(self) -> dict[int, str]:
+        """Return the names of the queues and servers of this service, by block."""
+        return {
+            published.blocks[0]: name
+            for name, published in self.names().items()
+            if published.kind in ("queue", "server") and published.blocks
+        }
 
     def manager_pid(self) -> int:
         """Return the process id of the manager; 0: there is none, or it does not answer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["OVERFLOWS", "Server", "Topic"]
+__all__ = ["OVERFLOWS", "Event", "Server", "Topic"]
 
 #: What happens when a subscriber has no room; the position is the C code.
 OVERFLOWS = ("drop_oldest", "block", "drop_newest")
@@ -33,6 +33,17 @@ class Topic:
     depth: int
     history: int
     overflow: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of a service.
+
+    Attributes:
+        is_set: Whether it is set.
+    """
+
+    is_set: bool
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def site() -> Iterator[Site]:
             thread.join()
 
 
-_LABEL = '<img src=x onerror=alert()>\n\u202e"&'
+_LABEL = '<img src=x onerror=a()>\n\u202e"&'
 _HOSTILE = f"""
 import sys
 import shmtensor as T

@@ -92,6 +92,70 @@ def test_queue_has_rates_from_the_second_look_on(
         queue.join_thread()
 
 
+_TALKER = """
+import sys
+from shmtensor.service import Service
+service = Service(sys.argv[1], start=True)
+topic, go = service.Topic("frames", depth=2), service.Event("go")
+subscriptions = [topic.subscribe() for _ in range(2)]
+server, client, jobs = service.Server("double"), service.Client("double"), service.Queue("jobs")
+print("silent", flush=True)
+sys.stdin.readline()
+for i in range(3):
+    topic.publish(i)
+futures = [client.submit(1)]
+request, = server.take(timeout=60)
+futures.append(client.submit(2))
+go.set()
+jobs.put(1)
+delivery = jobs.get(ack=True)
+print("busy", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.check
+def test_topics_servers_and_events_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "_FRESH_S", 0.0)
+    service = f"dashboard-{os.getpid()}-{uuid.uuid4().hex}"
+    talker = subprocess.Popen(
+        [sys.executable, "-c", _TALKER, service],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert talker.stdin is not None and talker.stdout is not None
+    observer = Observer(service)
+
+    def view() -> dict[str, Any]:
+        observer._answers.clear()
+        (row,) = observer.state("")["sessions"]
+        return dict(row)
+
+    try:
+        assert talker.stdout.readline() == "silent\n"
+        first = view()
+        talker.stdin.write("\n")
+        talker.stdin.flush()
+        assert talker.stdout.readline() == "busy\n"
+        second = view()
+    finally:
+        talker.kill()
+        talker.communicate()
+    (frames,), (double,) = first["topics"], first["servers"]
+    assert (frames["n_subscribers"], frames["n_lost"], frames["published_per_s"]) == (2, 0, None)
+    assert (double["n_waiting"], double["requests_per_s"]) == (0, None)
+    assert first["events"] == [{"name": "go", "is_set": False}]
+    (frames,), (double,) = second["topics"], second["servers"]
+    assert (frames["lag"], frames["depth"], frames["n_lost"]) == (2, 2, 2)
+    assert frames["published_per_s"] > 0 and double["requests_per_s"] > 0
+    assert (double["n_waiting"], double["n_requests"]) == (1, 2)
+    assert second["events"] == [{"name": "go", "is_set": True}]
+    assert {q["name"]: q["n_unacknowledged"] for q in second["queues"]} == {"double": 0, "jobs": 1}
+    counts = [second[f"n_{what}"] for what in ("topics", "servers", "events", "queues")]
+    assert counts == [1, 1, 1, 2]
+
+
 def test_a_full_queue_does_not_look_like_an_empty_one(site: Any) -> None:
     queue = mp.get_context("fork").Queue(2)
     try:

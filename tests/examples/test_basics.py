@@ -12,7 +12,10 @@ import uuid
 from pathlib import Path
 
 import pytest
+import waiting
 from programs import EXAMPLES, own_session
+
+from shmtensor import inspect
 
 BASICS = EXAMPLES / "basics"
 LAST_LINES = {
@@ -94,6 +97,83 @@ def test_watchers_see_what_is_published() -> None:
     assert len(readings) == 3 and re.fullmatch(r"\d+ lost", lost)
     assert all(re.fullmatch(r"step +\d+  mean [+-]\d\.\d{3}  +\d+\.\d\d ms", r) for r in readings)
     assert publisher.returncode == 0 and not errors
+
+
+def _session_of(service: str) -> inspect.Session:
+    """Wait until a program has started it."""
+    found: list[inspect.Session] = []
+
+    def is_there() -> bool:
+        found.extend(inspect.open_sessions(service))
+        return bool(found)
+
+    waiting.until(is_there)
+    return found[0]
+
+
+@pytest.mark.check
+def test_job_of_a_killed_worker_goes_to_another_one() -> None:
+    service = f"basics-{os.getpid()}-{uuid.uuid4().hex}"
+    environment = {**own_session(), "SHMTENSOR_SERVICE": service}
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "work_queue.py", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=BASICS,
+            env=environment,
+        )
+
+    putter, lazy = start("put", "3"), start("work", "--seconds", "1000")
+    with _session_of(service) as session:
+        waiting.until(lambda: any(q.n_unacknowledged for q in session.queues()))
+        lazy.kill()
+        worker = start("work", "--seconds", "0")
+        out, errors = putter.communicate(timeout=240)
+    worker.send_signal(signal.SIGINT)
+    done, worker_errors = worker.communicate(timeout=60)
+    lazy.communicate()
+    assert (out, errors) == ("3 jobs are done, 0 were given up\n", "")
+    assert (worker.returncode, worker_errors) == (0, "")
+    numbers = re.findall(r"job (\d)( again)?,", done)
+    assert sorted(numbers) == [("0", " again"), ("1", ""), ("2", "")]
+
+
+def _n_requests(session: inspect.Session) -> int:
+    server = session.servers().get("digits")
+    return 0 if server is None else server.n_requests
+
+
+@pytest.mark.check
+def test_model_server_answers_in_batches_though_one_is_killed() -> None:
+    service = f"basics-{os.getpid()}-{uuid.uuid4().hex}"
+    environment = {**own_session(), "SHMTENSOR_SERVICE": service}
+
+    def start(*arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "model_server.py", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=BASICS,
+            env=environment,
+        )
+
+    first, second = start("serve"), start("serve")
+    client = start("ask", "1000")
+    with _session_of(service) as session:
+        waiting.until(lambda: _n_requests(session) > 0)
+    first.kill()
+    out, errors = client.communicate(timeout=240)
+    second.send_signal(signal.SIGINT)
+    first.communicate()
+    _, server_errors = second.communicate(timeout=60)
+    found = re.fullmatch(r"1000 answers in \d+\.\d\d s, at most (\d+) together: \[.*\]\n", out)
+    assert found, (out, errors)
+    assert 1 < int(found[1]) <= 32
+    assert (second.returncode, server_errors) == (0, "")
 
 
 @pytest.mark.parametrize("path", sorted(BASICS.glob("*.py")), ids=lambda path: path.stem)

@@ -308,6 +308,42 @@ def test_child_does_not_own_its_parents_delivery(service: Service) -> None:
     job.ack()
 
 
+def test_child_that_takes_as_it_starts_keeps_its_message(service: Service) -> None:
+    """The manager may hear of a child only after the child has taken a message."""
+    jobs = service.Queue("jobs")
+    n = 8
+    for i in range(n):
+        jobs.put(i)
+    jobs.get(ack=True).release()
+    reader, writer = os.pipe()
+    go, stop = os.pipe()
+    children = []
+    for _ in range(n):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                job = jobs.get(ack=True)
+                os.write(writer, b"x")
+                os.close(stop)
+                os.read(go, 1)
+                job.ack()
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(pid)
+    seen = 0
+    while seen < n:
+        seen += len(os.read(reader, n))
+    with pytest.raises(queue.Empty):
+        jobs.get(timeout=0.5)  # looks for dead takers
+    os.close(stop)
+    assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children] == [0] * n
+    for fd in (reader, writer, go):
+        os.close(fd)
+    assert jobs.n_unacknowledged == 0
+
+
 def test_await_gets_the_message_of_a_killed_taker(
     service: Service, run: type[programs.Program]
 ) -> None:

@@ -55,6 +55,30 @@ def test_topic_shows_its_subscribers(service: Service, session: Session) -> None
     assert view.n_lost == 2, "what the gone have lost stays lost"
 
 
+@pytest.mark.check
+def test_what_is_inside_topics_and_events_is_no_queue(
+    service: Service, session: Session, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {q.block for q in session.queues()}
+    topic = service.Topic("frames", history=1)
+    kept = [topic.subscribe() for _ in range(3)]
+    jobs, go, server = service.Queue("jobs"), service.Event("go"), service.Server("double")
+    topic.publish(1)
+    jobs.put(1)
+    jobs.get(ack=True)
+    assert sorted(session.names_of_queues().values()) == ["double", "jobs"]
+    named = session.names_of_queues()
+    assert {q.block for q in session.queues()} - before == set(named)
+    assert not session.events()["go"].is_set
+    go.set()
+    assert session.events()["go"].is_set
+    assert _cli.main(["ls", "--queues", "--session", service._name]) == 0
+    shown = capsys.readouterr().out
+    rows = {line.split()[0]: line.split()[-1] for line in shown.splitlines() if line.strip()}
+    assert {block: rows[str(block)] for block in named} == named
+    assert len(kept) == 3 and server.qsize() == 0
+
+
 def test_killed_subscribers_do_not_count(
     service: Service, session: Session, run: type[programs.Program]
 ) -> None:

@@ -18,7 +18,7 @@ import native_ring
 from native_ring import DONE, EMPTY, INTERRUPTED, Ring
 
 N_MESSAGES = 80
-_DEPTH, _HISTORY, _SUBSCRIBERS = 4, 3, 2
+DEPTH, _HISTORY, _SUBSCRIBERS = 4, 3, 2
 _LAST = 2**32
 
 
@@ -29,13 +29,13 @@ class _Kind(ctypes.Structure):
 class Topic:
     """A topic of this family, which children inherit."""
 
-    def __init__(self, owner: native.Native) -> None:
+    def __init__(self, owner: native.Native, history: int = _HISTORY) -> None:
         self.native, self.pointer = owner, ctypes.c_void_p()
         lib, session = owner.lib, ctypes.c_void_p()
         lib.shmt__sessions_lock()
         owner.check(lib.shmt__session_open_default(ctypes.byref(session)))
         lib.shmt__sessions_unlock()
-        log, table, kind = ctypes.c_void_p(), ctypes.c_void_p(), _Kind(_DEPTH, _HISTORY, 0)
+        log, table, kind = ctypes.c_void_p(), ctypes.c_void_p(), _Kind(DEPTH, history, 0)
         make = lib.shmt__topic_make_storages
         owner.check(make(session, ctypes.byref(kind), ctypes.byref(log), ctypes.byref(table)))
         owner.check(lib.shmt__topic_over(log, table, ctypes.byref(self.pointer)))

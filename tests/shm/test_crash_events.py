@@ -31,6 +31,11 @@ service, storage, event = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(
 check(lib.shmt_service_create(sys.argv[2].encode(), None, {uid}, 1, ctypes.byref(service)))
 check(lib.shmt_service_new_storage(service, ctypes.c_uint64(NBYTES), ctypes.byref(storage)))
 check(lib.shmt__event_create_in(storage, ctypes.byref(event)))
+class Mark(ctypes.Structure):
+    _fields_ = [("n_pulses", ctypes.c_uint64), ("n_sets", ctypes.c_uint32)]
+
+lib.shmt__event_mark_now.restype, lib.shmt__event_has_come.restype = Mark, ctypes.c_bool
+lib.shmt__event_has_come.argtypes = [ctypes.c_void_p, Mark]
 lib.shmt__event_is_set.restype = lib.shmt__event_pulse_since.restype = ctypes.c_bool
 
 def pulse(id_):
@@ -43,6 +48,7 @@ def newest(since):
 
 assert pulse(11) and newest(0) == 11 and newest(1) is None
 token.touch()
+waits_since = lib.shmt__event_mark_now(event)
 pid = os.fork()
 if pid == 0:
     check(lib.shmt__event_set(event))
@@ -53,8 +59,9 @@ assert not token.exists(), "was not reached"
 assert lib.shmt__event_is_set(event)
 pulsed = newest(1)
 assert pulsed == (12 if "counted" in str(token) else None), pulsed
+check(lib.shmt__event_set(event))  # it is set; who waits learns of this call too
 check(lib.shmt__event_clear(event))
-assert not lib.shmt__event_is_set(event)
+assert not lib.shmt__event_is_set(event) and lib.shmt__event_has_come(event, waits_since)
 waiting.until(lambda: pulse(13))  # once the manager has seen the death
 assert newest(2 if pulsed else 1) == 13
 check(lib.shmt__event_set(event))

@@ -8,6 +8,7 @@
 #include "os/clock.h"
 #include "os/failpoint.h"
 #include "shm/block.h"
+#include "shm/client.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -51,7 +52,8 @@ shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_
   m.n_storages = n;
   m.flags |= SHMT_RING_CALL | shmt__call_flags(serial);
   atomic_uint_least64_t* word = shmt__call_word_at(line->header, serial);
-  atomic_store_explicit(&line->header->caller, shmt__ring_client(line), memory_order_relaxed);
+  const uint32_t me = shmt__client_member(&line->session->map, shmt__ring_client(line));
+  atomic_store_explicit(&line->header->caller, me, memory_order_relaxed);
   /* relaxed: the message is published after it. */
   atomic_store_explicit(word, shmt__call_word(serial, 0, SHMT_CALL_QUEUED), memory_order_relaxed);
   shmt__ring_result result = shmt__ring_put(server, &m, 0, deadline_ns);
@@ -60,13 +62,18 @@ shmt__ring_result shmt__call_begin(shmt__ring* server, shmt__ring* line, uint32_
   return result;
 }
 
+/* Does a process still hold the line? Another one that got its number may hold the line too, and does not count. */
+static bool has_line(const shmt__ring* line, uint32_t member) {
+  const shmt__map* map = &line->session->map;
+  return shmt__member_has_number(map, member) &&
+         shmt__block_is_held_by(map, (uint32_t)(line->block - map->blocks), shmt__member_id(member));
+}
+
 bool shmt__call_is_lost(shmt__ring* line, uint32_t serial) {
   const uint64_t word = atomic_load_explicit(shmt__call_word_at(line->header, serial), memory_order_acquire);
   const uint32_t taker = shmt__call_taker(word);
   if (shmt__call_serial(word) != serial || shmt__call_state_of(word) != SHMT_CALL_TAKEN) return false;
-  const shmt__map* map = &line->session->map;
-  const uint32_t block = (uint32_t)(line->block - map->blocks);
-  if (taker < SHMT_MAX_CLIENTS && shmt__block_is_held_by(map, block, taker)) return false;
+  if (has_line(line, taker)) return false;
   /* What the taker has put, it put before it let go. */
   atomic_thread_fence(memory_order_acquire);
   return shmt__ring_n_messages(line) == 0;
@@ -125,9 +132,7 @@ static bool view_line(shmt_storage* s, shmt__ring* out) {
 
 /* Does the process that made the call still have the line? */
 static bool caller_lives(const shmt__ring* line) {
-  const shmt__map* map = &line->session->map;
-  const uint32_t caller = atomic_load_explicit(&line->header->caller, memory_order_relaxed);
-  return caller < SHMT_MAX_CLIENTS && shmt__block_is_held_by(map, (uint32_t)(line->block - map->blocks), caller);
+  return has_line(line, atomic_load_explicit(&line->header->caller, memory_order_relaxed));
 }
 
 /* Mark a request as ours before it leaves the ring. False: nobody waits for it, or it is none. */
@@ -136,9 +141,10 @@ static bool mark_taken(shmt__ring* r, const shmt__received_message* m) {
   if (!(m->flags & SHMT_RING_CALL) || m->n_storages == 0) return false;
   if (!view_line(m->storages[m->n_storages - 1], &line) || !caller_lives(&line)) return false;
   const uint32_t serial = shmt__call_serial_of(m->flags);
+  const uint32_t me = shmt__client_member(&r->session->map, shmt__ring_client(r));
   uint64_t queued = shmt__call_word(serial, 0, SHMT_CALL_QUEUED);
   const bool is_ours = atomic_compare_exchange_strong_explicit(
-      shmt__call_word_at(line.header, serial), &queued, shmt__call_word(serial, shmt__ring_client(r), SHMT_CALL_TAKEN),
+      shmt__call_word_at(line.header, serial), &queued, shmt__call_word(serial, me, SHMT_CALL_TAKEN),
       memory_order_seq_cst, memory_order_relaxed);
   SHMT_FAILPOINT(call_marked_taken);
   return is_ours;
@@ -177,6 +183,16 @@ shmt__ring_result shmt__call_reply(shmt__call* c, const shmt__outgoing_message* 
 }
 
 void shmt__call_close(shmt__call* c) {
+  if (c->storage == NULL) return;
+  /* This process may hold the line for another request: say of this one that nobody has it. In a forked child it is the
+   * parent's, and stays. */
+  const shmt__map* map = &c->line.session->map;
+  const uint32_t client = atomic_load_explicit(&c->line.session->client, memory_order_relaxed);
+  uint64_t ours = shmt__call_word(c->serial, shmt__client_member(map, client), SHMT_CALL_TAKEN);
+  /* release: whoever sees it sees the reply. */
+  (void)atomic_compare_exchange_strong_explicit(shmt__call_word_at(c->line.header, c->serial), &ours,
+                                                shmt__call_word(c->serial, 0, SHMT_CALL_TAKEN), memory_order_release,
+                                                memory_order_relaxed);
   shmt__storage_release(c->storage);
   c->storage = NULL;
 }

@@ -11,10 +11,11 @@
  * killed before has not taken it, and whoever is killed later is named in the word. The client makes the word GIVEN_UP
  * when it stops waiting: a server that sees this does not take the request, or need not finish it.
  *
- * A server holds the line as long as it has the request. So a client that finds no reply, the word TAKEN, and no hold
- * of the taker on the line knows that the reply will not come: the manager has cleared the holds of a dead process. It
- * reads the replies once more after that, since a server puts its reply before it lets go. In the same way a server
- * sees by the client's hold whether the client lives.
+ * A server holds the line as long as it has the request, and takes its name out of the word when it lets go of it. So a
+ * client that finds no reply, the word TAKEN, and no hold of the taker on the line knows that the reply will not come:
+ * the manager has cleared the holds of a dead process. It reads the replies once more after that, since a server puts
+ * its reply before it lets go. In the same way a server sees by the client's hold whether the client lives. A process
+ * that gets the number of a dead one may hold the line too, and is told apart (shmt__client_member).
  */
 #ifndef SHMT_IPC_CALL_CALL_LAYOUT_H
 #define SHMT_IPC_CALL_CALL_LAYOUT_H
@@ -34,12 +35,12 @@ typedef enum shmt__call_state {
   SHMT_CALL_GIVEN_UP = 3,
 } shmt__call_state;
 
-/* A word of a call: its serial number, the client number of the server that took it, and the state. */
+/* A word of a call: its serial number, the server that took it (as shmt__client_member says it), and the state. */
 static inline uint64_t shmt__call_word(uint32_t serial, uint32_t taker, shmt__call_state state) {
-  return (uint64_t)(serial % SHMT_CALL_SERIALS) << 40 | (uint64_t)(taker & 0x3fff) << 2 | (uint64_t)state;
+  return (uint64_t)(serial % SHMT_CALL_SERIALS) << 40 | (uint64_t)taker << 2 | (uint64_t)state;
 }
 static inline uint32_t shmt__call_serial(uint64_t word) { return (uint32_t)(word >> 40); }
-static inline uint32_t shmt__call_taker(uint64_t word) { return (uint32_t)(word >> 2) & 0x3fff; }
+static inline uint32_t shmt__call_taker(uint64_t word) { return (uint32_t)(word >> 2); }
 static inline shmt__call_state shmt__call_state_of(uint64_t word) { return (shmt__call_state)(word & 3); }
 
 /* The serial number of a request or reply is above the other flags of its message. */

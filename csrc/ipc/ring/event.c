@@ -54,10 +54,10 @@ shmt_status shmt__event_set(shmt__ring* r) {
   uint64_t clear = atomic_load_explicit(&h->head, memory_order_acquire);
   const uint64_t set = shmt__ring_position(shmt__ring_count(clear) + 1, sizeof empty_message);
   /* seq_cst: the state changes before we look who sleeps. */
-  if (atomic_compare_exchange_strong_explicit(&h->tail, &clear, set, memory_order_seq_cst, memory_order_relaxed)) {
-    SHMT_FAILPOINT(event_set);
-    atomic_fetch_add_explicit(&h->n_sets, 1, memory_order_seq_cst);
-  }
+  (void)atomic_compare_exchange_strong_explicit(&h->tail, &clear, set, memory_order_seq_cst, memory_order_relaxed);
+  SHMT_FAILPOINT(event_set);
+  /* Also when it was set: who set it may have been killed before it counted that, and the next may clear it. */
+  atomic_fetch_add_explicit(&h->n_sets, 1, memory_order_seq_cst);
   wake_all(r); /* also for one who was killed before it woke anybody */
   return SHMT_OK;
 }

@@ -6,8 +6,8 @@
  * Note [Setting events]
  * The message, empty, is written once, when the event is made. Setting moves the tail behind it, clearing moves the
  * tail back. Each is one atomic step, and the head never moves. So nobody who is killed or stopped leaves anything half
- * done or locked. `n_sets` grows after each step that sets: whoever waits sees that the event was set, even if another
- * process clears it at once.
+ * done or locked. `n_sets` grows with each call that sets, also if the event was set: whoever waits sees that the event
+ * was set, even if another process clears it at once.
  *
  * Note [Pulses]
  * A pulse takes put_lock, writes its id where the last pulse but one has its own, and then increments `n_pulses`. A

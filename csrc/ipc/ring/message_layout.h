@@ -70,7 +70,7 @@
 #define SHMT_RING_MAGIC UINT64_C(0x31474e4952544d53) /* "SMTRING1" */
 
 enum {
-  SHMT_RING_VERSION = 6,
+  SHMT_RING_VERSION = 7,
   SHMT_RING_DATA = 24 << 10,          /* where the messages begin */
   SHMT_RING_BARE_DATA = 320,          /* the same of a bare ring */
   SHMT_RING_LINE_DATA = 4352,         /* the same of a bare ring with the words of calls (ipc/call/call_layout.h) */
@@ -92,7 +92,7 @@ typedef struct shmt__ring_header {
   uint32_t max_messages; /* put waits while there are so many; 0: no bound */
   uint32_t data_begin;     /* SHMT_RING_DATA, SHMT_RING_BARE_DATA or SHMT_RING_LINE_DATA */
   uint32_t max_deliveries; /* a message that was delivered so often in vain is dropped; 0: no bound */
-  atomic_uint_least32_t caller; /* of a line: the client number of the process that calls */
+  atomic_uint_least32_t caller; /* of a line: who calls, as shmt__client_member says it */
   /* --- of an event: ipc/ring/event.h --- */
   atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */
   atomic_uint_least64_t pulse_ids[2]; /* of the last two pulses, by the lowest bit of their number */
@@ -185,13 +185,13 @@ typedef enum shmt__taken_state {
 
 typedef struct shmt__ring_taken {
   uint64_t id;
-  uint64_t start; /* with client and pid, who has it: as in the client's entry */
-  uint32_t client;
-  int32_t pid;
+  uint64_t zero;
+  uint32_t client;  /* who has it */
+  uint32_t n_claims; /* of that number, when he took it: it may be another process's by now */
   uint32_t state;   /* shmt__taken_state; changes in place */
   uint32_t becomes; /* of PREPARED: the state to come */
   uint32_t deliveries;
-  uint32_t zero;
+  uint32_t zero1;
 } shmt__ring_taken;
 _Static_assert(sizeof(shmt__ring_taken) == 40, "taken message");
 

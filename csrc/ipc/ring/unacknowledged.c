@@ -169,11 +169,10 @@ static bool has_room(const shmt__ring* u, uint64_t nbytes) {
 static shmt__ring_result prepare(shmt__ring* u, const shmt__received_message* m, const shmt__delivery* d,
                                  shmt__unacked* out) {
   const unsigned me = shmt__ring_client(u);
-  const volatile shmt__client_entry* own = &u->session->map.clients[me];
+  const atomic_uint_least32_t* n_claims = &u->session->map.clients[me].n_claims;
   const shmt__ring_taken taken = {.id = d->id,
-                                  .start = own->start,
                                   .client = me,
-                                  .pid = own->pid,
+                                  .n_claims = atomic_load_explicit(n_claims, memory_order_relaxed),
                                   .state = SHMT_TAKEN_PREPARED,
                                   .becomes = SHMT_TAKEN_LIVE,
                                   .deliveries = d->deliveries};
@@ -494,9 +493,9 @@ static void lives_begin(const shmt__ring* q, lives* out) {
 static bool taker_lives(const shmt__ring* q, lives* known, const shmt__ring_taken* t) {
   const shmt__map* map = &q->session->map;
   if (t->client == 0 || t->client >= shmt__map_clients_end(map)) return false;
-  const volatile shmt__client_entry* e = &map->clients[t->client];
-  if (atomic_load_explicit(&e->state, memory_order_acquire) == SHMT_CLIENT_NONE || e->pid != t->pid ||
-      e->start != t->start)
+  const shmt__client_entry* e = &map->clients[t->client];
+  if (atomic_load_explicit(&e->state, memory_order_acquire) == SHMT_CLIENT_NONE ||
+      atomic_load_explicit(&e->n_claims, memory_order_relaxed) != t->n_claims)
     return false;
   if (t->client == known->me) return true;
   unsigned char* is_known = &known->known[t->client];

@@ -5,10 +5,12 @@
 #include "ipc/topic/subscribers.h"
 #include "os/clock.h"
 #include "os/failpoint.h"
+#include "os/process.h"
 
 enum { ROOM_SLICE_MS = 10, SIGNALS_SLICE_MS = 250 };
 
-/* Keep the message for those who come later. The log's put_lock is the topic's, which we have. */
+/* Keep the message for those who come later. The log's put_lock is the topic's, which we have. The log has room for one
+ * more than it keeps: whoever is killed between putting and dropping leaves one too many, and not one too few. */
 static void keep(shmt__topic* t, const shmt__outgoing_message* m) {
   if (t->history == 0) return;
   shmt__ring_result result = shmt__ring_put_in_lock(t->log, m);
@@ -17,6 +19,7 @@ static void keep(shmt__topic* t, const shmt__outgoing_message* m) {
     result = shmt__ring_put_in_lock(t->log, m);
   }
   if (result == SHMT_RING_FAILED) shmt_error_clear();
+  shmt__topic_trim_log(t);
 }
 
 static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m) {
@@ -26,8 +29,7 @@ static void publish_locked(shmt__topic* t, const shmt__outgoing_message* m) {
     shmt__ring ring;
     shmt_storage* storage = NULL;
     if (!shmt__topic_open_slot(t, &t->table->slots[i], &ring, &storage)) continue;
-    const uint32_t n_lost = shmt__topic_deliver(&ring, m, t->overflow);
-    if (n_lost > 0) atomic_fetch_add_explicit(&t->table->n_lost, n_lost, memory_order_relaxed);
+    shmt__topic_deliver(t, &ring, m, t->overflow);
     shmt__storage_release(storage);
     SHMT_FAILPOINT(topic_delivered);
   }
@@ -43,15 +45,16 @@ static bool has_room(const shmt__ring* r, uint32_t nbytes) {
          shmt__ring_used(head, tail, r->area.capacity) + nbytes <= r->area.capacity;
 }
 
-/* The first subscriber without room; *storage is the caller's. False: all have room. */
-static bool find_full(const shmt__topic* t, uint32_t nbytes, shmt__ring* out, shmt_storage** storage) {
+/* The first subscriber without room; *storage is the caller's. NULL: all have room. */
+static const shmt__topic_slot* find_full(const shmt__topic* t, uint32_t nbytes, shmt__ring* out,
+                                         shmt_storage** storage) {
   const uint32_t end = shmt__topic_slots_end(t);
   for (uint32_t i = 0; i < end; i++) {
     if (!shmt__topic_open_slot(t, &t->table->slots[i], out, storage)) continue;
-    if (!has_room(out, nbytes)) return true;
+    if (!has_room(out, nbytes)) return &t->table->slots[i];
     shmt__storage_release(*storage);
   }
-  return false;
+  return NULL;
 }
 
 static shmt__ring_result wait_for_room(shmt__ring* r, uint32_t nbytes, uint64_t deadline_ns) {
@@ -74,16 +77,24 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
     uint32_t word = 0;
     shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    const bool waits = t->overflow == SHMT_OVERFLOW_BLOCK && find_full(t, nbytes, &full, &storage);
-    if (!waits) publish_locked(t, m);
+    const shmt__topic_slot* slot =
+        t->overflow == SHMT_OVERFLOW_BLOCK ? find_full(t, nbytes, &full, &storage) : NULL;
+    if (slot == NULL) publish_locked(t, m);
+    const bool is_held = slot != NULL && shmt__topic_subscriber_holds(t, slot);
     shmt__ring_unlock(&t->log->header->put_lock, word);
-    if (!waits) return SHMT_RING_DONE;
+    if (slot == NULL) return SHMT_RING_DONE;
+    if (!is_held) { /* Note [Publishing]: wait without holding the ring */
+      shmt__storage_release(storage);
+      storage = NULL;
+    }
     const uint64_t now_ns = shmt__os_now_ns();
     if (signals_ns == 0) signals_ns = now_ns + SIGNALS_SLICE_MS * UINT64_C(1000000);
     if (now_ns >= deadline_ns)
       result = SHMT_RING_FULL;
     else if (now_ns >= signals_ns)
       result = SHMT_RING_INTERRUPTED;
+    else if (!is_held)
+      shmt__os_sleep_ms(ROOM_SLICE_MS);
     else
       result = wait_for_room(&full, nbytes, deadline_ns);
     shmt__storage_release(storage);

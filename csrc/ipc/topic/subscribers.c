@@ -4,7 +4,9 @@
 #include "api/error.h"
 #include "ipc/handle/import.h"
 #include "ipc/session/session.h"
+#include "os/failpoint.h"
 #include "shm/block.h"
+#include "shm/client.h"
 
 static void empty_slot(shmt__topic_slot* slot, uint64_t generation) {
   (void)atomic_compare_exchange_strong_explicit(&slot->generation, &generation, 0, memory_order_relaxed,
@@ -15,7 +17,7 @@ static void empty_slot(shmt__topic_slot* slot, uint64_t generation) {
 static bool is_abandoned(const shmt__topic* t, uint32_t block, uint32_t subscriber) {
   const shmt__map* map = &t->log->session->map;
   const unsigned me = t->log->session->client;
-  if (subscriber == me) return false;
+  if (subscriber == shmt__client_member(map, me)) return false;
   for (unsigned i = 0; i * 64 < shmt__map_clients_end(map); i++) {
     uint64_t holds = shmt__block_holds(map, block, i);
     if (me / 64 == i) holds &= ~(UINT64_C(1) << me % 64);
@@ -35,7 +37,7 @@ bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__r
   if (status == SHMT_OK) {
     status = shmt__ring_view(*storage, out);
     if (status == SHMT_OK &&
-        !is_abandoned(t, ref.block, atomic_load_explicit(&slot->client, memory_order_relaxed)))
+        !is_abandoned(t, ref.block, atomic_load_explicit(&slot->subscriber, memory_order_relaxed)))
       return true;
     shmt__storage_release(*storage);
     if (status == SHMT_OK) status = SHMT_E_HANDLE;
@@ -43,6 +45,19 @@ bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__r
   if (status == SHMT_E_HANDLE) empty_slot(slot, generation);
   shmt_error_clear();
   return false;
+}
+
+bool shmt__topic_subscriber_holds(const shmt__topic* t, const shmt__topic_slot* slot) {
+  const shmt__map* map = &t->log->session->map;
+  const uint32_t member = atomic_load_explicit(&slot->subscriber, memory_order_relaxed);
+  const uint32_t block = atomic_load_explicit(&slot->block, memory_order_relaxed);
+  return shmt__member_has_number(map, member) && block < shmt__map_blocks_end(map) &&
+         shmt__block_is_held_by(map, block, shmt__member_id(member));
+}
+
+void shmt__topic_trim_log(shmt__topic* t) {
+  while (shmt__ring_n_messages(t->log) > t->history && shmt__ring_drop(t->log) == SHMT_RING_DONE) {
+  }
 }
 
 void shmt__topic_forget_dead(shmt__topic* t) {
@@ -54,18 +69,31 @@ void shmt__topic_forget_dead(shmt__topic* t) {
   }
 }
 
-uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
-  shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
+/* One message will not reach the subscriber, or did after all. */
+static void count_lost(shmt__topic* t, shmt__ring* ring, bool is_lost) {
+  const uint64_t n = is_lost ? 1 : UINT64_MAX;
+  atomic_fetch_add_explicit(&ring->header->n_lost, n, memory_order_relaxed);
+  atomic_fetch_add_explicit(&t->table->n_lost, n, memory_order_relaxed);
+  SHMT_FAILPOINT(topic_counted);
+}
+
+void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
-  uint32_t n_lost = 0;
   /* A member may write the counts of the ring: the attempts have an end. */
-  for (uint32_t i = 0; drops && i <= ring->max_messages; i++) {
-    if ((result != SHMT_RING_FULL && result != SHMT_RING_NO_ROOM) || shmt__ring_drop(ring) != SHMT_RING_DONE) break;
-    n_lost++;
-    result = shmt__ring_put(ring, m, 0, 0);
+  for (uint32_t i = 0;; i++) {
+    shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
+    if (result == SHMT_RING_DONE) return;
+    const bool makes_room = drops && i <= ring->max_messages &&
+                            (result == SHMT_RING_FULL || result == SHMT_RING_NO_ROOM);
+    if (result == SHMT_RING_FAILED) shmt_error_clear();
+    count_lost(t, ring, true); /* the oldest one, or else the new one */
+    if (!makes_room) return;
+    result = shmt__ring_drop(ring);
+    if (result == SHMT_RING_EMPTY)
+      count_lost(t, ring, false); /* the subscriber has taken it meanwhile */
+    else if (result != SHMT_RING_DONE) {
+      if (result == SHMT_RING_FAILED) shmt_error_clear();
+      return;
+    }
   }
-  n_lost += result != SHMT_RING_DONE;
-  if (n_lost > 0) atomic_fetch_add_explicit(&ring->header->n_lost, n_lost, memory_order_relaxed);
-  if (result == SHMT_RING_FAILED) shmt_error_clear();
-  return n_lost;
 }

@@ -8,9 +8,13 @@
 /* Hold the ring of a slot; *storage is the caller's, and *out is valid as long. False: nobody subscribes there, or no
  * more; then the slot is empty. */
 bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage);
+/* Does the process that subscribed hold the ring of a slot? If not, others who do may be publishers, or its child. */
+bool shmt__topic_subscriber_holds(const shmt__topic* t, const shmt__topic_slot* slot);
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
- * is counted there. Returns how many messages that are. */
-uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
+ * is counted there and in the table. */
+void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
+/* Drop the messages of the log that are more than the history. */
+void shmt__topic_trim_log(shmt__topic* t);
 /* Empty the slots of subscribers that are gone. */
 void shmt__topic_forget_dead(shmt__topic* t);
 

@@ -7,6 +7,7 @@
 #include "ipc/session/session.h"
 #include "ipc/topic/subscribers.h"
 #include "os/failpoint.h"
+#include "shm/client.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ shmt_status shmt__topic_make_storages(shmt__session* s, const shmt__topic_kind* 
   t->depth = kind->depth;
   t->history = kind->history;
   t->overflow = (uint32_t)kind->overflow;
-  SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, shmt__topic_capacity(kind->history), kind->history, &log));
+  const uint32_t most = kind->history > 0 ? kind->history + 1 : 0; /* while a message is put: keep() */
+  SHMT_TRY(shmt__ring_create_in(s, SHMT_RING_BARE_DATA, shmt__topic_log_capacity(kind->history), most, &log));
   shmt__storage_retain(log->storage);
   *out_log = log->storage;
   shmt__ring_close(log);
@@ -84,9 +86,10 @@ void shmt__topic_close(shmt__topic* t) {
 /* Put the messages of the history into a new subscriber's ring. The caller has the topic's lock. One that cannot be
  * read any more is left out. */
 static void replay(shmt__topic* t, shmt__ring* ring) {
+  shmt__topic_trim_log(t);
   uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
-  for (uint32_t i = 0; i < t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
+  for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     shmt__received_message m;
     if (shmt__ring_peek(t->log, &at, tail, &m) != SHMT_OK) {
       shmt_error_clear();
@@ -97,10 +100,12 @@ static void replay(shmt__topic* t, shmt__ring* ring) {
                                           .flags = m.flags,
                                           .parts = {m.data, NULL},
                                           .part_bytes = {m.nbytes, 0}};
-    (void)shmt__topic_deliver(ring, &again, SHMT_OVERFLOW_DROP_OLDEST);
+    shmt__topic_deliver(t, ring, &again, SHMT_OVERFLOW_DROP_OLDEST);
     shmt__received_message_fini(&m);
   }
   /* What does not fit into `depth` is no loss. */
+  atomic_fetch_sub_explicit(&t->table->n_lost, atomic_load_explicit(&ring->header->n_lost, memory_order_relaxed),
+                            memory_order_relaxed);
   atomic_store_explicit(&ring->header->n_lost, 0, memory_order_relaxed);
 }
 
@@ -126,7 +131,8 @@ static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
   replay(t, ring);
   const shmt__held_block* h = ring->storage->ctx;
   atomic_store_explicit(&slot->block, h->block, memory_order_relaxed);
-  atomic_store_explicit(&slot->client, shmt__ring_client(ring), memory_order_relaxed);
+  atomic_store_explicit(&slot->subscriber, shmt__client_member(&t->log->session->map, shmt__ring_client(ring)),
+                        memory_order_relaxed);
   SHMT_FAILPOINT(topic_slot_filled);
   /* release: whoever sees the generation sees the rest. */
   atomic_store_explicit(&slot->generation, h->generation, memory_order_release);
@@ -153,12 +159,13 @@ shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, sh
 
 void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring) {
   const shmt__held_block* h = ring->storage->ctx;
-  const uint32_t end = shmt__topic_slots_end(t), me = t->log->session->client;
+  const uint32_t end = shmt__topic_slots_end(t);
+  const uint32_t me = shmt__client_member(&t->log->session->map, t->log->session->client);
   for (uint32_t i = 0; i < end; i++) {
     shmt__topic_slot* slot = &t->table->slots[i];
     uint64_t generation = h->generation;
     if (atomic_load_explicit(&slot->block, memory_order_relaxed) == h->block &&
-        atomic_load_explicit(&slot->client, memory_order_relaxed) == me &&
+        atomic_load_explicit(&slot->subscriber, memory_order_relaxed) == me &&
         atomic_compare_exchange_strong_explicit(&slot->generation, &generation, 0, memory_order_release,
                                                 memory_order_relaxed))
       break;
@@ -173,6 +180,7 @@ static shmt__ring_result latest_locked(shmt__topic* t, shmt__received_message* o
   uint64_t at = atomic_load_explicit(&t->log->header->head, memory_order_relaxed);
   const uint64_t tail = atomic_load_explicit(&t->log->header->tail, memory_order_relaxed);
   bool is_there = false;
+  /* One more than the history, if a publisher was killed. */
   for (uint32_t i = 0; i <= t->history && shmt__ring_count(at) != shmt__ring_count(tail); i++) {
     if (is_there) shmt__received_message_fini(out);
     is_there = shmt__ring_peek(t->log, &at, tail, out) == SHMT_OK;

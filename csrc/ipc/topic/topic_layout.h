@@ -12,13 +12,16 @@
  * subscriber, so all subscribers see all messages in one order. The payload lies in memory once: each ring has block
  * references, and each message a ring lease on its blocks. Whoever is killed in the middle has reached some subscribers
  * and not the others. While it puts, a publisher holds the subscriber's ring. When it cannot hold it, or nobody else
- * does, the subscriber is gone, and the publisher empties the slot. So the manager need not know what a topic is: a
- * killed subscriber's ring is reclaimed like any block, and the audit of rings ends the leases of what was in it.
+ * does, the subscriber is gone, and the publisher empties the slot. A publisher also holds the ring while it waits for
+ * room there, but only if the process that subscribed holds it: else two that wait would each take the other for a
+ * subscriber. So the manager need not know what a topic is: a killed subscriber's ring is reclaimed like any block, and
+ * the audit of rings ends the leases of what was in it.
  *
  * Note [Slow subscribers]
  * A subscriber's ring takes `depth` messages. When it is full, the publisher drops the oldest one there, or does not
  * put the new one, or waits before it puts the message anywhere, by the topic's `overflow`. What a subscriber loses is
- * counted in its ring, and what all of them ever lost in the table. It may be stopped in the middle of a get: then
+ * counted in its ring, and what all of them ever lost in the table. It is counted first: a publisher that is killed in
+ * between has counted one too many, and not one too few. The subscriber may be stopped in the middle of a get: then
  * its oldest message cannot be dropped, and the new one is lost for it. Nobody else waits for it.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
@@ -29,7 +32,7 @@
 #define SHMT_TOPIC_MAGIC UINT64_C(0x3143504f54544d53) /* "SMTTOPC1" */
 
 enum {
-  SHMT_TOPIC_VERSION = 1,
+  SHMT_TOPIC_VERSION = 2,
   SHMT_TOPIC_SLOTS = 1020,       /* subscribers at most: the table has 16 KiB */
   SHMT_TOPIC_MOST_DEPTH = 65536, /* of a subscriber's ring, and of the history */
   SHMT_TOPIC_INLINE = 1 << 10,   /* most data of one message; longer data goes into a block of its own */
@@ -46,7 +49,7 @@ typedef enum shmt__overflow {
 typedef struct shmt__topic_slot {
   atomic_uint_least64_t generation; /* of the ring's block; 0: nobody. Written last */
   atomic_uint_least32_t block;
-  atomic_uint_least32_t client;
+  atomic_uint_least32_t subscriber; /* as shmt__client_member says it */
 } shmt__topic_slot;
 _Static_assert(sizeof(shmt__topic_slot) == 16, "slot of a topic");
 
@@ -70,6 +73,12 @@ static inline uint32_t shmt__topic_capacity(uint32_t n) {
   const uint64_t each = shmt__ring_message_bytes(FEW_BLOCKS, SHMT_TOPIC_INLINE);
   const uint64_t longest = shmt__ring_message_bytes(SHMT_RING_MAX_BLOCKS, SHMT_TOPIC_INLINE);
   return n == 0 ? (uint32_t)SHMT_RING_LEAST_CAPACITY : (uint32_t)(longest + n * each);
+}
+
+/* The same of the log: whoever keeps a message puts it before another one goes. */
+static inline uint32_t shmt__topic_log_capacity(uint32_t history) {
+  const uint64_t longest = shmt__ring_message_bytes(SHMT_RING_MAX_BLOCKS, SHMT_TOPIC_INLINE);
+  return shmt__topic_capacity(history) + (history > 0 ? (uint32_t)longest : 0);
 }
 
 #endif
