@@ -43,12 +43,13 @@ static bool has_room(const shmt__ring* r, uint32_t nbytes) {
          shmt__ring_used(head, tail, r->area.capacity) + nbytes <= r->area.capacity;
 }
 
-/* The first subscriber without room; *storage is the caller's. False: all have room. */
-static bool find_full(const shmt__topic* t, uint32_t nbytes, shmt__ring* out, shmt_storage** storage) {
+/* The first subscriber without room for the message; *storage is the caller's. False: all have room. */
+static bool find_full(const shmt__topic* t, const shmt__outgoing_message* m, uint32_t nbytes, shmt__ring* out,
+                      shmt_storage** storage) {
   const uint32_t end = shmt__topic_slots_end(t);
   for (uint32_t i = 0; i < end; i++) {
     if (!shmt__topic_open_slot(t, &t->table->slots[i], out, storage)) continue;
-    if (!has_room(out, nbytes)) return true;
+    if (!shmt__topic_skips(out, m) && !has_room(out, nbytes)) return true;
     shmt__storage_release(*storage);
   }
   return false;
@@ -74,7 +75,7 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
     uint32_t word = 0;
     shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
-    const bool waits = t->overflow == SHMT_OVERFLOW_BLOCK && find_full(t, nbytes, &full, &storage);
+    const bool waits = t->overflow == SHMT_OVERFLOW_BLOCK && find_full(t, m, nbytes, &full, &storage);
     if (!waits) publish_locked(t, m);
     shmt__ring_unlock(&t->log->header->put_lock, word);
     if (!waits) return SHMT_RING_DONE;

@@ -55,6 +55,7 @@ void shmt__topic_forget_dead(shmt__topic* t) {
 }
 
 uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
+  if (shmt__topic_skips(ring, m)) return 0;
   shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
   uint32_t n_lost = 0;

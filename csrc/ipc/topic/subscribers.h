@@ -8,8 +8,13 @@
 /* Hold the ring of a slot; *storage is the caller's, and *out is valid as long. False: nobody subscribes there, or no
  * more; then the slot is empty. */
 bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage);
+/* Is the message none for this subscriber? Note [Forwarded messages] */
+static inline bool shmt__topic_skips(const shmt__ring* ring, const shmt__outgoing_message* m) {
+  return (m->flags & SHMT_RING_FORWARDED) &&
+         atomic_load_explicit(&ring->header->only_local, memory_order_relaxed) != 0;
+}
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
- * is counted there. Returns how many messages that are. */
+ * is counted there, and not a message that it skips. Returns how many messages that are. */
 uint32_t shmt__topic_deliver(shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
 /* Empty the slots of subscribers that are gone. */
 void shmt__topic_forget_dead(shmt__topic* t);
