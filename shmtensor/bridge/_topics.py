@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from queue import Full
+from queue import Empty, Full
 from typing import Any
 
 from shmtensor.bridge import _format
@@ -52,20 +52,27 @@ class TopicEndpoint(Endpoint):
             settings = [topic.depth, topic.history, topic.overflow]
             self._subscription = topic._subscribe_to_local()
         with self._subscription as messages:
-            # In this order: what is taken from the subscription is to go now.
-            while self._out.wait_for_room():
+            # In this order: what waits is in the subscription, where newer messages may replace it.
+            while self._is_there(messages) and self._out.wait_for_room():
                 try:
-                    value = messages.get()
+                    value = messages.get(0.0)
+                except Empty:
+                    continue
                 except (ManagerError, OSError):
                     raise
                 except Exception as error:
-                    if self.is_stopped:
-                        return
                     self.refuse(error)  # whatever unpickling raises
                     continue
                 payload = self.encode(value)
                 if payload is not None:
                     self._out.send(lambda seq: self._header(seq, settings), payload)
+
+    def _is_there(self, messages: Subscription[Any]) -> bool:
+        """Wait for a message; False: the bridge is closed."""
+        while not self.is_stopped:
+            if messages.poll(SLICE_S):
+                return True
+        return False
 
     def _header(self, seq: int, settings: list[Any]) -> bytes:
         return _format.write_header("topic", name=self.name, seq=seq, settings=settings)
@@ -137,8 +144,6 @@ class TopicEndpoint(Endpoint):
         super().stop()
         self._out.stop()
         self._in.stop()
-        if self._subscription is not None:
-            self._subscription.close()
 
     def close(self) -> None:
         """Let go of the topic."""
