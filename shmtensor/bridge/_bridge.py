@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from shmtensor import service as _service
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 from shmtensor.bridge._calls import CallEndpoint, RemoteCallEndpoint
 from shmtensor.bridge._counters import BridgeStatus
 from shmtensor.bridge._endpoints import Endpoint, Place
@@ -16,6 +18,7 @@ from shmtensor.bridge._format import Damaged
 from shmtensor.bridge._link import Frame, Link, new_id
 from shmtensor.bridge._topics import TopicEndpoint
 from shmtensor.bridge._values import RemoteValueEndpoint, ValueEndpoint
+from shmtensor.bridge._waits import wait_until
 from shmtensor.service import Service
 from shmtensor.service._calls import Server
 
@@ -84,7 +87,7 @@ class Bridge:
             raise ValueError("a bridge needs an address to connect to or to listen at, or a config")
         self._service = _service._default if service is None else service
         self._status = BridgeStatus(new_id(), os.getpid())
-        self._changed = threading.Condition()  # guards the status of the link, and the error
+        self._changed = free_in_child(Condition())  # guards the status of the link, and the error
         self._error: BaseException | None = None
         self._on_change = on_change
         self._is_started = self._is_closed = False
@@ -208,8 +211,10 @@ class Bridge:
 
     def _wait(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         with self._changed:
-            self._changed.wait_for(
-                lambda: condition() or self._error is not None or self._is_closed, timeout
+            wait_until(
+                self._changed,
+                lambda: condition() or self._error is not None or self._is_closed,
+                timeout,
             )
             if self._error is not None:
                 raise self._error

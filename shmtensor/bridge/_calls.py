@@ -18,11 +18,14 @@ from concurrent.futures import Future
 from queue import Empty
 from typing import Any
 
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 from shmtensor.bridge import _format
 from shmtensor.bridge._endpoints import SLICE_S, Endpoint, Place
 from shmtensor.bridge._format import Damaged
 from shmtensor.bridge._link import Frame
 from shmtensor.bridge._streams import Inbox
+from shmtensor.bridge._waits import wait_until
 from shmtensor.errors import ManagerError, RemoteError, ServerLostError
 from shmtensor.service import Request
 
@@ -51,7 +54,7 @@ class RemoteCallEndpoint(Endpoint):
         super().__init__(place, name, "remote call")
         self._is_up = False
         self._serial = 0
-        self._changed = threading.Condition()  # guards the two above and those under way
+        self._changed = free_in_child(Condition())  # guards the two above and those under way
         self._under_way: dict[int, tuple[Request, int]] = {}  # with the bytes that were sent
         self._nbytes = 0
         self._replies = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
@@ -76,7 +79,8 @@ class RemoteCallEndpoint(Endpoint):
 
     def _has_room(self) -> bool:
         with self._changed:
-            return self._changed.wait_for(
+            return wait_until(
+                self._changed,
                 lambda: (
                     self.is_stopped or (len(self._under_way) < _MOST and self._nbytes < _MOST_BYTES)
                 ),
@@ -189,7 +193,7 @@ class CallEndpoint(Endpoint):
     def __init__(self, place: Place, name: str) -> None:
         super().__init__(place, name, "call")
         self._requests = Inbox(2 * _MOST, _MOST_BYTES + place.most_bytes)
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
         self._under_way: dict[int, Future[Any]] = {}
 
     def start(self) -> None:

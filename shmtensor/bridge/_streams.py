@@ -19,9 +19,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from shmtensor._core._fork_locks import free_in_child
+from shmtensor._core._interrupts import Condition
 from shmtensor.bridge._counters import NameStatus
 from shmtensor.bridge._format import Damaged
 from shmtensor.bridge._link import Frame, Link
+from shmtensor.bridge._waits import wait_until
 
 __all__ = ["Inbox", "Incoming", "Outbox"]
 
@@ -45,9 +48,9 @@ class Outbox:
 
     def __init__(self, link: Link, status: NameStatus, most: int) -> None:
         self._link, self._status, self._most = link, status, most
-        self._changed = threading.Condition()
+        self._changed = free_in_child(Condition())
         # Held while frames are handed to the network, so that they go in their order.
-        self._sending = threading.Lock()
+        self._sending = free_in_child(threading.Lock())
         self._under_way: deque[_Sent] = deque()
         self._nbytes = 0
         self._seq = 0
@@ -59,7 +62,9 @@ class Outbox:
     def wait_for_room(self) -> bool:
         """Wait until a frame may be sent now; False: the stream is stopped."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopped or (self._is_up and self._has_room()))
+            wait_until(
+                self._changed, lambda: self._is_stopped or (self._is_up and self._has_room())
+            )
             return not self._is_stopped
 
     def _has_room(self) -> bool:
@@ -140,7 +145,7 @@ class Inbox:
 
     def __init__(self, most: int, most_bytes: int) -> None:
         self._most, self._most_bytes = most, most_bytes
-        self._changed = threading.Condition()
+        self._changed = free_in_child(Condition())
         self._frames: deque[Frame] = deque()
         self._nbytes = 0
         self._is_stopped = False
@@ -162,7 +167,7 @@ class Inbox:
     def get(self) -> Frame | None:
         """Wait for the next frame; None: there will be none."""
         with self._changed:
-            self._changed.wait_for(lambda: self._is_stopped or self._frames)
+            wait_until(self._changed, lambda: self._is_stopped or self._frames)
             if self._is_stopped:
                 return None
             frame = self._frames.popleft()
@@ -195,7 +200,7 @@ class Incoming:
         self._inbox = Inbox(2 * most, 2 * (_MOST_BYTES + most_bytes))
         self._accepted = self._worked_off = 0
         self._generation = 0
-        self._lock = threading.Lock()
+        self._lock = free_in_child(threading.Lock())
 
     @property
     def position(self) -> tuple[int, int]:

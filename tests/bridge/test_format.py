@@ -9,6 +9,8 @@ import contextlib
 import json
 import math
 import struct
+import subprocess
+import sys
 from collections import OrderedDict
 from typing import Any
 
@@ -158,6 +160,21 @@ def test_any_bytes_are_a_value_or_damaged(at: int, byte: int, end: int) -> None:
     for payload in (changed, changed[:end]):
         with contextlib.suppress(Damaged):
             decode(payload, memory)
+
+
+@pytest.mark.parametrize(
+    ("name", "absent"),
+    [
+        ("shmtensor", ("zenoh", "shmtensor.bridge")),
+        ("shmtensor.service", ("zenoh", "shmtensor.bridge")),
+        ("shmtensor.bridge", ("zenoh", "numpy")),
+        ("shmtensor._cli", ("zenoh",)),
+    ],
+)
+def test_zenoh_is_loaded_by_who_starts_a_bridge(name: str, absent: tuple[str, ...]) -> None:
+    code = f"import sys, {name}; print(*(n for n in {absent} if n in sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "\n"
 
 
 @pytest.mark.check
