@@ -38,14 +38,14 @@ from shmtensor._cli._http import (
 from shmtensor.dashboard import Observer, Server
 from shmtensor.service import Service
 
-__all__ = ["SUMMARY", "configure", "run"]
+__all__ = ["SUMMARY", "configure", "nbytes", "run"]
 
 SUMMARY = "run a service of named tensors"
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-def _nbytes(text: str) -> int:
+def nbytes(text: str) -> int:
     number = text.rstrip("kKmMgGtT")
     unit = text[len(number) :].lower()
     if not number.isascii() or not number.isdigit() or unit not in _UNITS:
@@ -82,14 +82,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--limit-bytes",
         metavar="N",
-        type=_nbytes,
+        type=nbytes,
         default=0,
         help="most memory of the whole service, in bytes or with K, M, G, T; 0: no limit",
     )
     parser.add_argument(
         "--client-limit-bytes",
         metavar="N",
-        type=_nbytes,
+        type=nbytes,
         default=0,
         help="most memory that one process may allocate; 0: no limit",
     )

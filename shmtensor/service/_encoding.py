@@ -70,6 +70,8 @@ class _Writer:
             kind = "o" if isinstance(value, OrderedDict) else "d"
             pairs = [[self._key(k), self.structure(v, depth + 1)] for k, v in value.items()]
             return [kind, *pairs]
+        if type(value) is Foreign:  # as a reader shows it that asks for no library's
+            return ["x", value.library, value.dtype, self._tensor(value.carrier)]
         if isinstance(value, (list, tuple)):
             kind = "l" if isinstance(value, list) else "u"
             return [kind, *(self.structure(v, depth + 1) for v in value)]

@@ -128,7 +128,12 @@ class Topic(Generic[_T]):
         if isinstance(value, Loan):
             value._publish_to(self, timeout)
         else:
-            self._topic.publish(to_send(value), timeout)
+            self._topic.publish(to_send(value), timeout, False)
+
+    def _publish_forwarded(self, value: object, timeout: float | None) -> None:
+        """Publish what comes from another machine; see `_subscribe_to_local`."""
+        self._check_open()
+        self._topic.publish(to_send(value), timeout, True)
 
     def loan(
         self,
@@ -172,8 +177,16 @@ class Topic(Generic[_T]):
         """
         self._check_open()
         _libraries.check_library(as_)
-        ring = self._topic.subscribe(None, _mode_code(mode))
+        ring = self._topic.subscribe(None, _mode_code(mode), False)
         return Subscription(self, ring, as_)
+
+    def _subscribe_to_local(self) -> Subscription[_T]:
+        """Receive, as they are, what is published on this machine: nothing that was forwarded.
+
+        Note [Forwarded messages] in csrc/ipc/topic/topic_layout.h.
+        """
+        self._check_open()
+        return Subscription(self, self._topic.subscribe(None, _mode_code("ro"), True), "shmtensor")
 
     def latest(self, *, mode: str = "ro", as_: Library = "shmtensor") -> _T:
         """Return the newest value of the history; arguments as in `subscribe`.
@@ -269,7 +282,7 @@ class Loan:
             raise ValueError(f"a loan of {self._topic!r} is published there, not in {topic!r}")
         if self._is_published:
             raise RuntimeError(f"a loan of {topic!r} was published before; take another one")
-        topic._topic.publish(to_send(self.value), timeout)
+        topic._topic.publish(to_send(self.value), timeout, False)
         self._is_published = True
 
     def __enter__(self) -> Any:

@@ -30,7 +30,9 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASE = runpy.run_path(str(ROOT / "tools/release_version.py"))
 
 # Imported where they are needed, if they are there; each is an extra.
-_OPTIONAL = {"matplotlib", "mpi4py", "posix_ipc", "rich"}
+_OPTIONAL = {"matplotlib", "mpi4py", "posix_ipc", "rich", "zenoh"}
+# Packages whose names are not those of their modules.
+_PACKAGES = {"zenoh": "eclipse-zenoh"}
 # For type checkers, which bring it.
 _TYPES = {"typing_extensions"}
 
@@ -96,7 +98,7 @@ def test_dependencies_are_those_that_are_imported(project):
     declared = {re.split(r"[<>=]", text)[0] for text in project["project"]["dependencies"]}
     assert declared - {"cffi"} == imported() - _OPTIONAL - _TYPES
     extras = str(project["project"]["optional-dependencies"])
-    assert all(f"'{name}>=" in extras for name in _OPTIONAL)
+    assert all(f"'{_PACKAGES.get(name, name)}>=" in extras for name in _OPTIONAL)
     # The extension imports cffi's backend itself.
     assert "_cffi_backend" in sys.modules
 

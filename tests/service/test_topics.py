@@ -151,6 +151,29 @@ def test_late_subscribers_get_the_history(service: Service) -> None:
         service.Topic("none").latest()
 
 
+# --- what comes from another machine ---
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest", "block"])
+def test_what_was_forwarded_is_for_all_but_those_who_forward(
+    service: Service, overflow: str
+) -> None:
+    frames = service.Topic("frames", history=4, depth=2, overflow=overflow)
+    with frames.subscribe() as messages, frames._subscribe_to_local() as carrier:
+        frames.publish(1)
+        frames._publish_forwarded(2, 0)
+        assert _drain(messages) == [1, 2]
+        frames.publish(3)
+        frames._publish_forwarded(4, 0)  # the carrier has no room, and need not have any
+        assert _drain(messages) == [3, 4]
+        assert _drain(carrier) == [1, 3]
+        assert (messages.lost, carrier.lost) == (0, 0)
+    with frames.subscribe() as messages, frames._subscribe_to_local() as carrier:
+        assert _drain(messages) == [3, 4]  # of the history, as many as have room
+        assert _drain(carrier) == [1, 3]
+
+
 def test_persistent_history_outlives_its_writer(
     service: Service, run: type[programs.Program]
 ) -> None:

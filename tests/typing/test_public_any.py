@@ -54,7 +54,7 @@ _TALK = {
     "service.Subscription.__init__(ring: Any)",
 }
 _OF_MULTIPROCESSING = "adoption context modes pool queue queues reductions spawn".split()
-_MODULES = ["hogwild", "inspect", "service", "multiprocessing"] + [
+_MODULES = ["bridge", "hogwild", "inspect", "service", "multiprocessing"] + [
     f"multiprocessing.{name}" for name in _OF_MULTIPROCESSING
 ]
 

@@ -80,7 +80,7 @@ static shmt__ring_result call_publish(shmt__public_wait* w, uint64_t deadline_ns
 }
 static shmt__ring_result call_subscribe(shmt__public_wait* w, uint64_t deadline_ns) {
   topic_wait* c = (topic_wait*)w;
-  return shmt__topic_subscribe(c->topic, deadline_ns, &c->ring);
+  return shmt__topic_subscribe(c->topic, false, deadline_ns, &c->ring);
 }
 static shmt__ring_result call_latest(shmt__public_wait* w, uint64_t deadline_ns) {
   const topic_wait* c = (topic_wait*)w;

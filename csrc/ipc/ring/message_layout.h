@@ -97,7 +97,8 @@ typedef struct shmt__ring_header {
   atomic_uint_least64_t n_pulses;     /* written after the pulse's id; under put_lock */
   atomic_uint_least64_t pulse_ids[2]; /* of the last two pulses, by the lowest bit of their number */
   atomic_uint_least32_t n_sets;
-  uint32_t pad0[17];
+  atomic_uint_least32_t only_local; /* of a subscriber's ring: 1: it gets no SHMT_RING_FORWARDED. Never changes */
+  uint32_t pad0[16];
   atomic_uint_least32_t put_lock; /* Note [Ring locks] */
   uint32_t pad1;
   atomic_uint_least64_t tail; /* shmt__ring_position */
@@ -167,6 +168,7 @@ enum {
   SHMT_RING_CALL = 2,    /* a request (ipc/call/call_layout.h) */
   SHMT_RING_ERROR = 4,   /* a reply that says why there is none */
   SHMT_RING_TAKEN = 8,   /* the data begins with a shmt__ring_taken */
+  SHMT_RING_FORWARDED = 16, /* of a topic: it comes from another machine */
   SHMT_RING_FLAGS = 0xff,
   SHMT_RING_DELIVERIES_SHIFT = 8, /* above: how often it was delivered before */
   SHMT_RING_MOST_DELIVERIES = 0xffffff,

@@ -45,13 +45,13 @@ static bool has_room(const shmt__ring* r, uint32_t nbytes) {
          shmt__ring_used(head, tail, r->area.capacity) + nbytes <= r->area.capacity;
 }
 
-/* The first subscriber without room; *storage is the caller's. NULL: all have room. */
-static const shmt__topic_slot* find_full(const shmt__topic* t, uint32_t nbytes, shmt__ring* out,
-                                         shmt_storage** storage) {
+/* The first subscriber without room for the message; *storage is the caller's. NULL: all have room. */
+static const shmt__topic_slot* find_full(const shmt__topic* t, const shmt__outgoing_message* m, uint32_t nbytes,
+                                         shmt__ring* out, shmt_storage** storage) {
   const uint32_t end = shmt__topic_slots_end(t);
   for (uint32_t i = 0; i < end; i++) {
     if (!shmt__topic_open_slot(t, &t->table->slots[i], out, storage)) continue;
-    if (!has_room(out, nbytes)) return &t->table->slots[i];
+    if (!shmt__topic_skips(out, m) && !has_room(out, nbytes)) return &t->table->slots[i];
     shmt__storage_release(*storage);
   }
   return NULL;
@@ -78,7 +78,7 @@ shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_messa
     shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
     if (result != SHMT_RING_DONE) return result;
     const shmt__topic_slot* slot =
-        t->overflow == SHMT_OVERFLOW_BLOCK ? find_full(t, nbytes, &full, &storage) : NULL;
+        t->overflow == SHMT_OVERFLOW_BLOCK ? find_full(t, m, nbytes, &full, &storage) : NULL;
     if (slot == NULL) publish_locked(t, m);
     const bool is_held = slot != NULL && shmt__topic_subscriber_holds(t, slot);
     shmt__ring_unlock(&t->log->header->put_lock, word);

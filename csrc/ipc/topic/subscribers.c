@@ -79,6 +79,7 @@ static void count_lost(shmt__topic* t, shmt__ring* ring, bool is_lost) {
 
 void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
+  if (shmt__topic_skips(ring, m)) return;
   /* A member may write the counts of the ring: the attempts have an end. */
   for (uint32_t i = 0;; i++) {
     shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);

@@ -10,8 +10,13 @@
 bool shmt__topic_open_slot(const shmt__topic* t, shmt__topic_slot* slot, shmt__ring* out, shmt_storage** storage);
 /* Does the process that subscribed hold the ring of a slot? If not, others who do may be publishers, or its child. */
 bool shmt__topic_subscriber_holds(const shmt__topic* t, const shmt__topic_slot* slot);
+/* Is the message none for this subscriber? Note [Forwarded messages] */
+static inline bool shmt__topic_skips(const shmt__ring* ring, const shmt__outgoing_message* m) {
+  return (m->flags & SHMT_RING_FORWARDED) &&
+         atomic_load_explicit(&ring->header->only_local, memory_order_relaxed) != 0;
+}
 /* Put a message into a subscriber's ring, and make room as `overflow` says; BLOCK makes none. What the subscriber loses
- * is counted there and in the table. */
+ * is counted there and in the table, and not a message that it skips. */
 void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow);
 /* Drop the messages of the log that are more than the history. */
 void shmt__topic_trim_log(shmt__topic* t);

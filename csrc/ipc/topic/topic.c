@@ -139,11 +139,12 @@ static shmt__ring_result subscribe_locked(shmt__topic* t, shmt__ring* ring) {
   return SHMT_RING_DONE;
 }
 
-shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, shmt__ring** out) {
+shmt__ring_result shmt__topic_subscribe(shmt__topic* t, bool only_local, uint64_t deadline_ns, shmt__ring** out) {
   shmt__ring* ring = NULL;
   uint32_t word = 0;
   if (shmt__ring_create_in(t->log->session, SHMT_RING_BARE_DATA, t->capacity, t->depth, &ring) != SHMT_OK)
     return SHMT_RING_FAILED;
+  atomic_store_explicit(&ring->header->only_local, only_local, memory_order_relaxed);
   shmt__ring_result result = shmt__ring_lock(t->log, &t->log->header->put_lock, deadline_ns, &word);
   if (result == SHMT_RING_DONE) {
     result = subscribe_locked(t, ring);

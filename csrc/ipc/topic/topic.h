@@ -33,14 +33,15 @@ shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic
 /* Stop using the topic. NULL is fine. Subscriptions stay. */
 void shmt__topic_close(shmt__topic* t);
 
-/* Publish one message, whose storages are all of the topic's session. Returns SHMT_RING_DONE; SHMT_RING_FULL (overflow
+/* Publish one message, whose storages are all of the topic's session; its flags may have SHMT_RING_FORWARDED. Returns SHMT_RING_DONE; SHMT_RING_FULL (overflow
  * BLOCK: a subscriber had no room until the deadline; nobody has got the message); SHMT_RING_BUSY (another publisher is
  * at it until the deadline); SHMT_RING_INTERRUPTED; SHMT_RING_FAILED. */
 shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_message* m, uint64_t deadline_ns);
 
-/* Subscribe from now on, after the messages of the history. *out: the caller's ring, which others put into.
+/* Subscribe from now on, after the messages of the history. only_local: without those that were forwarded, see Note
+ * [Forwarded messages]. *out: the caller's ring, which others put into.
  * Returns SHMT_RING_DONE, SHMT_RING_BUSY, SHMT_RING_INTERRUPTED, SHMT_RING_FAILED (also when all slots are taken). */
-shmt__ring_result shmt__topic_subscribe(shmt__topic* t, uint64_t deadline_ns, shmt__ring** out);
+shmt__ring_result shmt__topic_subscribe(shmt__topic* t, bool only_local, uint64_t deadline_ns, shmt__ring** out);
 /* Nobody puts into this ring of shmt__topic_subscribe any more. The caller closes the ring. In a forked child the ring
  * is the parent's, and stays. */
 void shmt__topic_unsubscribe(shmt__topic* t, const shmt__ring* ring);

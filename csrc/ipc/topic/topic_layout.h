@@ -23,6 +23,12 @@
  * counted in its ring, and what all of them ever lost in the table. It is counted first: a publisher that is killed in
  * between has counted one too many, and not one too few. The subscriber may be stopped in the middle of a get: then
  * its oldest message cannot be dropped, and the new one is lost for it. Nobody else waits for it.
+ *
+ * Note [Forwarded messages]
+ * Who carries a topic to another machine publishes there what comes from here, and subscribes there to what is to come
+ * here. It must not get its own messages back: those that it publishes are SHMT_RING_FORWARDED, and its ring says that
+ * it is `only_local`. No publisher puts the one into the other, also when two processes carry the topic to two machines,
+ * nor counts it as lost, nor waits for room there. The flag stays with the message in the history.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
 #define SHMT_IPC_TOPIC_TOPIC_LAYOUT_H

@@ -22,6 +22,7 @@ typedef struct topic_call {
   shmt__topic* topic;
   const shmt__outgoing_message* message;
   shmt__received_message* received;
+  bool only_local;
   shmt__ring* ring;
 } topic_call;
 
@@ -31,7 +32,7 @@ static shmt__ring_result call_publish(shmt__py_wait_call* w, uint64_t deadline_n
 }
 static shmt__ring_result call_subscribe(shmt__py_wait_call* w, uint64_t deadline_ns) {
   topic_call* c = (topic_call*)w;
-  return shmt__topic_subscribe(c->topic, deadline_ns, &c->ring);
+  return shmt__topic_subscribe(c->topic, c->only_local, deadline_ns, &c->ring);
 }
 /* An empty history is an answer, for which nobody waits. */
 static shmt__ring_result call_latest(shmt__py_wait_call* w, uint64_t deadline_ns) {
@@ -104,14 +105,15 @@ static bool arguments(const char* name, Py_ssize_t n, Py_ssize_t expected) {
   return false;
 }
 
-/* publish(obj, timeout) */
+/* publish(obj, timeout, is_forwarded) */
 static PyObject* topic_publish(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   topic_object* o = (topic_object*)self;
   uint64_t deadline_ns;
-  if (!arguments("publish", n, 2) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
+  if (!arguments("publish", n, 3) || !shmt__py_deadline_of(args[1], &deadline_ns)) return NULL;
   shmt__py_packed_message* p = shmt__py_packed_message_of(args[0], o->topic->log, o->adopts);
   if (p == NULL) return NULL;
-  const shmt__outgoing_message view = shmt__py_packed_message_view(p);
+  shmt__outgoing_message view = shmt__py_packed_message_view(p);
+  if (args[2] == Py_True) view.flags |= SHMT_RING_FORWARDED;
   topic_call c = {.base.call = call_publish, .topic = o->topic, .message = &view};
   shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   Py_DECREF(p);
@@ -121,15 +123,15 @@ static PyObject* topic_publish(PyObject* self, PyObject* const* args, Py_ssize_t
 
 /* --- subscribing --- */
 
-/* subscribe(timeout, mode): a _Ring */
+/* subscribe(timeout, mode, only_local): a _Ring */
 static PyObject* topic_subscribe(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   topic_object* o = (topic_object*)self;
   uint64_t deadline_ns;
   uint32_t mode;
-  if (!arguments("subscribe", n, 2) || !shmt__py_deadline_of(args[0], &deadline_ns) ||
+  if (!arguments("subscribe", n, 3) || !shmt__py_deadline_of(args[0], &deadline_ns) ||
       !shmt__py_ring_mode_of(args[1], &mode))
     return NULL;
-  topic_call c = {.base.call = call_subscribe, .topic = o->topic};
+  topic_call c = {.base.call = call_subscribe, .topic = o->topic, .only_local = args[2] == Py_True};
   shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (result != SHMT_RING_DONE) return shmt__py_ring_raise(result, PyExc_TimeoutError);
   PyObject* ring = shmt__py_ring_wrap(c.ring);
@@ -209,9 +211,10 @@ static int set_adopts(PyObject* self, PyObject* value, void* unused) {
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef topic_methods[] = {
-    {"publish", FAST(topic_publish), "publish(obj, timeout)\n--\n\nPickle and publish."},
+    {"publish", FAST(topic_publish), "publish(obj, timeout, is_forwarded)\n--\n\nPickle and publish; is_forwarded: it comes from another machine."},
     {"subscribe", FAST(topic_subscribe),
-     "subscribe(timeout, mode)\n--\n\nA _Ring that gets what is published; mode: of received storages."},
+     "subscribe(timeout, mode, only_local)\n--\n\nA _Ring that gets what is published, or only what is published "
+     "on this machine; mode: of received storages."},
     {"unsubscribe", topic_unsubscribe, METH_O, "unsubscribe(ring)\n--\n\nThe ring gets no more."},
     {"latest", FAST(topic_latest), "latest(timeout, mode)\n--\n\nThe newest object of the history."},
     {NULL, NULL, 0, NULL},

@@ -1,0 +1,356 @@
+"""The link: a Zenoh session in which two bridges find each other and send each other frames.
+
+Note [Partners]
+Each bridge has an id, made when it starts, and a liveliness token, by which the others see it
+come and go: also when the connection is cut, after `_LEASE_MS` at the latest. A bridge chooses
+one of those that it sees as its partner and tells it so in a hello. When both have chosen each
+other, the link is up. It stays so until the token is gone. While its last partner is there, a
+bridge takes no other; else it takes the smallest id, so that of several that wait two always
+agree. Frames go to the partner alone, and those of others are refused.
+
+A hello says how far the sender got with the streams of the one whom it has chosen. So a partner
+that comes back after a cut sends what did not arrive (`shmtensor/bridge/_streams.py`).
+
+Threads: Zenoh calls `_on_sample` for each frame, one after the other. It checks the header and
+hands the frame to whoever waits for it, and never waits itself: the link's keep-alive messages
+come by the same way. Who comes and goes is worked off by a thread of its own, which may wait for
+the network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import re
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from shmtensor.bridge import _format
+from shmtensor.bridge._counters import BridgeStatus
+from shmtensor.bridge._format import Damaged
+
+__all__ = ["Frame", "Link", "Listener", "new_id", "zenoh"]
+
+_ROOT = f"shmtensor/bridge/{_format.FORMAT}"
+_LEASE_MS = 3000  # a partner from whom nothing comes for so long is gone
+_RETRY_S = 1.0  # how often a hello is repeated that nobody has answered
+_RETRY_MS = {"period_init_ms": 250, "period_max_ms": 2000, "period_increase_factor": 2}
+_MOST_OTHERS = 1000  # bridges that are seen
+_HEADROOM = 1 << 20  # of a message of Zenoh, beside the payload
+
+
+def zenoh() -> Any:
+    """Return the module of Zenoh; it is loaded when it is first needed.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
+    """
+    try:
+        import zenoh as module
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "a bridge needs the package eclipse-zenoh: pip install 'shmtensor[bridge]'"
+        ) from error
+    return module
+
+
+class Frame:
+    """A frame that has come: its checked header, and Zenoh's payload."""
+
+    def __init__(self, header: dict[str, Any], payload: Any) -> None:
+        self.header = header
+        self._payload = payload
+        self.nbytes = len(payload)
+
+    def payload(self) -> bytes:
+        """Return the payload, which may copy it."""
+        return self._payload.to_bytes()  # type: ignore[no-any-return]
+
+
+class Listener(Protocol):
+    """What a link tells. None of these calls waits, except `up`."""
+
+    def chosen(self, partner: str) -> None:
+        """There is another partner than the last one; streams of that begin anew."""
+
+    def up(self, partner: str, received: list[list[Any]]) -> None:
+        """The link is up, and the partner has this of our streams."""
+
+    def down(self) -> None:
+        """The link is down."""
+
+    def received(self) -> list[list[Any]]:
+        """Return how far this bridge got with the streams of its partner."""
+
+    def frame(self, frame: Frame) -> None:
+        """A frame of the partner has come."""
+
+
+def _configuration(
+    connect: Sequence[str], listen: Sequence[str], path: str | None, most_bytes: int
+) -> Any:
+    """Return Zenoh's configuration: the user's, or one that reaches these addresses only."""
+    config = zenoh().Config() if path is None else zenoh().Config.from_file(path)
+
+    def insert(key: str, value: object) -> None:
+        config.insert_json5(key, json.dumps(value))
+
+    if path is None:
+        insert("mode", "peer")
+        insert("scouting/multicast/enabled", False)
+        insert("scouting/gossip/enabled", False)
+        insert("listen/endpoints", [])
+        insert("connect/timeout_ms", -1)
+        insert("connect/exit_on_failure", False)
+        insert("connect/retry", _RETRY_MS)
+        insert("transport/link/tx/lease", _LEASE_MS)
+    if connect:
+        insert("connect/endpoints", list(connect))
+    if listen:
+        insert("listen/endpoints", list(listen))
+    # Two machines share no memory; and Zenoh's own would stay behind a bridge that is killed.
+    insert("transport/shared_memory/enabled", False)
+    insert("transport/link/rx/max_message_size", most_bytes + _HEADROOM)
+    return config
+
+
+class Link:
+    """A Zenoh session, and the partner in it.
+
+    Args:
+        pair: The name of the pair: bridges of other pairs are not seen.
+        connect: Zenoh's addresses to connect to.
+        listen: Zenoh's addresses to listen at.
+        config: Path of a configuration file of Zenoh.
+        most_bytes: Of a payload.
+        listener: Is told what happens.
+        status: What is counted here.
+        failed: Is called with an error that ends the bridge.
+
+    Raises:
+        ValueError: *pair* cannot be a name.
+        OSError: Zenoh cannot listen at an address, or refuses the configuration.
+        ModuleNotFoundError: Zenoh is not installed.
+    """
+
+    def __init__(
+        self,
+        pair: str,
+        connect: Sequence[str],
+        listen: Sequence[str],
+        config: str | None,
+        most_bytes: int,
+        listener: Listener,
+        status: BridgeStatus,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_.-]{1,127}", pair):
+            raise ValueError(f"the name of a pair has letters, digits, '_', '.' and '-': {pair!r}")
+        self._root = f"{_ROOT}/{pair}"
+        self._config = (connect, listen, config, most_bytes)
+        self._listener, self._status, self._failed = listener, status, failed
+        self._me = status.id
+        self._alive: set[str] = set()
+        self._hellos: dict[str, dict[str, Any]] = {}
+        self._chosen = ""
+        self._last = ""
+        #: What is to be worked off; None ends the thread.
+        self._events: queue.SimpleQueue[tuple[str, str, dict[str, Any]] | None] = (
+            queue.SimpleQueue()
+        )
+        self._thread = threading.Thread(target=self._work, name="shmtensor-link", daemon=True)
+        self._is_closed = False
+
+    def open(self) -> None:
+        """Open the session, and be seen."""
+        module = zenoh()
+        try:
+            self._session = module.open(_configuration(*self._config))
+        except Exception as error:  # Zenoh has one class for all, which is no OSError
+            raise OSError(f"Zenoh cannot start: {error}") from error
+        try:
+            self._thread.start()
+            self._frames = self._session.declare_subscriber(
+                f"{self._root}/{self._me}/*", self._on_sample
+            )
+            alive = f"{self._root}/alive"
+            liveliness = self._session.liveliness()
+            self._others = liveliness.declare_subscriber(f"{alive}/*", self._on_token, history=True)
+            self._token = liveliness.declare_token(f"{alive}/{self._me}")
+        except BaseException:
+            self.close()
+            raise
+
+    # --- sending ---
+
+    def send(self, header: bytes, payload: bytes = b"", urgent: bool = False) -> None:
+        """Send a frame to the partner; without one, to nobody.
+
+        Waits while the network takes no more. *urgent* frames may overtake others.
+        """
+        partner = self._chosen
+        if not partner or self._is_closed:
+            return
+        module = zenoh()
+        priority = module.Priority.INTERACTIVE_HIGH if urgent else module.Priority.DATA
+        try:
+            self._session.put(
+                f"{self._root}/{partner}/{self._me}",
+                payload,
+                attachment=header,
+                congestion_control=module.CongestionControl.BLOCK,
+                priority=priority,
+                express=urgent,
+            )
+        except module.ZError:
+            # The session is closed, or the connection was, while this waited: the token says so.
+            return
+
+    # --- receiving ---
+
+    def _on_sample(self, sample: Any) -> None:
+        try:
+            sender = str(sample.key_expr).rpartition("/")[2]
+            header = _header_of(sample)
+            if not _format.is_id(sender):
+                raise Damaged(f"a frame of {sender!r:.80}")
+            if header["kind"] == "hello":
+                self._events.put(("hello", sender, header))
+            elif sender != self._chosen:
+                raise Damaged(f"a frame of {sender}, which is not the partner")
+            else:
+                self._listener.frame(Frame(header, sample.payload))
+        except Damaged as error:
+            self._count_damage(error)
+        except BaseException as error:
+            self._failed(error)
+
+    def _count_damage(self, error: Damaged) -> None:
+        self._status.n_damaged += 1
+        self._status.last_error = str(error)
+
+    def _on_token(self, sample: Any) -> None:
+        other = str(sample.key_expr).rpartition("/")[2]
+        if other == self._me or not _format.is_id(other):
+            return
+        is_there = sample.kind == zenoh().SampleKind.PUT
+        self._events.put(("comes" if is_there else "goes", other, {}))
+
+    # --- partners: Note [Partners] ---
+
+    def _work(self) -> None:
+        try:
+            while True:
+                waits = bool(self._chosen) and not self._status.is_up
+                try:
+                    event = self._events.get(timeout=_RETRY_S if waits else None)
+                except queue.Empty:
+                    self._say_hello(answers=False)
+                    continue
+                if event is None:
+                    return
+                self._happened(*event)
+        except BaseException as error:
+            self._failed(error)
+
+    def _happened(self, what: str, other: str, hello: dict[str, Any]) -> None:
+        if what == "goes":
+            self._gone(other)
+        elif what == "comes" and len(self._alive) < _MOST_OTHERS:
+            self._alive.add(other)
+        if not self._chosen:
+            self._choose()
+        if what == "hello":
+            self._greeted(other, hello)
+        self._status.waiting = sorted(self._alive - {self._chosen})
+
+    def _gone(self, other: str) -> None:
+        self._alive.discard(other)
+        self._hellos.pop(other, None)
+        if other != self._chosen:
+            return
+        self._chosen = ""
+        self._set_down()
+
+    def _choose(self) -> None:
+        if not self._alive:
+            return
+        chosen = self._last if self._last in self._alive else min(self._alive)
+        if chosen != self._last:
+            self._listener.chosen(chosen)
+        self._last = self._chosen = chosen
+        self._say_hello(answers=False)
+        self._look_whether_up()
+
+    def _say_hello(self, answers: bool) -> None:
+        header = _format.write_header(
+            "hello",
+            format=_format.FORMAT,
+            byte_order=_format.BYTE_ORDER,
+            chosen=self._chosen,
+            answers=answers,
+            received=self._listener.received(),
+        )
+        self.send(header, urgent=True)
+
+    def _greeted(self, other: str, hello: dict[str, Any]) -> None:
+        same = (hello["format"], hello["byte_order"]) == (_format.FORMAT, _format.BYTE_ORDER)
+        if not same:
+            text = f"format {hello['format']} and byte order {hello['byte_order']!r:.20}"
+            self._count_damage(Damaged(f"the bridge {other} has {text}"))
+            return
+        if other in self._hellos or len(self._hellos) < _MOST_OTHERS:
+            self._hellos[other] = hello  # perhaps before its token is seen
+        if other != self._chosen:
+            return
+        if self._status.is_up and not hello["answers"]:
+            # It has lost the link and we have not, or it has not heard us: both begin again.
+            self._set_down()
+        self._look_whether_up()
+        if not hello["answers"]:
+            self._say_hello(answers=True)
+
+    def _look_whether_up(self) -> None:
+        hello = self._hellos.get(self._chosen)
+        if self._status.is_up or hello is None or hello["chosen"] != self._me:
+            return
+        self._status.partner = self._chosen
+        self._status.n_ups += 1
+        self._status.is_up = True
+        self._listener.up(self._chosen, hello["received"])
+
+    def _set_down(self) -> None:
+        if not self._status.is_up:
+            return
+        self._status.is_up, self._status.partner = False, ""
+        self._listener.down()
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """End the session. Waits until no more is received."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._events.put(None)
+        session = getattr(self, "_session", None)
+        if session is not None:
+            with contextlib.suppress(zenoh().ZError):
+                session.close()
+
+
+def _header_of(sample: Any) -> dict[str, Any]:
+    attachment = sample.attachment
+    if attachment is None:
+        raise Damaged("a frame without a header")
+    if len(attachment) > _format.MOST_HEADER:
+        raise Damaged(f"a header of {len(attachment)} bytes")
+    return _format.read_header(attachment.to_bytes())
+
+
+def new_id() -> str:
+    """Return the id of a new bridge."""
+    return secrets.token_hex(8)

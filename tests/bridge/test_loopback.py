@@ -1,0 +1,546 @@
+"""Two bridges over the loopback: what goes over the link, what is counted, and what ends a link.
+
+Not covered: a network that is cut (test_namespaces.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import bridge_machines as machines
+import numpy as np
+import pytest
+import service_programs
+import waiting
+
+import shmtensor
+from shmtensor.bridge import Bridge
+from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
+from shmtensor.service import Request, Service
+from shmtensor.service._calls import Server
+from shmtensor.service._topics import Topic
+
+pytest.importorskip("zenoh", reason="eclipse-zenoh is not installed")
+
+Services = tuple[Service, Service]
+S = waiting.HANG_S
+
+
+# --- topics ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.check
+def test_messages_go_both_ways_once_for_all_subscribers(services: Services) -> None:
+    with machines.pair(*services, topics=("frames",)) as pair:
+        here, there = pair.here.topic("frames"), pair.there.topic("frames")
+        with contextlib.ExitStack() as stack:
+            seen_here = stack.enter_context(here.subscribe(as_="numpy"))
+            seen_there = [stack.enter_context(there.subscribe(as_="numpy")) for _ in range(3)]
+            here.publish({"image": np.arange(100_000), "n": 1})
+            for messages in seen_there:
+                found = messages.get(S)
+                assert found["n"] == 1
+                assert found["image"].tolist() == list(range(100_000))
+            assert seen_here.get(S)["n"] == 1
+            there.publish("back")
+            assert [messages.get(S) for messages in seen_there] == ["back"] * 3
+            assert seen_here.get(S) == "back"
+            here.publish("end")
+            assert [messages.get(S) for messages in seen_there] == ["end"] * 3
+            assert seen_here.get(S) == "end"  # and nothing has come back before it
+        first, second = (
+            machines.named(pair.here.bridge, "frames"),
+            machines.named(pair.there.bridge, "frames"),
+        )
+        assert (first.n_sent, first.n_received) == (2, 1)
+        assert (second.n_sent, second.n_received) == (1, 2)
+        assert 800_000 < first.sent_bytes < 801_000
+        assert first.sent_bytes == second.received_bytes
+
+
+def test_messages_arrive_in_order_and_in_the_services_memory(services: Services) -> None:
+    with machines.pair(*services, topics=("frames",)) as pair:
+        here = services[0].Topic("frames", depth=256)
+        there = services[1].Topic("frames", depth=256)
+        waiting.until(lambda: here.n_subscribers == 1)
+        with there.subscribe(mode="rw") as messages:
+            for n in range(200):
+                here.publish(shmtensor.full((100,), n))
+            found = [messages.get(S) for _ in range(200)]
+        assert [int(tensor[0]) for tensor in found] == list(range(200))
+        storage = found[0].untyped_storage()._cdata
+        assert pair.there.service._handle.owns(storage)
+
+
+def test_a_topic_has_the_settings_of_the_machine_where_it_was_made(services: Services) -> None:
+    with machines.pair(*services, topics=("map",)) as pair:
+        here = services[0].Topic("map", depth=3, history=1, overflow="block")
+        waiting.until(lambda: here.n_subscribers == 1)
+        here.publish("newest")
+        waiting.until(lambda: machines.named(pair.there.bridge, "map").n_received == 1)
+        there = services[1].Topic("map")
+        assert (there.depth, there.history, there.overflow) == (3, 1, "block")
+        assert there.latest() == "newest"  # for those who come late, there too
+
+
+def test_the_history_goes_over_and_does_not_come_back(services: Services) -> None:
+    here = services[0].Topic("map", history=2)
+    here.publish("old")
+    with machines.pair(*services, topics=("map",)) as pair:
+        waiting.until(lambda: machines.named(pair.there.bridge, "map").n_received == 1)
+        assert services[1].Topic("map").latest() == "old"
+    there = services[1].Topic("map", history=2)
+    there.publish("theirs")
+    with machines.pair(*services, topics=("map",)) as pair:
+        # What the first pair has brought is not sent back by the second one.
+        waiting.until(lambda: here.n_published == 2)
+        assert machines.named(pair.there.bridge, "map").n_sent == 1
+
+
+def test_what_cannot_be_sent_is_counted_and_the_next_goes(services: Services) -> None:
+    with machines.pair(*services, topics=("frames",), max_bytes=10_000) as pair:
+        here, there = pair.here.topic("frames"), services[1].Topic("frames")
+        with there.subscribe() as messages:
+            here.publish({1j})  # a pickle on this machine
+            here.publish(shmtensor.zeros(10_000))
+            here.publish("small")
+            assert messages.get(S) == "small"
+        row = machines.named(pair.here.bridge, "frames")
+        assert (row.n_refused, row.n_sent) == (2, 1)
+        assert "at most 10000 are sent" in row.last_error
+
+
+def published_until_full(topic: Topic[int]) -> int:
+    """Publish numbers until rings and window are full; return how many."""
+    for n in itertools.count():
+        try:
+            topic.publish(n, timeout=1)
+        except queue.Full:
+            return n
+    raise AssertionError
+
+
+def test_a_slow_subscriber_there_makes_publishers_here_wait(services: Services) -> None:
+    with machines.pair(*services, topics=("steps",)) as pair:
+        here = services[0].Topic("steps", depth=1, overflow="block")
+        there = services[1].Topic("steps", depth=1, overflow="block")
+        waiting.until(lambda: here.n_subscribers == 1)
+        with there.subscribe() as messages:
+            n_sent = published_until_full(here)
+            assert n_sent < 40
+            assert machines.named(pair.here.bridge, "steps").n_under_way > 0
+            assert [messages.get(S) for _ in range(n_sent)] == list(range(n_sent))
+        assert machines.named(pair.here.bridge, "steps").n_lost == 0
+
+
+def test_without_a_link_a_topic_keeps_what_its_depth_says(services: Services) -> None:
+    address = machines.free_address()
+    first = Bridge(services[0], listen=address, topics=["frames"])
+    second = Bridge(services[1], connect=address, topics=["frames"])
+    here, there = services[0].Topic("frames", depth=4), services[1].Topic("frames", depth=4)
+    with first, there.subscribe() as messages:
+        waiting.until(lambda: here.n_subscribers == 1)
+        for n in range(10):
+            here.publish(n)
+        assert machines.named(first, "frames").n_lost == 6
+        with second:
+            assert [messages.get(S) for _ in range(4)] == [6, 7, 8, 9]
+            assert machines.named(first, "frames").n_lost == 6
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.check
+def test_versions_of_a_value_follow_each_other(services: Services) -> None:
+    here, there = services
+    with machines.pair(here, there, values=("weights",)):
+        here.publish("weights", {"w": np.ones(1000), "names": ["a"]})
+        found = there.wait_newer("weights", 0, S, as_="numpy")
+        assert found.value["w"].tolist() == [1.0] * 1000
+        here.publish("weights", 2)
+        assert there.wait_newer("weights", found.version, S).value == 2
+    assert "weights" not in there.list()  # which the bridge has published
+    assert here.attach("weights") == 2
+
+
+def test_the_newest_version_wins(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, values=["step"])
+    with first:
+        for n in range(5):
+            here.publish("step", n)
+        with Bridge(there, connect=address, remote_values=["step"]):
+            found = there.wait_newer("step", 0, S)
+        assert found.value == 4
+        assert machines.named(first, "step").n_sent == 1
+        here.publish("step", 5)
+        here.publish("step", 6)
+        with Bridge(there, connect=address, remote_values=["step"]):
+            # The first of them may have gone, to nobody; the last one arrives.
+            waiting.until(lambda: "step" in there.list() and there.attach("step") == 6)
+
+
+def test_values_of_libraries_and_modules_arrive_as_such(services: Services) -> None:
+    here, there = services
+    model = shmtensor.nn.Linear(3, 2)
+    with machines.pair(here, there, values=("texts", "model")):
+        here.publish("texts", np.array(["a", "bc"]))
+        assert there.wait_newer("texts", 0, S, as_="numpy").value.tolist() == ["a", "bc"]
+        here.publish("model", model)
+        there.wait_newer("model", 0, S)
+        copy, _ = there.attach_module("model", shmtensor.nn.Linear(3, 2))
+        assert copy.weight.tolist() == model.weight.tolist()
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+class Unknown(Exception):
+    """An exception that the other machine does not know."""
+
+
+@contextlib.contextmanager
+def served(service: Service, name: str, answer: Callable[[Request], Any]) -> Iterator[Server]:
+    """A server that answers until the end of the block."""
+
+    def serve() -> None:
+        for request in server:
+            with request:
+                request.reply(answer(request))
+
+    with service.Server(name) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield server
+    thread.join()
+
+
+def _answer(request: Request) -> Any:
+    errors: dict[Any, BaseException] = {
+        "value": ValueError("no such thing"),
+        "key": KeyError("name"),
+        "own": Unknown("ours"),
+        "unsendable": TypeError("x"),
+    }
+    if request.value == "unsendable":
+        return {1j}
+    if isinstance(request.value, str):
+        raise errors[request.value]
+    return request.value * 2
+
+
+@pytest.mark.check
+def test_calls_are_answered_there(services: Services) -> None:
+    here, there = services
+    with machines.pair(here, there, calls=("double",)) as pair, served(here, "double", _answer):
+        with there.Client("double", as_="numpy") as double:
+            assert double.call(21, S) == 42
+            assert double.call(np.arange(3), S).tolist() == [0, 2, 4]
+            futures = [double.submit(n, S) for n in range(300)]  # more than are under way at once
+            assert [future.result(S) for future in futures] == [2 * n for n in range(300)]
+        assert machines.named(pair.there.bridge, "double").n_sent == 302
+        assert machines.named(pair.here.bridge, "double").n_under_way == 0
+
+
+def test_errors_of_the_server_are_raised_here(services: Services) -> None:
+    here, there = services
+    with machines.pair(here, there, calls=("double",)), served(here, "double", _answer):
+        with there.Client("double") as double:
+            with pytest.raises(ValueError, match=r"^no such thing$") as told:
+                double.call("value", S)
+            assert "in _answer" in str(told.value.__cause__)  # the traceback of the server
+            with pytest.raises(KeyError) as missing:
+                double.call("key", S)
+            assert missing.value.args == ("name",)
+            with pytest.raises(RemoteError, match="Unknown: ours"):
+                double.call("own", S)
+            with pytest.raises(TypeError, match="set"):
+                double.call("unsendable", S)
+            with pytest.raises(TypeError, match="set"):
+                double.call({1j}, S)
+            assert double.call(1, S) == 2
+
+
+def test_a_server_learns_that_nobody_waits(services: Services) -> None:
+    here, there = services
+    with machines.pair(here, there, calls=("slow",)), here.Server("slow") as slow:
+        with there.Client("slow") as client:
+            with pytest.raises(WaitTimeoutError):
+                client.call(1, 0.1)
+            (request,) = slow.take(timeout=S)
+            waiting.until(lambda: not request.is_wanted)
+
+
+def test_calls_fail_when_the_link_is_lost(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, calls=["slow"])
+    second = Bridge(there, connect=address, remote_calls=["slow"])
+    with here.Server("slow") as slow, there.Client("slow") as client, second:
+        with first:
+            assert second.wait_up(S)
+            future = client.submit(1, S)
+            (request,) = slow.take(timeout=S)
+        with pytest.raises(ServerLostError, match="the link to the other machine is lost"):
+            future.result(S)
+        with pytest.raises(ServerLostError, match="the link to the other machine is lost"):
+            client.call(2, S)
+        waiting.until(lambda: not request.is_wanted)
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_a_prefix_is_of_one_machine_only(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, topics=["frames"], prefix="robot/")
+    second = Bridge(there, connect=address, topics=["frames"])
+    with machines.linked(first, second):
+        ours, theirs = here.Topic("robot/frames"), there.Topic("frames")
+        waiting.until(lambda: ours.n_subscribers == theirs.n_subscribers == 1)
+        with ours.subscribe() as messages:
+            theirs.publish(1)
+            assert messages.get(S) == 1
+
+
+def test_what_is_not_named_here_does_not_come(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    first = Bridge(here, listen=address, topics=["a"])
+    second = Bridge(there, connect=address, topics=["a", "b"])
+    with machines.linked(first, second):
+        topic = there.Topic("b")
+        waiting.until(lambda: topic.n_subscribers == 1)
+        topic.publish(1)
+        waiting.until(lambda: first.status().n_damaged == 1)
+        assert "'b', which is not shared here" in first.status().last_error
+        assert "b" not in here.list()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"topics": ["a"]},
+        {"listen": "tcp/127.0.0.1:0", "topics": ["a"], "values": ["a"]},
+        {"listen": "tcp/127.0.0.1:0", "topics": ["a" * 128]},
+        {"listen": "tcp/127.0.0.1:0", "pair": "a/*"},
+    ],
+    ids=str,
+)
+def test_wrong_arguments(services: Services, arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        Bridge(services[0], **arguments)
+
+
+def test_a_name_of_another_kind_ends_the_bridge(services: Services) -> None:
+    services[0].publish("frames", 1)
+    with Bridge(services[0], listen=machines.free_address(), topics=["frames"]) as bridge:
+        with pytest.raises(ValueError, match="'frames' is a value, not a topic"):
+            bridge.wait_up(S)
+
+
+def test_an_address_that_is_taken_is_an_error(services: Services) -> None:
+    address = machines.free_address()
+    with Bridge(services[0], listen=address), pytest.raises(OSError, match="Zenoh cannot start"):
+        Bridge(services[1], listen=address).start()
+
+
+# --- partners -------------------------------------------------------------------------------------
+
+
+def test_a_third_bridge_waits_until_one_has_gone(services: Services) -> None:
+    here, there = services
+    address = machines.free_address()
+    with Bridge(here, listen=address, values=["step"]) as first:
+        second = Bridge(there, connect=address, remote_values=["step"])
+        with second:
+            assert second.wait_up(S)
+            third = Bridge(there, connect=address, remote_values=["step"])
+            third.start()
+            waiting.until(lambda: first.status().waiting == [third.status().id])
+            assert not third.status().is_up
+        try:
+            assert third.wait_up(S)
+            waiting.until(lambda: first.status().partner == third.status().id)
+        finally:
+            third.close()
+
+
+_BRIDGE = """
+import sys
+from shmtensor.bridge import Bridge
+from shmtensor.service import Service
+service = Service(sys.argv[1])
+bridge = Bridge(service, connect=sys.argv[2], topics=["frames"], remote_values=["step"])
+with bridge:
+    bridge.wait_up()
+    print("up", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_killed_bridge_leaves_nothing_and_another_takes_its_place(
+    services: Services, run: type[service_programs.Program]
+) -> None:
+    here, there = services
+    address = machines.free_address()
+    with Bridge(here, listen=address, topics=["frames"], values=["step"]) as first:
+        here.publish("step", 1)
+        killed = run(_BRIDGE, there._name, address)
+        assert killed.line() == "up"
+        assert there.wait_newer("step", 0, S).value == 1
+        killed.process.send_signal(signal.SIGKILL)
+        assert first.wait_down(S)
+        waiting.until(lambda: not there.list())
+        again = run(_BRIDGE, there._name, address)
+        assert again.line() == "up"
+        assert there.wait_newer("step", 0, S).value == 1
+        assert first.status().n_ups == 2
+        with there.Topic("frames").subscribe() as messages:
+            with here.Topic("frames") as frames:
+                waiting.until(lambda topic=frames: topic.n_subscribers == 1)
+                frames.publish("new")
+            assert messages.get(S) == "new"
+        again.say()
+        again.process.stdin.close()  # type: ignore[union-attr]
+        again.process.stdin = None
+        again.finish()
+        del messages, frames
+        waiting.until(lambda: not there.list())
+
+
+# --- what a stranger may send ---------------------------------------------------------------------
+
+
+def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None:
+    import zenoh
+
+    from shmtensor.bridge._format import encode, write_header
+    from shmtensor.bridge._link import _configuration
+
+    address = machines.free_address()
+    with Bridge(services[0], listen=address, topics=["frames"], calls=["f"]) as bridge:
+        topic = services[0].Topic("frames")
+        me, partner = bridge.status().id, "0" * 16
+        with zenoh.open(_configuration([address], [], None, 1 << 20)) as stranger:
+            token = stranger.liveliness().declare_token(
+                f"shmtensor/bridge/1/default/alive/{partner}"
+            )
+
+            def put(header: bytes | None, payload: bytes = b"", sender: str = partner) -> None:
+                key = f"shmtensor/bridge/1/default/{me}/{sender}"
+                stranger.put(
+                    key,
+                    payload,
+                    attachment=header,
+                    congestion_control=zenoh.CongestionControl.BLOCK,
+                )
+
+            def hello(**more: Any) -> bytes:
+                fields = {"format": 1, "byte_order": "little", "chosen": me, "answers": False}
+                return write_header("hello", **{**fields, "received": [], **more})
+
+            def message(seq: int) -> bytes:
+                settings = [16, 0, "drop_oldest"]
+                return write_header("topic", name="frames", seq=seq, settings=settings)
+
+            put(message(1), encode(1, 1000))  # before it is a partner
+            waiting.until(lambda: bridge.status().n_damaged >= 1 or bridge.status().waiting == [])
+            put(hello(format=9))
+            put(hello(byte_order="big"))
+            put(hello())
+            assert bridge.wait_up(S)
+            put(None)
+            put(b"\x80\x04K\x01.")
+            put(b'{"kind":"topic"}')
+            put(hello(), sender="no-id")
+            put(write_header("ack", stream="topic", name="frames", seq=9, used=True))
+            put(write_header("ack", stream="value", name="frames", seq=9, used=True))
+            put(write_header("value", name="frames", seq=1, of="x", version=1), encode(1, 1000))
+            put(write_header("reply", name="f", serial=1), encode(1, 1000))
+            before = machines.named(bridge, "frames").n_received
+            for seq, payload in enumerate((b"", b"\x80\x04K\x01.", encode(1, 1000)[:-1]), 5):
+                put(message(seq), payload)
+            put(message(20), encode("good", 1000))
+            waiting.until(lambda: machines.named(bridge, "frames").n_received == before + 1)
+            row = machines.named(bridge, "frames")
+            assert row.n_damaged == 3
+            assert bridge.status().n_damaged >= 10
+            assert bridge.status().is_up
+            token.undeclare()
+        assert topic.n_published == before + 1
+        assert bridge.wait_down(S)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+class Command:
+    """``shmtensor bridge``, whose lines are read."""
+
+    def __init__(self, run: type[service_programs.Program], *arguments: str) -> None:
+        text = "import sys; from shmtensor._cli import main; sys.exit(main(sys.argv[1:]))"
+        self.program = run(text, "bridge", *arguments)
+
+    def until(self, line: str) -> None:
+        while self.program.line() != line:
+            pass
+
+    def end(self, number: int) -> int:
+        self.program.process.send_signal(number)
+        self.program.process.communicate(timeout=S)
+        return self.program.process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_command_links_shows_its_status_and_ends(
+    services: Services, run: type[service_programs.Program], number: int
+) -> None:
+    here, there = services
+    address = machines.free_address()
+    shared = ("--topic", "frames", "--value", "step", "--call", "f")
+    first = Command(run, "--service", here._name, "--listen", address, *shared)
+    with Bridge(
+        there, connect=address, topics=["frames"], remote_values=["step"], remote_calls=["f"]
+    ):
+        first.until("shmtensor: the link is up")
+        here.publish("step", shmtensor.zeros(100))
+        there.wait_newer("step", 0, S)
+        shown = service_programs.command("bridge", "--service", here._name, "--status")
+        assert shown.returncode == 0, shown.stderr
+        assert "up, to" in shown.stdout
+        (status,) = json.loads(
+            service_programs.command("bridge", "-s", here._name, "--status", "--json").stdout
+        )
+        assert {row["name"]: row["n_sent"] for row in status["names"]} == {
+            "frames": 0,
+            "step": 1,
+            "f": 0,
+        }
+        metrics = service_programs.command("bridge", "-s", here._name, "--metrics").stdout
+        labels = f'bridge="{status["id"]}",kind="value",name="step"'
+        assert f"shmtensor_bridge_sent_total{{{labels}}} 1\n" in metrics
+        assert first.end(number) == 0
+    waiting.until(lambda: list(here.list()) == ["step"])
+
+
+def test_command_needs_an_address_and_a_service(services: Services) -> None:
+    nowhere = service_programs.command("bridge", "--service", services[0]._name)
+    assert nowhere.returncode == 2
+    assert "expected --connect" in nowhere.stderr
+    nobody = service_programs.command("bridge", "--service", services[0]._name, "--status")
+    assert nobody.returncode == 1
+    assert "has no bridge" in nobody.stderr
+    unknown = service_programs.command("bridge", "-s", "no-such-service", "--listen", "tcp/[::1]:0")
+    assert unknown.returncode == 1
+    assert "no-such-service" in unknown.stderr
