@@ -93,7 +93,11 @@ def test_values_of_other_libraries_keep_their_dtype() -> None:
     assert found.carrier.tolist() == carrier.tolist()
 
 
-@pytest.mark.parametrize("value", [object(), {1j}, np.float32(1), [lambda: 0]], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [object(), {1j}, np.float32(1), [lambda: 0]],
+    ids=["object", "set", "NumPy scalar", "function"],
+)
 def test_what_only_a_pickle_can_hold_is_refused(value: object) -> None:
     with pytest.raises(TypeError):
         encode(value, MOST)
