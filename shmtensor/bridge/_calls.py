@@ -9,7 +9,6 @@ name, and a built-in exception is made anew.
 
 from __future__ import annotations
 
-import builtins
 import functools
 import threading
 import time
@@ -37,14 +36,33 @@ _LOST = "the link to the other machine is lost"
 
 #: Exceptions that are made anew from their text.
 _KNOWN: dict[str, type[Exception]] = {
-    name: cls
-    for name, cls in vars(builtins).items()
-    if isinstance(cls, type)
-    and issubclass(cls, Exception)
-    and not issubclass(cls, (Warning, UnicodeError, StopIteration, StopAsyncIteration))
-    and "Group" not in name
+    cls.__name__: cls
+    for cls in (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        BufferError,
+        ConnectionError,
+        EOFError,
+        FileExistsError,
+        FileNotFoundError,
+        IndexError,
+        KeyError,
+        LookupError,
+        MemoryError,
+        NameError,
+        NotImplementedError,
+        OSError,
+        OverflowError,
+        PermissionError,
+        RuntimeError,
+        ServerLostError,
+        TimeoutError,
+        TypeError,
+        ValueError,
+        ZeroDivisionError,
+    )
 }
-_KNOWN["ServerLostError"] = ServerLostError
 
 
 class RemoteCallEndpoint(Endpoint):

@@ -51,7 +51,7 @@ class Topic:
         ring = Ring.__new__(Ring)
         ring.native, ring.pointer = self.native, ctypes.c_void_p()
         forever = ctypes.c_uint64(native_ring.FOREVER)
-        self._call("subscribe", forever, ctypes.byref(ring.pointer))
+        self._call("subscribe", ctypes.c_bool(False), forever, ctypes.byref(ring.pointer))
         return ring
 
     def _call(self, name: str, *arguments: object) -> None:

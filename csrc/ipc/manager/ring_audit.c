@@ -73,7 +73,7 @@ static void unmap_ring(const mapped_ring* r) {
   if (r->map != NULL) shmt__os_unmap(r->map, r->map_bytes);
 }
 
-/* Map the header of the ring that a block is, which may begin anywhere in a page. False: there is no memory for that. */
+/* Map the header of the ring that a block is; it may begin anywhere in a page. False: there is no memory for that. */
 static bool map_ring(const shmt__arena_manager* k, const shmt__block* b, mapped_ring* out) {
   const uint32_t block = (uint32_t)(b - k->map.blocks);
   const shmt__slab_view* s = shmt__arena_manager_slab_of(k, block);

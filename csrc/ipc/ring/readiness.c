@@ -2,7 +2,7 @@
  *
  * Each is made when the program first wants it. A thread watches the ring (Note [Watchers]) and updates the descriptors
  * when other processes put and get. This process's own puts and gets update them at once, so that a get that empties
- * the ring leaves none readable. The thread may look at a ring for a moment after it was closed, so what it needs is in
+ * the ring leaves none readable. The thread may still check a ring that was closed a moment ago, so what it needs is in
  * a shmt__ring_readiness with a reference of its own.
  */
 #include "ipc/session/session.h"
@@ -52,14 +52,14 @@ static bool update(struct shmt__ring_readiness* w) {
   return goes_on;
 }
 
-static bool look(shmt__watched* e) {
+static bool check(shmt__watched* e) {
   struct shmt__ring_readiness* w = (struct shmt__ring_readiness*)e;
   if (shmt__ring_has_stale(&w->ring)) shmt__ring_recover(&w->ring);
   shmt__ring_recover_now_and_then(&w->ring);
   return update(w);
 }
 
-/* Nobody looks at w any more. */
+/* Nobody uses w any more. */
 static void discard(struct shmt__ring_readiness* w) {
   shmt__descriptor_close(&w->data.file);
   shmt__descriptor_close(&w->room.file);
@@ -82,7 +82,7 @@ static void leave_to_parent(shmt__ring* r) {
 static shmt_status make_readiness(const shmt__ring* r, struct shmt__ring_readiness** out) {
   struct shmt__ring_readiness* w = calloc(1, sizeof *w);
   SHMT_REQUIRE(w != NULL, SHMT_E_NOMEM, "queue: tried to allocate %zu bytes", sizeof *w);
-  w->watched = (shmt__watched){.event = &r->header->watch_event, .look = look, .end = end};
+  w->watched = (shmt__watched){.event = &r->header->watch_event, .check = check, .end = end};
   w->data.file = w->room.file = SHMT_NO_DESCRIPTOR;
   w->ring.header = r->header;
   w->ring.session = r->session;

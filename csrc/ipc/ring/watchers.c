@@ -2,7 +2,7 @@
 #include "ipc/ring/watchers.h"
 
 #include "ipc/ring/lock.h"
-#include "ipc/ring/wait.h"
+#include "os/clock.h"
 #include "os/mutex.h"
 
 #include <errno.h>
@@ -55,15 +55,15 @@ static void end_one(watcher* w, shmt__watched* e) {
   e->end(e);
 }
 
-/* Look at the rings that have changed, or at all. Returns how many are left. */
-static uint32_t look(watcher* w, uint32_t n, bool at_all) {
+/* Check the rings that have changed, or all. Returns how many are left. */
+static uint32_t check_changed(watcher* w, uint32_t n, bool all) {
   for (uint32_t i = n; i-- > 0;) {
     shmt__watched* e = w->watched[i];
     const uint32_t now = atomic_load_explicit(e->event, memory_order_relaxed);
-    if (!at_all && e->is_armed && now == e->armed) continue;
-    e->armed = shmt__ring_event_arm(e->event); /* before looking: a change in between is not missed */
+    if (!all && e->is_armed && now == e->armed) continue;
+    e->armed = shmt__ring_event_arm(e->event); /* before the check: a change in between is not missed */
     e->is_armed = true;
-    if (e->look(e)) continue;
+    if (e->check(e)) continue;
     w->watched[i] = w->watched[--n];
     end_one(w, e);
   }
@@ -82,7 +82,8 @@ static bool sleep_for_events(watcher* w, uint32_t n, uint32_t bell) {
     words[n_words] = &w->bell;
     armed[n_words++] = bell;
   }
-  return shmt__os_futex_wait_any(words, armed, n_words, shmt__ring_slice(UINT64_MAX)) == SHMT_OS_WAIT_TIMED_OUT;
+  const uint64_t slice_ns = shmt__os_now_ns() + SHMT_RING_SLICE_MS * UINT64_C(1000000);
+  return shmt__os_futex_wait_any(words, armed, n_words, slice_ns) == SHMT_OS_WAIT_TIMED_OUT;
 }
 
 /* The thread has nothing to watch. False: something was added just now. */
@@ -101,12 +102,12 @@ static void* watch(void* arg) {
   shmt__os_thread_name("shmtensor-ready");
   watcher* w = arg;
   uint32_t n = 0;
-  bool at_all = false;
+  bool all = false;
   for (;;) {
     const uint32_t bell = atomic_load_explicit(&w->bell, memory_order_acquire); /* before taking over */
-    n = look(w, take_added(w, n), at_all);
+    n = check_changed(w, take_added(w, n), all);
     if (n > 0)
-      at_all = sleep_for_events(w, n, bell);
+      all = sleep_for_events(w, n, bell);
     else if (retire(w))
       return NULL;
   }

@@ -2,9 +2,9 @@
  *
  * Note [Watchers]
  * A thread sleeps on the watch events of many rings at once, on as many as the kernel takes in one call
- * (shmt__os_most_futexes), so that a program with hundreds of descriptors of rings has a few threads. It looks again at
- * a ring when its event word has changed, and at all of them after SHMT_RING_SLICE_MS: a wake-up may be lost. A thread
- * that has nothing left to watch ends. A forked child has none of its parent's watchers.
+ * (shmt__os_most_futexes), so that a program with hundreds of descriptors of rings has a few threads. It checks a ring
+ * when its event word has changed, and all of them after SHMT_RING_SLICE_MS: a wake-up may be lost. A thread that has
+ * nothing left to watch ends. A forked child has none of its parent's watchers.
  */
 #ifndef SHMT_IPC_RING_WATCHERS_H
 #define SHMT_IPC_RING_WATCHERS_H
@@ -15,15 +15,15 @@
 typedef struct shmt__watched shmt__watched;
 struct shmt__watched {
   atomic_uint_least32_t* event; /* the ring's watch event; it is there until `end` is called */
-  bool (*look)(shmt__watched* w); /* the ring may have changed; false: it is not to be watched any more. Needs no lock */
+  bool (*check)(shmt__watched* w); /* the ring may have changed; false: it is not to be watched any more */
   void (*end)(shmt__watched* w);  /* nothing looks at it any more */
   shmt__watched* next;
-  uint32_t armed; /* the event word when a thread last looked */
+  uint32_t armed; /* the event word when a thread last checked */
   bool is_armed;
 };
 
-/* Let a thread watch the ring: it calls `look` at once, whenever the event is signalled, and now and then; at last
- * `end`. Returns 0 or -errno; then it calls neither. */
+/* Let a thread watch the ring: it calls `check`, without a lock, at once, whenever the event is signalled, and now and
+ * then; at last `end`. Returns 0 or -errno; then it calls neither. */
 int shmt__watch_begin(shmt__watched* w);
 
 #endif

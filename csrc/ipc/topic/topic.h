@@ -33,9 +33,9 @@ shmt_status shmt__topic_over(shmt_storage* log, shmt_storage* table, shmt__topic
 /* Stop using the topic. NULL is fine. Subscriptions stay. */
 void shmt__topic_close(shmt__topic* t);
 
-/* Publish one message, whose storages are all of the topic's session; its flags may have SHMT_RING_FORWARDED. Returns SHMT_RING_DONE; SHMT_RING_FULL (overflow
- * BLOCK: a subscriber had no room until the deadline; nobody has got the message); SHMT_RING_BUSY (another publisher is
- * at it until the deadline); SHMT_RING_INTERRUPTED; SHMT_RING_FAILED. */
+/* Publish one message, whose storages are all of the topic's session; its flags may have SHMT_RING_FORWARDED. Returns
+ * SHMT_RING_DONE; SHMT_RING_FULL (overflow BLOCK: a subscriber had no room until the deadline; nobody has got the
+ * message); SHMT_RING_BUSY (another publisher is at it until the deadline); SHMT_RING_INTERRUPTED; SHMT_RING_FAILED. */
 shmt__ring_result shmt__topic_publish(shmt__topic* t, const shmt__outgoing_message* m, uint64_t deadline_ns);
 
 /* Subscribe from now on, after the messages of the history. only_local: without those that were forwarded, see Note

@@ -27,8 +27,8 @@
  * Note [Forwarded messages]
  * Who carries a topic to another machine publishes there what comes from here, and subscribes there to what is to come
  * here. It must not get its own messages back: those that it publishes are SHMT_RING_FORWARDED, and its ring says that
- * it is `only_local`. No publisher puts the one into the other, also when two processes carry the topic to two machines,
- * nor counts it as lost, nor waits for room there. The flag stays with the message in the history.
+ * it is `only_local`. No publisher puts the one into the other, not even when two processes carry the topic to two
+ * machines, nor counts it as lost, nor waits for room there. The flag stays with the message in the history.
  */
 #ifndef SHMT_IPC_TOPIC_TOPIC_LAYOUT_H
 #define SHMT_IPC_TOPIC_TOPIC_LAYOUT_H

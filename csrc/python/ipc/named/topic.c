@@ -211,7 +211,8 @@ static int set_adopts(PyObject* self, PyObject* value, void* unused) {
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef topic_methods[] = {
-    {"publish", FAST(topic_publish), "publish(obj, timeout, is_forwarded)\n--\n\nPickle and publish; is_forwarded: it comes from another machine."},
+    {"publish", FAST(topic_publish),
+     "publish(obj, timeout, is_forwarded)\n--\n\nPickle and publish; is_forwarded: it comes from another machine."},
     {"subscribe", FAST(topic_subscribe),
      "subscribe(timeout, mode, only_local)\n--\n\nA _Ring that gets what is published, or only what is published "
      "on this machine; mode: of received storages."},
