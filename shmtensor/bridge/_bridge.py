@@ -257,11 +257,21 @@ class Bridge:
 
     def up(self, partner: str, received: list[list[Any]]) -> None:
         """The link is up."""
-        positions = {(kind, name): (seq, done) for kind, name, seq, done in received}
+        positions = _positions(received)
         for endpoint in self._endpoints:
-            key = endpoint.counted.kind, endpoint.name
-            endpoint.up(partner, *positions.get(key, (0, 0)))
+            endpoint.up(partner, *positions.get((endpoint.counted.kind, endpoint.name), (0, 0)))
         self._tell(True)
+
+    def is_stalled(self) -> bool:
+        """Whether something is under way of which nothing was heard since the last call."""
+        n_stalled = sum(endpoint.is_stalled() for endpoint in self._endpoints)  # each one looks
+        return n_stalled > 0
+
+    def repair(self, received: list[list[Any]]) -> None:
+        """Send again what the partner has not accepted."""
+        for (kind, name), position in _positions(received).items():
+            if (kind, name) in self._senders:
+                self._senders[kind, name].repair(*position)
 
     def down(self) -> None:
         """The link is down."""
@@ -292,3 +302,8 @@ class Bridge:
         if take is None:
             raise Damaged(f"a {header['kind']} for {header['name']!r}, which is not shared here")
         take(frame)
+
+
+def _positions(received: list[list[Any]]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Return how far a partner is, as a hello says it, by the kind and name of each stream."""
+    return {(kind, name): (accepted, done) for kind, name, accepted, done in received}

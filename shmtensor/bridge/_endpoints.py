@@ -83,6 +83,13 @@ class Endpoint:
     def up(self, partner: str, accepted: int, worked_off: int) -> None:
         """The link is up; the partner got so far with the stream of this name."""
 
+    def is_stalled(self) -> bool:
+        """Whether something is under way of which nothing was heard since the last call."""
+        return False
+
+    def repair(self, accepted: int, worked_off: int) -> None:
+        """Send again what the partner has not accepted."""
+
     def down(self) -> None:
         """The link is down."""
 

@@ -122,6 +122,8 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
         "answers": lambda v: type(v) is bool,
         "received": _is_positions,
     },
+    # "How far are you?", behind all that was sent before; a hello is the answer.
+    "ask": {},
     "topic": {"name": _is_name, "seq": _is_number, "settings": _is_settings},
     "value": {"name": _is_name, "seq": _is_number, "of": _is_text, "version": _is_number},
     # All frames of the stream up to `seq` are worked off; the last one was used, or was not.

@@ -71,13 +71,19 @@ class Frame:
 
 
 class Listener(Protocol):
-    """What a link tells. None of these calls waits, except `up`."""
+    """What a link tells. None of these calls waits, except `up` and `repair`."""
 
     def chosen(self, partner: str) -> None:
         """There is another partner than the last one; streams of that begin anew."""
 
     def up(self, partner: str, received: list[list[Any]]) -> None:
         """The link is up, and the partner has this of our streams."""
+
+    def is_stalled(self) -> bool:
+        """Whether something is under way of which nothing was heard since the last call."""
+
+    def repair(self, received: list[list[Any]]) -> None:
+        """The partner has this of what was under way at that call: send the rest again."""
 
     def down(self) -> None:
         """The link is down."""
@@ -154,7 +160,6 @@ class Link:
         self._listener, self._status, self._failed = listener, status, failed
         self._me = status.id
         self._alive: set[str] = set()
-        self._hellos: dict[str, dict[str, Any]] = {}
         self._chosen = ""
         self._last = ""
         #: What is to be worked off; None ends the thread.
@@ -221,6 +226,8 @@ class Link:
                 self._events.put(("hello", sender, header))
             elif sender != self._chosen:
                 raise Damaged(f"a frame of {sender}, which is not the partner")
+            elif header["kind"] == "ask":
+                self._events.put(("asks", sender, header))
             else:
                 self._listener.frame(Frame(header, sample.payload))
         except Damaged as error:
@@ -244,17 +251,24 @@ class Link:
     def _work(self) -> None:
         try:
             while True:
-                waits = bool(self._chosen) and not self._status.is_up
                 try:
-                    event = self._events.get(timeout=_RETRY_S if waits else None)
+                    event = self._events.get(timeout=_RETRY_S if self._chosen else None)
                 except queue.Empty:
-                    self._say_hello(answers=False)
+                    self._look_after()
                     continue
                 if event is None:
                     return
                 self._happened(*event)
         except BaseException as error:
             self._failed(error)
+
+    def _look_after(self) -> None:
+        """Nothing has happened for a moment: say again what has had no effect."""
+        if not self._status.is_up:
+            self._say_hello(answers=False)
+        elif self._listener.is_stalled():
+            # Behind all that is under way, so that the answer covers that.
+            self.send(_format.write_header("ask"))
 
     def _happened(self, what: str, other: str, hello: dict[str, Any]) -> None:
         if what == "goes":
@@ -265,11 +279,12 @@ class Link:
             self._choose()
         if what == "hello":
             self._greeted(other, hello)
+        if what == "asks" and other == self._chosen:
+            self._say_hello(answers=True)
         self._status.waiting = sorted(self._alive - {self._chosen})
 
     def _gone(self, other: str) -> None:
         self._alive.discard(other)
-        self._hellos.pop(other, None)
         if other != self._chosen:
             return
         self._chosen = ""
@@ -283,7 +298,6 @@ class Link:
             self._listener.chosen(chosen)
         self._last = self._chosen = chosen
         self._say_hello(answers=False)
-        self._look_whether_up()
 
     def _say_hello(self, answers: bool) -> None:
         header = _format.write_header(
@@ -302,20 +316,23 @@ class Link:
             text = f"format {hello['format']} and byte order {hello['byte_order']!r:.20}"
             self._count_damage(Damaged(f"the bridge {other} has {text}"))
             return
-        if other in self._hellos or len(self._hellos) < _MOST_OTHERS:
-            self._hellos[other] = hello  # perhaps before its token is seen
         if other != self._chosen:
             return
-        if self._status.is_up and not hello["answers"]:
+        if not self._status.is_up:
+            # An answer says that our frames reach it; its own first hello does not.
+            if hello["answers"]:
+                self._set_up(hello)
+        elif not hello["answers"]:
             # It has lost the link and we have not, or it has not heard us: both begin again.
             self._set_down()
-        self._look_whether_up()
+            self._set_up(hello)
+        elif hello["chosen"] == self._me:
+            self._listener.repair(hello["received"])  # the answer to an "ask"
         if not hello["answers"]:
             self._say_hello(answers=True)
 
-    def _look_whether_up(self) -> None:
-        hello = self._hellos.get(self._chosen)
-        if self._status.is_up or hello is None or hello["chosen"] != self._me:
+    def _set_up(self, hello: dict[str, Any]) -> None:
+        if hello["chosen"] != self._me:
             return
         self._status.partner = self._chosen
         self._status.n_ups += 1

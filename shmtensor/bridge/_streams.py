@@ -7,9 +7,10 @@ and not earlier. So a slow machine makes the sender wait, and what waits there i
 the ring of the bridge's own subscription, to which the topic's depth and overflow apply as to
 every subscriber.
 
-Frames under way are kept. After a cut, the partner's hello says which of them it has accepted;
-the others are sent again, in order. Another partner than before begins anew: what was under way
-then may have been used by the one that has ended or not, and counts as lost.
+Frames under way are kept. When nothing is heard of them, the partner is asked how far it is.
+After a cut, the partner's hello says which of them it has accepted; the others are sent again, in
+order. Another partner than before begins anew: what was under way then may have been used by the
+one that has ended or not, and counts as lost.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Outbox:
         self._sending = free_in_child(threading.Lock())
         self._under_way: deque[_Sent] = deque()
         self._nbytes = 0
-        self._seq = 0
+        self._seq = self._oldest = self._asked = 0
         self._partner = ""
         self._is_up = self._is_stopped = False
         #: Grows when there is another partner, which has nothing of the stream yet.
@@ -116,6 +117,28 @@ class Outbox:
             with self._changed:
                 self._is_up = True
                 self._changed.notify_all()
+
+    def is_stalled(self) -> bool:
+        """Whether the oldest frame is the one of the last call; `repair` goes as far as this."""
+        with self._changed:
+            oldest = self._under_way[0].seq if self._under_way else 0
+            is_same, self._oldest, self._asked = oldest == self._oldest, oldest, self._seq
+            return bool(oldest) and is_same
+
+    def repair(self, accepted: int, worked_off: int) -> None:
+        """Send again what the partner had not accepted when it was asked.
+
+        The network has lost it: that happens between Zenoh's connection and its knowledge of who
+        is to get what.
+        """
+        with self._sending:
+            with self._changed:
+                self._drop(min(worked_off, self._seq))
+                again = [s for s in self._under_way if accepted < s.seq <= self._asked]
+                self._changed.notify_all()
+            for sent in again:
+                self._link.send(sent.header, sent.payload)
+            self._status.n_resent += len(again)
 
     def _begin_anew(self) -> None:
         if self._partner:

@@ -85,6 +85,14 @@ class ValueEndpoint(Endpoint):
         """Send the newest version."""
         self._out.up(partner, accepted, worked_off)
 
+    def is_stalled(self) -> bool:
+        """Whether nothing was heard of what is under way."""
+        return self._out.is_stalled()
+
+    def repair(self, accepted: int, worked_off: int) -> None:
+        """Send again what was lost."""
+        self._out.repair(accepted, worked_off)
+
     def down(self) -> None:
         """Send nothing."""
         self._out.down()

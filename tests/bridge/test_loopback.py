@@ -12,6 +12,7 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import bridge_machines as machines
@@ -419,6 +420,27 @@ def test_a_killed_bridge_leaves_nothing_and_another_takes_its_place(
         waiting.until(lambda: not there.list())
 
 
+def test_a_configuration_of_zenoh_keeps_strangers_out(services: Services, tmp_path: Path) -> None:
+    here, there = services
+    address = machines.free_address()
+    users = tmp_path / "users"
+    users.write_text("robot:secret\n")
+    login = {"user": "robot", "password": "secret", "dictionary_file": str(users)}
+    known, unknown = tmp_path / "known.json5", tmp_path / "unknown.json5"
+    for path, auth in ((known, {"usrpwd": login}), (unknown, {})):
+        scouting = {"multicast": {"enabled": False}, "gossip": {"enabled": False}}
+        rest = {"mode": "peer", "scouting": scouting, "transport": {"auth": auth}}
+        path.write_text(json.dumps(rest))
+    first = Bridge(here, listen=address, values=["step"], config=known)
+    stranger = Bridge(there, connect=address, remote_values=["step"], config=unknown)
+    second = Bridge(there, connect=address, remote_values=["step"], config=known)
+    with first, stranger, second:
+        assert first.wait_up(S)
+        assert first.status().partner == second.status().id
+        assert first.status().waiting == stranger.status().waiting == []
+        assert not stranger.status().is_up
+
+
 # --- what a stranger may send ---------------------------------------------------------------------
 
 
@@ -459,7 +481,12 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
             put(hello(format=9))
             put(hello(byte_order="big"))
             put(hello())
-            assert bridge.wait_up(S)
+
+            def is_up() -> bool:
+                put(hello(answers=True))  # perhaps before its token is seen
+                return bridge.status().is_up
+
+            waiting.until(is_up)
             put(None)
             put(b"\x80\x04K\x01.")
             put(b'{"kind":"topic"}')
