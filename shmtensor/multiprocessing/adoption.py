@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 __all__ = [
+    "AS_OURS",
     "NUMPY",
     "TORCH",
     "adopted",
@@ -44,6 +45,8 @@ __all__ = [
 
 #: What a ring or a pool adopts, in bits.
 NUMPY, TORCH = 1, 2
+#: Not adopted: a ring sends arrays and tensors of all libraries as this package's tensors.
+AS_OURS = 4
 _LIBRARIES = {"numpy": NUMPY, "torch": TORCH}
 
 

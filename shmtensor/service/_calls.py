@@ -18,7 +18,7 @@ from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
 from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import received, to_send
+from shmtensor.service._messages import AS_OURS, received
 from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
         return ring, [ring.storage]
 
     service._check_name(name)
-    return open_or_make(
+    ring = open_or_make(
         service,
         name,
         "server",
@@ -50,6 +50,8 @@ def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
         make=make,
         persist=persist,
     )
+    ring.adopts = AS_OURS
+    return ring
 
 
 # --- servers --------------------------------------------------------------------------------------
@@ -235,7 +237,7 @@ class Request:
             TypeError: The value cannot be sent; the request is not answered.
             MemoryError: There is not enough room.
         """
-        return bool(self._request.reply(to_send(value), False))
+        return bool(self._request.reply(value, False))
 
     def fail(self, error: BaseException | str) -> bool:
         """Answer with an error, which the call raises.
@@ -340,7 +342,7 @@ class Client:
         """
         self._check_open()
         deadline = deadline_of(timeout)
-        packed = self._ring.pack(to_send(value))
+        packed = self._ring.pack(value)
         for _ in range(retry + 1):
             answer = self._ask(packed, deadline, timeout)
             if answer is not None:
@@ -367,7 +369,7 @@ class Client:
         """Call as `call` does; other asyncio tasks run until the reply comes."""
         self._check_open()
         deadline = deadline_of(timeout)
-        packed = self._ring.pack(to_send(value))
+        packed = self._ring.pack(value)
         for _ in range(retry + 1):
             answer = await self._ask_async(packed, deadline, timeout)
             if answer is not None:
@@ -409,7 +411,7 @@ class Client:
         A future that is cancelled tells the server so. Arguments and errors are those of `call`.
         """
         self._check_open()
-        packed = self._ring.pack(to_send(value))
+        packed = self._ring.pack(value)
         with self._lock:
             self._forget_parent()
             if self._submitted is None:

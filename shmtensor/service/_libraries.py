@@ -9,6 +9,7 @@ one has loaded it.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -41,6 +42,7 @@ __all__ = [
     "over",
     "parameter",
     "parameter_class",
+    "simple_array",
 ]
 
 Library = Literal["shmtensor", "numpy", "torch"]
@@ -107,6 +109,41 @@ def parameter(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 # --- publishing ---------------------------------------------------------------------------------
+
+
+def simple_array(array: Any) -> Tensor | None:
+    """Return a tensor over the memory of an array, in a fraction of the time of an `Importer`.
+
+    None: it is not of the simple kind, writable and of a dtype that both libraries have; or its
+    memory is shared, and was not made as an array of this dtype.
+    """
+    dtype = _simple_dtypes().get(array.dtype)
+    if dtype is None or not array.flags.writeable:
+        return None
+    if any(step < 0 or step % array.itemsize for step in array.strides):
+        return None
+    owner = array.base
+    while type(owner) is type(array):
+        owner = owner.base
+    below = owner.obj if type(owner) is memoryview else owner
+    if below is None:
+        return _C.from_numpy(array)  # type: ignore[no-any-return]
+    if type(below) is not Tensor or below.dtype is not dtype or not below.is_shared():
+        return None
+    shown = _C.from_numpy(array)
+    step, rest = divmod(shown.data_ptr() - below.data_ptr(), array.itemsize)
+    if rest:
+        return None
+    begin = below.storage_offset() + step
+    return below.detach().as_strided(shown.shape, shown.stride(), begin)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _simple_dtypes() -> dict[Any, Any]:
+    """Return our dtypes by those of NumPy, which is loaded."""
+    import numpy as np
+
+    return {np.dtype(name): ours for name, ours in DTYPES.items() if hasattr(np, name)}
 
 
 class Importer:

@@ -2,7 +2,8 @@
 
 A message has tensors of this package and plain values (numbers, text, bytes, None, lists, tuples
 and dicts), whoever sends it. So arrays and tensors of other libraries are shown as ours before
-they go, without a copy, and what arrives is shown as the library's that the receiver names.
+they go, without a copy, and what arrives is shown as the library's that the receiver names. Rings
+that adopt `AS_OURS` call `as_ours` for what is not plain.
 """
 
 from __future__ import annotations
@@ -11,23 +12,30 @@ from typing import Any
 
 from shmtensor import _C
 from shmtensor._core._tensor import Tensor
-from shmtensor.multiprocessing.adoption import loaded
+from shmtensor.multiprocessing.adoption import AS_OURS, loaded
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Foreign, Importer, Library
 
-__all__ = ["received", "to_send"]
+__all__ = ["AS_OURS", "as_ours", "received"]
 
 _PLAIN = frozenset({Tensor, int, float, str, bytes, bool, type(None), complex})
 
 
-def to_send(value: Any) -> Any:
+def as_ours(value: Any) -> Any:
     """Return *value* with arrays and tensors of other libraries as ours, over the same memory.
 
     Raises:
         TypeError: It has an array of objects or of a subclass, or a tensor not dense on the CPU.
         RuntimeError: A tensor requires grad and is not a leaf.
     """
-    return value if type(value) in _PLAIN else _shown(value, Importer())
+    if type(value) is loaded("numpy", "ndarray"):
+        ours = _libraries.simple_array(value)
+        if ours is not None:
+            return ours
+    return _shown(value, Importer())
+
+
+_C._set_as_ours(as_ours)
 
 
 def _shown(value: Any, importer: Importer) -> Any:

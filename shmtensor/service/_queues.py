@@ -12,7 +12,7 @@ from shmtensor.multiprocessing.queues import JoinableQueue, _readable
 from shmtensor.service import _libraries
 from shmtensor.service._deliveries import Delivery, delivered
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import received, to_send
+from shmtensor.service._messages import AS_OURS, received
 from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Queue(JoinableQueue[_T]):
     ) -> None:
         bits = adopted(adopt)
         _libraries.check_library(as_)
-        self._as, self._shows = as_, not bits
+        self._as = as_
         service._check_name(name)
         bound = min(max(maxsize, 0), SEM_VALUE_MAX)
         if not 0 <= max_deliveries <= _MOST_DELIVERIES:
@@ -113,32 +113,8 @@ class Queue(JoinableQueue[_T]):
                 f"times, not {max_deliveries}"
             )
         self._maxsize = ring.max_messages or SEM_VALUE_MAX
-        self._open(ring, bits)
+        self._open(ring, bits or AS_OURS)
         ring.recover()
-
-    # --- putting ---
-
-    def _sent(self, obj: Any) -> Any:
-        return to_send(obj) if self._shows else obj
-
-    def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
-        """Put an object, as `shmtensor.multiprocessing.Queue.put` does.
-
-        Raises:
-            TypeError: It has an array of objects, or another user would have to unpickle it.
-            RuntimeError: A tensor requires grad and is not a leaf.
-        """
-        super().put(self._sent(obj), block, timeout)
-
-    def put_many(
-        self, objects: Iterable[_T], block: bool = True, timeout: float | None = None
-    ) -> None:
-        """Put objects in order; otherwise like `put`."""
-        super().put_many(map(self._sent, objects), block, timeout)
-
-    async def aput(self, obj: _T) -> None:
-        """Put an object; other asyncio tasks run while the queue is full."""
-        await super().aput(self._sent(obj))
 
     # --- getting ---
 

@@ -13,7 +13,7 @@ from shmtensor._boundary.service import MODES
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Library
-from shmtensor.service._messages import received, to_send
+from shmtensor.service._messages import AS_OURS, received
 from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class Topic(Generic[_T]):
             make=lambda: _made(service, history, depth, overflow),
             persist=persist,
         )
+        self._topic.adopts = AS_OURS
         self._check_same(history=history, depth=depth, overflow=overflow)
 
     def _check_same(self, **wanted: Any) -> None:
@@ -128,12 +129,12 @@ class Topic(Generic[_T]):
         if isinstance(value, Loan):
             value._publish_to(self, timeout)
         else:
-            self._topic.publish(to_send(value), timeout, False)
+            self._topic.publish(value, timeout, False)
 
     def _publish_forwarded(self, value: object, timeout: float | None) -> None:
         """Publish what comes from another machine; see `_subscribe_to_local`."""
         self._check_open()
-        self._topic.publish(to_send(value), timeout, True)
+        self._topic.publish(value, timeout, True)
 
     def loan(
         self,
@@ -282,7 +283,7 @@ class Loan:
             raise ValueError(f"a loan of {self._topic!r} is published there, not in {topic!r}")
         if self._is_published:
             raise RuntimeError(f"a loan of {topic!r} was published before; take another one")
-        topic._topic.publish(to_send(self.value), timeout, False)
+        topic._topic.publish(self.value, timeout, False)
         self._is_published = True
 
     def __enter__(self) -> Any:

@@ -353,7 +353,7 @@ _PRIVATE = (
     " _map_operator _pop_dispatch_mode_below_autograd _profiler_clear _profiler_lost"
     " _profiler_range_begin _profiler_range_end _profiler_records _profiler_runs"
     " _profiler_start _profiler_stop _push_dispatch_mode_below_autograd"
-    " _set_graph_executor_optimize _set_torch_reduce"
+    " _set_as_ours _set_graph_executor_optimize _set_torch_reduce"
 )
 _LAYOUTS = "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc"
 _FORMATS = "channels_last channels_last_3d contiguous_format preserve_format"

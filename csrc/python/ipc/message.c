@@ -29,7 +29,7 @@ typedef struct idle_pickler {
 static PyTypeObject *packed_message_type, *sink_type; /* owned */
 static struct {
   PyObject *pickler_class, *reducers, *loads, *empty, *full, *own_reducers, *came_from_handler; /* owned */
-  PyObject *reduce_array, *torch_tensor, *reduce_torch;                     /* owned; may be NULL */
+  PyObject *reduce_array, *torch_tensor, *reduce_torch, *as_ours;           /* owned; may be NULL */
 } registered;
 static idle_pickler idle[IDLE_PICKLERS]; /* guarded by the interpreter's lock */
 static unsigned n_idle;
@@ -256,16 +256,30 @@ static bool refuse_pickle(PyObject* o) {
   return false;
 }
 
+/* Write o without the pickler, if need be with what is other libraries' as ours. *out_sent: what is to be pickled after
+ * NOT_PLAIN; a new reference, or NULL. */
+static shmt__py_quick write_quick(shmt__py_message_writer* w, PyObject* o, PyObject** out_sent) {
+  *out_sent = Py_NewRef(o);
+  shmt__py_quick quick = shmt__py_quick_write(w, o);
+  if (quick != SHMT_PY_QUICK_NOT_PLAIN || !(w->adopts & SHMT_PY_SENDS_AS_OURS) || registered.as_ours == NULL)
+    return quick;
+  Py_SETREF(*out_sent, PyObject_CallOneArg(registered.as_ours, o));
+  if (*out_sent == NULL) return SHMT_PY_QUICK_FAILED;
+  return *out_sent == o ? quick : shmt__py_quick_write(w, *out_sent);
+}
+
 shmt__py_packed_message* shmt__py_packed_message_of(PyObject* o, const shmt__ring* r, uint32_t adopts) {
   shmt__py_packed_message* p = new_packed_message(r->session);
   if (p == NULL) return NULL;
   p->writer.adopts = adopts;
   shmt__py_copies copies;
+  PyObject* sent = NULL;
   shmt__py_copies_begin(&copies);
-  shmt__py_quick quick = shmt__py_quick_write(&p->writer, o);
+  shmt__py_quick quick = write_quick(&p->writer, o, &sent);
   bool is_packed = quick == SHMT_PY_QUICK_DONE;
   if (quick == SHMT_PY_QUICK_NOT_PLAIN)
-    is_packed = shmt__ring_takes_pickles(r) ? run_pickler(&p->writer, o) : refuse_pickle(o);
+    is_packed = shmt__ring_takes_pickles(r) ? run_pickler(&p->writer, sent) : refuse_pickle(sent);
+  Py_XDECREF(sent);
   shmt__py_copies_end(&copies);
   if (is_packed) {
     shmt__py_writer_finish(&p->writer, quick == SHMT_PY_QUICK_DONE);
@@ -374,6 +388,13 @@ static PyObject* py_set_torch_reduce(PyObject* module, PyObject* const* args, Py
   Py_RETURN_NONE;
 }
 
+/* _set_as_ours(function) */
+static PyObject* py_set_as_ours(PyObject* module, PyObject* function) {
+  (void)module;
+  Py_XSETREF(registered.as_ours, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
 PyMethodDef shmt__py_message_functions[] = {
     {"_reduce_for_message", py_reduce_for_message, METH_O,
      "The reducer_override of the pickler for rings."},
@@ -383,6 +404,7 @@ PyMethodDef shmt__py_message_functions[] = {
      "Name the function that reduces a NumPy array to shared memory."},
     {"_set_torch_reduce", (PyCFunction)(void (*)(void))py_set_torch_reduce, METH_FASTCALL,
      "Name torch's class of tensors and the function that reduces one to shared memory."},
+    {"_set_as_ours", py_set_as_ours, METH_O, "Name the function that shows other libraries' arrays as our tensors."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -17,8 +17,8 @@
 #include "ipc/ring/ring.h"
 #include "python/ipc/message_records.h"
 
-/* Whose arrays a ring moves into shared memory. */
-enum { SHMT_PY_ADOPTS_NUMPY = 1, SHMT_PY_ADOPTS_TORCH = 2 };
+/* Whose arrays a ring moves into shared memory, as arrays; or it sends those of all libraries as our tensors. */
+enum { SHMT_PY_ADOPTS_NUMPY = 1, SHMT_PY_ADOPTS_TORCH = 2, SHMT_PY_SENDS_AS_OURS = 4 };
 
 /* A message that is ready to be put. It is a Python object, so that a queue can keep it until there is room. */
 typedef struct shmt__py_packed_message {

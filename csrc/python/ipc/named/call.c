@@ -214,7 +214,7 @@ static PyObject* request_reply(PyObject* self, PyObject* const* args, Py_ssize_t
     PyErr_SetString(PyExc_RuntimeError, "a request was answered before");
     return NULL;
   }
-  int is_wanted = answer(o, args[0], 0, args[1] == Py_True ? SHMT_RING_ERROR : 0);
+  int is_wanted = answer(o, args[0], SHMT_PY_SENDS_AS_OURS, args[1] == Py_True ? SHMT_RING_ERROR : 0);
   if (is_wanted < 0) return NULL;
   close_request(o);
   return PyBool_FromLong(is_wanted);
