@@ -76,19 +76,19 @@ class Listener(Protocol):
     def chosen(self, partner: str) -> None:
         """There is another partner than the last one; streams of that begin anew."""
 
-    def up(self, partner: str, received: list[list[Any]]) -> None:
+    def up(self, partner: str, received: list[list[str | int]]) -> None:
         """The link is up, and the partner has this of our streams."""
 
     def is_stalled(self) -> bool:
         """Whether something is under way of which nothing was heard since the last call."""
 
-    def repair(self, received: list[list[Any]]) -> None:
+    def repair(self, received: list[list[str | int]]) -> None:
         """The partner has this of what was under way at that call: send the rest again."""
 
     def down(self) -> None:
         """The link is down."""
 
-    def received(self) -> list[list[Any]]:
+    def received(self) -> list[list[str | int]]:
         """Return how far this bridge got with the streams of its partner."""
 
     def frame(self, frame: Frame) -> None:
