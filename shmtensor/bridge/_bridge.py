@@ -255,7 +255,7 @@ class Bridge:
         for endpoint in self._endpoints:
             endpoint.chosen()
 
-    def up(self, partner: str, received: list[list[Any]]) -> None:
+    def up(self, partner: str, received: list[list[str | int]]) -> None:
         """The link is up."""
         positions = _positions(received)
         for endpoint in self._endpoints:
@@ -267,7 +267,7 @@ class Bridge:
         n_stalled = sum(endpoint.is_stalled() for endpoint in self._endpoints)  # each one looks
         return n_stalled > 0
 
-    def repair(self, received: list[list[Any]]) -> None:
+    def repair(self, received: list[list[str | int]]) -> None:
         """Send again what the partner has not accepted."""
         for (kind, name), position in _positions(received).items():
             if (kind, name) in self._senders:
@@ -279,9 +279,9 @@ class Bridge:
             endpoint.down()
         self._tell(False)
 
-    def received(self) -> list[list[Any]]:
+    def received(self) -> list[list[str | int]]:
         """Return how far this bridge got with the streams of its partner."""
-        rows = []
+        rows: list[list[str | int]] = []
         for endpoint in self._endpoints:
             position = endpoint.position()
             if position is not None:
@@ -304,6 +304,10 @@ class Bridge:
         take(frame)
 
 
-def _positions(received: list[list[Any]]) -> dict[tuple[str, str], tuple[int, int]]:
+def _positions(received: list[list[str | int]]) -> dict[tuple[str, str], tuple[int, int]]:
     """Return how far a partner is, as a hello says it, by the kind and name of each stream."""
-    return {(kind, name): (accepted, done) for kind, name, accepted, done in received}
+    # The header was checked: two texts and two numbers.
+    return {
+        (str(kind), str(name)): (int(accepted), int(done))
+        for kind, name, accepted, done in received
+    }

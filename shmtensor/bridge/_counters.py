@@ -70,7 +70,7 @@ class BridgeStatus:
     last_error: str = ""
     names: list[NameStatus] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Return it as plain values."""
         return asdict(self)
 

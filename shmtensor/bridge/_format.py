@@ -120,6 +120,7 @@ _FIELDS: dict[str, dict[str, Callable[[Any], bool]]] = {
         "byte_order": _is_text,
         "chosen": lambda v: v == "" or is_id(v),
         "answers": lambda v: type(v) is bool,
+        "attempt": _is_number,
         "received": _is_positions,
     },
     # "How far are you?", behind all that was sent before; a hello is the answer.

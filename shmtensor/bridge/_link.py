@@ -76,19 +76,19 @@ class Listener(Protocol):
     def chosen(self, partner: str) -> None:
         """There is another partner than the last one; streams of that begin anew."""
 
-    def up(self, partner: str, received: list[list[Any]]) -> None:
+    def up(self, partner: str, received: list[list[str | int]]) -> None:
         """The link is up, and the partner has this of our streams."""
 
     def is_stalled(self) -> bool:
         """Whether something is under way of which nothing was heard since the last call."""
 
-    def repair(self, received: list[list[Any]]) -> None:
+    def repair(self, received: list[list[str | int]]) -> None:
         """The partner has this of what was under way at that call: send the rest again."""
 
     def down(self) -> None:
         """The link is down."""
 
-    def received(self) -> list[list[Any]]:
+    def received(self) -> list[list[str | int]]:
         """Return how far this bridge got with the streams of its partner."""
 
     def frame(self, frame: Frame) -> None:
@@ -162,6 +162,8 @@ class Link:
         self._alive: set[str] = set()
         self._chosen = ""
         self._last = ""
+        # How often we chose; and which of its own attempts the partner was at, when last heard.
+        self._attempt = self._heard = 0
         #: What is to be worked off; None ends the thread.
         self._events: queue.SimpleQueue[tuple[str, str, dict[str, Any]] | None] = (
             queue.SimpleQueue()
@@ -297,6 +299,7 @@ class Link:
         if chosen != self._last:
             self._listener.chosen(chosen)
         self._last = self._chosen = chosen
+        self._attempt += 1
         self._say_hello(answers=False)
 
     def _say_hello(self, answers: bool) -> None:
@@ -306,6 +309,7 @@ class Link:
             byte_order=_format.BYTE_ORDER,
             chosen=self._chosen,
             answers=answers,
+            attempt=self._attempt,
             received=self._listener.received(),
         )
         self.send(header, urgent=True)
@@ -318,14 +322,16 @@ class Link:
             return
         if other != self._chosen:
             return
+        is_new, self._heard = hello["attempt"] != self._heard, hello["attempt"]
         if not self._status.is_up:
             # An answer says that our frames reach it; its own first hello does not.
             if hello["answers"]:
                 self._set_up(hello)
         elif not hello["answers"]:
-            # It has lost the link and we have not, or it has not heard us: both begin again.
-            self._set_down()
-            self._set_up(hello)
+            # It has lost the link and we have not: both begin again. Else it waits for our answer.
+            if is_new:
+                self._set_down()
+                self._set_up(hello)
         elif hello["chosen"] == self._me:
             self._listener.repair(hello["received"])  # the answer to an "ask"
         if not hello["answers"]:

@@ -23,6 +23,7 @@ import waiting
 
 import shmtensor
 from shmtensor.bridge import Bridge
+from shmtensor.bridge._link import Link
 from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.service import Request, Service
 from shmtensor.service._calls import Server
@@ -139,6 +140,31 @@ def test_a_slow_subscriber_there_makes_publishers_here_wait(services: Services) 
             assert machines.named(pair.here.bridge, "steps").n_under_way > 0
             assert [messages.get(S) for _ in range(n_sent)] == list(range(n_sent))
         assert machines.named(pair.here.bridge, "steps").n_lost == 0
+
+
+def test_a_frame_that_the_network_loses_is_sent_again(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, lost = Link.send, []
+
+    def lossy(link: Link, header: bytes, payload: bytes = b"", urgent: bool = False) -> None:
+        kind = json.loads(header)["kind"]
+        if kind in ("topic", "ack") and lost.count(kind) < 2:
+            lost.append(kind)
+        else:
+            send(link, header, payload, urgent)
+
+    with machines.pair(*services, topics=("frames",)) as pair:
+        monkeypatch.setattr(Link, "send", lossy)
+        here, there = pair.here.topic("frames"), services[1].Topic("frames")
+        with there.subscribe() as messages:
+            here.publish(0)
+            here.publish(1)
+            assert [messages.get(S) for _ in range(2)] == [0, 1]
+        waiting.until(lambda: machines.named(pair.here.bridge, "frames").n_under_way == 0)
+        assert sorted(lost) == ["ack", "ack", "topic", "topic"]
+        assert machines.named(pair.here.bridge, "frames").n_resent == 2
+        assert machines.named(pair.there.bridge, "frames").n_received == 2
 
 
 def test_without_a_link_a_topic_keeps_what_its_depth_says(services: Services) -> None:
@@ -470,6 +496,7 @@ def test_damaged_frames_are_counted_and_nothing_else(services: Services) -> None
 
             def hello(**more: Any) -> bytes:
                 fields = {"format": 1, "byte_order": "little", "chosen": me, "answers": False}
+                fields["attempt"] = 1
                 return write_header("hello", **{**fields, "received": [], **more})
 
             def message(seq: int) -> bytes:
