@@ -6,10 +6,13 @@ Not covered: signals whose handlers return (test_queue_waits), processes that en
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import functools
 import pickle
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -363,6 +366,46 @@ def test_real_signals_with_an_ordinary_error_lose_nothing() -> None:
         got.clear()
         put_all()
     assert n > 100
+
+
+GET_LOCK, PUT_LOCK = 192, 128  # in csrc/ipc/ring/message_layout.h
+
+
+@contextlib.contextmanager
+def _locked(queue: Any, at: int) -> Iterator[None]:
+    """The lock of the queue's ring is taken, by a process that lives."""
+    library = ctypes.CDLL(str(Path(st.__file__).parent / "lib" / "libshmtensor.so.0"))
+    library.shmt_storage_data.restype = ctypes.c_void_p
+    header = library.shmt_storage_data(ctypes.c_void_p(queue._ring.storage))
+    lock = ctypes.c_uint32.from_address(header + at)
+    lock.value = 5 << 14 | 1
+    try:
+        yield
+    finally:
+        lock.value = 0
+
+
+def _with_an_alarm(call: Callable[[], object]) -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    call()
+
+
+def test_signal_while_a_call_that_does_not_wait_waits_for_a_lock() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put(1)
+    before = signal.signal(signal.SIGALRM, _raise_timed_out)
+    try:
+        for at, call in (
+            (GET_LOCK, queue.get_nowait),
+            (PUT_LOCK, lambda: queue.put_nowait(2)),
+            (PUT_LOCK, lambda: queue.put_many([2, 3], timeout=0)),
+        ):
+            with _locked(queue, at), pytest.raises(TimedOut):
+                _with_an_alarm(call)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert queue.get_nowait() == 1
+    assert queue.empty()
 
 
 @pytest.mark.parametrize("name", ["get", "get_nowait", "simple", "recv"])

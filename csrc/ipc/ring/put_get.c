@@ -230,7 +230,8 @@ shmt__ring_result shmt__ring_put_many(shmt__ring* r, const shmt__outgoing_messag
   uint32_t word = 0, i = 0;
   *out_n = 0;
   shmt__ring_result result = shmt__ring_lock(r, &r->header->put_lock, 0, &word);
-  if (result != SHMT_RING_DONE) return result == SHMT_RING_BUSY ? SHMT_RING_DONE : result;
+  /* BUSY, INTERRUPTED: there is no room now. */
+  if (result != SHMT_RING_DONE) return result == SHMT_RING_FAILED ? result : SHMT_RING_DONE;
   for (; i < n && packed_messages[i].n_storages <= FEW_BLOCKS; i++) {
     const shmt__outgoing_message* p = &packed_messages[i];
     uint64_t head = 0;

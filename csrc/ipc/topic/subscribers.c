@@ -77,19 +77,32 @@ static void count_lost(shmt__topic* t, shmt__ring* ring, bool is_lost) {
   SHMT_FAILPOINT(topic_counted);
 }
 
+/* A signal that comes while we wait a moment for the subscriber's lock is no reason to lose a message. */
+enum { MOST_INTERRUPTIONS = 8 };
+static shmt__ring_result put_now(shmt__ring* ring, const shmt__outgoing_message* m) {
+  shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
+  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++) result = shmt__ring_put(ring, m, 0, 0);
+  return result;
+}
+static shmt__ring_result drop_now(shmt__ring* ring) {
+  shmt__ring_result result = shmt__ring_drop(ring);
+  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++) result = shmt__ring_drop(ring);
+  return result;
+}
+
 void shmt__topic_deliver(shmt__topic* t, shmt__ring* ring, const shmt__outgoing_message* m, shmt__overflow overflow) {
   const bool drops = overflow == SHMT_OVERFLOW_DROP_OLDEST;
   if (shmt__topic_skips(ring, m)) return;
   /* A member may write the counts of the ring: the attempts have an end. */
   for (uint32_t i = 0;; i++) {
-    shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
+    shmt__ring_result result = put_now(ring, m);
     if (result == SHMT_RING_DONE) return;
     const bool makes_room = drops && i <= ring->max_messages &&
                             (result == SHMT_RING_FULL || result == SHMT_RING_NO_ROOM);
     if (result == SHMT_RING_FAILED) shmt_error_clear();
     count_lost(t, ring, true); /* the oldest one, or else the new one */
     if (!makes_room) return;
-    result = shmt__ring_drop(ring);
+    result = drop_now(ring);
     if (result == SHMT_RING_EMPTY)
       count_lost(t, ring, false); /* the subscriber has taken it meanwhile */
     else if (result != SHMT_RING_DONE) {

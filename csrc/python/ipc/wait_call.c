@@ -8,7 +8,6 @@
 
 enum { PATIENCE_NS = 1000000 };
 
-
 bool shmt__py_deadline_of(PyObject* timeout, uint64_t* out_ns) {
   if (timeout == Py_None) {
     *out_ns = UINT64_MAX;
@@ -90,7 +89,10 @@ static shmt__ring_result run_with(PyObject* sleep, shmt__py_wait_call* w, uint64
 }
 
 shmt__ring_result shmt__py_wait_call_run(shmt__py_wait_call* w, uint64_t deadline_ns) {
-  shmt__ring_result result = w->call(w, 0);
+  shmt__ring_result result;
+  /* Without a deadline, too, it may wait a moment for a lock, and be interrupted there. */
+  while ((result = w->call(w, 0)) == SHMT_RING_INTERRUPTED && PyErr_CheckSignals() == 0) {
+  }
   if (!has_to_wait(w, result) || deadline_ns == 0) return result;
   PyObject* sleep = sleep_of_gevent();
   if (sleep != NULL) return run_with(sleep, w, deadline_ns);
