@@ -81,12 +81,14 @@ static void count_lost(shmt__topic* t, shmt__ring* ring, bool is_lost) {
 enum { MOST_INTERRUPTIONS = 8 };
 static shmt__ring_result put_now(shmt__ring* ring, const shmt__outgoing_message* m) {
   shmt__ring_result result = shmt__ring_put(ring, m, 0, 0);
-  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++) result = shmt__ring_put(ring, m, 0, 0);
+  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++)
+    result = shmt__ring_put(ring, m, 0, 0);
   return result;
 }
 static shmt__ring_result drop_now(shmt__ring* ring) {
   shmt__ring_result result = shmt__ring_drop(ring);
-  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++) result = shmt__ring_drop(ring);
+  for (int i = 0; result == SHMT_RING_INTERRUPTED && i < MOST_INTERRUPTIONS; i++)
+    result = shmt__ring_drop(ring);
   return result;
 }
 
