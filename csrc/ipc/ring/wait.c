@@ -161,10 +161,12 @@ bool shmt__ring_may_spin(void) {
   return n > 1;
 }
 
-/* Spinning pays when the peer runs on another processor and answers within microseconds. The credit follows the success
- * of the last waits. It is tried again now and then, to find out when that changes. */
+/* Spinning pays when the peer runs on another processor and answers within the time that a sleep and a wake-up take. We
+ * spin for as long as a wake-up takes: a peer that sleeps must have the time to wake up and answer, or two processes
+ * that sleep in turn would do so for ever. The credit follows the success of the last waits: when spinning is in vain,
+ * it is tried again after MOST_CREDIT waits only. */
 bool shmt__ring_spin(shmt__ring* r) {
-  enum { MOST_CREDIT = 256, COST = 8, ROUNDS = 20, LOOKS = 10 };
+  enum { MOST_CREDIT = 256, COST = 8, PAUSES = 10, SPIN_NS = 50000 };
   int credit = atomic_load_explicit(&r->spin_credit, memory_order_relaxed);
   if (!shmt__ring_may_spin()) return false;
   if (credit < 0) {
@@ -172,12 +174,13 @@ bool shmt__ring_spin(shmt__ring* r) {
     return false;
   }
   uint64_t tail = atomic_load_explicit(&r->header->tail, memory_order_relaxed);
-  for (int i = 0; i < ROUNDS; i++) {
-    for (int j = 0; j < LOOKS; j++) shmt__os_pause();
+  const uint64_t end_ns = shmt__os_now_ns() + SPIN_NS;
+  do {
+    for (int i = 0; i < PAUSES; i++) shmt__os_pause();
     if (atomic_load_explicit(&r->header->tail, memory_order_relaxed) == tail) continue;
     if (credit < MOST_CREDIT) atomic_store_explicit(&r->spin_credit, credit + COST, memory_order_relaxed);
     return true;
-  }
+  } while (shmt__os_now_ns() < end_ns);
   atomic_store_explicit(&r->spin_credit, credit - COST < 0 ? -MOST_CREDIT : credit - COST, memory_order_relaxed);
   return false;
 }
