@@ -39,6 +39,8 @@ LARGE = {"1 MB": 1 << 20, "16 MB": 16 << 20}
 SUBSCRIBERS = (1, 4, 32)
 PEERS = ("iceoryx2", "pyzmq", "standard")
 READY = "ready"
+#: After a rest, the first trips take as long as the processors need to wake up.
+SAMPLE_MS = 60.0
 
 
 class Channel(Protocol):
@@ -333,6 +335,7 @@ def round_trips(name: str, peer: str, ours: str, samples: int) -> list[Result]:
                 _small_trip(mine, small),
                 _small_trip(theirs, small),
                 samples=samples,
+                sample_ms=SAMPLE_MS,
                 wall=True,
             )
         ]
@@ -343,7 +346,7 @@ def round_trips(name: str, peer: str, ours: str, samples: int) -> list[Result]:
                     _large_trip(mine, nbytes),
                     _large_trip(theirs, nbytes),
                     samples=samples,
-                    sample_ms=30.0,
+                    sample_ms=SAMPLE_MS,
                     wall=True,
                 )
             )
@@ -361,6 +364,7 @@ def arrays_against_tensors(name: str, samples: int) -> Result:
             _small_trip(arrays, array),
             _small_trip(tensors, tensor),
             samples=samples,
+            sample_ms=SAMPLE_MS,
             wall=True,
         )
 
@@ -445,7 +449,14 @@ def named_against_family(name: str, samples: int) -> list[Result]:
                 back.get()
 
             rows.append(
-                compare(f"named Queue, {label}, mp.Queue", ours, theirs, samples=samples, wall=True)
+                compare(
+                    f"named Queue, {label}, mp.Queue",
+                    ours,
+                    theirs,
+                    samples=samples,
+                    sample_ms=SAMPLE_MS,
+                    wall=True,
+                )
             )
     there.put(None)
     process.join()
@@ -465,7 +476,12 @@ def calls(name: str, samples: int) -> tuple[Result, float]:
 
     with _program("serve", own, "1"), _program("echo", own):
         row = compare(
-            "call, two messages", lambda: client.call(7), two_messages, samples=samples, wall=True
+            "call, two messages",
+            lambda: client.call(7),
+            two_messages,
+            samples=samples,
+            sample_ms=SAMPLE_MS,
+            wall=True,
         )
     rates = []
     with _program("serve", own, "256"):
