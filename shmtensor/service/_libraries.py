@@ -114,28 +114,29 @@ def parameter(tensor: Tensor, requires_grad: bool) -> Tensor:
 def simple_array(array: Any) -> Tensor | None:
     """Return a tensor over the memory of an array, in a fraction of the time of an `Importer`.
 
-    None: it is not of the simple kind, writable and of a dtype that both libraries have; or its
-    memory is shared, and was not made as an array of this dtype.
+    None: it is not of the simple kind, of a dtype that both libraries have; or its memory is
+    shared, and was not made as an array of this dtype; or it is not, and cannot be written.
     """
     dtype = _simple_dtypes().get(array.dtype)
-    if dtype is None or not array.flags.writeable:
-        return None
-    if any(step < 0 or step % array.itemsize for step in array.strides):
+    if dtype is None:
         return None
     owner = array.base
     while type(owner) is type(array):
         owner = owner.base
     below = owner.obj if type(owner) is memoryview else owner
+    itemsize = array.itemsize
+    strides = [step // itemsize for step in array.strides]
+    if any(step < 0 or step % itemsize for step in array.strides):
+        return None
     if below is None:
-        return _C.from_numpy(array)  # type: ignore[no-any-return]
+        return _C.from_numpy(array) if array.flags.writeable else None  # type: ignore[no-any-return]
     if type(below) is not Tensor or below.dtype is not dtype or not below.is_shared():
         return None
-    shown = _C.from_numpy(array)
-    step, rest = divmod(shown.data_ptr() - below.data_ptr(), array.itemsize)
+    steps, rest = divmod(_address(array) - below.data_ptr(), itemsize)
     if rest:
         return None
-    begin = below.storage_offset() + step
-    return below.detach().as_strided(shown.shape, shown.stride(), begin)  # type: ignore[no-any-return]
+    begin = below.storage_offset() + steps
+    return below.detach().as_strided(array.shape, strides, begin)  # type: ignore[no-any-return]
 
 
 @functools.cache
