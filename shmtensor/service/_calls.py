@@ -19,7 +19,6 @@ from shmtensor.service import _libraries
 from shmtensor.service._deadlines import deadline_of, left_until
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, received
-from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -34,22 +33,13 @@ __all__ = ["Client", "Request", "Server"]
 
 _SLICE_S = 0.25  # how long a wait goes on without a look at what else may have happened
 _SERIALS = (1 << 24) - 1
+_MOST_REQUESTS = (1 << 31) - 1
 
 
 def _ring_of(service: Service, name: str, maxsize: int, persist: bool) -> Any:
-    def make() -> tuple[Any, list[int]]:
-        ring = _C._new_ring_in(service._handle.address, max(maxsize, 0))
-        return ring, [ring.storage]
-
     service._check_name(name)
-    ring = open_or_make(
-        service,
-        name,
-        "server",
-        over=lambda storages: _C._ring_over(storages[0].address),
-        make=make,
-        persist=persist,
-    )
+    most = min(max(maxsize, 0), _MOST_REQUESTS)
+    ring = _C._named_ring(service._handle.address, name, True, most, 0, persist)
     ring.adopts = AS_OURS
     return ring
 

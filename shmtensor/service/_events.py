@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from shmtensor import _C
 from shmtensor.errors import WaitTimeoutError
-from shmtensor.service._names import open_or_make
 from shmtensor.service._waiting import await_until
 
 if TYPE_CHECKING:
@@ -44,14 +43,7 @@ class Event:
     def __init__(self, service: Service, name: str, *, persist: bool = False) -> None:
         service._check_name(name)
         self._service, self._name = service, name
-        self._open_event: Any = open_or_make(
-            service,
-            name,
-            "event",
-            over=lambda storages: _C._event_over(storages[0].address),
-            make=lambda: _made(service),
-            persist=persist,
-        )
+        self._open_event: Any = _C._named_event(service._handle.address, name, persist)
 
     @property
     def _event(self) -> Any:
@@ -178,8 +170,3 @@ class Event:
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an Event is opened by its name, it cannot be pickled")
-
-
-def _made(service: Service) -> tuple[Any, list[int]]:
-    event = _C._new_event_in(service._handle.address)
-    return event, [event.storage]

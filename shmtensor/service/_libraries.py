@@ -9,7 +9,6 @@ one has loaded it.
 from __future__ import annotations
 
 import ast
-import functools
 import importlib
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -139,12 +138,16 @@ def simple_array(array: Any) -> Tensor | None:
     return below.detach().as_strided(array.shape, strides, begin)  # type: ignore[no-any-return]
 
 
-@functools.cache
+_simple: dict[Any, Any] = {}
+
+
 def _simple_dtypes() -> dict[Any, Any]:
     """Return our dtypes by those of NumPy, which is loaded."""
-    import numpy as np
+    if not _simple:
+        import numpy as np
 
-    return {np.dtype(name): ours for name, ours in DTYPES.items() if hasattr(np, name)}
+        _simple.update({np.dtype(n): ours for n, ours in DTYPES.items() if hasattr(np, n)})
+    return _simple
 
 
 class Importer:

@@ -13,7 +13,6 @@ from shmtensor.service import _libraries
 from shmtensor.service._deliveries import Delivery, delivered
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, received
-from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,27 +93,9 @@ class Queue(JoinableQueue[_T]):
             )
         self._service, self._name = service, name
         self._ignore_epipe = False
-        ring = open_or_make(
-            service,
-            name,
-            "queue",
-            over=lambda storages: _C._ring_over(storages[0].address),
-            make=lambda: _made(service, bound, max_deliveries),
-            persist=persist,
-        )
-        if bound not in (0, ring.max_messages):
-            raise ValueError(
-                f"the queue {name!r} takes {ring.max_messages or 'any number of'} messages, "
-                f"not {bound}"
-            )
-        if max_deliveries not in (0, ring.max_deliveries):
-            raise ValueError(
-                f"the queue {name!r} delivers a message {ring.max_deliveries or 'any number of'} "
-                f"times, not {max_deliveries}"
-            )
+        ring = _C._named_ring(service._handle.address, name, False, bound, max_deliveries, persist)
         self._maxsize = ring.max_messages or SEM_VALUE_MAX
         self._open(ring, bits or AS_OURS)
-        ring.recover()
 
     # --- getting ---
 
@@ -237,8 +218,3 @@ class Queue(JoinableQueue[_T]):
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.qsize()} messages"
         return f"<Queue {self._name!r} of {self._service!r}, {state}>"
-
-
-def _made(service: Service, bound: int, max_deliveries: int) -> tuple[Any, list[int]]:
-    ring = _C._new_ring_in(service._handle.address, bound, max_deliveries)
-    return ring, [ring.storage]

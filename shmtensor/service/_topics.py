@@ -14,7 +14,6 @@ from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
 from shmtensor.service._libraries import Library
 from shmtensor.service._messages import AS_OURS, received
-from shmtensor.service._names import open_or_make
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +34,6 @@ __all__ = ["OVERFLOWS", "Loan", "Subscription", "Topic"]
 #: What happens when a subscriber has no room; the position is the C code.
 OVERFLOWS = ("drop_oldest", "block", "drop_newest")
 _MOST = 65536
-_DEPTH = 16
 
 
 class Topic(Generic[_T]):
@@ -89,22 +87,15 @@ class Topic(Generic[_T]):
             raise ValueError(f"overflow must be one of {OVERFLOWS}, got {overflow!r}")
         self._service, self._name = service, name
         self._is_closed = False
-        self._topic = open_or_make(
-            service,
+        self._topic = _C._named_topic(
+            service._handle.address,
             name,
-            "topic",
-            over=lambda storages: _C._topic_over(*(s.address for s in storages[:2])),
-            make=lambda: _made(service, history, depth, overflow),
-            persist=persist,
+            -1 if depth is None else depth,
+            -1 if history is None else history,
+            -1 if overflow is None else OVERFLOWS.index(overflow),
+            persist,
         )
         self._topic.adopts = AS_OURS
-        self._check_same(history=history, depth=depth, overflow=overflow)
-
-    def _check_same(self, **wanted: Any) -> None:
-        for what, value in wanted.items():
-            has = getattr(self, what)
-            if value not in (None, has):
-                raise ValueError(f"the topic {self._name!r} has {what}={has!r}, not {value!r}")
 
     # --- publishing ---
 
@@ -453,11 +444,3 @@ def _mode_code(mode: str) -> int:
     if mode not in MODES:
         raise ValueError(f"mode must be one of {MODES}, got {mode!r}")
     return MODES.index(mode)
-
-
-def _made(
-    service: Service, history: int | None, depth: int | None, overflow: str | None
-) -> tuple[Any, list[int]]:
-    code = 0 if overflow is None else OVERFLOWS.index(overflow)
-    topic = _C._new_topic_in(service._handle.address, depth or _DEPTH, history or 0, code)
-    return topic, [topic.log, topic.table]

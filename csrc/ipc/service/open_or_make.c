@@ -197,12 +197,13 @@ static shmt_status check_topic(const char* name, const shmt__topic* t, const shm
   const struct {
     const char* what;
     int64_t has, wanted;
-  } facts[] = {{"depth", t->depth, w->depth},
-               {"history", t->history, w->history},
-               {"overflow", t->overflow, w->overflow}};
+  } facts[] = {{"depth", t->depth, w->depth}, {"history", t->history, w->history}};
   for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++)
     SHMT_REQUIRE(facts[i].wanted < 0 || facts[i].wanted == facts[i].has, SHMT_E_VALUE,
                  "the topic '%s' has %s=%" PRId64 ", not %" PRId64, name, facts[i].what, facts[i].has, facts[i].wanted);
+  SHMT_REQUIRE(w->overflow < 0 || w->overflow == (int64_t)t->overflow, SHMT_E_VALUE,
+               "the topic '%s' has overflow='%s', not '%s'", name, shmt__overflow_name((uint32_t)t->overflow),
+               shmt__overflow_name((uint32_t)w->overflow));
   return SHMT_OK;
 }
 

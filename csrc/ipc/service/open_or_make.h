@@ -2,7 +2,7 @@
  *
  * A name of these kinds lives while any process holds its storages (shm/names.h). So who opens one holds the storages
  * and then looks whether the name still stands for them; who finds none makes storages and gives them the name, unless
- * somebody was faster, and opens it again. service/_names.py does the same for Python.
+ * somebody was faster, and opens it again.
  */
 #ifndef SHMT_IPC_SERVICE_OPEN_OR_MAKE_H
 #define SHMT_IPC_SERVICE_OPEN_OR_MAKE_H

@@ -50,6 +50,10 @@ typedef enum shmt__overflow {
   SHMT_OVERFLOW_DROP_NEWEST = 2,
   SHMT_N_OVERFLOWS
 } shmt__overflow;
+static inline const char* shmt__overflow_name(uint32_t overflow) {
+  static const char* const names[SHMT_N_OVERFLOWS] = {"drop_oldest", "block", "drop_newest"};
+  return overflow < SHMT_N_OVERFLOWS ? names[overflow] : "unknown";
+}
 
 /* A subscriber. Written under the topic's lock, except that its owner empties it. */
 typedef struct shmt__topic_slot {

@@ -3,7 +3,7 @@
 #include "python/ipc/ring_object.h"
 
 #include "api/service.h"
-#include "ipc/service/service_internal.h"
+#include "ipc/service/open_or_make.h"
 #include "ipc/session/session.h"
 #include "python/ipc/wait_call.h"
 #include "python/tensor/tensor_type.h"
@@ -88,34 +88,24 @@ static PyObject* py_open_ring(PyObject* module, PyObject* o) {
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
-/* _new_ring_in(service, max_messages, max_deliveries=0): service: address of a shmt_service */
-static PyObject* py_new_ring_in(PyObject* module, PyObject* args) {
+/* _named_ring(service, name, is_server, max_messages, max_deliveries, persists): service: address of a shmt_service */
+static PyObject* py_named_ring(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
+  const char* name = NULL;
   unsigned long max = 0, max_deliveries = 0;
-  shmt__pinned_session* session = NULL;
+  int is_server = 0, persists = 0;
   shmt__ring* ring = NULL;
   (void)module;
-  if (!PyArg_ParseTuple(args, "Kk|k", &service, &max, &max_deliveries)) return NULL;
+  if (!PyArg_ParseTuple(args, "Kspkkp", &service, &name, &is_server, &max, &max_deliveries, &persists)) return NULL;
   if (service == 0 || max > INT32_MAX || max_deliveries > SHMT_RING_MOST_DELIVERIES)
-    return PyErr_Format(PyExc_ValueError, "_new_ring_in(): service %llu, %lu messages", service, max);
+    return PyErr_Format(PyExc_ValueError, "_named_ring(): service %llu, %lu messages, %lu deliveries", service, max,
+                        max_deliveries);
+  shmt_service* v = (shmt_service*)(uintptr_t)service;
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = shmt__service_pinned((shmt_service*)(uintptr_t)service, true, &session);
-  if (status == SHMT_OK)
-    status = shmt__ring_create_in(session, SHMT_RING_DATA, SHMT_RING_CAPACITY, (uint32_t)max, &ring);
-  if (session != NULL) shmt__session_unpin(session);
-  if (status == SHMT_OK) ring->header->max_deliveries = (uint32_t)max_deliveries;
+  shmt_status status =
+      is_server ? shmt__named_server_open(v, name, (uint32_t)max, persists != 0, &ring)
+                : shmt__named_queue_open(v, name, (uint32_t)max, (uint32_t)max_deliveries, persists != 0, &ring);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
-}
-
-/* _ring_over(storage): the address of a storage that is a ring */
-static PyObject* py_ring_over(PyObject* module, PyObject* o) {
-  shmt__ring* ring = NULL;
-  (void)module;
-  shmt_storage* s = PyLong_AsVoidPtr(o);
-  if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_ring_over(): address 0");
-  shmt__storage_retain(s);
-  shmt_status status = shmt__ring_over(s, &ring);
   return status == SHMT_OK ? shmt__py_ring_wrap(ring) : shmt__py_raise(status);
 }
 
@@ -429,10 +419,10 @@ static PyType_Spec ring_spec = {.name = "shmtensor._C._Ring",
                                 .slots = ring_slots};
 static PyMethodDef ring_functions[] = {
     {"_new_ring", py_new_ring, METH_O, "_new_ring(max_messages)\n--\n\nA new ring; 0: no bound."},
-    {"_new_ring_in", py_new_ring_in, METH_VARARGS,
-     "_new_ring_in(service, max_messages, max_deliveries=0)\n--\n\nThe same in a service's memory."},
+    {"_named_ring", py_named_ring, METH_VARARGS,
+     "_named_ring(service, name, is_server, max_messages, max_deliveries, persists)\n--\n\nThe ring of a name, made if "
+     "need be."},
     {"_open_ring", py_open_ring, METH_O, "_open_ring(handle)\n--\n\nThe ring of a handle."},
-    {"_ring_over", py_ring_over, METH_O, "_ring_over(storage)\n--\n\nThe ring that a storage is."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,7 +3,7 @@
 #include "ipc/ring/wait_any.h"
 
 #include "api/error.h"
-#include "api/service.h"
+#include "ipc/service/open_or_make.h"
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
 #include "python/ipc/wait_call.h"
@@ -53,28 +53,18 @@ static PyObject* wrap(shmt__ring* ring) {
   return (PyObject*)o;
 }
 
-/* _new_event_in(service): the address of a shmt_service */
-static PyObject* py_new_event_in(PyObject* module, PyObject* o) {
-  shmt_storage* s = NULL;
+/* _named_event(service, name, persists): service: address of a shmt_service */
+static PyObject* py_named_event(PyObject* module, PyObject* args) {
+  unsigned long long service = 0;
+  const char* name = NULL;
+  int persists = 0;
   shmt__ring* ring = NULL;
   (void)module;
-  shmt_service* service = PyLong_AsVoidPtr(o);
-  if (service == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_new_event_in(): address 0");
+  if (!PyArg_ParseTuple(args, "Ksp", &service, &name, &persists)) return NULL;
+  if (service == 0) return PyErr_Format(PyExc_ValueError, "_named_event(): address 0");
   PyThreadState* saved = PyEval_SaveThread();
-  shmt_status status = (shmt_status)shmt_service_new_storage(service, SHMT_EVENT_BYTES, &s);
-  if (status == SHMT_OK) status = shmt__event_create_in(s, &ring);
+  shmt_status status = shmt__named_event_open((shmt_service*)(uintptr_t)service, name, persists != 0, &ring);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
-}
-
-/* _event_over(storage): the address of a storage that is an event */
-static PyObject* py_event_over(PyObject* module, PyObject* o) {
-  shmt__ring* ring = NULL;
-  (void)module;
-  shmt_storage* s = PyLong_AsVoidPtr(o);
-  if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_event_over(): address 0");
-  shmt__storage_retain(s);
-  shmt_status status = shmt__event_over(s, &ring);
   return status == SHMT_OK ? wrap(ring) : shmt__py_raise(status);
 }
 
@@ -198,8 +188,8 @@ static PyType_Spec event_spec = {.name = "shmtensor._C._Event",
                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = event_slots};
 static PyMethodDef event_functions[] = {
-    {"_new_event_in", py_new_event_in, METH_O, "_new_event_in(service)\n--\n\nA new event in a service's memory."},
-    {"_event_over", py_event_over, METH_O, "_event_over(storage)\n--\n\nThe event that a storage is."},
+    {"_named_event", py_named_event, METH_VARARGS,
+     "_named_event(service, name, persists)\n--\n\nThe event of a name, made if need be."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -2,7 +2,7 @@
 #include "ipc/topic/topic.h"
 
 #include "api/service.h"
-#include "ipc/service/service_internal.h"
+#include "ipc/service/open_or_make.h"
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
 #include "python/ipc/wait_call.h"
@@ -54,39 +54,22 @@ static PyObject* wrap(shmt__topic* topic) {
   return (PyObject*)o;
 }
 
-/* _new_topic_in(service, depth, history, overflow): service: address of a shmt_service */
-static PyObject* py_new_topic_in(PyObject* module, PyObject* args) {
+/* _named_topic(service, name, depth, history, overflow, persists): service: address of a shmt_service; a negative
+ * number takes what the topic has */
+static PyObject* py_named_topic(PyObject* module, PyObject* args) {
   unsigned long long service = 0;
-  unsigned int depth = 0, history = 0, overflow = 0;
+  const char* name = NULL;
+  long long depth = 0, history = 0, overflow = 0;
+  int persists = 0;
   shmt__topic* topic = NULL;
   (void)module;
-  if (!PyArg_ParseTuple(args, "KIII", &service, &depth, &history, &overflow)) return NULL;
-  if (service == 0 || depth < 1 || depth > SHMT_TOPIC_MOST_DEPTH || history > SHMT_TOPIC_MOST_DEPTH ||
-      overflow >= SHMT_N_OVERFLOWS)
-    return PyErr_Format(PyExc_ValueError, "_new_topic_in(): service %llu, depth %u, history %u, overflow %u",
-                        service, depth, history, overflow);
-  const shmt__topic_kind kind = {depth, history, (shmt__overflow)overflow};
-  shmt_storage *log = NULL, *table = NULL;
+  if (!PyArg_ParseTuple(args, "KsLLLp", &service, &name, &depth, &history, &overflow, &persists)) return NULL;
+  if (service == 0) return PyErr_Format(PyExc_ValueError, "_named_topic(): address 0");
+  const shmt__topic_wish wish = {.depth = depth, .history = history, .overflow = overflow};
   PyThreadState* saved = PyEval_SaveThread();
-  shmt__pinned_session* s = NULL;
-  shmt_status status = shmt__service_pinned((shmt_service*)(uintptr_t)service, true, &s);
-  if (status == SHMT_OK) status = shmt__topic_make_storages(s, &kind, &log, &table);
-  if (status == SHMT_OK) status = shmt__topic_over(log, table, &topic);
-  if (s != NULL) shmt__session_unpin(s);
+  shmt_status status =
+      shmt__named_topic_open((shmt_service*)(uintptr_t)service, name, &wish, persists != 0, &topic);
   shmt__py_gil_restore(saved);
-  return status == SHMT_OK ? wrap(topic) : shmt__py_raise(status);
-}
-
-/* _topic_over(log, table): the addresses of storages that are a topic */
-static PyObject* py_topic_over(PyObject* module, PyObject* args) {
-  unsigned long long log = 0, table = 0;
-  shmt__topic* topic = NULL;
-  (void)module;
-  if (!PyArg_ParseTuple(args, "KK", &log, &table)) return NULL;
-  if (log == 0 || table == 0) return PyErr_Format(PyExc_ValueError, "_topic_over(): address 0");
-  shmt_storage* storages[] = {(shmt_storage*)(uintptr_t)log, (shmt_storage*)(uintptr_t)table};
-  for (int i = 0; i < 2; i++) shmt__storage_retain(storages[i]);
-  shmt_status status = shmt__topic_over(storages[0], storages[1], &topic);
   return status == SHMT_OK ? wrap(topic) : shmt__py_raise(status);
 }
 
@@ -243,9 +226,8 @@ static PyType_Spec topic_spec = {.name = "shmtensor._C._Topic",
                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                  .slots = topic_slots};
 static PyMethodDef topic_functions[] = {
-    {"_new_topic_in", py_new_topic_in, METH_VARARGS,
-     "_new_topic_in(service, depth, history, overflow)\n--\n\nA new topic in a service's memory."},
-    {"_topic_over", py_topic_over, METH_VARARGS, "_topic_over(log, table)\n--\n\nThe topic that two storages are."},
+    {"_named_topic", py_named_topic, METH_VARARGS,
+     "_named_topic(service, name, depth, history, overflow, persists)\n--\n\nThe topic of a name, made if need be."},
     {NULL, NULL, 0, NULL},
 };
 
