@@ -22,12 +22,8 @@ from shmtensor.service import Service
 @pytest.fixture(scope="session")
 def _joined() -> Iterator[tuple[Service, Service]]:
     # Of the whole run, so that its descriptors and maps are there before the first test module.
-    with service_programs.serving() as (here, _), service_programs.serving() as (there, _):
-        services = Service(here), Service(there)
-        for service in services:
-            service.publish("start", service.empty(1))
-            service.attach("start", "ro")
-            service.unpublish("start")
+    with service_programs.joined() as here, service_programs.joined() as there:
+        services = here, there
         with contextlib.suppress(ModuleNotFoundError):
             # The threads of Zenoh, with their descriptors, stay for the life of the process.
             address = bridge_machines.free_address()
@@ -48,21 +44,11 @@ def services(_joined: tuple[Service, Service]) -> Iterator[tuple[Service, Servic
     """Two services without names."""
     yield _joined
     for service in _joined:
-        for name in service.list():
-            with contextlib.suppress(KeyError):  # its publisher has just ended
-                service.unpublish(name)
+        service_programs.forget_names(service)
 
 
 @pytest.fixture
 def run() -> Iterator[type[service_programs.Program]]:
     """Make a `Program` that does not outlive the test."""
-    made: list[service_programs.Program] = []
-
-    class Made(service_programs.Program):
-        def __init__(self, text: str, *arguments: str, **kwargs: object) -> None:
-            super().__init__(text, *arguments, **kwargs)
-            made.append(self)
-
-    yield Made
-    for program in made:
-        program.kill()
+    with service_programs.reaped() as made:
+        yield made

@@ -5,7 +5,6 @@ What C does among itself is in test_programs.py.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -36,11 +35,7 @@ def _program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def _joined() -> Iterator[Service]:
     # Of the whole run: its descriptors and maps stay.
-    with programs.serving() as (name, _):
-        service = Service(name)
-        service.publish("start", service.empty(1))
-        service.attach("start", "ro")
-        service.unpublish("start")
+    with programs.joined() as service:
         yield service
 
 
@@ -53,9 +48,7 @@ def _joined_first(_joined: Service) -> None:
 def service(_joined: Service) -> Iterator[Service]:
     """A service that this process has joined; it has no names."""
     yield _joined
-    for name in _joined.list():
-        with contextlib.suppress(KeyError):  # its publisher has just ended
-            _joined.unpublish(name)
+    programs.forget_names(_joined)
 
 
 class Peer:

@@ -27,10 +27,7 @@ from shmtensor.service import Service
 @pytest.fixture(scope="session")
 def _joined() -> Iterator[Service]:
     # Of the whole run, so that its descriptors and maps are there before the first test module.
-    with _programs.serving() as (name, _):
-        service = Service(name)
-        service.publish("start", service.empty(1))
-        service.unpublish("start")
+    with _programs.joined() as service:
         yield service
 
 
@@ -60,16 +57,8 @@ def name() -> Iterator[str]:
 @pytest.fixture
 def run() -> Iterator[type[_programs.Program]]:
     """Start programs; they are gone at the end."""
-    started: list[_programs.Program] = []
-
-    class Program(_programs.Program):
-        def __init__(self, *arguments: Any, **kwargs: Any) -> None:
-            super().__init__(*arguments, **kwargs)
-            started.append(self)
-
-    yield Program
-    for program in started:
-        program.kill()
+    with _programs.reaped() as made:
+        yield made
 
 
 class CProgram:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +18,7 @@ from shmtensor.service import Service
 @pytest.fixture(scope="session")
 def _joined() -> Iterator[Service]:
     # Of the whole run, so that its descriptors and maps are there before the first test module.
-    with _programs.serving() as (name, _):
-        service = Service(name)
-        service.publish("start", service.empty(1))
-        service.attach("start", "ro")
-        service.unpublish("start")
+    with _programs.joined() as service:
         yield service
 
 
@@ -36,21 +31,11 @@ def _joined_first(_joined: Service) -> None:
 def service(_joined: Service) -> Iterator[Service]:
     """A service that this process has joined; it has no names."""
     yield _joined
-    for name in _joined.list():
-        with contextlib.suppress(KeyError):  # its publisher has just ended
-            _joined.unpublish(name)
+    _programs.forget_names(_joined)
 
 
 @pytest.fixture
 def run() -> Iterator[type[_programs.Program]]:
     """Make a `Program` that does not outlive the test."""
-    made: list[_programs.Program] = []
-
-    class Made(_programs.Program):
-        def __init__(self, text: str, *arguments: str, **kwargs: object) -> None:
-            super().__init__(text, *arguments, **kwargs)
-            made.append(self)
-
-    yield Made
-    for program in made:
-        program.kill()
+    with _programs.reaped() as made:
+        yield made

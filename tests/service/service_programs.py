@@ -16,6 +16,8 @@ from typing import Any
 
 import waiting
 
+from shmtensor.service import Service
+
 WAIT_S = 120  # against hangs
 
 
@@ -154,3 +156,38 @@ def serving(*arguments: str, **kwargs: Any) -> Iterator[tuple[str, Server]]:
         yield name, server
     finally:
         server.kill()
+
+
+@contextlib.contextmanager
+def reaped() -> Iterator[type[Program]]:
+    """Make a `Program` that does not outlive the block."""
+    made: list[Program] = []
+
+    class Made(Program):
+        def __init__(self, text: str, *arguments: str, **kwargs: Any) -> None:
+            super().__init__(text, *arguments, **kwargs)
+            made.append(self)
+
+    try:
+        yield Made
+    finally:
+        for program in made:
+            program.kill()
+
+
+@contextlib.contextmanager
+def joined() -> Iterator[Service]:
+    """Join a service of its own, with all descriptors and maps that this process will ever need."""
+    with serving() as (name, _):
+        service = Service(name)
+        service.publish("start", service.empty(1))
+        service.attach("start", "ro")
+        service.unpublish("start")
+        yield service
+
+
+def forget_names(service: Service) -> None:
+    """Leave a service without names."""
+    for name in service.list():
+        with contextlib.suppress(KeyError):  # its publisher has just ended
+            service.unpublish(name)
