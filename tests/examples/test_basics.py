@@ -126,8 +126,9 @@ def test_job_of_a_killed_worker_goes_to_another_one() -> None:
             env=environment,
         )
 
-    putter, lazy = start("put", "3"), start("work", "--seconds", "1000")
-    with _session_of(service) as session:
+    lazy = start("work", "--seconds", "1000")
+    with _session_of(service) as session:  # before another program could start the service, too
+        putter = start("put", "3")
         waiting.until(lambda: any(q.n_unacknowledged for q in session.queues()))
         lazy.kill()
         worker = start("work", "--seconds", "0")
