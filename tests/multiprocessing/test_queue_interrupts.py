@@ -13,6 +13,7 @@ import pickle
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Empty, Full
 from typing import Any
 
 import pytest
@@ -406,6 +407,26 @@ def test_signal_while_a_call_that_does_not_wait_waits_for_a_lock() -> None:
         signal.signal(signal.SIGALRM, before)
     assert queue.get_nowait() == 1
     assert queue.empty()
+
+
+def test_calls_end_while_signals_come_all_the_time_and_a_lock_is_taken() -> None:
+    queue = Queue(ctx=CONTEXT)
+    queue.put(1)
+    before = signal.signal(signal.SIGALRM, lambda *_: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for at, call, late in (
+            (GET_LOCK, queue.get_nowait, Empty),
+            (GET_LOCK, lambda: queue.get(timeout=0.05), Empty),
+            (PUT_LOCK, lambda: queue.put_nowait(2), Full),
+            (PUT_LOCK, lambda: queue.put(2, timeout=0.05), Full),
+        ):
+            with _locked(queue, at), pytest.raises(late):
+                call()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert queue.get_nowait() == 1
 
 
 @pytest.mark.parametrize("name", ["get", "get_nowait", "simple", "recv"])

@@ -128,7 +128,7 @@ shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, ui
     if (i % 8 == 7 && (*out_word = shmt__ring_try_lock(lock, me, &was_dead)) != 0)
       return SHMT_RING_DONE;
   }
-  const uint64_t least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
+  const uint64_t given_ns = deadline_ns, least_ns = shmt__os_now_ns() + LEAST_LOCK_MS * UINT64_C(1000000);
   if (deadline_ns < least_ns) deadline_ns = least_ns;
   while (shmt__os_now_ns() < deadline_ns) {
     shmt__os_wait w = shmt__ring_lock_sleep(lock, deadline_ns);
@@ -139,7 +139,9 @@ shmt__ring_result shmt__ring_lock(shmt__ring* r, atomic_uint_least32_t* lock, ui
       report_lock_without_owner(r, lock);
       shmt__ring_restart_manager(r);
     }
-    return shmt__os_now_ns() < deadline_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
+    /* Who has a deadline calls again until that has passed, however often signals come. */
+    const uint64_t end_ns = given_ns != 0 ? given_ns : deadline_ns;
+    return shmt__os_now_ns() < end_ns ? SHMT_RING_INTERRUPTED : SHMT_RING_BUSY;
   }
   return SHMT_RING_BUSY;
 }

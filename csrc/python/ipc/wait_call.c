@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { PATIENCE_NS = 1000000 };
+enum { PATIENCE_NS = 1000000, LOCK_PATIENCE_NS = 20000000 };
 
 bool shmt__py_deadline_of(PyObject* timeout, uint64_t* out_ns) {
   if (timeout == Py_None) {
@@ -62,6 +62,19 @@ static PyObject* sleep_of_gevent(void) {
   return sleep;
 }
 
+/* A call that does not wait. It may wait a moment for a lock all the same, and be interrupted there; however often
+ * signals come, it ends. */
+static shmt__ring_result call_at_once(shmt__py_wait_call* w) {
+  shmt__ring_result result = w->call(w, 0);
+  if (SHMT_LIKELY(result != SHMT_RING_INTERRUPTED)) return result;
+  const uint64_t end_ns = shmt__os_now_ns() + LOCK_PATIENCE_NS;
+  do {
+    if (PyErr_CheckSignals() < 0) return SHMT_RING_INTERRUPTED;
+    result = w->call(w, 0);
+  } while (result == SHMT_RING_INTERRUPTED && shmt__os_now_ns() < end_ns);
+  return result == SHMT_RING_INTERRUPTED ? SHMT_RING_BUSY : result;
+}
+
 /* Try again and again, and sleep by this function in between. Consumes it. */
 static shmt__ring_result run_with(PyObject* sleep, shmt__py_wait_call* w, uint64_t deadline_ns) {
   enum { FIRST_NS = 100000, LONGEST_NS = 10000000 };
@@ -74,7 +87,7 @@ static shmt__ring_result run_with(PyObject* sleep, shmt__py_wait_call* w, uint64
     if (!has_to_wait(w, result) && result != SHMT_RING_INTERRUPTED) break;
     uint64_t now_ns = shmt__os_now_ns();
     if (now_ns >= deadline_ns) {
-      if (result == SHMT_RING_INTERRUPTED) result = w->call(w, 0);
+      if (result == SHMT_RING_INTERRUPTED) result = call_at_once(w);
       break;
     }
     if (slice_ns > deadline_ns - now_ns) slice_ns = deadline_ns - now_ns;
@@ -89,10 +102,7 @@ static shmt__ring_result run_with(PyObject* sleep, shmt__py_wait_call* w, uint64
 }
 
 shmt__ring_result shmt__py_wait_call_run(shmt__py_wait_call* w, uint64_t deadline_ns) {
-  shmt__ring_result result;
-  /* Without a deadline, too, it may wait a moment for a lock, and be interrupted there. */
-  while ((result = w->call(w, 0)) == SHMT_RING_INTERRUPTED && PyErr_CheckSignals() == 0) {
-  }
+  shmt__ring_result result = call_at_once(w);
   if (!has_to_wait(w, result) || deadline_ns == 0) return result;
   PyObject* sleep = sleep_of_gevent();
   if (sleep != NULL) return run_with(sleep, w, deadline_ns);
