@@ -539,7 +539,7 @@ def main() -> int:
     rows += named_against_family(name, options.samples)
     row, rate = calls(name, options.samples)
     rows.append(row)
-    print_table(rows)
+    print_table(rows, theirs="against")
     print(f"calls in batches: {rate:.0f} in a second, goal {CALLS_PER_SECOND}")
     for line in publishing(name, "iceoryx2" if "iceoryx2" in peers else None, options.samples):
         print(line)

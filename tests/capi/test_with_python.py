@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -51,30 +50,15 @@ def service(_joined: Service) -> Iterator[Service]:
     programs.forget_names(_joined)
 
 
-class Peer:
+class Peer(programs.Process):
     """The program of C."""
 
     def __init__(self, program: Path, service: Service, verb: str, name: str) -> None:
-        self.process = subprocess.Popen(
-            [program, service._name, verb, name],
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        super().__init__(program, service._name, verb, name, env=environment())
 
-    def line(self) -> str:
-        assert self.process.stdout is not None
-        text = self.process.stdout.readline()
-        assert text, self.process.communicate()[1]
-        return text.rstrip("\n")
-
-    def finish(self) -> list[str]:
+    def rest(self) -> list[str]:
         """Let it end; returns the rest of what it printed."""
-        out, err = self.process.communicate("\n", timeout=WAIT_S)
-        assert self.process.returncode == 0, out + err
-        return out.splitlines()
+        return self.finish("\n").splitlines()
 
 
 @pytest.fixture
@@ -88,7 +72,7 @@ def peer(_program: Path, service: Service) -> Iterator[Callable[[str, str], Peer
 
     yield start
     for each in made:
-        programs._kill(each.process)
+        each.kill()
 
 
 Start = Callable[[str, str], Peer]
@@ -113,7 +97,7 @@ def test_queue_from_c_to_python(service: Service, peer: Start) -> None:
     program = peer("put", "q")
     assert program.line() == "ready"
     assert is_example(service.Queue("q").get(timeout=WAIT_S))
-    program.finish()
+    program.rest()
 
 
 @pytest.mark.check
@@ -132,7 +116,7 @@ def test_queue_from_python_to_c(service: Service, peer: Start) -> None:
         None,
     ):
         queue.put(value)
-    lines = program.finish()
+    lines = program.rest()
     assert lines[0] == EXAMPLE
     assert lines[1] == "[[1, 2], [1, 2], b3, -129, 2.5, True]"
     assert lines[2] == "{'view': tensor(0/64 3x2 sum 33), 'column': tensor(0/64 4x3 sum 66)}"
@@ -148,7 +132,7 @@ def test_what_c_cannot_read_is_refused_and_the_queue_goes_on(service: Service, p
         queue.put(value)
     queue.put(shmtensor.ones(2, dtype=shmtensor.complex64).conj())
     queue.put(None)
-    lines = program.finish()
+    lines = program.rest()
     assert [line.partition(":")[0] for line in lines[:3]] == ["SHMTENSOR_E_TYPE"] * 3
     assert "pickle of Python" in lines[0]
     assert "a float as a key" in lines[2]
@@ -162,7 +146,7 @@ def test_topic_from_c_to_python(service: Service, peer: Start) -> None:
     program = peer("loan", "t")
     assert program.line() == "ready"
     with service.Topic("t").subscribe(as_="numpy") as frames:
-        program.finish()
+        program.rest()
         assert [int(frames.get(WAIT_S).sum()) for _ in range(3)] == [20, 40, 60]
 
 
@@ -174,7 +158,7 @@ def test_topic_from_python_to_c(service: Service, peer: Start) -> None:
         with topic.loan(4, 5, dtype="uint8", as_="numpy") as frame:
             frame[:] = i + 1
     topic.publish(["last", 3])
-    assert program.finish() == [
+    assert program.rest() == [
         "tensor(1/8 4x5 sum 20)",
         "tensor(1/8 4x5 sum 40)",
         "['last', 3]",
@@ -192,7 +176,7 @@ def test_server_in_c_answers_python(service: Service, peer: Start) -> None:
     with pytest.raises(RemoteError, match="the request cannot be read: a pickle of Python"):
         client.call({1, 2}, timeout=WAIT_S)
     assert client.call(None, timeout=WAIT_S) is None
-    program.finish()
+    program.rest()
 
 
 @pytest.mark.check
@@ -208,7 +192,7 @@ def test_server_in_python_answers_c(service: Service, peer: Start) -> None:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    assert program.finish() == [f"[{EXAMPLE}, 'thanks']", "SHMTENSOR_E_REMOTE: not again"]
+    assert program.rest() == [f"[{EXAMPLE}, 'thanks']", "SHMTENSOR_E_REMOTE: not again"]
     thread.join()
 
 
@@ -216,18 +200,18 @@ def test_value_of_c_is_attached_by_python(service: Service, peer: Start) -> None
     program = peer("publish", "v")
     assert program.line() == "ready"
     assert is_example(service.attach("v"))
-    program.finish()
+    program.rest()
     waiting.until(lambda: "v" not in service.list())
 
 
 @pytest.mark.check
 def test_value_of_python_is_attached_by_c(service: Service, peer: Start) -> None:
     service.publish("v", example(service))
-    assert peer("attach", "v").finish() == [EXAMPLE]
+    assert peer("attach", "v").rest() == [EXAMPLE]
     model = shmtensor.nn.Linear(3, 2)
     service.publish("v", model)
     total = [float(f"{p.sum().item():g}") for p in (model.weight, model.bias)]
-    (line,) = peer("attach", "v").finish()
+    (line,) = peer("attach", "v").rest()
     found = re.findall(r"'(\w+)': tensor\(2/32 [\dx]+ sum ([-\d.e]+)\)", line)
     assert [name for name, _ in found] == ["weight", "bias"]
     assert [float(text) for _, text in found] == pytest.approx(total, abs=1e-4)
@@ -244,7 +228,7 @@ def test_events_and_locks_reach_across(service: Service, peer: Start) -> None:
     assert lock.acquire(timeout=WAIT_S)
     assert not event.is_set()
     lock.release()
-    program.finish()
+    program.rest()
 
 
 def test_killed_program_of_c_leaves_nothing(service: Service, peer: Start) -> None:

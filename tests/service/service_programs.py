@@ -69,15 +69,13 @@ def _kill(process: subprocess.Popen[str]) -> None:
                 pipe.close()
 
 
-class Program:
-    """A Python program of its own; *prefix* is a command that runs it."""
+class Process:
+    """A program in any language whose input and output the test has."""
 
-    def __init__(
-        self, text: str, *arguments: str, prefix: tuple[str, ...] = (), **kwargs: Any
-    ) -> None:
+    def __init__(self, *command: str | Path, env: dict[str, str], **kwargs: Any) -> None:
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-c", text, *arguments],
-            env={**environment(), **kwargs.pop("env", {})},
+            command,
+            env=env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -98,15 +96,25 @@ class Program:
         self.process.stdin.write(text + "\n")
         self.process.stdin.flush()
 
-    def finish(self) -> str:
-        """Wait for its successful end; returns the rest of its output."""
-        out, err = self.process.communicate(timeout=WAIT_S)
-        assert self.process.returncode == 0, err
+    def finish(self, text: str | None = None) -> str:
+        """Write *text* and wait for its successful end; returns the rest of its output."""
+        out, err = self.process.communicate(text, timeout=WAIT_S)
+        assert self.process.returncode == 0, out + err
         return out
 
     def kill(self) -> None:
         """End it at once and wait for that."""
         _kill(self.process)
+
+
+class Program(Process):
+    """A Python program of its own; *prefix* is a command that runs it."""
+
+    def __init__(
+        self, text: str, *arguments: str, prefix: tuple[str, ...] = (), **kwargs: Any
+    ) -> None:
+        env = {**environment(), **kwargs.pop("env", {})}
+        super().__init__(*prefix, sys.executable, "-c", text, *arguments, env=env, **kwargs)
 
 
 class Server:
