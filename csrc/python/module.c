@@ -193,6 +193,7 @@ static int fill_module(PyObject* module) {
       shmt__py_device_functions,
       shmt__py_construct_legacy_functions,
       shmt__py_numpy_functions,
+      shmt__py_buffer_functions,
       shmt__py_foreach_functions,
       shmt__py_dlpack_functions,
       shmt__py_arrow_functions,

@@ -147,6 +147,9 @@ class Tensor(_TensorBase):
         Source:
             torch.Tensor.numpy.
         """
+        array = _C._simple_array(self)
+        if array is not None:
+            return array  # type: ignore[no-any-return]
         import numpy as np  # loaded by who uses it
 
         if force:

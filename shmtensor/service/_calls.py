@@ -17,7 +17,7 @@ from shmtensor.errors import RemoteError, ServerLostError, WaitTimeoutError
 from shmtensor.multiprocessing.queues import _readable
 from shmtensor.service import _libraries
 from shmtensor.service._deadlines import deadline_of, left_until
-from shmtensor.service._libraries import Library
+from shmtensor.service._libraries import Foreign, Library
 from shmtensor.service._messages import AS_OURS, received
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Client", "Request", "Server"]
 
 _SLICE_S = 0.25  # how long a wait goes on without a look at what else may have happened
-_SERIALS = (1 << 24) - 1
 _MOST_REQUESTS = (1 << 31) - 1
 
 
@@ -111,27 +110,35 @@ class Server:
         """
         if max_batch < 1:
             raise ValueError(f"max_batch must be at least 1, got {max_batch}")
-        deadline = deadline_of(timeout)
-        taken: list[Any] = []
+        deadline = None if timeout is None else deadline_of(timeout)
+        taken: list[Request] = []
         while not taken:
-            self._check_open()
-            left = left_until(deadline)
+            if self._is_closed:
+                self._check_open()
+            left = None if deadline is None else left_until(deadline)
             is_last = left is not None and left <= _SLICE_S
             try:
                 self._take(max_batch, left if is_last else _SLICE_S, taken)
             except Empty:
                 if is_last:
                     raise
+        if wait > 0:
+            self._take_more(max_batch, wait, taken)
+        for request in taken:
+            if self._as != "shmtensor" or type(request.value) is Foreign:
+                request._show()
+        return taken
+
+    def _take_more(self, max_batch: int, wait: float, taken: list[Request]) -> None:
         deadline = time.monotonic() + wait
-        while len(taken) < max_batch and wait > 0:
+        while len(taken) < max_batch:
             try:
                 self._take(max_batch - len(taken), left_until(deadline), taken)
             except Empty:
-                break
-        return [Request(self, request) for request in taken]
+                return
 
-    def _take(self, n: int, timeout: float | None, taken: list[Any]) -> None:
-        _C._take_requests(self._ring, n, timeout, taken)
+    def _take(self, n: int, timeout: float | None, taken: list[Request]) -> None:
+        _C._take_requests(self._ring, Request, self, n, timeout, taken)
 
     async def atake(self, max_batch: int = 1) -> list[Request]:
         """Return requests as `take` does; other asyncio tasks run until there is one."""
@@ -193,7 +200,7 @@ class Server:
         raise TypeError("a Server is opened by its name, it cannot be pickled")
 
 
-class Request:
+class Request(_C._Request):
     """A request that this process has taken. It is answered once.
 
     A ``with`` block answers with the exception that ends it, and with an error when it ends without
@@ -203,10 +210,12 @@ class Request:
         value: What was asked.
     """
 
-    def __init__(self, server: Server, request: Any) -> None:
-        self._server, self._request = server, request
+    __slots__ = ("__weakref__",)
+
+    def _show(self) -> None:
+        """Show the value as the server asks for it; what that library cannot show fails."""
         try:
-            self.value = received(request.value, server._as)
+            self.value = received(self.value, self._server._as)
         except TypeError as error:
             self.value = None
             self.fail(error)
@@ -214,7 +223,7 @@ class Request:
     @property
     def is_wanted(self) -> bool:
         """Whether the client still waits: it neither gave up nor died, and has no answer yet."""
-        return bool(self._request.is_wanted)
+        return self._is_wanted
 
     def reply(self, value: object) -> bool:
         """Answer with a value; it may be anything that `Topic.publish` takes.
@@ -227,7 +236,7 @@ class Request:
             TypeError: The value cannot be sent; the request is not answered.
             MemoryError: There is not enough room.
         """
-        return bool(self._request.reply(value, False))
+        return self._answer(value, False)
 
     def fail(self, error: BaseException | str) -> bool:
         """Answer with an error, which the call raises.
@@ -243,17 +252,17 @@ class Request:
             RuntimeError: The request was answered before.
         """
         if isinstance(error, str):
-            return bool(self._request.reply(error, True))
+            return self._answer(error, True)
         lines = traceback.format_exception(type(error), error, error.__traceback__)
         facts = (f"{type(error).__name__}: {error}", "".join(lines))
         try:
-            return bool(self._request.reply((*facts, error), True))
+            return self._answer((*facts, error), True)
         except RuntimeError:
-            if not self._request.is_open:
+            if not self._is_open:
                 raise
         except Exception:
             pass  # whatever pickling the exception raises
-        return bool(self._request.reply((*facts, None), True))
+        return self._answer((*facts, None), True)
 
     def __enter__(self) -> Self:
         return self
@@ -264,28 +273,16 @@ class Request:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> bool:
-        if self._request.is_open:
+        if self._is_open:
             self.fail(error if error is not None else "the server has not answered")
         return isinstance(error, Exception)
 
     def __repr__(self) -> str:
-        state = "open" if self._request.is_open else "answered"
+        state = "open" if self._is_open else "answered"
         return f"<Request to {self._server._name!r}, {state}>"
 
 
 # --- clients --------------------------------------------------------------------------------------
-
-
-class _Line:
-    """A line, and the number of its last call."""
-
-    def __init__(self, ring: Any, n_calls: int) -> None:
-        self.line = _C._new_line(ring, n_calls)
-        self.serial = 0
-
-    def next_serial(self) -> int:
-        self.serial = self.serial % _SERIALS + 1
-        return self.serial
 
 
 class Client:
@@ -306,7 +303,7 @@ class Client:
         self._service, self._name, self._as = service, name, as_
         self._is_closed = False
         self._ring = _ring_of(service, name, 0, False)
-        self._idle: list[_Line] = []
+        self._idle: list[Any] = []  # lines that no call uses
         self._submitted: Submitted | None = None
         self._lock = free_in_child(threading.Lock())
         self._pid = os.getpid()
@@ -330,30 +327,27 @@ class Client:
             MemoryError: There is not enough room.
             ValueError: The client is closed.
         """
-        self._check_open()
-        deadline = deadline_of(timeout)
+        if self._is_closed:
+            self._check_open()
+        deadline = None if timeout is None else deadline_of(timeout)
         packed = self._ring.pack(value)
-        for _ in range(retry + 1):
-            answer = self._ask(packed, deadline, timeout)
+        while True:
+            line = self._take_line()
+            try:
+                left = None if deadline is None else left_until(deadline)
+                answer = line.call(self._ring, packed, left)
+            except (Empty, Full):
+                raise self._late(timeout) from None
+            finally:
+                self._idle.append(line)
             if answer is not None:
-                return self._result(answer[1], answer[2])
-        raise self._lost()
-
-    def _ask(self, packed: Any, deadline: float | None, timeout: float | None) -> Any:
-        """Call once; None: the server is lost."""
-        own = self._take_line()
-        line, serial = own.line, own.next_serial()
-        try:
-            line.begin(self._ring, packed, serial, left_until(deadline))
-            answer = line.wait(serial, left_until(deadline), 0)
-            while answer is not None and answer[0] != serial:  # of a call that was given up
-                answer = line.wait(serial, left_until(deadline), 0)
-        except (Empty, Full):
-            raise self._late(timeout) from None
-        finally:
-            line.give_up(serial)
-            self._idle.append(own)
-        return answer
+                is_error, value = answer
+                if is_error:
+                    raise self._error(value)
+                return received(value, self._as)
+            if retry <= 0:
+                raise self._lost()
+            retry -= 1
 
     async def acall(self, value: object, timeout: float | None = None, retry: int = 0) -> Any:
         """Call as `call` does; other asyncio tasks run until the reply comes."""
@@ -369,9 +363,8 @@ class Client:
     async def _ask_async(self, packed: Any, deadline: float | None, timeout: float | None) -> Any:
         import asyncio  # programs that await have imported it; others need not load it
 
-        own = self._take_line()
-        line, serial = own.line, own.next_serial()
-        begun = False
+        line = self._take_line()
+        serial, begun = line.next_serial(), False
         try:
             while True:
                 left = left_until(deadline)
@@ -392,7 +385,7 @@ class Client:
                     raise self._late(timeout)
         finally:
             line.give_up(serial)
-            self._idle.append(own)
+            self._idle.append(line)
 
     def submit(self, value: object, timeout: float | None = None, retry: int = 0) -> Future[Any]:
         """Send a request, and return a future of its reply.
@@ -403,7 +396,8 @@ class Client:
         self._check_open()
         packed = self._ring.pack(value)
         with self._lock:
-            self._forget_parent()
+            if self._pid != os.getpid():
+                self._forget_parent()
             if self._submitted is None:
                 from shmtensor.service._submitted import Submitted  # with its thread
 
@@ -411,17 +405,17 @@ class Client:
             submitted = self._submitted
         return submitted.begin(packed, timeout, retry)
 
-    def _take_line(self) -> _Line:
-        self._forget_parent()
+    def _take_line(self) -> Any:
+        if self._pid != os.getpid():
+            self._forget_parent()
         try:
             return self._idle.pop()
         except IndexError:
-            return _Line(self._ring, 2)
+            return _C._new_line(self._ring, 2)
 
     def _forget_parent(self) -> None:
         """In a forked child: the lines and the thread are the parent's."""
-        if self._pid != os.getpid():
-            self._idle, self._submitted, self._pid = [], None, os.getpid()
+        self._idle, self._submitted, self._pid = [], None, os.getpid()
 
     def _result(self, is_error: bool, value: Any) -> Any:
         if not is_error:

@@ -41,7 +41,6 @@ __all__ = [
     "over",
     "parameter",
     "parameter_class",
-    "simple_array",
 ]
 
 Library = Literal["shmtensor", "numpy", "torch"]
@@ -108,46 +107,6 @@ def parameter(tensor: Tensor, requires_grad: bool) -> Tensor:
 
 
 # --- publishing ---------------------------------------------------------------------------------
-
-
-def simple_array(array: Any) -> Tensor | None:
-    """Return a tensor over the memory of an array, in a fraction of the time of an `Importer`.
-
-    None: it is not of the simple kind, of a dtype that both libraries have; or its memory is
-    shared, and was not made as an array of this dtype; or it is not, and cannot be written.
-    """
-    dtype = _simple_dtypes().get(array.dtype)
-    if dtype is None:
-        return None
-    owner = array.base
-    while type(owner) is type(array):
-        owner = owner.base
-    below = owner.obj if type(owner) is memoryview else owner
-    itemsize = array.itemsize
-    strides = [step // itemsize for step in array.strides]
-    if any(step < 0 or step % itemsize for step in array.strides):
-        return None
-    if below is None:
-        return _C.from_numpy(array) if array.flags.writeable else None  # type: ignore[no-any-return]
-    if type(below) is not Tensor or below.dtype is not dtype or not below.is_shared():
-        return None
-    steps, rest = divmod(_address(array) - below.data_ptr(), itemsize)
-    if rest:
-        return None
-    begin = below.storage_offset() + steps
-    return below.detach().as_strided(array.shape, strides, begin)  # type: ignore[no-any-return]
-
-
-_simple: dict[Any, Any] = {}
-
-
-def _simple_dtypes() -> dict[Any, Any]:
-    """Return our dtypes by those of NumPy, which is loaded."""
-    if not _simple:
-        import numpy as np
-
-        _simple.update({np.dtype(n): ours for n, ours in DTYPES.items() if hasattr(np, n)})
-    return _simple
 
 
 class Importer:

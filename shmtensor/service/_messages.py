@@ -28,10 +28,6 @@ def as_ours(value: Any) -> Any:
         TypeError: It has an array of objects or of a subclass, or a tensor not dense on the CPU.
         RuntimeError: A tensor requires grad and is not a leaf.
     """
-    if type(value) is loaded("numpy", "ndarray"):
-        ours = _libraries.simple_array(value)
-        if ours is not None:
-            return ours
     return _shown(value, Importer())
 
 
@@ -64,4 +60,8 @@ def received(value: Any, library: Library) -> Any:
     """
     if library == "shmtensor" and type(value) is not Foreign:
         return value
+    if library == "numpy":
+        array = _C._simple_array(value)
+        if array is not None:
+            return array
     return _libraries.given(value, library)

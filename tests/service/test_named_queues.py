@@ -7,6 +7,7 @@ import gc
 import os
 import queue
 import select
+from typing import Any
 
 import numpy as np
 import pytest
@@ -332,3 +333,64 @@ def test_takers_say_what_they_want(service: Service, as_: str) -> None:
     assert all(isinstance(v, kind) for v in got)
     with pytest.raises(TypeError, match="arrays of numbers"):
         jobs.put(np.array([{}], dtype=object))
+
+
+def test_arrays_over_one_memory_arrive_over_one_memory(service: Service) -> None:
+    arrays = service.Queue("arrays", as_="numpy")
+    whole = np.arange(8.0)
+    for sent in ([whole, whole[2:]], [whole[2:], whole], [whole[:4], whole[2:]], [whole, whole]):
+        arrays.put(sent)
+        first, second = arrays.get()
+        assert np.shares_memory(first, second)
+        assert [first.tolist(), second.tolist()] == [a.tolist() for a in sent]
+    other = np.zeros(3)
+    arrays.put({"a": whole, "b": other})
+    got = arrays.get()
+    assert not np.shares_memory(got["a"], got["b"])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(3.0),
+        np.empty((0, 3)),
+        np.arange(12).reshape(3, 4).T,
+        np.arange(12)[::-1],
+        np.arange(6, dtype=">i4"),
+        np.array(["1999-12-31"], "datetime64[D]"),
+        np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+        np.broadcast_to(np.float32(2), (2, 2)),
+        np.frombuffer(b"abcd", np.uint8),
+        np.frombuffer(bytearray(9), np.uint8)[1:].view(np.int32),
+    ],
+    ids=[
+        "0-d",
+        "empty",
+        "transposed",
+        "reversed",
+        "swapped",
+        "dates",
+        "records",
+        "broadcast",
+        "read-only",
+        "odd",
+    ],
+)
+def test_arrays_of_every_kind_arrive_as_they_were(service: Service, array: Any) -> None:
+    arrays = service.Queue("arrays", as_="numpy")
+    for sent in (array, [array], {"a": array}):
+        arrays.put(sent)
+        got = arrays.get()
+        got = got if isinstance(got, np.ndarray) else got[0 if isinstance(got, list) else "a"]
+        assert got.dtype == array.dtype.newbyteorder("=")
+        assert got.tolist() == array.tolist()
+
+
+def test_received_arrays_keep_their_memory(service: Service) -> None:
+    arrays = service.Queue("arrays", as_="numpy")
+    arrays.put(np.full(1000, 7.0))
+    array = arrays.get()
+    for _ in range(50):
+        arrays.put(np.zeros(1000))
+        arrays.get()
+    assert array.sum() == 7000.0

@@ -50,7 +50,7 @@ def _serve(ring: Ring, family: int) -> None:
         data = ctypes.string_at(request.data, request.nbytes)
         block = owner.new(3000).fill(data[0])
         reply = _message(data, (block,))
-        answered = owner.lib.shmt__call_reply(call, ctypes.byref(reply), 0)
+        answered = owner.lib.shmt__call_reply(call, ctypes.byref(reply), 0, True)
         assert answered in (DONE, ALONE), answered
         owner.lib.shmt__received_message_fini(ctypes.byref(request))
         owner.lib.shmt__call_close(call)

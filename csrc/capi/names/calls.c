@@ -224,7 +224,7 @@ static shmtensor_status answer(const char* function, request_object* r, const sh
                                int* out_wanted) {
   shmt__packed_value p;
   SHMT_PASS(shmt__value_pack(value, &r->call.line, &p));
-  const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags);
+  const shmt__ring_result result = shmt__call_reply(&r->call, &p.message, flags, true);
   shmt__packed_value_fini(&p);
   if (out_wanted != NULL) *out_wanted = result == SHMT_RING_DONE;
   if (result == SHMT_RING_DONE || result == SHMT_RING_ALONE) return SHMTENSOR_OK;

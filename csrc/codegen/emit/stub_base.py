@@ -100,6 +100,17 @@ class Size(tuple[builtins.int, ...]):
     def numel(self) -> builtins.int: ...
 
 @disjoint_base
+class _Request:
+    value: Any
+    @property
+    def _server(self) -> Any: ...
+    @property
+    def _is_open(self) -> builtins.bool: ...
+    @property
+    def _is_wanted(self) -> builtins.bool: ...
+    def _answer(self, value: object, is_error: builtins.bool, /) -> builtins.bool: ...
+
+@disjoint_base
 class _Descriptor:
     def __new__(cls, number: builtins.int, high: builtins.bool = True) -> Self: ...
     def fileno(self) -> builtins.int: ...
@@ -340,7 +351,7 @@ _PRIVATE = (
     " _push_saved_tensors_hooks _rebuild_message _rebuild_shared_storage _rebuild_shared_tensor"
     " _reduce_for_message _reduce_shared_tensor _reduction_chain _run_backward _set_anomaly"
     " _raise_interrupt _set_array_reduce _set_autocast _set_default_dtype _set_dispatch_trace"
-    " _send_message _serve _set_fwd_grad_enabled _set_grad_enabled _set_fed_rings"
+    " _send_message _serve _simple_array _set_fwd_grad_enabled _set_grad_enabled _set_fed_rings"
     " _set_warn_always _set_inference_mode _set_messages _set_overload_class _set_slow_reduce"
     " _set_tensor_class _set_torch_function _take_requests _tangent_of _tensor_from_place"
     " _unpack_dual ffi lib"

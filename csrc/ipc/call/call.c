@@ -168,18 +168,26 @@ bool shmt__call_is_wanted(shmt__call* c) {
          caller_lives(&c->line);
 }
 
-shmt__ring_result shmt__call_reply(shmt__call* c, const shmt__outgoing_message* reply, uint32_t flags) {
+/* Put within a moment, whatever signals come. */
+static shmt__ring_result put_patiently(shmt__ring* line, const shmt__outgoing_message* m) {
   enum { PATIENCE_MS = 100 };
-  if (!shmt__call_is_wanted(c)) return SHMT_RING_ALONE;
-  shmt__outgoing_message m = *reply;
-  m.flags |= flags | shmt__call_flags(c->serial);
   const uint64_t deadline_ns = shmt__os_now_ns() + PATIENCE_MS * UINT64_C(1000000);
   shmt__ring_result result;
   do {
-    result = shmt__ring_put(&c->line, &m, 0, deadline_ns);
+    result = shmt__ring_put(line, m, 0, deadline_ns);
   } while (result == SHMT_RING_INTERRUPTED && shmt__os_now_ns() < deadline_ns);
+  return result;
+}
+
+shmt__ring_result shmt__call_reply(shmt__call* c, const shmt__outgoing_message* reply, uint32_t flags,
+                                   bool is_patient) {
+  if (!shmt__call_is_wanted(c)) return SHMT_RING_ALONE;
+  shmt__outgoing_message m = *reply;
+  m.flags |= flags | shmt__call_flags(c->serial);
+  const shmt__ring_result result = is_patient ? put_patiently(&c->line, &m) : shmt__ring_put(&c->line, &m, 0, 0);
   SHMT_FAILPOINT(call_replied);
-  return result == SHMT_RING_BUSY || result == SHMT_RING_INTERRUPTED ? SHMT_RING_NO_ROOM : result;
+  const bool is_late = result == SHMT_RING_BUSY || result == SHMT_RING_INTERRUPTED || result == SHMT_RING_FULL;
+  return is_late ? SHMT_RING_NO_ROOM : result;
 }
 
 void shmt__call_close(shmt__call* c) {

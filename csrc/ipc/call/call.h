@@ -44,9 +44,10 @@ void shmt__call_serve(shmt__ring* r);
 bool shmt__call_open(shmt__received_message* request, shmt__call* out);
 /* Does the client still wait? */
 bool shmt__call_is_wanted(shmt__call* c);
-/* Put the reply. flags: 0 or SHMT_RING_ERROR. Returns SHMT_RING_DONE; SHMT_RING_ALONE (nobody waits for it);
- * SHMT_RING_NO_ROOM (it does not fit, and the client does not read); SHMT_RING_FAILED. */
-shmt__ring_result shmt__call_reply(shmt__call* c, const shmt__outgoing_message* reply, uint32_t flags);
+/* Put the reply. flags: 0 or SHMT_RING_ERROR. is_patient: wait a moment for room. Returns SHMT_RING_DONE;
+ * SHMT_RING_ALONE (nobody waits for it); SHMT_RING_NO_ROOM (it does not fit, and the client does not read);
+ * SHMT_RING_FAILED. */
+shmt__ring_result shmt__call_reply(shmt__call* c, const shmt__outgoing_message* reply, uint32_t flags, bool is_patient);
 /* Let go of the request. */
 void shmt__call_close(shmt__call* c);
 

@@ -2,8 +2,10 @@
 #include "python/ipc/plain_objects.h"
 
 #include "ipc/message/message_format.h"
+#include "python/ipc/message.h"
 #include "python/ipc/share.h"
 #include "python/ipc/to_send.h"
+#include "python/tensor/construct.h"
 #include "python/tensor/tensor_type.h"
 
 #include <string.h>
@@ -188,6 +190,16 @@ static shmt__py_quick write_tensor(writer* w, PyObject* o) {
   return write_count(w, SHMT_TAG_TENSOR, (uint32_t)place);
 }
 
+/* NumPy's array as a tensor of ours, where the ring sends it so. Views that share memory are to share it at the
+ * receiver too: one is plain only if there is nothing else in the message. */
+static shmt__py_quick write_array(writer* w, PyObject* o, int depth) {
+  PyObject* tensor = shmt__py_tensor_of_simple_array(o, depth == 0);
+  if (tensor == NULL) return SHMT_PY_QUICK_NOT_PLAIN;
+  shmt__py_quick r = write_tensor(w, tensor);
+  Py_DECREF(tensor);
+  return r;
+}
+
 /* What has an identity that the receiver may rely on. */
 static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth) {
   int64_t before = memo_find(&w->memo, o);
@@ -197,7 +209,7 @@ static shmt__py_quick write_known(writer* w, PyObject* o, uint8_t tag, int depth
     PyErr_NoMemory();
     return SHMT_PY_QUICK_FAILED;
   }
-  if (tag == SHMT_TAG_TENSOR) return write_tensor(w, o);
+  if (tag == SHMT_TAG_TENSOR) return Py_TYPE(o) == shmt__py_tensor_type ? write_tensor(w, o) : write_array(w, o, depth);
   return tag == SHMT_TAG_DICT ? write_dict(w, o, depth) : write_items(w, o, tag, depth);
 }
 
@@ -223,6 +235,7 @@ static shmt__py_quick write_object(writer* w, PyObject* o, int depth) {
   }
   if (type == &PyList_Type) return write_known(w, o, SHMT_TAG_LIST, depth);
   if (type == &PyDict_Type) return write_known(w, o, SHMT_TAG_DICT, depth);
+  if (w->message->adopts & SHMT_PY_SENDS_AS_OURS) return write_known(w, o, SHMT_TAG_TENSOR, depth);
   return SHMT_PY_QUICK_NOT_PLAIN;
 }
 

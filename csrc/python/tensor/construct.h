@@ -25,6 +25,10 @@ bool shmt__py_is_seen_elsewhere(const shmt_storage* s);
 /* numpy.c: an array that NumPy made of what an object says (__array_interface__): do its elements lie inside the buffer
  * that it takes them from? NumPy does not look. 0, or -1 with a ValueError. See Note [What producers say]. */
 int shmt__py_check_inside_base(PyObject* array);
+/* numpy.c: a tensor over the memory of an array that goes into a message. NULL without an exception: it is not of the
+ * simple kind, which is an array of no subclass, of a dtype of ours, that has its memory and can be written, or that
+ * shows a shared tensor of its dtype. may_be_view: another array may have the memory. New reference. */
+PyObject* shmt__py_tensor_of_simple_array(PyObject* array, bool may_be_view);
 /* Is o a NumPy array? */
 bool shmt__py_is_numpy_array(PyObject* o);
 /* The dtype of a NumPy scalar; SHMT_DTYPE_NONE when o is none (or of a kind without dtype here). */
@@ -42,6 +46,7 @@ int shmt__py_over_storage(PyObject* o, shmt_dtype dtype, shmt_tensor** out);
 extern PyMethodDef shmt__py_construct_functions[];        /* constructors.c: tensor, as_tensor, from_numpy */
 extern PyMethodDef shmt__py_construct_legacy_functions[]; /* _legacy_new */
 extern PyMethodDef shmt__py_numpy_functions[];            /* frombuffer */
+extern PyMethodDef shmt__py_buffer_functions[];           /* _pinned_view, _simple_array */
 extern PyMethodDef shmt__py_foreach_functions[];          /* foreach.c: _foreach_rows, _foreach_flat */
 
 #endif

@@ -1,15 +1,16 @@
-/* python/tensor/numpy.c -- memory shared with NumPy arrays and other buffers, through the buffer protocol.
+/* python/tensor/numpy.c -- tensors over the memory of NumPy arrays and of other buffers, through the buffer protocol.
  *
- * From an array: the tensor's storage holds the Py_buffer, which keeps the array alive and pinned.
- * To an array: a buffer of a tensor holds the tensor and one export of its storage, which pins the
- * address until the last array over it is gone. */
-#include "api/storage.h"
+ * The tensor's storage holds the Py_buffer, which keeps the array alive and pinned. python/tensor/buffer.c has the
+ * other direction. */
+#include "api/error.h"
 #include "autograd/node.h"
 #include "base/overflow.h"
 #include "base/warn.h"
 #include "python/call/convert.h"
+#include "ipc/handle/share.h"
 #include "python/gil.h"
 #include "python/tensor/construct.h"
+#include "python/tensor/tensor_type.h"
 #include "python/values/types.h"
 #include "storage/allocator.h"
 #include "tensor/batched.h"
@@ -306,6 +307,70 @@ int shmt__py_from_numpy(PyObject* array, bool only_read, shmt_tensor** out) {
   return tensor_over(&view, dtype, out);
 }
 
+/* --- from arrays that go into messages -------------------------------------------------------- */
+
+/* What an array takes its memory from: not another array, nor a view of one; None: it has it itself, or another array
+ * has. New reference; NULL with an exception. */
+static PyObject* owner_below(PyObject* array, bool* out_is_view) {
+  static PyObject* name;
+  if (name == NULL && (name = PyUnicode_InternFromString("base")) == NULL) return NULL;
+  PyObject* owner = PyObject_GetAttr(array, name);
+  *out_is_view = owner != NULL && (PyObject*)Py_TYPE(owner) == array_type;
+  while (owner != NULL && (PyObject*)Py_TYPE(owner) == array_type) Py_SETREF(owner, PyObject_GetAttr(owner, name));
+  if (owner != NULL && PyMemoryView_Check(owner)) {
+    PyObject* below = PyMemoryView_GET_BUFFER(owner)->obj;
+    Py_SETREF(owner, Py_NewRef(below != NULL ? below : Py_None));
+  }
+  return owner;
+}
+
+/* A tensor of an array's geometry over the shared storage of the tensor below it. NULL without an exception: the
+ * elements do not lie on its elements. */
+static PyObject* tensor_over_shared(const Py_buffer* view, shmt_dtype dtype, const shmt_tensor* below) {
+  int64_t sizes[SHMT_MAX_DIMS], strides[SHMT_MAX_DIMS];
+  uint64_t nbytes;
+  if (below->dtype != dtype || !shmt__storage_is_shared(below->storage)) return NULL;
+  if (view->ndim > SHMT_MAX_DIMS || check_view(view) < 0 || element_strides(view, sizes, strides, &nbytes) < 0) {
+    PyErr_Clear();
+    return NULL;
+  }
+  const uintptr_t at = (uintptr_t)view->buf, first = (uintptr_t)below->storage->data;
+  if (at < first || (at - first) % (uint64_t)view->itemsize != 0) return NULL;
+  shmt_tensor* t = NULL;
+  shmt_status status = shmt__tensor_from_storage(below->storage, (shmt_ints){sizes, view->ndim},
+                                                 (shmt_ints){strides, view->ndim},
+                                                 (int64_t)((at - first) / (uint64_t)view->itemsize), dtype, &t);
+  if (status == SHMT_OK) return shmt__py_wrap(t);
+  shmt_error_clear();
+  return NULL;
+}
+
+PyObject* shmt__py_tensor_of_simple_array(PyObject* array, bool may_be_view) {
+  Py_buffer view;
+  bool is_view = false;
+  shmt_dtype dtype = SHMT_DTYPE_NONE;
+  if (!shmt__py_is_numpy_array(array) || (PyObject*)Py_TYPE(array) != array_type) return NULL;
+  if (PyObject_GetBuffer(array, &view, PyBUF_FULL_RO) < 0) {
+    PyErr_Clear(); /* of a dtype without a format */
+    return NULL;
+  }
+  PyObject *tensor = NULL, *owner = NULL;
+  if (format_dtype(view.format, view.itemsize, &dtype) == 1) owner = owner_below(array, &is_view);
+  if (owner == Py_None && !view.readonly && (may_be_view || !is_view)) {
+    shmt_tensor* t = NULL;
+    tensor = tensor_over(&view, dtype, &t) == 0 ? shmt__py_wrap(t) : NULL; /* has view's contents */
+    if (tensor == NULL) PyErr_Clear();
+    Py_DECREF(owner);
+    return tensor;
+  }
+  if (owner != NULL && Py_TYPE(owner) == shmt__py_tensor_type)
+    tensor = tensor_over_shared(&view, dtype, shmt__py_tensor(owner));
+  Py_XDECREF(owner);
+  PyErr_Clear();
+  PyBuffer_Release(&view);
+  return tensor;
+}
+
 /* --- from any buffer ------------------------------------------------------------------------ */
 
 /* Elements to take from a buffer of len bytes; -1 with an exception. */
@@ -387,103 +452,7 @@ static PyObject* py_frombuffer(PyObject* module, PyObject* args, PyObject* kwarg
   return shmt__py_with_grad(shmt__py_wrap(t), requires_grad);
 }
 
-/* --- to arrays: tensors export buffers ---------------------------------------------------------
- */
-
-typedef struct export_info {
-  shmt_storage* storage; /* retained and pinned */
-  Py_ssize_t dims[];     /* shape, then strides in bytes */
-} export_info;
-
-static int refuse_export(const char* why) {
-  PyErr_SetString(PyExc_BufferError, why);
-  return -1;
-}
-
-int shmt__py_getbuffer(PyObject* self, Py_buffer* view, int flags) {
-  shmt_tensor* t = shmt__py_tensor(self);
-  static char nothing[16];
-  view->obj = NULL;
-  if (shmt__tensor_is_meta(t)) return refuse_export("a meta tensor has no data to export");
-  if (shmt__check_not_batched(t) != SHMT_OK) {
-    shmt__py_raise(SHMT_E_RUNTIME);
-    return -1;
-  }
-  if (t->sparse != NULL) return refuse_export("a sparse tensor exports no buffer; use tensor.to_dense()");
-  if (*shmt__dtype_struct[t->dtype] == 0) return refuse_export("this dtype has no buffer format");
-  if (shmt__grad_enabled() && (shmt__tensor_keys(t) & SHMT_KEYBIT_Autograd))
-    return refuse_export("a tensor that requires grad exports no buffer; use tensor.detach()");
-  if (shmt__tensor_is_conj_neg(t))
-    return refuse_export("a conj or neg view exports no buffer; use "
-                         "tensor.resolve_conj().resolve_neg()");
-  bool read_only = (t->storage->flags & SHMT_STORAGE_READ_ONLY) != 0;
-  if (read_only && (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE)
-    return refuse_export("the storage is read-only");
-  bool contiguous = shmt__tensor_is_contiguous(t);
-  if (!contiguous && ((flags & PyBUF_STRIDES) != PyBUF_STRIDES ||
-                      (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS))
-    return refuse_export("the tensor is not contiguous");
-  if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && t->n_dims > 1)
-    return refuse_export("the tensor is not contiguous in Fortran order");
-  int64_t nbytes;
-  if (!shmt__mul_i64(t->numel, shmt__dtype_size[t->dtype], &nbytes))
-    return refuse_export("the tensor has more than 2**63 - 1 bytes");
-  export_info* info = PyMem_Malloc(sizeof *info + 2 * (size_t)t->n_dims * sizeof info->dims[0]);
-  if (info == NULL) {
-    PyErr_NoMemory();
-    return -1;
-  }
-  Py_ssize_t item = shmt__dtype_size[t->dtype];
-  for (int i = 0; i < t->n_dims; i++) {
-    info->dims[i] = (Py_ssize_t)t->sizes[i];
-    info->dims[t->n_dims + i] = shmt__wrap_mul_i64(t->strides[i], item);
-  }
-  info->storage = t->storage;
-  shmt_storage_retain(info->storage);
-  shmt_storage_pin(info->storage);
-  void* data = shmt__tensor_data(t);
-  *view = (Py_buffer){
-      .buf = data ? data : nothing,
-      .obj = Py_NewRef(self),
-      .len = (Py_ssize_t)nbytes,
-      .itemsize = item,
-      .readonly = read_only,
-      .ndim = t->n_dims,
-      .format = flags & PyBUF_FORMAT ? (char*)shmt__dtype_struct[t->dtype] : NULL,
-      .shape = flags & PyBUF_ND ? info->dims : NULL,
-      .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? info->dims + t->n_dims : NULL,
-      .internal = info,
-  };
-  return 0;
-}
-
-void shmt__py_releasebuffer(PyObject* self, Py_buffer* view) {
-  export_info* info = view->internal;
-  (void)self;
-  shmt_storage_unpin(info->storage);
-  shmt__storage_release(info->storage);
-  PyMem_Free(info);
-}
-
-static PyObject* py_pinned_view(PyObject* module, PyObject* address) {
-  (void)module;
-  shmt_storage* s = PyLong_AsVoidPtr(address);
-  if (s == NULL) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_ValueError, "_pinned_view(): the address is zero");
-  shmt_tensor* t = NULL;
-  shmt_storage_pin(s); /* before the size is read: another thread may be resizing */
-  int64_t nbytes = (int64_t)s->nbytes, stride = 1;
-  shmt_status status =
-      shmt__tensor_from_storage(s, (shmt_ints){&nbytes, 1}, (shmt_ints){&stride, 1}, 0, SHMT_UINT8, &t);
-  PyObject* tensor = status == SHMT_OK ? shmt__py_wrap(t) : shmt__py_raise(status);
-  PyObject* view = tensor != NULL ? PyMemoryView_FromObject(tensor) : NULL;
-  Py_XDECREF(tensor);
-  shmt_storage_unpin(s);
-  return view;
-}
-
 PyMethodDef shmt__py_numpy_functions[] = {
-    {"_pinned_view", py_pinned_view, METH_O,
-     "_pinned_view(storage)\n--\n\nThe bytes of the C storage at an address, pinned while the view lives."},
     {"frombuffer", (PyCFunction)(void (*)(void))py_frombuffer, METH_VARARGS | METH_KEYWORDS,
      "frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False)\n--\n\nA 1-d tensor "
      "over a buffer's memory, read-only as the buffer is."},

@@ -1,6 +1,7 @@
 /* python/ipc/named/call.c -- _Line, on which a client calls, and _Request, which a server answers. */
 #include "ipc/call/call.h"
 
+#include "ipc/service/service.h"
 #include "ipc/session/session.h"
 #include "python/gil.h"
 #include "python/ipc/ring_object.h"
@@ -21,6 +22,7 @@ static bool arguments(const char* name, Py_ssize_t n, Py_ssize_t expected) {
 
 typedef struct line_object {
   PyObject_HEAD shmt__ring* line; /* owned */
+  uint32_t serial;                /* of the last call that `call` or next_serial() has counted */
 } line_object;
 
 typedef struct line_call {
@@ -60,6 +62,7 @@ static PyObject* py_new_line(PyObject* module, PyObject* args) {
     return NULL;
   }
   o->line = line;
+  o->serial = 0;
   return (PyObject*)o;
 }
 
@@ -70,14 +73,20 @@ static void line_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
+/* Are the first arguments a server's ring and a message for it? */
+static bool are_ring_and_message(const char* name, PyObject* const* args) {
+  if (shmt__py_is_ring(args[0]) && shmt__py_is_packed_message(args[1])) return true;
+  PyErr_Format(PyExc_TypeError, "%s(): expected a _Ring and a _PackedMessage, got %s and %s", name,
+               Py_TYPE(args[0])->tp_name, Py_TYPE(args[1])->tp_name);
+  return false;
+}
+
 /* begin(ring, message, serial, timeout) */
 static PyObject* line_begin(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   line_object* o = (line_object*)self;
   uint64_t deadline_ns;
-  if (!arguments("begin", n, 4) || !shmt__py_deadline_of(args[3], &deadline_ns)) return NULL;
-  if (!shmt__py_is_ring(args[0]) || !shmt__py_is_packed_message(args[1]))
-    return PyErr_Format(PyExc_TypeError, "begin(): expected a _Ring and a _PackedMessage, got %s and %s",
-                        Py_TYPE(args[0])->tp_name, Py_TYPE(args[1])->tp_name);
+  if (!arguments("begin", n, 4) || !shmt__py_deadline_of(args[3], &deadline_ns) || !are_ring_and_message("begin", args))
+    return NULL;
   const shmt__outgoing_message view = shmt__py_packed_message_view((shmt__py_packed_message*)args[1]);
   const unsigned long serial = PyLong_AsUnsignedLong(args[2]);
   if (serial == (unsigned long)-1 && PyErr_Occurred()) return NULL;
@@ -102,19 +111,17 @@ static PyObject* unreadable(void) {
   return facts;
 }
 
-/* The object of a reply and what else is known of it: (serial, is_error, object). Consumes d. */
-static PyObject* reply_of(const line_object* o, shmt__received_message* d, uint32_t mode) {
+/* The object of a reply, and whether it is an error. Consumes d. New reference, or NULL with an exception. */
+static PyObject* reply_of(const line_object* o, shmt__received_message* d, uint32_t mode, PyObject** out_is_error) {
   PyObject* object = NULL;
   if (shmt__py_received_in_mode(d, mode)) object = shmt__py_received_object(o->line, d);
-  const uint32_t flags = d->flags;
+  *out_is_error = d->flags & SHMT_RING_ERROR ? Py_True : Py_False;
   shmt__received_message_fini(d);
-  bool is_error = (flags & SHMT_RING_ERROR) != 0;
   if (object == NULL && !shmt__py_is_interrupted()) {
     object = unreadable();
-    is_error = true;
+    *out_is_error = Py_True;
   }
-  if (object == NULL) return NULL;
-  return Py_BuildValue("ION", shmt__call_serial_of(flags), is_error ? Py_True : Py_False, object);
+  return object;
 }
 
 /* wait(serial, timeout, mode): (serial, is_error, object) of the next reply; None: the server of the call is gone */
@@ -132,7 +139,56 @@ static PyObject* line_wait(PyObject* self, PyObject* const* args, Py_ssize_t n) 
   shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
   if (result == SHMT_RING_ALONE) Py_RETURN_NONE;
   if (result != SHMT_RING_DONE) return shmt__py_ring_raise(result, shmt__py_empty());
-  return reply_of(o, &d, mode);
+  const uint32_t of = shmt__call_serial_of(d.flags);
+  PyObject *is_error, *object = reply_of(o, &d, mode, &is_error);
+  return object != NULL ? Py_BuildValue("ION", of, is_error, object) : NULL;
+}
+
+static uint32_t count_call(line_object* o) {
+  o->serial = o->serial % (SHMT_CALL_SERIALS - 1) + 1;
+  return o->serial;
+}
+
+/* Put the request and wait for its reply; those of calls that were given up are dropped. */
+static shmt__ring_result ask(line_call* c, uint64_t deadline_ns) {
+  shmt__ring_result result = shmt__py_wait_call_run(&c->base, deadline_ns);
+  c->base.call = call_wait;
+  while (result == SHMT_RING_DONE) {
+    result = shmt__py_wait_call_run(&c->base, deadline_ns);
+    if (result != SHMT_RING_DONE || shmt__call_serial_of(c->reply->flags) == c->serial) break;
+    shmt__received_message_fini(c->reply);
+  }
+  return result;
+}
+
+/* call(ring, message, timeout): (is_error, object) of the reply; None: the server is gone */
+static PyObject* line_ask(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  line_object* o = (line_object*)self;
+  uint64_t deadline_ns;
+  if (!arguments("call", n, 3) || !shmt__py_deadline_of(args[2], &deadline_ns) || !are_ring_and_message("call", args))
+    return NULL;
+  const shmt__outgoing_message view = shmt__py_packed_message_view((shmt__py_packed_message*)args[1]);
+  shmt__received_message d;
+  line_call c = {.base.call = call_begin, .server = ((shmt__py_ring*)args[0])->ring, .line = o->line,
+                 .serial = count_call(o), .request = &view, .reply = &d};
+  shmt__ring_result result = ask(&c, deadline_ns);
+  PyObject *answer = NULL, *is_error = NULL, *object = NULL;
+  if (result == SHMT_RING_DONE) {
+    object = reply_of(o, &d, SHMT_ATTACH_WRITING, &is_error);
+    if (object != NULL) answer = PyTuple_Pack(2, is_error, object);
+    Py_XDECREF(object);
+  } else if (result == SHMT_RING_ALONE && c.base.call == call_wait) {
+    answer = Py_NewRef(Py_None);
+  } else {
+    (void)shmt__py_ring_raise(result, c.base.call == call_wait ? shmt__py_empty() : shmt__py_full());
+  }
+  shmt__call_give_up(o->line, c.serial);
+  return answer;
+}
+
+static PyObject* line_next_serial(PyObject* self, PyObject* unused) {
+  (void)unused;
+  return PyLong_FromUnsignedLong(count_call((line_object*)self));
 }
 
 static PyObject* line_give_up(PyObject* self, PyObject* serial) {
@@ -159,19 +215,20 @@ static PyObject* line_fileno(PyObject* self, PyObject* unused) {
 
 typedef struct request_object {
   PyObject_HEAD shmt__call call;
-  PyObject* value; /* owned */
-  uint32_t fork;   /* shmt__fork_count() of the process that took it */
+  PyObject *server, *value; /* owned */
+  uint32_t fork;            /* shmt__fork_count() of the process that took it */
   bool is_open;
 } request_object;
 
 /* The request of a received message; its value is NULL, with an exception, when that cannot be read. Consumes d. */
-static request_object* request_of(shmt__py_ring* ring, shmt__received_message* d) {
-  request_object* o = PyObject_New(request_object, request_type);
+static request_object* request_of(PyTypeObject* type, PyObject* server, shmt__py_ring* ring,
+                                  shmt__received_message* d) {
+  request_object* o = (request_object*)type->tp_alloc(type, 0);
   if (o == NULL) {
     shmt__received_message_fini(d);
     return NULL;
   }
-  o->value = NULL;
+  o->server = Py_NewRef(server);
   o->fork = shmt__fork_count();
   o->is_open = shmt__call_open(d, &o->call);
   if (shmt__py_received_in_mode(d, ring->mode)) o->value = shmt__py_received_object(ring->ring, d);
@@ -184,9 +241,12 @@ static int answer(request_object* o, PyObject* value, uint32_t adopts, uint32_t 
   shmt__py_packed_message* p = shmt__py_packed_message_of(value, &o->call.line, adopts);
   if (p == NULL) return -1;
   const shmt__outgoing_message view = shmt__py_packed_message_view(p);
-  PyThreadState* saved = PyEval_SaveThread();
-  shmt__ring_result result = shmt__call_reply(&o->call, &view, flags);
-  shmt__py_gil_restore(saved);
+  shmt__ring_result result = shmt__call_reply(&o->call, &view, flags, false);
+  if (result == SHMT_RING_NO_ROOM) {
+    PyThreadState* saved = PyEval_SaveThread();
+    result = shmt__call_reply(&o->call, &view, flags, true);
+    shmt__py_gil_restore(saved);
+  }
   Py_DECREF(p);
   if (result == SHMT_RING_DONE) return 1;
   if (result == SHMT_RING_ALONE) return 0;
@@ -201,15 +261,13 @@ static int answer(request_object* o, PyObject* value, uint32_t adopts, uint32_t 
 static void close_request(request_object* o) {
   if (!o->is_open) return;
   o->is_open = false;
-  PyThreadState* saved = PyEval_SaveThread();
   shmt__call_close(&o->call);
-  shmt__py_gil_restore(saved);
 }
 
-/* reply(value, is_error): whether anybody waited for it */
-static PyObject* request_reply(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+/* _answer(value, is_error): whether anybody waited for it */
+static PyObject* request_answer(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   request_object* o = (request_object*)self;
-  if (!arguments("reply", n, 2)) return NULL;
+  if (!arguments("_answer", n, 2)) return NULL;
   if (!o->is_open) {
     PyErr_SetString(PyExc_RuntimeError, "a request was answered before");
     return NULL;
@@ -231,6 +289,7 @@ static void request_dealloc(PyObject* self) {
     PyErr_Restore(kind, error, trace);
   }
   close_request(o);
+  Py_XDECREF(o->server);
   Py_XDECREF(o->value);
   type->tp_free(self);
   Py_DECREF(type);
@@ -240,6 +299,16 @@ static PyObject* get_value(PyObject* self, void* unused) {
   (void)unused;
   PyObject* value = ((request_object*)self)->value;
   return Py_NewRef(value != NULL ? value : Py_None);
+}
+static int set_value(PyObject* self, PyObject* value, void* unused) {
+  (void)unused;
+  Py_XSETREF(((request_object*)self)->value, Py_XNewRef(value));
+  return 0;
+}
+static PyObject* get_server(PyObject* self, void* unused) {
+  (void)unused;
+  PyObject* server = ((request_object*)self)->server;
+  return Py_NewRef(server != NULL ? server : Py_None);
 }
 static PyObject* get_is_open(PyObject* self, void* unused) {
   (void)unused;
@@ -288,32 +357,40 @@ static void refuse(request_object* o) {
   Py_XDECREF(trace);
 }
 
-/* _take_requests(ring, n_max, timeout, taken): append to the list those that can be read. */
-static PyObject* py_take_requests(PyObject* module, PyObject* args) {
-  shmt__received_message received[MOST_AT_ONCE];
-  PyObject *ring = NULL, *timeout = NULL, *list = NULL;
-  unsigned int n_max = 0;
-  uint64_t deadline_ns;
-  (void)module;
-  if (!PyArg_ParseTuple(args, "OIOO!", &ring, &n_max, &timeout, &PyList_Type, &list)) return NULL;
-  if (!shmt__py_is_ring(ring) || n_max < 1)
-    return PyErr_Format(PyExc_ValueError, "_take_requests(): %u requests of a %s", n_max, Py_TYPE(ring)->tp_name);
-  if (!shmt__py_deadline_of(timeout, &deadline_ns)) return NULL;
-  shmt__py_ring* r = (shmt__py_ring*)ring;
-  take_call c = {.base.call = call_take, .ring = r->ring, .received = received,
-                 .n_max = n_max < MOST_AT_ONCE ? n_max : MOST_AT_ONCE};
-  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
-  if (result != SHMT_RING_DONE && c.n_got == 0) return shmt__py_ring_raise(result, shmt__py_empty());
+/* Make requests of messages, and append those that can be read to the list. False with an exception: a request is not
+ * there. Consumes the messages. */
+static bool append_requests(PyObject* list, PyTypeObject* type, PyObject* server, shmt__py_ring* ring,
+                            shmt__received_message* received, uint32_t n) {
   bool is_good = true;
-  for (uint32_t i = 0; i < c.n_got; i++) {
-    request_object* request = request_of(r, &received[i]);
+  for (uint32_t i = 0; i < n; i++) {
+    request_object* request = request_of(type, server, ring, &received[i]);
     if (request != NULL && request->value == NULL)
       refuse(request);
     else
       is_good = request != NULL && PyList_Append(list, (PyObject*)request) == 0 && is_good;
     Py_XDECREF(request);
   }
-  if (!is_good) return NULL;
+  return is_good;
+}
+
+/* _take_requests(ring, class, server, n_max, timeout, taken) */
+static PyObject* py_take_requests(PyObject* module, PyObject* const* args, Py_ssize_t n) {
+  shmt__received_message received[MOST_AT_ONCE];
+  uint64_t deadline_ns;
+  (void)module;
+  if (!arguments("_take_requests", n, 6)) return NULL;
+  const unsigned long n_max = PyLong_AsUnsignedLong(args[3]);
+  if (n_max == (unsigned long)-1 && PyErr_Occurred()) return NULL;
+  if (!shmt__py_is_ring(args[0]) || !PyType_Check(args[1]) ||
+      !PyType_IsSubtype((PyTypeObject*)args[1], request_type) || n_max < 1 || !PyList_CheckExact(args[5]))
+    return PyErr_Format(PyExc_ValueError, "_take_requests(): %lu requests of a %s", n_max, Py_TYPE(args[0])->tp_name);
+  if (!shmt__py_deadline_of(args[4], &deadline_ns)) return NULL;
+  shmt__py_ring* r = (shmt__py_ring*)args[0];
+  take_call c = {.base.call = call_take, .ring = r->ring, .received = received,
+                 .n_max = n_max < MOST_AT_ONCE ? (uint32_t)n_max : MOST_AT_ONCE};
+  shmt__ring_result result = shmt__py_wait_call_run(&c.base, deadline_ns);
+  if (result != SHMT_RING_DONE && c.n_got == 0) return shmt__py_ring_raise(result, shmt__py_empty());
+  if (!append_requests(args[5], (PyTypeObject*)args[1], args[2], r, received, c.n_got)) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -321,6 +398,10 @@ static PyObject* py_take_requests(PyObject* module, PyObject* args) {
 
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
 static PyMethodDef line_methods[] = {
+    {"call", FAST(line_ask),
+     "call(ring, message, timeout)\n--\n\nPut a request, and return (is_error, object) of its reply; None: the server "
+     "is gone. Raises queue.Empty or queue.Full after the timeout."},
+    {"next_serial", line_next_serial, METH_NOARGS, "Count a call; its number, for begin()."},
     {"begin", FAST(line_begin), "begin(ring, message, serial, timeout)\n--\n\nPut a request."},
     {"wait", FAST(line_wait),
      "wait(serial, timeout, mode)\n--\n\n(serial, is_error, object) of the next reply; None: the server of the call is "
@@ -341,13 +422,14 @@ static PyType_Spec line_spec = {.name = "shmtensor._C._Line",
                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 .slots = line_slots};
 static PyMethodDef request_methods[] = {
-    {"reply", FAST(request_reply), "reply(value, is_error)\n--\n\nAnswer; whether anybody waited for it."},
+    {"_answer", FAST(request_answer), "_answer($self, value, is_error, /)\n--\n\nAnswer; whether anybody waited for it."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef request_getset[] = {
-    {"value", get_value, NULL, "What was asked.", NULL},
-    {"is_open", get_is_open, NULL, "Whether it was not answered yet.", NULL},
-    {"is_wanted", get_is_wanted, NULL, "Whether the client still waits.", NULL},
+    {"value", get_value, set_value, "What was asked.", NULL},
+    {"_server", get_server, NULL, "Whose request it is.", NULL},
+    {"_is_open", get_is_open, NULL, "Whether it was not answered yet.", NULL},
+    {"_is_wanted", get_is_wanted, NULL, "Whether the client still waits.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyType_Slot request_slots[] = {
@@ -359,13 +441,15 @@ static PyType_Slot request_slots[] = {
 };
 static PyType_Spec request_spec = {.name = "shmtensor._C._Request",
                                    .basicsize = sizeof(request_object),
-                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+                                            Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                    .slots = request_slots};
 static PyMethodDef call_functions[] = {
     {"_new_line", py_new_line, METH_VARARGS, "_new_line(ring, n_calls)\n--\n\nA line to call a server's ring."},
     {"_serve", py_serve, METH_O, "_serve(ring)\n--\n\nTake requests out of the ring from now on."},
-    {"_take_requests", py_take_requests, METH_VARARGS,
-     "_take_requests(ring, n_max, timeout, taken)\n--\n\nAppend the requests that are there to a list."},
+    {"_take_requests", FAST(py_take_requests),
+     "_take_requests(ring, class, server, n_max, timeout, taken)\n--\n\nAppend the requests that are there, as objects "
+     "of a class derived from _Request, to a list."},
     {NULL, NULL, 0, NULL},
 };
 
