@@ -36,6 +36,7 @@ __all__ = ["Observer"]
 
 #: Most rows of each table in an answer; the counts beside them are of all.
 MAX_ROWS = 200
+_SHOWN_ELSEWHERE = ("queue", "server", "topic", "event")  # kinds of names with a table of their own
 # An answer serves all requests within this time, and within three times what it took.
 _FRESH_S = 0.4
 
@@ -162,9 +163,12 @@ class Observer:
         }
 
     def _details(self, session: Session, snapshot: Snapshot) -> dict[str, Any]:
-        blocks, queues, names = Blocks.of(session), list(session.queues()), session.names()
+        blocks, names = Blocks.of(session), session.names()
         topics, servers, events = session.topics(), session.servers(), session.events()
+        of_servers = {b for name in servers if name in names for b in names[name].blocks[:1]}
+        queues = [q for q in session.queues() if q.block not in of_servers]
         titles = session.names_of_queues()
+        plain = {name: p for name, p in names.items() if p.kind not in _SHOWN_ELSEWHERE}
         clients = sorted(snapshot.clients, key=lambda c: -c.held_bytes)
         before = self._counters.get(session.name)
         now = self._counters[session.name] = _Counters(
@@ -225,9 +229,9 @@ class Observer:
                     "persists": p.persists,
                     "n_blocks": len(set(p.blocks)),
                 }
-                for name, p in sorted(names.items())[:MAX_ROWS]
+                for name, p in sorted(plain.items())[:MAX_ROWS]
             ],
-            "n_names": len(names),
+            "n_names": len(plain),
             "map": map_of(blocks),
         }
 

@@ -76,7 +76,14 @@ _PUBLISHES = """
 import sys, shmtensor as T
 from shmtensor.service import Service
 service = Service(sys.argv[1], start=True)
-service.publish("a name of a value " + "that is rather long " * 4, T.zeros(3))
+name = "a name of a value " + "that is rather long " * 4
+service.publish(name, T.zeros(3))
+kept = [
+    service.Queue("queue" + name, max_deliveries=1),
+    service.Topic("topic" + name).subscribe(),
+    service.Server("server" + name, maxsize=100000),
+    service.Event("event" + name),
+]
 print("ready", flush=True)
 sys.stdin.read()
 """
