@@ -1,7 +1,7 @@
 """Draw docs/images/dashboard.png: the page of `shmtensor dashboard` while programs talk.
 
-``python tools/site/dashboard_picture.py``; needs playwright and chromium. Look at the picture before
-it is committed: it shows figures of the machine that made it.
+``python tools/site/dashboard_picture.py``; needs playwright and chromium. Look at the picture
+before it is committed: it shows figures of the machine that made it.
 """
 
 from __future__ import annotations

@@ -422,7 +422,8 @@ static PyType_Spec line_spec = {.name = "shmtensor._C._Line",
                                 .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                 .slots = line_slots};
 static PyMethodDef request_methods[] = {
-    {"_answer", FAST(request_answer), "_answer($self, value, is_error, /)\n--\n\nAnswer; whether anybody waited for it."},
+    {"_answer", FAST(request_answer),
+     "_answer($self, value, is_error, /)\n--\n\nAnswer; whether anybody waited for it."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef request_getset[] = {
