@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_RUN = 256 }; /* hooks of one list that run in one round; the others run in further rounds */
+enum { FEW = 16 }; /* hooks of one run for which there is room on the stack */
 
 /* Guards all lists, which change rarely and are short. No hook is called under it. */
 SHMT_STATIC_MUTEX(lock, SHMT_MUTEX_HOOKS)
@@ -85,34 +85,44 @@ static bool matches(const shmt__hook* h, shmt__hook_kind kind, uint32_t input_nr
          (kind != SHMT_HOOK_TENSOR || h->input_nr == input_nr);
 }
 
+/* Take the hooks of one kind out of a list, for a run: into few, or more than FEW of them into malloc'ed memory.
+ * Errors: SHMT_E_NOMEM. */
+static shmt_status take_hooks(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr, shmt__hook** few,
+                              shmt__hook*** out, size_t* out_n) {
+  size_t n = 0;
+  *out = few;
+  shmt__mutex_lock(&lock);
+  for (const shmt__hook* h = *list; h; h = h->next) n += matches(h, kind, input_nr);
+  if (n > FEW) *out = malloc(n * sizeof **out);
+  if (!*out) {
+    shmt__mutex_unlock(&lock);
+    SHMT_FAIL(SHMT_E_NOMEM, "backward(): out of memory for a run of %zu hooks", n);
+  }
+  *out_n = 0;
+  for (shmt__hook* h = *list; h && *out_n < n; h = h->next) {
+    if (!matches(h, kind, input_nr)) continue;
+    atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
+    h->running++;
+    (*out)[(*out_n)++] = h;
+  }
+  shmt__mutex_unlock(&lock);
+  return SHMT_OK;
+}
+
+/* Hooks may register or remove hooks while they run, so they run from a copy. As in torch, one that another hook of the
+ * list removes still runs this time. */
 shmt_status shmt__hooks_run(shmt__hook* const* list, shmt__hook_kind kind, uint32_t input_nr,
                             shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
                             uint32_t n_grads) {
-  shmt_status status = SHMT_OK;
-  uint64_t done = 0; /* ids rise along a list */
-  for (bool more = true; more && status == SHMT_OK;) {
-    shmt__hook* run[MAX_RUN];
-    int n = 0;
-    more = false;
-    /* Hooks may register or remove hooks while they run, so they run from a copy. As in torch, one that another hook of
-     * the list removes still runs this time. */
-    shmt__mutex_lock(&lock);
-    for (shmt__hook* h = *list; h && !more; h = h->next) {
-      if (h->id <= done || !matches(h, kind, input_nr)) continue;
-      if (n == MAX_RUN) {
-        more = true;
-        break;
-      }
-      atomic_fetch_add_explicit(&h->refs, 1, memory_order_relaxed);
-      h->running++;
-      run[n++] = h;
-    }
-    shmt__mutex_unlock(&lock);
-    for (int i = 0; i < n; i++) {
-      done = run[i]->id;
-      if (status == SHMT_OK) status = run[i]->call(run[i], values, n_values, grads, n_grads);
-      end_run(run[i]);
-    }
+  shmt__hook* few[FEW];
+  shmt__hook** run = few;
+  size_t n = 0;
+  shmt_status status = take_hooks(list, kind, input_nr, few, &run, &n);
+  if (status != SHMT_OK) return status;
+  for (size_t i = 0; i < n; i++) {
+    if (status == SHMT_OK) status = run[i]->call(run[i], values, n_values, grads, n_grads);
+    end_run(run[i]);
   }
+  if (run != few) free(run);
   return status;
 }

@@ -6,8 +6,9 @@
  * POST             node        the outgoing gradients, which it may replace, and the incoming ones
  * POST_ACCUMULATE  leaf        the leaf itself, as grads, after .grad was updated
  *
- * TENSOR hooks run before PRE hooks. Then .grad of tensors that retain it is set, and the node itself runs. A hook is a
- * C function with a context: the autograd layer knows nothing of Python.
+ * TENSOR hooks run first. Then .grad of tensors that retain it is set, and a run for given inputs has their gradients:
+ * a node that leads to none of them ends here. Else PRE hooks run, and the node itself. A hook is a C function with a
+ * context: the autograd layer knows nothing of Python.
  */
 #ifndef SHMT_AUTOGRAD_HOOK_LIST_H
 #define SHMT_AUTOGRAD_HOOK_LIST_H

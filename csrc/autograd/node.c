@@ -214,12 +214,19 @@ void shmt__node_set_edge(shmt_node* n, uint32_t i, shmt_edge edge) {
   }
 }
 
+/* Where the "Backward0" of a class's name begins; NULL when it does not end so. */
+static const char* suffix_of(const char* name) {
+  const char* last = NULL;
+  for (const char* at = strstr(name, "Backward"); at; at = strstr(at + 1, "Backward")) last = at;
+  if (!last || last == name) return NULL;
+  const char* digits = last + strlen("Backward");
+  return strspn(digits, "0123456789") == strlen(digits) ? last : NULL;
+}
+
 const char* shmt__node_operator_name(const shmt_node* n, char* buf, size_t cap) {
   const char* name = n->klass->name;
-  const char* tail = strstr(name, "Backward");
-  size_t len = strlen(name);
-  if (tail && tail != name && strspn(tail + 8, "0123456789") == strlen(tail + 8))
-    len = (size_t)(tail - name);
+  const char* suffix = suffix_of(name);
+  size_t len = suffix ? (size_t)(suffix - name) : strlen(name);
   if (len >= cap) len = cap - 1;
   memcpy(buf, name, len);
   buf[len] = 0;

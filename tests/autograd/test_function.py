@@ -238,6 +238,70 @@ def test_function_returning_input_gives_it_a_new_history() -> None:
     assert x.grad.tolist() == [5, 5]
 
 
+class _Through(Function):
+    @staticmethod
+    def forward(ctx: Any, *tensors: Any) -> Any:
+        ctx.mark_non_differentiable(*(t for t in tensors if not t.requires_grad))
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+
+def test_function_returning_inputs_that_get_no_gradient() -> None:
+    x, plain, number = leaf(1, 2), st.ones(2), st.arange(2)
+    for on in (True, False):
+        with st.set_grad_enabled(on):
+            given = (x, plain, number)
+            result = _Through.apply(*given)
+        for of, made in zip(given, result, strict=True):
+            assert made is not of
+            assert made._base is of
+    assert all(made is not plain for made in _Through.apply(plain, plain))
+    _, second, _ = _Through.apply(x, plain, number)
+    second.add_(1)
+    assert (plain.tolist(), plain._version) == ([2.0, 2.0], 1)
+    with pytest.raises(
+        RuntimeError, match=r"in no_grad mode and is being modified inplace.*a custom Function"
+    ):
+        second.add_(x)
+
+
+def test_function_says_several_views_only_of_those_that_get_gradients() -> None:
+    x = leaf(1, 2) * 1
+    with pytest.raises(RuntimeError, match="created inside a custom Function"):
+        _Through.apply(x, st.ones(2))[0].add_(1)
+    with pytest.raises(RuntimeError, match="returns multiple views"):
+        _Through.apply(x, x)[0].add_(1)
+
+
+def test_hooks_of_a_function_see_gradients_of_inputs_that_need_none() -> None:
+    seen = []
+    x, plain = leaf(1, 2), st.ones(2)
+    y, _ = _Through.apply(x, plain)
+    y.grad_fn.register_hook(
+        lambda grads, _: seen.append([None if g is None else g.tolist() for g in grads])
+    )
+    y.sum().backward()
+    assert seen == [[[1.0, 1.0], [0.0, 0.0]]]
+    assert plain.grad is None
+
+
+def test_names_in_messages_end_before_the_last_backward() -> None:
+    class BackwardFunction(Function):
+        @staticmethod
+        def forward(ctx: Any, a: Any) -> Any:
+            return a.view(-1)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g
+
+    with pytest.raises(RuntimeError, match="Output 0 of BackwardFunction is a view"):
+        BackwardFunction.apply(leaf(1) * 1).add_(1)
+
+
 @pytest.mark.check
 def test_function_returning_view_cannot_be_changed_in_place() -> None:
     class Flat(Function):

@@ -547,3 +547,57 @@ def test_hook_of_a_node_sees_gradients_as_the_inputs_have_them():
     y.grad_fn.register_hook(lambda ins, outs: (ins[0], st.ones(2, 3, dtype=st.float64)))
     with pytest.raises(RuntimeError, match="has changed the size of value"):
         y.sum().backward()
+
+
+def test_retained_gradients_are_those_before_the_hooks_of_the_node() -> None:
+    x = leaf(1)
+    y = x * 2
+    y.retain_grad()
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 5,))
+    y.register_hook(lambda g: g * 7)
+    (y * 3).backward(st.ones(1))
+    assert (y.grad.item(), x.grad.item()) == (21.0, 210.0)
+
+
+def test_hooks_of_a_node_where_gradients_are_captured_only() -> None:
+    x = leaf(1)
+    y = x * 2
+    seen: list[str] = []
+    y.register_hook(lambda g: g * 7)
+    y.grad_fn.register_prehook(lambda grads: seen.append("before"))
+    y.grad_fn.register_hook(lambda *_: seen.append("after"))
+    assert grad(y * 3, y, st.ones(1), retain_graph=True)[0].item() == 21.0
+    assert seen == []
+    assert [g.item() for g in grad(y * 3, (y, x), st.ones(1))] == [21.0, 42.0]
+    assert seen == ["before", "after"]
+    y = x * 2
+    accumulator = y.grad_fn.next_functions[0][0]
+    accumulator.register_prehook(lambda grads: (grads[0] * 5,))
+    assert grad(y, x, st.ones(1), retain_graph=True)[0].item() == 2.0
+    y.backward(st.ones(1))
+    assert x.grad.item() == 10.0
+
+
+@pytest.mark.parametrize("kind", ["tensor", "before", "after"])
+def test_many_hooks_of_one_list_run_as_they_were_when_the_first_one_ran(kind: str) -> None:
+    x = leaf(1)
+    y = x * 2
+    register = {
+        "tensor": y.register_hook,
+        "before": y.grad_fn.register_prehook,
+        "after": y.grad_fn.register_hook,
+    }[kind]
+    order: list[int] = []
+
+    def first(*_: Any) -> None:
+        for handle in handles:
+            handle.remove()
+        register(lambda *_: order.append(-1))
+
+    own = register(first)
+    handles = [register(lambda *_, i=i: order.append(i)) for i in range(700)]
+    y.backward(st.ones(1), retain_graph=True)
+    assert order == list(range(700))
+    y.backward(st.ones(1))
+    assert order[700:] == [-1]
+    own.remove()  # it has the node, which has it

@@ -247,9 +247,9 @@ static shmt_status run_leaf_with(task* t, shmt_node* n, shmt_tensor* g) {
   shmt_autograd_meta* m = leaf->autograd;
   if (SHMT_UNLIKELY(m->hooks != NULL))
     SHMT_TRY(shmt__hooks_run(&m->hooks, SHMT_HOOK_TENSOR, 0, &grad, 1, NULL, 0));
+  if (t->needed && t->b->captured) return capture(t, n, &grad);
   if (SHMT_UNLIKELY(n->extras != NULL))
     SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, &grad, 1, NULL, 0));
-  if (t->needed && t->b->captured) return capture(t, n, &grad);
   SHMT_AUTO(shmt_tensor) shown = NULL; /* what POST hooks are shown */
   if (SHMT_UNLIKELY(n->extras && grad)) shown = shmt__tensor_ref(grad);
   if (grad) SHMT_TRY(shmt__accumulate(n, &grad));
@@ -364,11 +364,16 @@ static inline shmt_status deliver(task* t, const shmt_edge* to, shmt_tensor* g, 
 
 /* --- one node --------------------------------------------------------------------------- */
 
-static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
+/* What belongs to the tensors that n made; then their gradients are what a run for given inputs captures. */
+static SHMT_COLD shmt_status run_tensor_hooks(shmt_node* n, shmt_tensor** grads) {
   for (uint32_t i = 0; i < n->n_inputs; i++)
     SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_TENSOR, i, &grads[i], 1, NULL, 0));
-  SHMT_TRY(shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, grads, n->n_inputs, NULL, 0));
   return n->extras->retains ? shmt__node_store_retained(n, grads) : SHMT_OK;
+}
+
+/* What belongs to n itself, which is about to run. */
+static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
+  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, grads, n->n_inputs, NULL, 0);
 }
 
 /* POST hooks of n see gradients in the shape and dtype that its edges expect. */
@@ -386,13 +391,14 @@ static bool any_defined(shmt_tensor* const* v, uint32_t n) {
 }
 
 static shmt_status apply(task* t, shmt_node* n, shmt_tensor** grads, shmt_tensor** outs) {
-  if (SHMT_UNLIKELY(n->extras != NULL)) SHMT_TRY(run_pre_hooks(n, grads));
+  if (SHMT_UNLIKELY(n->extras != NULL)) SHMT_TRY(run_tensor_hooks(n, grads));
   if (SHMT_UNLIKELY(t->needed != NULL)) {
     bool execute = false;
     uint32_t first;
     SHMT_TRY(capture(t, n, grads));
     if (!shmt__needed_nodes_find(t->needed, n, &execute, &first) || !execute) return SHMT_OK;
   }
+  if (SHMT_UNLIKELY(n->extras != NULL)) SHMT_TRY(run_pre_hooks(n, grads));
   if (any_defined(grads, n->n_inputs) || n->klass->takes_undefined) {
     shmt_node* outer = shmt__tls_current_node;
     const shmt__needed_nodes* outer_scan = shmt__tls_needed_nodes;

@@ -29,7 +29,8 @@ static SHMT_COLD shmt_status forbidden_view(shmt_tensor* t) {
     snprintf(what, sizeof what, "Output %u of %s is a view and is being modified inplace.",
              t->autograd->output_nr, shmt__node_operator_name(fn, name, sizeof name));
   else
-    snprintf(what, sizeof what, "This view is being modified inplace.");
+    snprintf(what, sizeof what,
+             "A view was created in no_grad mode and is being modified inplace with grad mode enabled.");
   if (t->flags & SHMT_TENSOR_VIEW_MULTI)
     SHMT_FAIL(SHMT_E_RUNTIME,
               "%s This view is the output of a function that returns multiple views. Such "

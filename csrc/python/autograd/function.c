@@ -55,7 +55,7 @@ static int give_results(const shmt__py_function_node* n, PyObject* results, shmt
         PyErr_Format(PyExc_RuntimeError, "expected Variable or None (got %s)", Py_TYPE(o)->tp_name);
         return -1;
       }
-      if (n->node.edges[edge].node) out[edge] = shmt__tensor_ref(shmt__py_tensor(o));
+      out[edge] = shmt__tensor_ref(shmt__py_tensor(o)); /* also where it ends here: hooks of the node see it */
     }
     edge++;
   }

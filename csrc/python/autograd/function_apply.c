@@ -131,17 +131,36 @@ static int warn_dirty_not_input(void) {
                       1);
 }
 
-/* Give output i its history. *o may be replaced. */
-static int finish_output(application* a, shmt_node* node, PyObject** o, uint32_t i, uint32_t n) {
+/* Does output o, a tensor, get a gradient? */
+static bool is_differentiable(const application* a, PyObject* o) {
+  return a->executable && !contains(a->ctx->non_differentiable, o) &&
+         shmt__dtype_differentiable(shmt__py_tensor(o)->dtype);
+}
+
+static uint32_t count_differentiable(const application* a, PyObject* const* outputs, uint32_t n) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; i++) count += shmt__py_is_tensor(outputs[i]) && is_differentiable(a, outputs[i]);
+  return count;
+}
+
+/* Give output i its history; *o may be replaced. n outputs in all; several: more than one gets a gradient. */
+static int finish_output(application* a, shmt_node* node, PyObject** o, uint32_t i, uint32_t n, bool several) {
   if (!shmt__py_is_tensor(*o)) return 0;
   shmt_tensor* t = shmt__py_tensor(*o);
   const bool dirty = contains(a->ctx->dirty, *o), is_input = contains(a->inputs, *o);
   shmt_status status = SHMT_OK;
   if (dirty && !is_input && warn_dirty_not_input() < 0) return -1;
   if (dirty) shmt__tensor_bump_version(t);
-  if (!node || contains(a->ctx->non_differentiable, *o) || !shmt__dtype_differentiable(t->dtype)) {
-    if (node && !is_input && !dirty && !(t->flags & SHMT_TENSOR_VIEW))
+  if (!is_differentiable(a, *o)) {
+    if (is_input && !dirty) { /* another tensor here too, whose changes in place autograd can refuse */
+      PyObject* alias = alias_of_input(t);
+      if (!alias) return -1;
+      Py_SETREF(*o, alias);
+      t = shmt__py_tensor(alias);
+      t->flags |= SHMT_TENSOR_VIEW_CUSTOM;
+    } else if (node && !dirty && !(t->flags & SHMT_TENSOR_VIEW)) {
       status = shmt__tensor_detach_inplace(t);
+    }
     if (node && status == SHMT_OK) status = shmt__node_describe_input(node, i, t);
     if (status == SHMT_OK) return 0;
   } else if (dirty) {
@@ -162,7 +181,7 @@ static int finish_output(application* a, shmt_node* node, PyObject** o, uint32_t
       t = shmt__py_tensor(alias);
     }
     status = shmt__set_history(t, node, i);
-    if (status == SHMT_OK) mark_custom_view(t, n > 1);
+    if (status == SHMT_OK) mark_custom_view(t, several);
   }
   if (status == SHMT_OK) return 0;
   shmt__py_raise(status);
@@ -242,9 +261,11 @@ static PyObject* finish_application(application* a, PyObject* outputs) {
   shmt_node* node = NULL;
   int r = all ? check_dirty_returned(a, outputs) : -1;
   if (r == 0 && a->executable && !(node = make_node(a, n))) r = -1;
+  PyObject* const* given = single ? &outputs : ((PyTupleObject*)outputs)->ob_item;
+  const bool several = count_differentiable(a, given, n) > 1;
   for (uint32_t i = 0; r == 0 && i < n; i++) {
-    PyObject* o = Py_NewRef(single ? outputs : PyTuple_GET_ITEM(outputs, i));
-    r = finish_output(a, node, &o, i, n);
+    PyObject* o = Py_NewRef(given[i]);
+    r = finish_output(a, node, &o, i, n, several);
     PyTuple_SET_ITEM(all, i, o);
   }
   if (r == 0) r = shmt__py_function_jvp(a->cls, a->ctx, a->inputs, all);
