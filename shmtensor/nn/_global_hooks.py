@@ -30,8 +30,8 @@ Hooks = OrderedDict[int, Callable[..., Any]]
 
 forward_pre: Hooks = OrderedDict()
 forward: Hooks = OrderedDict()
-forward_with_kwargs: dict[int, bool] = {}
-forward_always_called: dict[int, bool] = {}
+forward_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+forward_always_called: OrderedDict[int, bool] = OrderedDict()
 backward_pre: Hooks = OrderedDict()
 backward: Hooks = OrderedDict()
 backward_at_last_node: Hooks = OrderedDict()
@@ -75,12 +75,11 @@ def register_module_forward_hook(
         with_kwargs: Give it the arguments by name too.
         always_call: Call it when ``forward`` has raised too.
     """
-    handle = add_hook(forward, hook)
-    if with_kwargs:
-        forward_with_kwargs[handle.id] = True
-    if always_call:
-        forward_always_called[handle.id] = True
-    return handle
+    return add_hook(
+        forward,
+        hook,
+        flags=((forward_with_kwargs, with_kwargs), (forward_always_called, always_call)),
+    )
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -2,13 +2,11 @@
 
 Order of one call with hooks::
 
-    forward pre-hooks -> inputs become views -> forward -> forward hooks -> outputs become views
+    forward pre-hooks -> node of the arguments -> forward -> forward hooks -> node of the result
 
-`register_backward_hook`, which is older, listens at the node that made the output instead.
-
-The views are where backward hooks listen: the gradient of an output view is what arrives from
-outside, the gradient of an input view is what this call alone contributes, even when the input
-is used elsewhere too.
+At the two nodes, which are there for backward hooks only, those listen (`_backward_hooks`). What
+`register_backward_hook` registers, which is older, listens at the node that made the output
+instead.
 """
 
 from __future__ import annotations
@@ -21,9 +19,8 @@ from typing import Any
 
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn import _global_hooks as all_modules
+from shmtensor.nn._backward_hooks import CallWithBackwardHooks
 from shmtensor.utils.hooks import RemovableHandle, add_hook
-
-Grads = tuple[Any, ...]
 
 
 class HookMixin:
@@ -34,10 +31,10 @@ class HookMixin:
 
     forward: Callable[..., Any]
     _forward_hooks: OrderedDict[int, Callable[..., Any]]
-    _forward_hooks_with_kwargs: dict[int, bool]
-    _forward_hooks_always_called: dict[int, bool]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
     _forward_pre_hooks: OrderedDict[int, Callable[..., Any]]
-    _forward_pre_hooks_with_kwargs: dict[int, bool]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
     _backward_hooks: OrderedDict[int, Callable[..., Any]]
     _backward_pre_hooks: OrderedDict[int, Callable[..., Any]]
     #: Which kind `_backward_hooks` are; None before the first one.
@@ -50,10 +47,12 @@ class HookMixin:
 
         What the hook returns, unless ``None``, replaces the arguments.
         """
-        handle = add_hook(self._forward_pre_hooks, hook, prepend=prepend)
-        if with_kwargs:
-            self._forward_pre_hooks_with_kwargs[handle.id] = True
-        return handle
+        return add_hook(
+            self._forward_pre_hooks,
+            hook,
+            prepend=prepend,
+            flags=((self._forward_pre_hooks_with_kwargs, with_kwargs),),
+        )
 
     def register_forward_hook(
         self,
@@ -66,21 +65,29 @@ class HookMixin:
         """Call ``hook(module, args[, kwargs], output)`` after every ``forward``.
 
         What the hook returns, unless ``None``, replaces the output. With *always_call* it also
-        runs when ``forward`` or another hook raises; the output is ``None`` then.
+        runs when ``forward`` or another hook raises; the output is ``None`` then if there was none
+        yet, and an error of its own becomes a warning.
         """
-        handle = add_hook(self._forward_hooks, hook, prepend=prepend)
-        if with_kwargs:
-            self._forward_hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._forward_hooks_always_called[handle.id] = True
-        return handle
+        return add_hook(
+            self._forward_hooks,
+            hook,
+            prepend=prepend,
+            flags=(
+                (self._forward_hooks_with_kwargs, with_kwargs),
+                (self._forward_hooks_always_called, always_call),
+            ),
+        )
 
     def register_full_backward_pre_hook(
         self, hook: Callable[..., Any], prepend: bool = False
     ) -> RemovableHandle:
         """Call ``hook(module, grad_output)`` when the gradients of the output are there.
 
-        What it returns, unless ``None``, replaces ``grad_output``.
+        Args:
+            hook: ``grad_output`` has one entry per tensor of the output, ``None`` for what is no
+                tensor and what has no gradient. What it returns, unless ``None``, replaces
+                ``grad_output``; backward raises RuntimeError when it has another length.
+            prepend: Whether it comes before the hooks that are there.
         """
         return add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
@@ -89,8 +96,16 @@ class HookMixin:
     ) -> RemovableHandle:
         """Call ``hook(module, grad_input, grad_output)`` when the inputs' gradients are there.
 
-        What it returns, unless ``None``, replaces ``grad_input``; a call with several tensors
-        that require grad can be watched, not changed.
+        It is called once in a backward in which the gradients come through the output. The
+        arguments and outputs of such a module are views, which cannot change in place.
+
+        Args:
+            hook: ``grad_input`` has one entry per argument given by position, ``None`` for what is
+                no tensor; ``grad_output`` one per tensor of the output, which must be a tensor or a
+                tuple. What it returns, unless ``None``, replaces ``grad_input``; backward raises
+                RuntimeError when it has another length. Where no argument requires a gradient, it
+                is called with all of ``None``, and a warning, as soon as ``grad_output`` is there.
+            prepend: Whether it comes before the hooks that are there.
 
         Raises:
             RuntimeError: There are hooks of `register_backward_hook`.
@@ -135,88 +150,127 @@ class HookMixin:
         compile(self, *args, **kwargs)  # type: ignore[call-overload]
 
     def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        called: set[int] = set()
+        call = _Call(self, args, kwargs)
         try:
-            return self._run_hooks(args, kwargs, called)
+            return call.run()
         except Exception:
-            for key, hook in [*all_modules.forward.items()]:
-                if key in all_modules.forward_always_called and key not in called:
-                    self._run_global_hook(key, hook, args, kwargs, None)
-            for key in [*self._forward_hooks_always_called]:
-                if key in self._forward_hooks and key not in called:
-                    self._run_forward_hook(key, args, kwargs, None)
+            call.run_always_called()
             raise
 
-    def _run_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any], called: set[int]) -> Any:
-        for hook in [*all_modules.forward_pre.values()]:
-            changed = hook(self, args)
-            if changed is not None:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        for key, hook in [*self._forward_pre_hooks.items()]:
-            args, kwargs = self._run_pre_hook(key, hook, args, kwargs)
-        watch = None
-        hooks = [*self._backward_hooks.values()]
-        full = [*all_modules.backward.values()]
-        full += hooks if self._is_full_backward_hook is not False else []
-        before = [*all_modules.backward_pre.values(), *self._backward_pre_hooks.values()]
-        if full or before:
-            watch = _BackwardWatch(self, before, full)
-            args = watch.inputs(args)
-        result = self.forward(*args, **kwargs)
-        for key, hook in [*all_modules.forward.items()]:
-            called.add(key)
-            changed = self._run_global_hook(key, hook, args, kwargs, result)
-            if changed is not None:
-                result = changed
-        for key in [*self._forward_hooks]:
-            called.add(key)
-            changed = self._run_forward_hook(key, args, kwargs, result)
-            if changed is not None:
-                result = changed
-        result = watch.outputs(result) if watch is not None else result
-        last = hooks if self._is_full_backward_hook is False else []
-        last = [*all_modules.backward_at_last_node.values(), *last]
-        if last:
-            _hook_last_node(self, last, args, result)
-        return result
 
-    def _run_global_hook(
-        self,
-        key: int,
-        hook: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-    ) -> Any:
-        if key in all_modules.forward_with_kwargs:
-            return hook(self, args, kwargs, result)
-        return hook(self, args, result)
+def _with_flags(
+    hooks: dict[int, Callable[..., Any]], *flags: dict[int, bool]
+) -> list[tuple[Any, ...]]:
+    """The hooks as they are now, each with its number and whether it has each of the flags.
 
-    def _run_pre_hook(
-        self, key: int, hook: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        if key in self._forward_pre_hooks_with_kwargs:
-            both = hook(self, args, kwargs)
+    Hooks may remove hooks: what was there when the first of them runs is called.
+    """
+    return [(key, hook, *(key in flag for flag in flags)) for key, hook in hooks.items()]
+
+
+class _Call:
+    """One call of a module that has hooks, and how far it came."""
+
+    def __init__(self, module: HookMixin, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.module = module
+        self.args = args
+        self.kwargs = kwargs
+        self.result: Any = None
+        self.called: set[tuple[bool, int]] = set()  # (of all modules?, number)
+
+    def run(self) -> Any:
+        """Call the hooks and ``forward``; returns the result."""
+        module = self.module
+        self._run_pre_hooks()
+        full = module._is_full_backward_hook is not False
+        own = [*module._backward_hooks.values()]
+        hooks = [*all_modules.backward.values(), *(own if full else ())]
+        pre_hooks = [*all_modules.backward_pre.values(), *module._backward_pre_hooks.values()]
+        backward = None
+        if hooks or pre_hooks:
+            backward = CallWithBackwardHooks(module, pre_hooks, hooks)
+            self.args = backward.args(self.args)
+        self.result = module.forward(*self.args, **self.kwargs)
+        for everywhere, key, hook, with_kwargs, _ in self._forward_hooks():
+            self._run_forward_hook(everywhere, key, hook, with_kwargs)
+        if backward is not None:
+            self.result = backward.result(self.result)
+        at_last_node = [*all_modules.backward_at_last_node.values(), *(() if full else own)]
+        if at_last_node:
+            _hook_last_node(module, at_last_node, self.args, self.result)
+        return self.result
+
+    def run_always_called(self) -> None:
+        """After an error: call the hooks that run always and did not yet run."""
+        for everywhere, key, hook, with_kwargs, always in self._forward_hooks():
+            if not always or (everywhere, key) in self.called:
+                continue
+            try:
+                self._run_forward_hook(everywhere, key, hook, with_kwargs)
+            except Exception as error:
+                warnings.warn(
+                    f"{'global ' if everywhere else ''}module forward hook with "
+                    "``always_call=True`` raised an exception that was silenced as another error "
+                    f"was raised in forward: {error!s}",
+                    stacklevel=4,
+                )
+
+    def _run_pre_hooks(self) -> None:
+        module = self.module
+        for _, hook in _with_flags(all_modules.forward_pre):
+            self._change_args(hook(module, self.args))
+        for _, hook, with_kwargs in _with_flags(
+            module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs
+        ):
+            if not with_kwargs:
+                self._change_args(hook(module, self.args))
+                continue
+            both = hook(module, self.args, self.kwargs)
             if both is None:
-                return args, kwargs
+                continue
             if not (isinstance(both, tuple) and len(both) == 2):
                 raise RuntimeError(
                     "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
                     f"but got {both}."
                 )
-            return both
-        changed = hook(self, args)
-        if changed is None:
-            return args, kwargs
-        return (changed if isinstance(changed, tuple) else (changed,)), kwargs
+            self.args, self.kwargs = both
+
+    def _change_args(self, changed: Any) -> None:
+        if changed is not None:
+            self.args = changed if isinstance(changed, tuple) else (changed,)
+
+    def _forward_hooks(self) -> list[tuple[Any, ...]]:
+        """All hooks after ``forward``: (of all modules?, number, hook, with kwargs?, always?)."""
+        module = self.module
+        everywhere = _with_flags(
+            all_modules.forward, all_modules.forward_with_kwargs, all_modules.forward_always_called
+        )
+        own = _with_flags(
+            module._forward_hooks,
+            module._forward_hooks_with_kwargs,
+            module._forward_hooks_always_called,
+        )
+        return [(True, *each) for each in everywhere] + [(False, *each) for each in own]
 
     def _run_forward_hook(
-        self, key: int, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
-    ) -> Any:
-        hook = self._forward_hooks[key]
-        if key in self._forward_hooks_with_kwargs:
-            return hook(self, args, kwargs, result)
-        return hook(self, args, result)
+        self, everywhere: bool, key: int, hook: Callable[..., Any], with_kwargs: bool
+    ) -> None:
+        self.called.add((everywhere, key))
+        if with_kwargs:
+            changed = hook(self.module, self.args, self.kwargs, self.result)
+        else:
+            changed = hook(self.module, self.args, self.result)
+        if changed is not None:
+            self.result = changed
+
+
+def _with_module(hook: Callable[..., Any], module: HookMixin) -> Callable[..., Any]:
+    """A hook of a node that calls one of a module; it has the name of that one."""
+
+    def call(grad_input: Any, grad_output: Any) -> Any:
+        return hook(module, grad_input, grad_output)
+
+    return functools.update_wrapper(call, hook, updated=())
 
 
 def _hook_last_node(
@@ -233,7 +287,7 @@ def _hook_last_node(
     if node is None:
         return
     for hook in hooks:
-        node.register_hook(functools.partial(hook, module))
+        node.register_hook(_with_module(hook, module))
     missing = _missing_gradients(args, result, node)
     if missing:
         warnings.warn(
@@ -266,98 +320,3 @@ def _missing_gradients(args: tuple[Any, ...], result: Any, node: Any) -> str:
         what = "a non-full backward hook when the forward contains multiple autograd Nodes"
         return f"{what} {gone} grad_input."
     return ""
-
-
-class _BackwardWatch:
-    """Collects the gradients around one call of a module and runs its backward hooks."""
-
-    def __init__(
-        self,
-        module: HookMixin,
-        pre_hooks: list[Callable[..., Any]],
-        hooks: list[Callable[..., Any]],
-    ) -> None:
-        self.module = module
-        self.pre_hooks = pre_hooks
-        self.hooks = hooks
-        self.grad_in: list[Any] = []
-        self.grad_out: list[Any] = []
-        self.waiting_in: set[int] = set()
-        self.waiting_out: set[int] = set()
-
-    def inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Views of the arguments that require grad, with a hook on each."""
-        self.grad_in = [None] * sum(isinstance(a, Tensor) for a in args)
-        made: list[Any] = []
-        position = 0
-        for arg in args:
-            if isinstance(arg, Tensor):
-                if arg.requires_grad:
-                    arg = arg.view_as(arg)
-                    self.waiting_in.add(position)
-                    arg.register_hook(self._input_hook(position))
-                position += 1
-            made.append(arg)
-        self.several = len(self.waiting_in) > 1
-        return tuple(made)
-
-    def outputs(self, result: Any) -> Any:
-        """Views of the tensors in the result, with a hook on each that requires grad."""
-        single = not isinstance(result, (tuple, list))
-        items = [result] if single else list(result)
-        self.grad_out = [None] * len(items)
-        for i, item in enumerate(items):
-            if isinstance(item, Tensor) and item.requires_grad:
-                view = item.view_as(item)
-                self.waiting_out.add(i)
-                view.register_hook(self._output_hook(i))
-                items[i] = view
-        if single:
-            return items[0]
-        return type(result)(*items) if hasattr(result, "_fields") else type(result)(items)
-
-    def _output_hook(self, position: int) -> Callable[[Any], Any]:
-        def collect(grad: Any) -> Any:
-            self.grad_out[position] = grad
-            self.waiting_out.discard(position)
-            if self.waiting_out:
-                return None
-            for hook in self.pre_hooks:
-                changed = hook(self.module, tuple(self.grad_out))
-                if changed is not None:
-                    self.grad_out = list(changed) if isinstance(changed, tuple) else [changed]
-            if not self.waiting_in:
-                self._finish()
-            return self.grad_out[position]
-
-        return collect
-
-    def _input_hook(self, position: int) -> Callable[[Any], Any]:
-        def collect(grad: Any) -> Any:
-            self.grad_in[position] = grad
-            self.waiting_in.discard(position)
-            if self.waiting_in:
-                return None
-            return self._finish()[position]
-
-        return collect
-
-    def _finish(self) -> Grads:
-        current: Grads = tuple(self.grad_in)
-        for hook in self.hooks:
-            changed = hook(self.module, current, tuple(self.grad_out))
-            if changed is None:
-                continue
-            changed = changed if isinstance(changed, tuple) else (changed,)
-            if len(changed) != len(current):
-                raise RuntimeError(
-                    "Backward hook returned an invalid number of grad_input, "
-                    f"got {len(changed)}, but expected {len(current)}"
-                )
-            if self.several:
-                raise RuntimeError(
-                    "a backward hook of a module called with several tensors that require grad "
-                    f"can not replace grad_input, got {len(changed)} replacements"
-                )
-            current = changed
-        return current

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from abc import ABCMeta
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -88,11 +88,25 @@ copyreg.pickle(_C._HookHandle, _reduce_handle)
 
 
 def add_hook(
-    hooks: OrderedDict[int, Any], hook: Callable[..., Any], *, prepend: bool = False
+    hooks: OrderedDict[int, Any],
+    hook: Callable[..., Any],
+    *,
+    prepend: bool = False,
+    flags: Iterable[tuple[OrderedDict[int, bool], bool]] = (),
 ) -> RemovableHandle:
-    """Store *hook* in *hooks*, last or first, and return its handle."""
-    handle = RemovableHandle(hooks)
+    """Store *hook* in *hooks*, last or first, and return its handle.
+
+    Args:
+        hooks: Where the hook is stored.
+        hook: It.
+        prepend: Whether it comes first.
+        flags: Dictionaries of the hooks that have a property, and whether this one has it.
+    """
+    marked = [of_flag for of_flag, is_set in flags if is_set]
+    handle = RemovableHandle(hooks, extra_dict=marked)
     hooks[handle.id] = hook
+    for of_flag in marked:
+        of_flag[handle.id] = True
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
