@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import subprocess
 import sys
+import weakref
 from typing import Any
 
 import pytest
@@ -13,6 +16,8 @@ import shmtensor as T
 from shmtensor import distributed as dist
 from shmtensor import nn
 from shmtensor.nn.parallel import DistributedDataParallel
+from shmtensor.nn.parallel.distributed import _find_tensors
+from shmtensor.utils.checkpoint import checkpoint
 from shmtensor.utils.data.distributed import DistributedSampler
 
 
@@ -136,18 +141,197 @@ def test_buffers_are_those_of_rank_0() -> None:
     run(2, _buffers)
 
 
-def _differs(rank: int, size: int) -> str:
-    try:
-        DistributedDataParallel(nn.Linear(2 + rank, 2))
-    except RuntimeError as error:
-        return str(error)
-    return "fine"
+class _Buffers(nn.Module):
+    def __init__(self, n: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(T.ones(1))
+        for i in range(n):
+            self.register_buffer(f"b{i}", T.zeros(1))
+
+
+_DIFFERENT = {
+    "shape": lambda own: nn.Linear(2 + own, 2),
+    "dtype": lambda own: nn.Linear(2, 2, dtype=T.float64 if own else T.float32),
+    "number": lambda own: nn.Linear(2, 2, bias=not own),
+    "gradient": lambda own: nn.Linear(2, 2).requires_grad_(not own),
+    "none": lambda own: nn.ReLU() if own else nn.Linear(2, 2),
+    "buffers": lambda own: _Buffers(1 + own),
+}
+
+
+def _differs(rank: int, size: int) -> dict[str, str]:
+    answers = {}
+    for name, make in _DIFFERENT.items():
+        try:
+            DistributedDataParallel(make(rank == size - 1))
+        except RuntimeError as error:
+            answers[name] = str(error).removeprefix("DDP expects same model across all ranks")
+    return answers
 
 
 @pytest.mark.check
-def test_modules_that_differ() -> None:
-    answers = run(2, _differs)
-    assert "weight has shape (2, 3)" in answers[1] and "(2, 2)" in answers[1]
+@pytest.mark.parametrize("size", [2, 3])
+def test_modules_that_differ_raise_on_all_ranks_alike(size: int) -> None:
+    answers = run(size, _differs)
+    assert all(answer == answers[0] for answer in answers)
+    last = size - 1
+    alike = "shape (2, 2), dtype torch.float32 and requires_grad=True on rank 0, shape"
+    assert answers[0] == {
+        "shape": f": the param weight has {alike} (2, 3), dtype torch.float32 and "
+        f"requires_grad=True on rank {last}",
+        "dtype": f": the param weight has {alike} (2, 2), dtype torch.float64 and "
+        f"requires_grad=True on rank {last}",
+        "number": f", but Rank {last} has 1 params, while rank 0 has inconsistent 2 params.",
+        "gradient": f": the param weight has {alike} (2, 2), dtype torch.float32 and "
+        f"requires_grad=False on rank {last}",
+        "none": f", but Rank {last} has 0 params, while rank 0 has inconsistent 2 params.",
+        "buffers": f", but Rank {last} has 2 buffers, while rank 0 has inconsistent 1 buffers.",
+    }
+
+
+def _gradients(model: Any) -> list[Any]:
+    return [p.grad.clone() for p in model.parameters()]
+
+
+def _alone(rank: int, size: int) -> None:
+    module = Net()
+    model = DistributedDataParallel(module)
+    reducer = weakref.ref(model.reducer)
+    if rank == 0:  # nobody else takes part
+        _loss(model.module, _batch(size)).backward()
+        assert all(p.grad is not None for p in module.parameters())
+    dist.barrier()
+    module.zero_grad()
+    _loss(model, _batch(size)[rank : rank + 1]).backward()
+    every = [T.empty_like(module.a.weight) for _ in range(size)]
+    dist.all_gather(every, module.a.weight.grad)
+    assert T.equal(every[0], every[1])
+    del model
+    assert reducer() is None
+    assert not any(p._post_accumulate_grad_hooks for p in module.parameters())
+    if rank == 0:
+        _loss(module, _batch(size)).backward()
+
+
+def test_the_module_trains_by_itself_beside_and_after() -> None:
+    run(2, _alone)
+
+
+def _copies(rank: int, size: int) -> None:
+    T.manual_seed(rank)
+    group = dist.new_group([0, 1])
+    x = _batch(size)[4 * rank : 4 * rank + 4]
+    for chosen in (None, group):
+        model = DistributedDataParallel(Net(), process_group=chosen, bucket_cap_mb=0.0001)
+        _loss(model, x).backward()
+        expected = _gradients(model)
+        copies = [copy.deepcopy(model), T.optim.swa_utils.AveragedModel(model).module]
+        if chosen is None:
+            copies.append(pickle.loads(pickle.dumps(model)))
+        else:
+            assert copies[0].process_group is group
+            with pytest.raises(
+                RuntimeError, match="only supported when using DDP with the default"
+            ):
+                pickle.dumps(model)
+        for twin in copies:
+            assert len(twin.reducer.buckets) == len(model.reducer.buckets) == 6
+            twin.zero_grad()
+            _loss(twin, x).backward()
+            for grad, own in zip(expected, _gradients(twin), strict=True):
+                T.testing.assert_close(own, grad)
+        for p, grad in zip(model.parameters(), expected, strict=True):
+            assert T.equal(p.grad, grad)
+
+
+def test_copies_reduce_their_own_gradients() -> None:
+    run(2, _copies)
+
+
+def _sync_is_of_the_forward(rank: int, size: int) -> None:
+    model = DistributedDataParallel(Net())
+    x = _batch(size)[4 * rank : 4 * rank + 4]
+    outside = _loss(model, x)
+    with model.no_sync():
+        outside.backward()
+    reduced = _gradients(model)
+    every = [T.empty_like(reduced[0]) for _ in range(size)]
+    dist.all_gather(every, reduced[0])
+    assert T.equal(every[0], every[1])
+    model.zero_grad()
+    with model.no_sync():
+        inside = _loss(model, x)
+    inside.backward()
+    dist.all_gather(every, model.module.a.weight.grad)
+    assert not T.equal(every[0], every[1])
+
+
+def test_whether_gradients_are_reduced_is_said_at_the_forward() -> None:
+    run(2, _sync_is_of_the_forward)
+
+
+def _static(rank: int, size: int) -> None:
+    model = DistributedDataParallel(Net(), static_graph=True)
+    x = _batch(size)[4 * rank : 4 * rank + 4]
+    for _ in range(3):
+        model.zero_grad()
+        _loss(model, x, both=False).backward()
+        assert model.module.b.weight.grad is None
+        grad = model.module.a.weight.grad
+        every = [T.empty_like(grad) for _ in range(size)]
+        dist.all_gather(every, grad)
+        assert T.equal(every[0], every[1])
+
+
+def test_a_static_graph_may_leave_parameters_out() -> None:
+    run(2, _static)
+
+
+class _Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.part = nn.Linear(2, 2)
+
+    def forward(self, x: Any) -> Any:
+        once = checkpoint(self.part, x, use_reentrant=True)
+        return checkpoint(self.part, once, use_reentrant=True)
+
+
+def _ready_twice(rank: int, size: int) -> None:
+    x = T.ones(1, 2, requires_grad=True)
+    for bucket in (None, 0.000001):
+        model = DistributedDataParallel(_Twice(), bucket_cap_mb=bucket)
+        with pytest.raises(RuntimeError, match=r"only once.*has got another gradient"):
+            model(x).sum().backward()
+    model = DistributedDataParallel(_Twice(), find_unused_parameters=True)
+    with pytest.raises(RuntimeError, match=r"only once.*though the outputs did not use it"):
+        model(x).sum().backward()
+    model = DistributedDataParallel(Net())
+    loss = _loss(model, _batch(1), both=False)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="has got another gradient"):
+        loss.backward()
+
+
+def test_a_second_gradient_of_one_parameter_is_refused() -> None:
+    run(1, _ready_twice)
+
+
+def _prepares(rank: int, size: int) -> None:
+    model = DistributedDataParallel(Net(), find_unused_parameters=True)
+    x = _batch(size)[4 * rank : 4 * rank + 4]
+    with model.no_sync():
+        output = model.module(x)
+        model.reducer.prepare_for_backward(_find_tensors({"y": output}))
+    output.square().mean().backward()
+    grad = model.module.a.weight.grad
+    every = [T.empty_like(grad) for _ in range(size)]
+    dist.all_gather(every, grad)
+    assert T.equal(every[0], every[1])
+
+
+def test_a_backward_prepared_by_hand() -> None:
+    run(2, _prepares)
 
 
 def _hook(rank: int, size: int) -> None:
@@ -183,8 +367,21 @@ def _refusals(rank: int, size: int) -> None:
         DistributedDataParallel(nn.ReLU())
     with pytest.raises(ValueError, match="devices"):
         DistributedDataParallel(Net(), device_ids=[0])
-    with pytest.raises(NotImplementedError, match="mixed_precision"):
-        DistributedDataParallel(Net(), mixed_precision=object())
+    for name in (
+        "delay_all_reduce_named_params",
+        "param_to_hook_all_reduce",
+        "mixed_precision",
+        "device_mesh",
+        "skip_all_reduce_unused_params",
+        "bucket_cap_mb_list",
+        "forward_sync_buffers",
+    ):
+        with pytest.raises(NotImplementedError, match=f"{name} is not offered, got 5"):
+            DistributedDataParallel(Net(), **{name: 5})
+        DistributedDataParallel(Net(), **{name: None})
+    for value in (None, False, 5):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'bucket_size'"):
+            DistributedDataParallel(Net(), bucket_size=value)
     model = DistributedDataParallel(nn.Linear(2, 2))
     weight = model.module.weight
     weight.register_hook(lambda grad: grad.to_sparse())

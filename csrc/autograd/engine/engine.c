@@ -41,6 +41,7 @@ typedef struct task {
   uint32_t n_inner; /* slots of nodes that are no leaves */
   uint32_t n_table, cap_table;
   uint64_t number; /* 0: nobody has asked for it yet */
+  struct task* outer; /* the run inside of which this one goes on; NULL: none */
   slot inline_slots[INLINE_SLOTS];
   uint32_t inline_heap[INLINE_SLOTS];
   uint32_t inline_table[INLINE_TABLE];
@@ -488,13 +489,21 @@ static shmt_status deliver_roots(task* t) {
   return SHMT_OK;
 }
 
-uint64_t shmt__engine_run_number(void) {
+static uint64_t number_of(task* t) {
   static _Atomic uint64_t last;
 
-  if (!in_progress) return 0;
+  if (!t) return 0;
   /* relaxed: only that no two runs get the same number matters. */
-  if (!in_progress->number) in_progress->number = 1 + atomic_fetch_add_explicit(&last, 1, memory_order_relaxed);
-  return in_progress->number;
+  if (!t->number) t->number = 1 + atomic_fetch_add_explicit(&last, 1, memory_order_relaxed);
+  return t->number;
+}
+
+uint64_t shmt__engine_run_number(void) { return number_of(in_progress); }
+
+uint64_t shmt__engine_outermost_number(void) {
+  task* t = in_progress;
+  while (t && t->outer) t = t->outer;
+  return number_of(t);
 }
 
 bool shmt__engine_has_inputs(void) { return in_progress && in_progress->b->inputs; }
@@ -515,13 +524,13 @@ shmt_status shmt__engine_reaches(const void* const* nodes, uint32_t n, bool* rea
 shmt_status shmt__engine_run(const shmt__backward* b) {
   SHMT_GRAD_MODE(b->create_graph);
   task t;
-  task* const outer = in_progress;
   task_init(&t, b);
+  t.outer = in_progress;
   in_progress = &t;
   shmt_status status = b->inputs ? shmt__needed_nodes_create(b, &t.needed) : SHMT_OK;
   if (status == SHMT_OK) status = deliver_roots(&t);
   if (status == SHMT_OK) status = run_task(&t);
-  in_progress = outer;
+  in_progress = t.outer;
   task_fini(&t);
   return status;
 }

@@ -49,6 +49,8 @@ shmt_status shmt__backward_run(const shmt__backward_args* a);
 
 /* A number of this run that no other run has, above zero; 0: no run is in progress. */
 uint64_t shmt__engine_run_number(void);
+/* The same of the run that a hook or a node started this one in, or one outside of that. */
+uint64_t shmt__engine_outermost_number(void);
 /* Does this thread's run end at given inputs? false outside of a run. */
 bool shmt__engine_has_inputs(void);
 /* reached[i]: does the run in progress visit the node at nodes[i]? The address is only compared: the node need not be

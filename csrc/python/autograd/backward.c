@@ -224,6 +224,11 @@ static PyObject* run_number(PyObject* module, PyObject* unused) {
   return PyLong_FromUnsignedLongLong(shmt__engine_run_number());
 }
 
+static PyObject* outermost_number(PyObject* module, PyObject* unused) {
+  (void)module, (void)unused;
+  return PyLong_FromUnsignedLongLong(shmt__engine_outermost_number());
+}
+
 static PyObject* run_has_inputs(PyObject* module, PyObject* unused) {
   (void)module, (void)unused;
   return PyBool_FromLong(shmt__engine_has_inputs());
@@ -254,6 +259,8 @@ PyMethodDef shmt__py_backward_functions[] = {
      "Run the engine: tensors, grads, keep_graph, create_graph, inputs, allow_unused, accumulate."},
     {"_backward_number", run_number, METH_NOARGS,
      "What this thread's run of the engine has and no other; 0 outside of one."},
+    {"_backward_outermost_number", outermost_number, METH_NOARGS,
+     "The same of the run that this one goes on in, which is this one when there is none around it."},
     {"_backward_has_inputs", run_has_inputs, METH_NOARGS,
      "Whether this thread's run of the engine ends at given inputs."},
     {"_backward_reaches", (PyCFunction)(void (*)(void))nodes_reached, METH_FASTCALL,

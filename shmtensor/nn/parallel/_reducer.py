@@ -4,10 +4,16 @@ The parameters are taken in reverse order, which is about the order in which bac
 and put into flat buffers. When all gradients of a bucket are there, its all-reduce begins; buckets
 begin in one order on all ranks. The gradient that completes the last bucket waits for all of them
 and writes the results into the parameters' gradients.
+
+Only a backward after `Reducer.expect` is reduced: one forward, one backward.
+
+The hooks of the parameters hold the reducer weakly and end with it, so that a module trains on by
+itself when what reduced its gradients is gone.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,15 +23,15 @@ from shmtensor._core._tensor import Tensor
 from shmtensor.nn.parameter import Parameter
 from shmtensor.sparse._construct import sparse_coo_tensor
 
-__all__ = ["GradBucket", "Reducer", "used_parameters"]
+__all__ = ["GradBucket", "Reducer", "find_tensors", "used_parameters"]
 
 _FIRST_BUCKET_BYTES = 1 << 20
 
 
 def used_parameters(outputs: Any) -> set[int]:
     """Return the addresses (`id`) of the leaves that the tensors in *outputs* depend on."""
-    pending = [t.grad_fn for t in _tensors_of(outputs) if t.grad_fn is not None]
-    found = {id(t) for t in _tensors_of(outputs) if t.is_leaf and t.requires_grad}
+    pending = [t.grad_fn for t in find_tensors(outputs) if t.grad_fn is not None]
+    found = {id(t) for t in find_tensors(outputs) if t.is_leaf and t.requires_grad}
     seen = set()
     while pending:
         node = pending.pop()
@@ -39,7 +45,8 @@ def used_parameters(outputs: Any) -> set[int]:
     return found
 
 
-def _tensors_of(value: Any) -> list[Tensor]:
+def find_tensors(value: Any) -> list[Tensor]:
+    """Return the tensors in a structure of tuples, lists, dicts and dataclasses."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, dict):
@@ -47,7 +54,7 @@ def _tensors_of(value: Any) -> list[Tensor]:
     elif hasattr(value, "__dataclass_fields__"):
         value = [getattr(value, name) for name in value.__dataclass_fields__]
     if isinstance(value, list | tuple):
-        return [t for each in value for t in _tensors_of(each)]
+        return [t for each in value for t in find_tensors(each)]
     return []
 
 
@@ -153,8 +160,11 @@ class Reducer:
         group: The group whose ranks average their gradients.
         bucket_bytes: The size at which a bucket is full.
         finds_unused: Some parameters may have no gradient on some ranks.
-        is_on: Asked at each gradient: whether gradients are reduced now.
+        is_static: These are the same ones in every backward.
         sparse: Addresses (`id`) of the parameters whose gradients are sparse.
+
+    Attributes:
+        static_used: With *is_static*, the parameters that the first forward has used; None before.
     """
 
     def __init__(
@@ -163,31 +173,41 @@ class Reducer:
         group: Any,
         bucket_bytes: int,
         finds_unused: bool,
-        is_on: Callable[[], bool],
+        is_static: bool,
         sparse: set[int],
     ) -> None:
         self._group = group
         self._finds_unused = finds_unused
-        self._is_on = is_on
+        self._is_static = is_static
+        self.static_used: set[int] | None = None
+        self._static_unused: set[int] | None = None
+        self._expects = False
+        self._finished_in = 0  # the number of the backward whose gradients were reduced last
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.divisor: int = group.size()  # of the sums of gradients
         self.buckets = _in_buckets(parameters, bucket_bytes, sparse)
         self.buckets[-1]._is_last = True
         self._place: dict[int, tuple[int, int]] = {}
-        self._handles = []
+        self._handles: list[Any] = []
+        on_gradient = _hook_of(weakref.ref(self))
         for b, bucket in enumerate(self.buckets):
             for i, parameter in enumerate(bucket._parameters):
                 self._place[id(parameter)] = (b, i)
                 hook = parameter.register_post_accumulate_grad_hook
-                self._handles.append(hook(self._on_gradient))
+                self._handles.append(hook(on_gradient))
         self._used: set[int] = set()
         self._ready: set[int] = set()
         self._next_bucket = 0
         self._was_begun = False
         self.reset()
 
+    def __del__(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+
     def reset(self) -> None:
-        """Expect the gradients of all parameters."""
+        """Begin anew: no gradient is there, and none is expected."""
+        self._expects = False
         self._used = set(self._place)
         self._ready = set()
         self._next_bucket = 0
@@ -205,8 +225,20 @@ class Reducer:
         if self._was_begun and self._ready:
             self._raise_unfinished()
         self.reset()
+        self._expects = True
         if used is not None:
             self._used &= used
+
+    def prepare_for_backward(self, outputs: list[Tensor]) -> None:
+        """Before a backward from *outputs*: expect the gradients of what they depend on.
+
+        Args:
+            outputs: None of them: the gradients of all parameters are expected.
+
+        Raises:
+            RuntimeError: The backward before did not reach some parameters.
+        """
+        self.expect(used_parameters(outputs) if outputs else None)
 
     def _raise_unfinished(self) -> None:
         missing = [
@@ -235,13 +267,17 @@ class Reducer:
 
     def _on_gradient(self, parameter: Tensor) -> None:
         """A parameter has its gradient."""
-        if not self._is_on():
+        if not self._expects:
+            if self._finished_in and self._finished_in == _C._backward_outermost_number():
+                self._raise_ready_twice(parameter, known=True)
             return
         if not self._was_begun:
             self._was_begun = True
             for key in set(self._place) - self._used:
                 self._mark_ready(key)
         key = id(parameter)
+        if key in self._ready:
+            self._raise_ready_twice(parameter, known=key in self._used)
         self._used.add(key)
         self._mark_ready(key)
         while self._next_bucket < len(self.buckets):
@@ -252,9 +288,16 @@ class Reducer:
             self._next_bucket += 1
         self._finish()
 
+    def _raise_ready_twice(self, parameter: Tensor, *, known: bool) -> None:
+        raise RuntimeError(
+            "Expected to mark a variable ready only once, but a parameter of the shape "
+            f"{tuple(parameter.shape)} has got "
+            + ("another gradient. " if known else "a gradient, though the outputs did not use it. ")
+            + "One backward may follow each forward, and a parameter may be in no more than one "
+            "checkpoint with use_reentrant=True."
+        )
+
     def _mark_ready(self, key: int) -> None:
-        if key in self._ready:
-            return
         self._ready.add(key)
         b, i = self._place[key]
         bucket = self.buckets[b]
@@ -269,7 +312,7 @@ class Reducer:
             bucket._work = hook(state, bucket)
 
     def _finish(self) -> None:
-        unused = self._unused_everywhere() if self._finds_unused else set()
+        unused = self._unused_everywhere() if self._finds_unused or self._is_static else set()
         for bucket in self.buckets:
             if self._hook is None:
                 bucket._work.wait()
@@ -286,6 +329,7 @@ class Reducer:
                 else:
                     parameter.grad.detach().copy_(reduced)
         self.reset()
+        self._finished_in = _C._backward_outermost_number()
 
     def shadow(self) -> None:
         """Take part in the reductions of a backward on other ranks, with gradients of 0."""
@@ -300,17 +344,27 @@ class Reducer:
 
     def _unused_everywhere(self) -> set[int]:
         """Return the parameters that no rank has used; their gradients stay as they are."""
+        if self._static_unused is not None:
+            return self._static_unused
         groups = distributed()
         keys = list(self._place)
         mask: Tensor = _C.tensor([int(key in self._used) for key in keys], dtype=_C.int32)
         groups.all_reduce(mask, groups.ReduceOp.MAX, group=self._group)
-        return {key for key, used in zip(keys, mask.tolist(), strict=True) if not used}
+        unused = {key for key, used in zip(keys, mask.tolist(), strict=True) if not used}
+        if self._is_static:
+            self._static_unused = unused
+        return unused
 
-    def remove(self) -> None:
-        """Remove the hooks."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+
+def _hook_of(reference: weakref.ref[Reducer]) -> Callable[[Tensor], None]:
+    """The hook of the parameters, which keeps no reducer alive."""
+
+    def hook(parameter: Tensor) -> None:
+        reducer = reference()
+        if reducer is not None:
+            reducer._on_gradient(parameter)
+
+    return hook
 
 
 def _in_buckets(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, cast
 
 from shmtensor import _C
@@ -15,12 +16,15 @@ from shmtensor._core._groups import algorithms, distributed
 from shmtensor._core._tensor import Tensor
 from shmtensor.nn.modules.module import Module
 from shmtensor.nn.modules.sparse import Embedding, EmbeddingBag
-from shmtensor.nn.parallel._reducer import Reducer, used_parameters
+from shmtensor.nn.parallel._reducer import Reducer, find_tensors, used_parameters
 
 if TYPE_CHECKING:
     from shmtensor.distributed.algorithms import Join, Joinable, JoinHook
 
 __all__ = ["DistributedDataParallel"]
+
+#: Libraries that prepare a backward themselves call it by torch's name.
+_find_tensors = find_tensors
 
 
 class DistributedDataParallel(Module):
@@ -47,12 +51,28 @@ class DistributedDataParallel(Module):
             that no rank has used keeps its gradient as it is.
         check_reduction: Accepted.
         gradient_as_bucket_view: Ignored; each gradient stays its own tensor.
-        static_graph: The same parameters are used each time: accepted.
-        options: Further arguments of torch are accepted if they are None or False.
+        static_graph: The same parameters are used in every iteration: the first forward shows
+            which, and no other one is searched. A parameter in several checkpoints with
+            ``use_reentrant=True`` raises in backward even so.
+        delay_all_reduce_named_params: None.
+        param_to_hook_all_reduce: None.
+        mixed_precision: None.
+        device_mesh: None.
+        skip_all_reduce_unused_params: False.
+        bucket_cap_mb_list: None.
+        batched_grad_copy: Accepted.
+        forward_sync_buffers: None.
+
+    Copies (`copy.deepcopy`) reduce the gradients of their own parameters in the same group. In a
+    pickle is no group: loading takes the default one, and a model of another group is refused. A
+    communication hook stays behind in both. When the last reference to the model is gone, its
+    ``module`` trains by itself.
 
     Raises:
         ValueError: There is no default group, or *device_ids* names devices.
-        RuntimeError: No parameter requires a gradient, or the ranks' modules differ.
+        NotImplementedError: One of the arguments that can be None or False only is something else.
+        RuntimeError: No parameter requires a gradient, or the ranks' modules differ in their
+            parameters or buffers: then on all ranks.
 
     Source:
         torch.nn.parallel.DistributedDataParallel.
@@ -74,22 +94,33 @@ class DistributedDataParallel(Module):
         check_reduction: bool = False,
         gradient_as_bucket_view: bool = False,
         static_graph: bool = False,
-        **options: Any,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[int] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
     ) -> None:
         super().__init__()
-        for name, value in options.items():
-            if value not in (None, False):
-                raise NotImplementedError(f"DistributedDataParallel: {name} is not offered")
+        for name, value in (
+            ("delay_all_reduce_named_params", delay_all_reduce_named_params),
+            ("param_to_hook_all_reduce", param_to_hook_all_reduce),
+            ("mixed_precision", mixed_precision),
+            ("device_mesh", device_mesh),
+            ("skip_all_reduce_unused_params", skip_all_reduce_unused_params),
+            ("bucket_cap_mb_list", bucket_cap_mb_list),
+            ("forward_sync_buffers", forward_sync_buffers),
+        ):
+            if value is not None and value is not False:
+                raise NotImplementedError(
+                    f"DistributedDataParallel: {name} is not offered, got {value!r}"
+                )
         groups = distributed()._group
         group = groups._known(process_group) if process_group else groups._default_group()
         if device_ids:
             raise ValueError(f"DistributedDataParallel: there are no devices {device_ids}")
-        named = [(n, p) for n, p in module.named_parameters() if p.requires_grad]
-        if not named:
-            raise RuntimeError(
-                "DistributedDataParallel is not needed when a module doesn't have any parameter "
-                "that requires a gradient."
-            )
         if bucket_cap_mb is not None and bucket_cap_mb <= 0:
             raise ValueError(f"bucket_cap_mb must be above 0, got {bucket_cap_mb}")
         self.module = module
@@ -106,42 +137,91 @@ class DistributedDataParallel(Module):
         self._divides_by_initial_world_size = True
         if init_sync:
             _check_modules_agree(module, group)
+        if not any(p.requires_grad for p in module.parameters()):
+            raise RuntimeError(
+                "DistributedDataParallel is not needed when a module doesn't have any parameter "
+                "that requires a gradient."
+            )
+        if init_sync:
             _take_state_of(0, list(module.parameters()) + list(module.buffers()), group)
+        self._bucket_bytes = int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        self._make_reducer()
+
+    def _make_reducer(self) -> None:
         self.reducer = Reducer(
-            [p for _, p in named],
-            group,
-            int((25 if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20)),
-            find_unused_parameters,
-            lambda: self.require_backward_grad_sync,
+            [p for p in self.module.parameters() if p.requires_grad],
+            self.process_group,
+            self._bucket_bytes,
+            self.find_unused_parameters,
+            self.static_graph,
             {
                 id(each.weight)
-                for each in module.modules()
+                for each in self.module.modules()
                 if isinstance(each, Embedding | EmbeddingBag) and each.sparse
             },
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self.process_group is not distributed()._group._default_group():
+            raise RuntimeError(
+                "DDP Pickling/Unpickling are only supported when using DDP with the default "
+                "process group. That is, when you have called init_process_group and have not "
+                "passed process_group argument to DDP constructor"
+            )
+        return self._own_state_without_group()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.process_group = state.pop("process_group", None)
+        if self.process_group is None:
+            self.process_group = distributed()._group._default_group()
+        super().__setstate__(state)
+        self._make_reducer()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DistributedDataParallel:
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin
+        state = deepcopy(self._own_state_without_group(), memo)
+        twin.__setstate__({**state, "process_group": self.process_group})
+        return twin
+
+    def _own_state_without_group(self) -> dict[str, Any]:
+        absent = ("process_group", "reducer", "_join_config")
+        return {
+            **{name: value for name, value in self.__dict__.items() if name not in absent},
+            "_join_config": None,
+            "require_backward_grad_sync": True,
+            "require_forward_param_sync": True,
+        }
+
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Call the module."""
         records = _C.is_grad_enabled()
-        if records and self.require_backward_grad_sync and not self.find_unused_parameters:
-            self.reducer.expect(None)
+        reduces = records and self.require_backward_grad_sync
+        used = self.reducer.static_used
+        searches = self.find_unused_parameters or self.static_graph
+        if reduces and (not searches or used is not None):
+            self.reducer.expect(used)
         source = 0
         if self._join_config is not None and self._join_config.enable:
             source = algorithms()._data_parallel_join.enter_iteration(self)
         if self._takes_buffers():
             self._take_buffers(source)
         output = self.module(*inputs, **kwargs)
-        if records and self.require_backward_grad_sync and self.find_unused_parameters:
-            self.reducer.expect(used_parameters(output))
+        if reduces and searches and used is None:
+            used = used_parameters(output)
+            if self.static_graph:
+                self.reducer.static_used = used
+            self.reducer.expect(used)
         if records:
             self.require_forward_param_sync = self.require_backward_grad_sync
         return output
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Do not reduce gradients inside: they add up on each rank.
+        """Do not reduce the gradients of a forward inside: they add up on each rank.
 
-        The first forward and backward outside reduce what has added up.
+        The first forward and backward outside reduce what has added up. A backward inside of a
+        forward outside is reduced.
 
         Source:
             torch.nn.parallel.DistributedDataParallel.no_sync.
@@ -235,21 +315,34 @@ class DistributedDataParallel(Module):
 
 
 def _check_modules_agree(module: Module, group: Any) -> None:
-    """Raise RuntimeError unless the ranks' parameters have equal shapes and dtypes."""
-    own = [(n, tuple(p.shape), str(p.dtype)) for n, p in module.named_parameters()]
+    """Raise RuntimeError, on all ranks alike, unless the ranks' parameters and buffers agree.
+
+    They agree when as many have equal shapes and dtypes, in their order, and want gradients.
+    """
+    own = [
+        [(n, tuple(p.shape), str(p.dtype), p.requires_grad) for n, p in module.named_parameters()],
+        [(n, tuple(b.shape), str(b.dtype), False) for n, b in module.named_buffers()],
+    ]
     everybodys: list[Any] = [None] * group.size()
     distributed().all_gather_object(everybodys, own, group=group)
-    if len(everybodys[0]) != len(own):
-        raise RuntimeError(
-            f"DDP expects same model across all ranks, but Rank {group.rank()} has {len(own)} "
-            f"params, while rank 0 has inconsistent {len(everybodys[0])} params."
-        )
-    for (name, *facts), (_, *theirs) in zip(own, everybodys[0], strict=True):
-        if facts != theirs:
-            raise RuntimeError(
-                f"DDP expects same model across all ranks: {name} has shape {facts[0]} and dtype "
-                f"{facts[1]} on rank {group.rank()}, {theirs[0]} and {theirs[1]} on rank 0"
-            )
+    for rank, of_rank in enumerate(everybodys):
+        for kind, first, theirs in zip(("param", "buffer"), everybodys[0], of_rank, strict=True):
+            if len(first) != len(theirs):
+                raise RuntimeError(
+                    f"DDP expects same model across all ranks, but Rank {rank} has {len(theirs)} "
+                    f"{kind}s, while rank 0 has inconsistent {len(first)} {kind}s."
+                )
+            for (name, *facts), (_, *others) in zip(first, theirs, strict=True):
+                if facts != others:
+                    raise RuntimeError(
+                        f"DDP expects same model across all ranks: the {kind} {name} has "
+                        f"{_described(facts)} on rank 0, {_described(others)} on rank {rank}"
+                    )
+
+
+def _described(facts: list[Any]) -> str:
+    shape, dtype, requires_grad = facts
+    return f"shape {shape}, dtype {dtype} and requires_grad={requires_grad}"
 
 
 def _take_state_of(source: int, tensors: list[Tensor], group: Any) -> None:
