@@ -154,6 +154,13 @@ shmt_status shmt__node_set_n_inputs(shmt_node* n, uint32_t n_inputs) {
   return SHMT_OK;
 }
 
+uint32_t shmt__node_n_gradients(const shmt_node* n) {
+  uint32_t count = n->n_inputs;
+  if (n->klass->is_python || n->klass->is_accumulate) return count;
+  while (count > 1 && shmt__node_input_meta(n, count - 1)->dtype == SHMT_DTYPE_NONE) count--;
+  return count;
+}
+
 shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shmt_tensor** out) {
   const shmt__input_meta* m = shmt__node_input_meta(n, i);
   *out = NULL;

@@ -88,6 +88,9 @@ shmt_node* shmt__node_create(const shmt__node_class* k, uint32_t n_edges, uint32
 /* Set the number of forward outputs when it was not known at creation (an operator that returns a list). Call it
  * before any set_history. Errors: SHMT_E_NOMEM. */
 shmt_status shmt__node_set_n_inputs(shmt_node* n, uint32_t n_inputs);
+/* How many gradients n is shown to take: those of the forward outputs, without outputs at the end that never get one
+ * (the indices of a maximum). A Python Function's outputs all count. */
+uint32_t shmt__node_n_gradients(const shmt_node* n);
 /* *out: g again, or zeros like forward output i when g is NULL (NULL when that output takes no
  * gradient). New reference. */
 shmt_status shmt__materialize_grad(shmt_node* n, uint32_t i, shmt_tensor* g, shmt_tensor** out);

@@ -81,8 +81,8 @@ def _reduce_handle(_: Any) -> Any:
     return _removed_handle, ()
 
 
-# What registering hooks of tensors and nodes returns: the same for a program that asks. Such hooks
-# are not sent and not copied, so the copy of a handle has nothing to remove.
+# What registering hooks of nodes and of updated gradients returns: the same for a program that
+# asks. Such hooks are not sent and not copied, so the copy of a handle has nothing to remove.
 RemovableHandle.register(_C._HookHandle)
 copyreg.pickle(_C._HookHandle, _reduce_handle)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import warnings
 import weakref
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -601,3 +602,96 @@ def test_many_hooks_of_one_list_run_as_they_were_when_the_first_one_ran(kind: st
     y.backward(st.ones(1))
     assert order[700:] == [-1]
     own.remove()  # it has the node, which has it
+
+
+@pytest.mark.check
+def test_hooks_of_a_tensor_are_a_dict_that_can_be_changed() -> None:
+    x = leaf(1, 2)
+
+    def gradient() -> list[float]:
+        x.grad = None
+        x.sum().backward()
+        return x.grad.tolist()
+
+    hooks: OrderedDict[int, Any] = OrderedDict()
+    x._backward_hooks = hooks
+    assert x._backward_hooks is hooks
+    hooks[5] = lambda g: g * 2
+    assert gradient() == [2, 2]
+    handle = x.register_hook(lambda g: g * 10)
+    assert list(hooks) == [5, handle.id]
+    assert gradient() == [20, 20]
+    x._backward_hooks[handle.id] = lambda g: g * 7
+    del hooks[5]
+    assert gradient() == [7, 7]
+    handle.remove()
+    assert hooks == {}
+    assert gradient() == [1, 1]
+    x.register_hook(lambda g: g * 3)
+    x._backward_hooks = None
+    assert x._backward_hooks is None
+    assert gradient() == [1, 1]
+
+
+def test_a_dict_of_hooks_changes_while_they_run() -> None:
+    x = leaf(1)
+    hooks = {
+        1: lambda g: hooks.clear() or hooks.update({3: lambda g: g * 5}),
+        2: lambda g: g * 2,
+    }
+    x._backward_hooks = hooks
+    x.sum().backward()
+    assert x.grad.item() == 2
+    x.grad = None
+    x.sum().backward()
+    assert x.grad.item() == 5
+
+
+def test_a_dict_of_hooks_of_other_tensors() -> None:
+    y = leaf(1) * 2
+    y._backward_hooks = {1: lambda g: g * 4}
+    z = y.clone()
+    z.grad_fn._register_hook_dict(y)
+    seen: list[float] = []
+    y._backward_hooks[2] = lambda g: seen.append(g.item())
+    z.sum().backward()
+    assert seen == [4, 16]
+    plain = st.ones(2)
+    plain._backward_hooks = hooks = {}
+    assert plain._backward_hooks is hooks
+    plain.requires_grad_()
+    hooks[1] = lambda g: g * 5
+    plain.sum().backward()
+    assert plain.grad.tolist() == [5, 5]
+    with pytest.raises(TypeError, match="must be a dict or None, not int"):
+        plain._backward_hooks = 5
+
+
+def test_a_dict_of_hooks_that_has_its_tensor_is_collected() -> None:
+    x = leaf(1)
+    x._backward_hooks = {1: x.mul}
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_nodes_show_gradients_of_outputs_that_can_have_one() -> None:
+    x = st.rand(2, 3, requires_grad=True)
+    norm = st.nn.functional.layer_norm
+    for result, n in (
+        (x.max(1)[0], 1),
+        (x.topk(2)[0], 1),
+        (norm(x, (3,)), 1),
+        (x.unbind(0)[1], 2),
+    ):
+        node, seen = result.grad_fn, []
+        node.register_prehook(lambda grads, seen=seen: seen.append(len(grads)))
+        node.register_hook(lambda _, grads, seen=seen: seen.append(len(grads)))
+        result.sum().backward()
+        assert seen == [n, n]
+        assert len(node._input_metadata) == n
+    values = x.max(1)[0]
+    assert values.grad_fn(st.ones(2)).sum().item() == 2
+    with pytest.raises(TypeError, match="expected 1 arguments, got 2 instead"):
+        values.grad_fn(st.ones(2), None)

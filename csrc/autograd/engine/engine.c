@@ -374,7 +374,7 @@ static SHMT_COLD shmt_status run_tensor_hooks(shmt_node* n, shmt_tensor** grads)
 
 /* What belongs to n itself, which is about to run. */
 static SHMT_COLD shmt_status run_pre_hooks(shmt_node* n, shmt_tensor** grads) {
-  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, grads, n->n_inputs, NULL, 0);
+  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_PRE, 0, grads, shmt__node_n_gradients(n), NULL, 0);
 }
 
 /* POST hooks of n see gradients in the shape and dtype that its edges expect. */
@@ -382,7 +382,7 @@ static SHMT_COLD shmt_status run_post_hooks(shmt_node* n, shmt_tensor** outs, sh
   for (uint32_t i = 0; i < n->n_edges; i++)
     if (n->edges[i].node && outs[i] && !fits(outs[i], &n->edges[i]))
       SHMT_TRY(shmt__grad_validate_slow(&outs[i], &n->edges[i], n, i));
-  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, outs, n->n_edges, grads, n->n_inputs);
+  return shmt__hooks_run(&n->extras->hooks, SHMT_HOOK_POST, 0, outs, n->n_edges, grads, shmt__node_n_gradients(n));
 }
 
 static bool any_defined(shmt_tensor* const* v, uint32_t n) {

@@ -217,6 +217,28 @@ shmt_status shmt__py_call_hook(shmt__hook* h, shmt_tensor** values, uint32_t n_v
   return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
 }
 
+/* Call the functions of a dict as it is now, one after the other, as hooks of a tensor. */
+static int run_hooks_of_dict(const shmt__hook* h, PyObject* hooks, shmt_tensor** values, uint32_t n_values) {
+  int r = 0;
+  PyObject* functions = PyDict_Values(hooks);
+  for (Py_ssize_t i = 0; functions && r == 0 && i < PyList_GET_SIZE(functions); i++)
+    r = run_hook(h, PyList_GET_ITEM(functions, i), values, n_values, NULL, 0);
+  if (!functions) r = -1;
+  Py_XDECREF(functions);
+  return r;
+}
+
+shmt_status shmt__py_call_hook_dict(shmt__hook* h, shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
+                                    uint32_t n_grads) {
+  (void)grads, (void)n_grads;
+  PyGILState_STATE gil = shmt__py_gil_ensure();
+  PyObject* hooks = Py_XNewRef((PyObject*)h->ctx);
+  int r = hooks ? run_hooks_of_dict(h, hooks, values, n_values) : 0; /* else removed just now */
+  Py_XDECREF(hooks);
+  PyGILState_Release(gil);
+  return r < 0 ? SHMT_E_PYTHON : SHMT_OK;
+}
+
 /* --- registering -------------------------------------------------------------------------- */
 
 static PyObject* handle_for(shmt__hook* h) {
@@ -236,9 +258,10 @@ static PyObject* added(shmt_status status, PyObject* fn, shmt__hook* h) {
   return shmt__py_raise(status);
 }
 
-PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, shmt__hook_kind kind, PyObject* fn) {
+PyObject* shmt__py_add_post_accumulate_hook(shmt_tensor* t, PyObject* fn) {
   shmt__hook* h = NULL;
-  shmt_status status = shmt__tensor_add_hook(t, kind, shmt__py_call_hook, Py_NewRef(fn), shmt__py_drop_object, &h);
+  shmt_status status = shmt__tensor_add_hook(t, SHMT_HOOK_POST_ACCUMULATE, shmt__py_call_hook, Py_NewRef(fn),
+                                             shmt__py_drop_object, &h);
   return added(status, fn, h);
 }
 

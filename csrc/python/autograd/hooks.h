@@ -12,11 +12,14 @@
 /* --- registering and calling (hooks.c) ------------------------------------------------------ */
 
 /* Register a Python callable; returns a handle with remove(). */
-PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, shmt__hook_kind kind, PyObject* fn);
+PyObject* shmt__py_add_post_accumulate_hook(shmt_tensor* t, PyObject* fn);
 PyObject* shmt__py_add_node_hook(shmt_node* n, shmt__hook_kind kind, PyObject* fn);
 /* What the engine calls for a hook whose ctx is a Python callable; tells such hooks from others. */
 shmt_status shmt__py_call_hook(shmt__hook* h, shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
                                uint32_t n_grads);
+/* The same for a hook whose ctx is a dict of callables: those of one tensor. */
+shmt_status shmt__py_call_hook_dict(shmt__hook* h, shmt_tensor** values, uint32_t n_values, shmt_tensor* const* grads,
+                                    uint32_t n_grads);
 /* values -> tuple of tensors and None. Borrows. */
 PyObject* shmt__py_tuple_of(shmt_tensor* const* values, Py_ssize_t n);
 /* Release a reference from any thread, also while an exception passes. NULL: nothing. */
@@ -25,12 +28,18 @@ int shmt__py_hooks_init(PyObject* module);
 
 /* --- the hooks of a tensor (tensor_hooks.c) ------------------------------------------------- */
 
-/* t's own hooks as a new dict of their numbers and functions; None when it never had one. */
+/* All hooks of a tensor are in one dict, by number, which is what its list has as a hook. */
+
+/* The dict of t's hooks; None when it has none. New reference. */
 PyObject* shmt__py_tensor_hooks(const shmt_tensor* t);
-/* The same for the hooks that run after .grad was updated. */
-PyObject* shmt__py_post_accumulate_hooks(const shmt_tensor* t);
-/* Replace the hooks of t by the values of a mapping (None: by none). 0, or -1 with an exception. */
+/* Register a Python callable in it; returns a handle with remove(). */
+PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, PyObject* fn);
+/* Let t have this dict in its place; None: no dict. 0, or -1 with an exception. */
 int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks);
+/* Let a node run the hooks of a dict too, as those of its first output. 0, or -1 with an exception. */
+int shmt__py_add_hook_dict(shmt_node* n, PyObject* hooks);
+/* The hooks that run after .grad was updated, as a new dict; None when there never was one. */
+PyObject* shmt__py_post_accumulate_hooks(const shmt_tensor* t);
 /* Show the garbage collector the hooks of leaves that only their wrappers hold. */
 void shmt__py_tensor_hooks_init(void);
 

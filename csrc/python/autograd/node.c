@@ -100,15 +100,8 @@ static PyObject* node_register_hook_dict(PyObject* self, PyObject* o) {
   shmt_tensor* t = shmt__py_tensor(o);
   if (t->autograd && t->autograd->grad_fn == n) Py_RETURN_NONE;
   PyObject* hooks = shmt__py_tensor_hooks(t);
-  PyObject* functions = hooks && hooks != Py_None ? PyDict_Values(hooks) : hooks ? PyList_New(0) : NULL;
-  int r = functions ? 0 : -1;
-  for (Py_ssize_t i = 0; r == 0 && i < PyList_GET_SIZE(functions); i++) {
-    PyObject* handle = shmt__py_add_node_hook(n, SHMT_HOOK_TENSOR, PyList_GET_ITEM(functions, i));
-    r = handle ? 0 : -1;
-    Py_XDECREF(handle);
-  }
-  Py_XDECREF(functions);
-  Py_XDECREF(hooks);
+  const int r = hooks != Py_None ? shmt__py_add_hook_dict(n, hooks) : 0;
+  Py_DECREF(hooks);
   return r == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
@@ -202,8 +195,9 @@ static PyObject* input_metadata(shmt_node* n, uint32_t i) {
 static PyObject* node_input_metadata(PyObject* self, void* closure) {
   (void)closure;
   shmt_node* n = node_of(self);
-  PyObject* all = PyTuple_New(n->n_inputs);
-  for (uint32_t i = 0; all && i < n->n_inputs; i++) {
+  const uint32_t count = shmt__node_n_gradients(n);
+  PyObject* all = PyTuple_New(count);
+  for (uint32_t i = 0; all && i < count; i++) {
     PyObject* one = input_metadata(n, i);
     if (one)
       PyTuple_SET_ITEM(all, i, one);
@@ -251,13 +245,14 @@ static PyObject* node_call(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyErr_SetString(PyExc_TypeError, "keyword arguments are not supported");
     return NULL;
   }
-  if (given != n->n_inputs) {
-    PyErr_Format(PyExc_TypeError, "expected %u arguments, got %zd instead", n->n_inputs, given);
+  const uint32_t expected = shmt__node_n_gradients(n);
+  if (given != expected) {
+    PyErr_Format(PyExc_TypeError, "expected %u arguments, got %zd instead", expected, given);
     return NULL;
   }
-  shmt_tensor** grads = PyMem_Calloc((size_t)given + n->n_edges + 1, sizeof *grads);
+  shmt_tensor** grads = PyMem_Calloc((size_t)n->n_inputs + n->n_edges + 1, sizeof *grads);
   if (!grads) return PyErr_NoMemory();
-  shmt_tensor** out = grads + given;
+  shmt_tensor** out = grads + n->n_inputs;
   PyObject* result = NULL;
   for (Py_ssize_t i = 0; i < given; i++) {
     PyObject* g = PyTuple_GET_ITEM(args, i);

@@ -1,4 +1,4 @@
-/* python/autograd/tensor_hooks.c -- the hooks of one tensor: as a dict, replaced, visited by the garbage collector. */
+/* python/autograd/tensor_hooks.c -- the hooks of one tensor: their dict, and what the garbage collector visits. */
 #include "autograd/hook_list.h"
 #include "autograd/hooks.h"
 #include "autograd/meta.h"
@@ -15,17 +15,91 @@ static shmt__hook* const* hooks_of(const shmt_tensor* t, uint32_t* nr) {
   return m->grad_fn->extras ? &m->grad_fn->extras->hooks : NULL;
 }
 
-/* nr: TENSOR only. */
-static bool is_python_hook(const shmt__hook* h, shmt__hook_kind kind, uint32_t nr) {
-  return h->kind == kind && h->call == shmt__py_call_hook && (kind != SHMT_HOOK_TENSOR || h->input_nr == nr);
+/* The hook that has the dict of t's hooks; NULL: there is none. */
+static shmt__hook* find_dict(const shmt_tensor* t) {
+  uint32_t nr;
+  shmt__hook* const* list = hooks_of(t, &nr);
+  for (shmt__hook* h = list ? *list : NULL; h; h = h->next)
+    if (h->call == shmt__py_call_hook_dict && h->input_nr == nr && !h->removed && h->ctx) return h;
+  return NULL;
 }
 
-/* The numbers and functions of Python's hooks of one kind in a list, as a new dict; None when there never was one. */
-static PyObject* dict_of(const shmt__hook* list, shmt__hook_kind kind, uint32_t nr) {
+PyObject* shmt__py_tensor_hooks(const shmt_tensor* t) {
+  const shmt__hook* h = find_dict(t);
+  return Py_NewRef(h ? (PyObject*)h->ctx : Py_None);
+}
+
+/* Append the hook that calls the functions of a dict. list: of a leaf that does not (yet) require a gradient, NULL for
+ * other tensors. */
+static int add_dict(shmt_tensor* t, shmt__hook** list, PyObject* hooks) {
+  shmt__hook* h = NULL;
+  shmt_status status = list ? shmt__hooks_add(list, SHMT_HOOK_TENSOR, 0, shmt__py_call_hook_dict, Py_NewRef(hooks),
+                                              shmt__py_drop_object, &h)
+                            : shmt__tensor_add_hook(t, SHMT_HOOK_TENSOR, shmt__py_call_hook_dict, Py_NewRef(hooks),
+                                                    shmt__py_drop_object, &h);
+  if (status == SHMT_OK) {
+    shmt__hook_release(h);
+    return 0;
+  }
+  Py_DECREF(hooks);
+  shmt__py_raise(status);
+  return -1;
+}
+
+int shmt__py_add_hook_dict(shmt_node* n, PyObject* hooks) {
+  shmt__hook* h = NULL;
+  shmt_status status = shmt__node_add_hook(n, SHMT_HOOK_TENSOR, 0, shmt__py_call_hook_dict, Py_NewRef(hooks),
+                                           shmt__py_drop_object, &h);
+  if (status == SHMT_OK) {
+    shmt__hook_release(h);
+    return 0;
+  }
+  Py_DECREF(hooks);
+  shmt__py_raise(status);
+  return -1;
+}
+
+/* The dict of t's hooks, made when there is none. New reference. */
+static PyObject* dict_of(shmt_tensor* t, PyObject* helpers) {
+  shmt_status status = shmt__tensor_requires_grad(t) ? shmt__meta_refresh(t) : SHMT_OK;
+  if (status != SHMT_OK) return shmt__py_raise(status);
+  const shmt__hook* h = find_dict(t);
+  if (h) return Py_NewRef((PyObject*)h->ctx);
+  PyObject* fresh = PyObject_CallMethod(helpers, "OrderedDict", NULL);
+  if (fresh && add_dict(t, NULL, fresh) < 0) Py_CLEAR(fresh);
+  return fresh;
+}
+
+PyObject* shmt__py_add_tensor_hook(shmt_tensor* t, PyObject* fn) {
+  PyObject* helpers = PyImport_ImportModule("shmtensor.utils.hooks");
+  PyObject* hooks = helpers ? dict_of(t, helpers) : NULL;
+  PyObject* handle = hooks ? PyObject_CallMethod(helpers, "add_hook", "OO", hooks, fn) : NULL;
+  Py_XDECREF(hooks);
+  Py_XDECREF(helpers);
+  return handle;
+}
+
+int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks) {
+  shmt__hook* old = find_dict(t);
+  if (hooks != Py_None && !PyDict_Check(hooks)) {
+    PyErr_Format(PyExc_TypeError, "_backward_hooks must be a dict or None, not %s", Py_TYPE(hooks)->tp_name);
+    return -1;
+  }
+  if (old) shmt__hook_drop(old);
+  if (hooks == Py_None) return 0;
+  if (shmt__tensor_requires_grad(t)) return add_dict(t, NULL, hooks);
+  shmt_autograd_meta* m = shmt__meta_of(t);
+  if (m) return add_dict(t, &m->hooks, hooks);
+  shmt__py_raise(SHMT_E_NOMEM);
+  return -1;
+}
+
+PyObject* shmt__py_post_accumulate_hooks(const shmt_tensor* t) {
+  const shmt_autograd_meta* m = t->autograd;
   bool any = false;
   PyObject* all = PyDict_New();
-  for (const shmt__hook* h = list; all && h; h = h->next) {
-    if (!is_python_hook(h, kind, nr)) continue;
+  for (const shmt__hook* h = m && !m->grad_fn ? m->hooks : NULL; all && h; h = h->next) {
+    if (h->kind != SHMT_HOOK_POST_ACCUMULATE || h->call != shmt__py_call_hook) continue;
     any = true;
     if (h->removed || !h->ctx) continue;
     PyObject* id = PyLong_FromUnsignedLongLong(h->id);
@@ -34,41 +108,6 @@ static PyObject* dict_of(const shmt__hook* list, shmt__hook_kind kind, uint32_t 
   }
   if (all && !any) Py_SETREF(all, Py_NewRef(Py_None));
   return all;
-}
-
-PyObject* shmt__py_post_accumulate_hooks(const shmt_tensor* t) {
-  const shmt_autograd_meta* m = t->autograd;
-  return dict_of(m && !m->grad_fn ? m->hooks : NULL, SHMT_HOOK_POST_ACCUMULATE, 0);
-}
-
-PyObject* shmt__py_tensor_hooks(const shmt_tensor* t) {
-  uint32_t nr;
-  shmt__hook* const* list = hooks_of(t, &nr);
-  return dict_of(list ? *list : NULL, SHMT_HOOK_TENSOR, nr);
-}
-
-int shmt__py_set_tensor_hooks(shmt_tensor* t, PyObject* hooks) {
-  uint32_t nr;
-  int r = 0;
-  PyObject* functions = hooks == Py_None ? PyList_New(0) : PyMapping_Values(hooks);
-  PyObject* gone = functions ? PyList_New(0) : NULL; /* released after the loop over the list */
-  shmt__hook* const* list = hooks_of(t, &nr);
-  for (shmt__hook* h = gone && list ? *list : NULL; h && r == 0; h = h->next) {
-    if (!is_python_hook(h, SHMT_HOOK_TENSOR, nr) || !h->ctx) continue;
-    r = PyList_Append(gone, h->ctx);
-    if (r < 0) break;
-    shmt__hook_drop(h);
-  }
-  for (Py_ssize_t i = 0; gone && r == 0 && i < PyList_GET_SIZE(functions); i++) {
-    PyObject* handle =
-        shmt__py_add_tensor_hook(t, SHMT_HOOK_TENSOR, PyList_GET_ITEM(functions, i));
-    if (!handle) r = -1;
-    Py_XDECREF(handle);
-  }
-  if (!gone) r = -1;
-  Py_XDECREF(functions);
-  Py_XDECREF(gone);
-  return r;
 }
 
 /* --- the collector ---------------------------------------------------------------------------- */

@@ -153,7 +153,10 @@ static PyObject* get_backward_hooks(PyObject* self, void* closure) {
 
 static int set_backward_hooks(PyObject* self, PyObject* value, void* closure) {
   (void)closure;
-  if (value) return shmt__py_set_tensor_hooks(shmt__py_tensor(self), value);
+  if (value) {
+    if (!PyObject_GC_IsTracked(self)) PyObject_GC_Track(self); /* see tracked() */
+    return shmt__py_set_tensor_hooks(shmt__py_tensor(self), value);
+  }
   PyErr_SetString(PyExc_RuntimeError, "Deletion of _backwards_hooks not allowed!");
   return -1;
 }
@@ -174,7 +177,7 @@ static PyGetSetDef tensor_getset[] = {
     {"_post_accumulate_grad_hooks", get_post_hooks, NULL,
      "The hooks that run after .grad was updated; None without any.", NULL},
     {"_backward_hooks", get_backward_hooks, set_backward_hooks,
-     "The hooks registered on this tensor, or None.", NULL},
+     "The dict of the hooks registered on this tensor, which may be changed; None without one.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -228,12 +231,11 @@ static PyObject* tracked(PyObject* self, PyObject* handle) {
 }
 
 static PyObject* register_hook(PyObject* self, PyObject* fn) {
-  return tracked(self, shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_TENSOR, fn));
+  return tracked(self, shmt__py_add_tensor_hook(shmt__py_tensor(self), fn));
 }
 
 static PyObject* register_post_hook(PyObject* self, PyObject* fn) {
-  return tracked(self,
-                 shmt__py_add_tensor_hook(shmt__py_tensor(self), SHMT_HOOK_POST_ACCUMULATE, fn));
+  return tracked(self, shmt__py_add_post_accumulate_hook(shmt__py_tensor(self), fn));
 }
 
 static PyObject* increment_version(PyObject* module, PyObject* o) {
