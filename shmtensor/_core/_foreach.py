@@ -6,6 +6,7 @@ the tensors are dense, of one floating dtype and not recorded, one loop does the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,14 @@ def _scalars(first: _Tensors, scalars: Any) -> tuple[Any, ...]:
 
 def _are_tensors(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(v, _C._TensorBase) for v in value)
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy as one of Python, in lists too; anything else as it is."""
+    numpy = sys.modules.get("numpy")  # who has a number of NumPy's has loaded it
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_plain, value)) if type(value) in (list, tuple) else value
+    return value.item() if numpy is not None and isinstance(value, numpy.generic) else value
 
 
 def _are_numbers(value: Any) -> bool:
@@ -218,7 +227,7 @@ def _callable(f: _Function) -> Callable[..., Any]:
     elif f.takes == "binary":
 
         def function(self: Any, other: Any = _ABSENT, *, alpha: Any = _ABSENT, **named: Any) -> Any:
-            results = f.binary(self, _second(named, other), alpha)
+            results = f.binary(_plain(self), _plain(_second(named, other)), _plain(alpha))
             return self if f.in_place else results
 
     elif f.takes == "pointwise":
@@ -226,7 +235,8 @@ def _callable(f: _Function) -> Callable[..., Any]:
         def function(
             self: Any, tensor1: Any, tensor2: Any, value: Any = 1, *, scalars: Any = _ABSENT
         ) -> Any:
-            results = f.pointwise(self, tensor1, tensor2, value if scalars is _ABSENT else scalars)
+            factor = _plain(value if scalars is _ABSENT else scalars)
+            results = f.pointwise(self, tensor1, tensor2, factor)
             return self if f.in_place else results
 
     elif f.takes == "lerp":
@@ -234,7 +244,8 @@ def _callable(f: _Function) -> Callable[..., Any]:
         def function(
             self: Any, tensors1: Any, weight: Any = _ABSENT, *, weights: Any = _ABSENT
         ) -> Any:
-            results = f.lerp(self, tensors1, weight if weights is _ABSENT else weights)
+            amount = _plain(weight if weights is _ABSENT else weights)
+            results = f.lerp(self, tensors1, amount)
             return self if f.in_place else results
 
     elif f.takes == "norm":

@@ -103,6 +103,19 @@ def is_nonzero(input: Tensor) -> bool:
     return bool(input)
 
 
+def _has_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj).release()
+    except (TypeError, BufferError):
+        return False
+    return True
+
+
+def _lends_memory(obj: Any) -> bool:
+    """Does *obj* offer its memory by a protocol of arrays?"""
+    return any(hasattr(type(obj), name) for name in ("__dlpack__", "__array_interface__"))
+
+
 def asarray(
     obj: Any,
     *,
@@ -114,9 +127,9 @@ def asarray(
     """Turn *obj* into a tensor, sharing its memory where that is possible.
 
     Args:
-        obj: A tensor, a NumPy array or number, a DLPack capsule, an object with the buffer
-            protocol, a storage, whose bytes are taken for elements of *dtype*, a number or nested
-            sequences of numbers.
+        obj: A tensor, a NumPy array or number, a DLPack capsule, a storage or any object with the
+            buffer protocol (``bytes``, ``array.array``, ``mmap`` ...), whose bytes are taken for
+            elements of *dtype* or the default dtype, a number or nested sequences of numbers.
         dtype: Element type; a different one than *obj* has means a copy.
         device: ``"cpu"`` or ``"meta"``.
         copy: True always copies, False never (an error where it must), None when needed.
@@ -144,20 +157,22 @@ def asarray(
             raise RuntimeError(
                 "can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray."
             )
-        shares = not is_number and not isinstance(
-            obj, (bool, int, float, complex, list, tuple, range)
-        )
-        if type(obj).__name__ == "PyCapsule":
+        is_array = numpy is not None and isinstance(obj, numpy.ndarray)
+        is_storage = isinstance(obj, (TypedStorage, UntypedStorage))
+        is_capsule = type(obj).__name__ == "PyCapsule"
+        is_buffer = not (is_number or is_array or is_storage) and _has_buffer(obj)
+        shares = is_array or is_storage or is_capsule or is_buffer or _lends_memory(obj)
+        if copy is False and not shares:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+        if is_capsule:
             result = _C.from_dlpack(obj)
-        elif isinstance(obj, (bytes, bytearray, memoryview)):
+        elif is_buffer:
             result = _C.frombuffer(obj, dtype=_C.get_default_dtype() if dtype is None else dtype)
         else:
             # In the wanted dtype at once: by way of the default one numbers lose digits, and the
             # bytes of a storage are elements of that dtype.
-            at_once = not shares or isinstance(obj, (TypedStorage, UntypedStorage))
+            at_once = not shares or is_storage
             result = _C.as_tensor(obj, dtype=dtype) if at_once else _C.as_tensor(obj)
-        if copy is False and not shares:
-            raise ValueError("can't alias arbitrary sequence into a tensor.")
     changed = result.to(
         device=result.device if device is None else device,
         dtype=result.dtype if dtype is None else dtype,

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any, overload
 
 from shmtensor import _C
 from shmtensor._C import _TensorBase, memory_format
-from shmtensor._core import _array_standard, _layouts, _named_dimensions, _type_names
+from shmtensor._core import (
+    _array_standard,
+    _layouts,
+    _named_dimensions,
+    _sparse_legacy,
+    _type_names,
+)
 from shmtensor._core._elements import replace_elements
 from shmtensor._core._printing import tensor_text
 from shmtensor._generated.dtypes import DTYPES
@@ -234,6 +240,9 @@ class Tensor(_TensorBase):
 
     def new(self, *args: Any, **kwargs: Any) -> Tensor:
         """Make a tensor of this dtype with the old-style constructor."""
+        if self.is_sparse:
+            made: Tensor = _sparse_legacy.new_sparse(self.dtype, args, **kwargs)
+            return made
         result: Tensor = _C._legacy_new(self.dtype, *args, **kwargs)
         return result
 

@@ -60,7 +60,9 @@ class _Points:
 
     def ones(self) -> Tensor:
         """Return ones."""
-        return _C.ones((self.M,), dtype=self.dtype, **self.kwargs)
+        # A window of one point takes any number of one, as torch's do; more points need an int.
+        size = int(self.M) if self.M in (0, 1) else self.M
+        return _C.ones((size,), dtype=self.dtype, **self.kwargs)
 
     def intervals(self, sym: bool) -> int:
         """Return how many steps a whole period has."""

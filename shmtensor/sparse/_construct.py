@@ -53,7 +53,7 @@ def _finish(made: Tensor, requires_grad: bool) -> Tensor:
 
 
 def sparse_coo_tensor(
-    indices: Any,
+    indices: Any = None,
     values: Any = None,
     size: Any = None,
     *,
@@ -66,7 +66,8 @@ def sparse_coo_tensor(
 ) -> Tensor:
     """Make a tensor in coordinate format.
 
-    Tensors that are given are shared, not copied. ``sparse_coo_tensor(size)`` has no entries.
+    Tensors that are given are shared, not copied. ``sparse_coo_tensor(size)`` and
+    ``sparse_coo_tensor(size=size)`` have no entries.
 
     Args:
         indices: ``(sparse_dim, nnz)``, integers: a column for each entry.
@@ -84,16 +85,25 @@ def sparse_coo_tensor(
     Raises:
         RuntimeError: Shapes do not fit; an index is negative where *size* is None, or out of range
             where indices are looked at.
+        TypeError: Indices without values, or values without indices.
         NotImplementedError: *device* is meta.
 
     Source:
         torch.sparse_coo_tensor.
     """
     _refuse_meta(device)
-    if values is None and size is None:
-        sizes = (indices,) if isinstance(indices, int) else tuple(indices)
+    if values is None and (indices is None) != (size is None):
+        given = indices if size is None else size
+        sizes = (given,) if size is None and isinstance(given, int) else tuple(given)
         empty: Tensor = _C.zeros(sizes, dtype=dtype, layout=_C.sparse_coo)
         return _finish(empty, requires_grad)
+    if indices is None or values is None:
+        got = {"indices": indices, "values": values, "size": size}
+        names = ", ".join(name for name, value in got.items() if value is not None)
+        raise TypeError(
+            "sparse_coo_tensor() received an invalid combination of arguments - got "
+            f"({names}), but expected indices and values, with or without size, or size alone"
+        )
     made = _nn._sparse_coo_tensor_checked(
         _as_indices(indices, "indices"),
         _as_values(values, dtype, device),

@@ -201,7 +201,7 @@ def assert_close(
         equal_nan: NaN is close to NaN.
         check_device: The devices must be the same.
         check_dtype: The dtypes, or the types of numbers, must be the same. Otherwise both are
-            promoted.
+            promoted; uint16, uint32 and uint64 count as int64 then.
         check_layout: The layouts must be the same. Otherwise both become dense.
         check_stride: The strides of dense tensors must be the same.
         msg: Replaces the text of the error, or is called with it to make another.

@@ -43,6 +43,16 @@ _TOLERANCES = {
 _NUMBER_DTYPES = {bool: _C.bool, int: _C.int64, float: _C.float64, complex: _C.complex128}
 
 
+#: Dtypes that promote with no other; they are compared with others as int64.
+_NOT_PROMOTED = (_C.uint16, _C.uint32, _C.uint64)
+
+
+def _comparable(first: _C.dtype, second: _C.dtype) -> _C.dtype:
+    """The dtype in which two tensors of different dtypes are compared."""
+    ours, theirs = (_C.int64 if each in _NOT_PROMOTED else each for each in (first, second))
+    return _C.promote_types(ours, theirs)
+
+
 def default_tolerances(
     *inputs: Tensor | _C.dtype,
     dtype_precisions: Mapping[_C.dtype, tuple[float, float]] = _TOLERANCES,
@@ -323,7 +333,7 @@ class TensorLikePair(Pair):
     def _alike(actual: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
         """Both with one dtype and one layout."""
         if actual.dtype is not expected.dtype:
-            both = _C.promote_types(actual.dtype, expected.dtype)
+            both = _comparable(actual.dtype, expected.dtype)
             actual, expected = actual.to(both), expected.to(both)
         if actual.layout is not expected.layout:
             actual = actual if actual.layout is _C.strided else actual.to_dense()

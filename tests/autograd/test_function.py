@@ -524,3 +524,29 @@ def test_function_marks_tensors_only(mark: str) -> None:
 def test_function_mark_dirty_needs_the_tensor_among_the_outputs() -> None:
     with pytest.raises(RuntimeError, match="marked as dirty during the forward method were not"):
         Marks.apply(leaf(1), "mark_dirty", None)
+
+
+def test_saved_output_has_its_history_in_every_backward() -> None:
+    seen = []
+
+    class Exp(Function):
+        @staticmethod
+        def forward(ctx: Any, x: st.Tensor) -> st.Tensor:
+            y = x.exp()
+            ctx.save_for_backward(y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, g: st.Tensor) -> Any:
+            (y,) = ctx.saved_tensors
+            seen.append((y.requires_grad, type(y.grad_fn).__name__, st.is_grad_enabled()))
+            return g * y
+
+    x = leaf(1.0)
+    made = Exp.apply(x)
+    made.backward(retain_graph=True)
+    st.autograd.grad(made, x, create_graph=True)
+    assert seen == [(True, "ExpBackward", False), (True, "ExpBackward", True)]
+    plain = x.exp()
+    with st.no_grad():
+        assert plain.grad_fn._saved_result.grad_fn is plain.grad_fn

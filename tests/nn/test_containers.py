@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import pytest
 
 import shmtensor as sh
@@ -43,6 +45,54 @@ def test_module_dict_and_parameter_dict():
     parameters = nn.ParameterDict({"w": sh.ones(2), "note": "text"})
     assert isinstance(parameters["w"], nn.Parameter) and parameters.get("v", 7) == 7
     assert [n for n, _ in parameters.named_parameters()] == ["w"]
-    assert list((parameters | nn.ParameterDict({"v": sh.ones(1)})).keys()) == ["w", "note", "v"]
+    assert list((parameters | nn.ParameterDict({"v": sh.ones(1)})).keys()) == ["note", "w", "v"]
     with pytest.raises(KeyError):
         parameters["v"]
+
+
+def test_parameter_dict_sorts_the_names_of_a_plain_dict():
+    """The order of the parameters decides whose optimizer state is whose."""
+    pairs = [("b", sh.ones(1)), ("a", sh.ones(2))]
+    assert list(nn.ParameterDict(dict(pairs)).keys()) == ["a", "b"]
+    for ordered in (pairs, OrderedDict(pairs), nn.ParameterDict(pairs)):
+        assert list(nn.ParameterDict(ordered).keys()) == ["b", "a"]
+    values = nn.ParameterDict(pairs)
+    assert [name for name, _ in values.named_parameters()] == ["b", "a"]
+    assert list(values.copy().keys()) == ["b", "a"]
+    assert list((values | {"z": 1, "y": 2}).keys()) == ["b", "a", "y", "z"]
+    assert list(({"z": 1, "y": 2} | values).keys()) == ["z", "y", "b", "a"]
+    values.update({"d": 1, "c": 2})
+    assert list(values.keys()) == ["b", "a", "c", "d"]
+    layers = nn.ModuleDict({"b": nn.ReLU(), "a": nn.ReLU()})
+    assert list(layers.keys()) == ["b", "a"]
+
+
+def test_sequential_is_repeated_and_extended_in_place():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    for twice in (net * 2, 2 * net):
+        assert type(twice) is nn.Sequential
+        assert [twice[i] for i in range(4)] == [net[0], net[1], net[0], net[1]]
+    assert len(net) == 2
+    same = net
+    net *= 3
+    assert net is same
+    assert list(net._modules) == ["0", "1", "2", "3", "4", "5"]
+    net += nn.Sequential(nn.Tanh())
+    assert net is same
+    assert isinstance(net[6], nn.Tanh)
+    named = nn.Sequential(OrderedDict(first=nn.ReLU()))
+    named += nn.Sequential(nn.Tanh())
+    assert list(named._modules) == ["first", "1"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "error"),
+    [(0, ValueError), (-1, ValueError), (2.0, TypeError), ("2", TypeError), (None, TypeError)],
+)
+def test_sequential_is_repeated_a_positive_number_of_times(factor, error):
+    net = nn.Sequential(nn.ReLU())
+    for call in (lambda: net * factor, lambda: factor * net, lambda: net.__imul__(factor)):
+        with pytest.raises(error, match=r"multiplication factor|unsupported operand"):
+            call()
+    with pytest.raises(ValueError, match="only objects of Sequential class"):
+        net += [nn.ReLU()]

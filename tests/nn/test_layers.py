@@ -405,3 +405,18 @@ def test_margin_and_sequence_losses_as_layers():
     assert nn.MaxUnpool2d(2)(pooled, where).shape == (1, 4, 4)
     blocks = nn.Unfold(2, stride=2)(shmtensor.ones(1, 1, 4, 4))
     assert shmtensor.equal(nn.Fold((4, 4), 2, stride=2)(blocks), shmtensor.ones(1, 1, 4, 4))
+
+
+def test_attention_with_the_causal_hint_does_not_read_its_mask():
+    """As torch: where no weights are wanted and no key is hidden, the hint stands for the mask."""
+    layer = nn.MultiheadAttention(4, 2)
+    x, query = shmtensor.randn(3, 1, 4), shmtensor.randn(2, 1, 4)
+    for q in (x, query):
+        nothing = shmtensor.zeros(q.size(0), 3, dtype=shmtensor.bool)
+        later = shmtensor.ones(q.size(0), 3).triu(1) > 0
+        hinted = layer(q, x, x, attn_mask=nothing, is_causal=True, need_weights=False)[0]
+        shmtensor.testing.assert_close(hinted, layer(q, x, x, attn_mask=later)[0])
+    read = layer(x, x, x, attn_mask=shmtensor.zeros(3, 3, dtype=shmtensor.bool), is_causal=True)[0]
+    shmtensor.testing.assert_close(read, layer(x, x, x)[0])
+    with pytest.raises(RuntimeError, match="Need attn_mask"):
+        layer(x, x, x, is_causal=True)

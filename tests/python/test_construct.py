@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import re
 from typing import Any
 
@@ -327,3 +329,33 @@ def test_old_style_constructor_lists_its_forms() -> None:
         "new() received an invalid combination of arguments - got (tuple, int, int, int), but "
         "expected one of:\n * (*, torch.device device = None)\n"
     )
+
+
+def test_asarray_takes_the_bytes_of_any_buffer() -> None:
+    numbers = array.array("d", [1, 2])
+    shared = T.asarray(numbers, dtype=T.float64, copy=False)
+    shared[0] = 9
+    assert numbers[0] == 9
+    assert T.asarray(numbers).shape == (4,)  # the bytes of two doubles, as the default dtype
+    assert T.asarray(numbers, dtype=T.float64, copy=True).data_ptr() != shared.data_ptr()
+    whole = (ctypes.c_int * 2)(1, 2)
+    T.asarray(whole, dtype=T.int32)[1] = 5
+    assert list(whole) == [1, 5]
+
+
+@pytest.mark.parametrize("kind", ["getitem", "__array__"])
+def test_asarray_without_a_copy_refuses_what_has_no_memory_to_share(kind: str) -> None:
+    class Numbers:
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, i: int) -> int:
+            return [3, 4][i]
+
+    class Array:
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            return np.arange(2)
+
+    given = Numbers() if kind == "getitem" else Array()
+    with pytest.raises(ValueError, match="can't alias arbitrary sequence"):
+        T.asarray(given, copy=False)

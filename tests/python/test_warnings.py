@@ -35,7 +35,6 @@ ONCE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "nuclear_norm": (lambda: st.nuclear_norm(st.eye(3)), "linalg.matrix_norm"),
     "frobenius_norm": (lambda: st.frobenius_norm(st.eye(3), (0, 1)), "linalg.vector_norm"),
-    "range": (lambda: st.range(1, 4), "arange"),
     "cross": (lambda: st.cross(st.ones(3), st.ones(3)), "linalg.cross"),
     "index_reduce_": (
         lambda: st.ones(3).index_reduce_(0, st.tensor([0]), st.ones(1), "prod"),
@@ -85,6 +84,7 @@ ONCE: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 ALWAYS: dict[str, tuple[Callable[[], Any], str]] = {
+    "range": (lambda: st.range(1, 4), "arange"),
     "std": (lambda: st.std(st.ones(1)), "degrees of freedom"),
     "var of nothing": (lambda: st.var(st.ones(0)), "degrees of freedom"),
     "var of no rows": (lambda: st.var(st.ones(0, 3), 1), "degrees of freedom"),

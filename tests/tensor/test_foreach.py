@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shmtensor as st
@@ -281,3 +282,17 @@ def test_names_are_torchs(name: str) -> None:
         assert all(
             st.tensor(b.tolist()).allclose(a, rtol=1e-5) for a, b in zip(ours, theirs, strict=True)
         )
+
+
+@pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.int64(2), np.uint8(2)])
+def test_numbers_of_numpy_are_numbers(number: Any) -> None:
+    ones = [st.ones(2), st.full((3,), 4.0)]
+    for name in ("_foreach_div", "_foreach_mul", "_foreach_add", "_foreach_pow"):
+        function = getattr(st, name)
+        for given, plain in ((number, 2), ([number, number], [2, 2])):
+            for ours, theirs in zip(function(ones, given), function(ones, plain), strict=True):
+                assert ours.dtype is st.float32
+                assert ours.tolist() == theirs.tolist()
+    assert st._foreach_pow(number, ones)[1].tolist() == [16.0] * 3
+    assert st._foreach_lerp(ones, ones, number)[0].tolist() == [1.0, 1.0]
+    assert st._foreach_addcmul(ones, ones, ones, number)[1].tolist() == [36.0] * 3

@@ -228,3 +228,12 @@ def test_old_function_makes_tensors_and_warns() -> None:
         assert_allclose([1, 2], [1.0, 2.0])
     with pytest.warns(FutureWarning), pytest.raises(AssertionError, match=r"up to 0\.0001 allowed"):
         assert_allclose(shmtensor.tensor([1.0]), [2.0])
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+def test_wide_unsigned_dtypes_are_compared_with_others(name: str) -> None:
+    mine = shmtensor.tensor([1, 2], dtype=getattr(shmtensor, name))
+    for other in (shmtensor.int32, shmtensor.uint8, shmtensor.float32, shmtensor.uint16):
+        assert_close(mine, shmtensor.tensor([1, 2], dtype=other), check_dtype=False)
+        with pytest.raises(AssertionError, match="1 / 2"):
+            assert_close(mine, shmtensor.tensor([1, 3], dtype=other), check_dtype=False)

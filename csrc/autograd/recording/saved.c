@@ -264,17 +264,25 @@ static SHMT_COLD shmt_status unpack_hooked(const shmt__saved* s, shmt_node* owne
   return SHMT_OK;
 }
 
-shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out) {
+static shmt_status unpack(const shmt__saved* s, shmt_node* owner, bool wants_history, shmt_tensor** out) {
   *out = NULL;
   if (SHMT_UNLIKELY((uintptr_t)s->hook_data & IS_PACKED)) return unpack_hooked(s, owner, out);
   shmt_tensor* t = s->tensor;
   if (SHMT_UNLIKELY(!t)) return s->released ? shmt__saved_freed() : SHMT_OK;
   uint32_t now = s->hook_data ? shmt__version_cell_read(s->hook_data) : shmt__tensor_version(t);
   if (SHMT_UNLIKELY(now != s->version)) return changed(s, owner, now);
-  if (s->is_output && shmt__grad_enabled() && shmt__dtype_differentiable(t->dtype))
+  if (s->is_output && wants_history && shmt__dtype_differentiable(t->dtype))
     return with_history(t, owner, s->output_nr, out);
   *out = shmt__tensor_ref(t);
   return SHMT_OK;
+}
+
+shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out) {
+  return unpack(s, owner, shmt__grad_enabled(), out);
+}
+
+shmt_status shmt__saved_unpack_for_user(const shmt__saved* s, shmt_node* owner, shmt_tensor** out) {
+  return unpack(s, owner, true, out);
 }
 
 /* --- hooks on one saved tensor --------------------------------------------------------- */

@@ -25,6 +25,8 @@ shmt_status shmt__saved_init_copy(shmt__saved* s, shmt_tensor* t);
  * "one of the variables needed for gradient computation has been modified by an inplace operation
  * ...". */
 shmt_status shmt__saved_unpack(const shmt__saved* s, shmt_node* owner, shmt_tensor** out);
+/* The same for tensors that Python gets: an output has its history back even where nothing is recorded. */
+shmt_status shmt__saved_unpack_for_user(const shmt__saved* s, shmt_node* owner, shmt_tensor** out);
 /* Record that the saved tensors were freed by the node's last backward pass; returns SHMT_E_RUNTIME. */
 shmt_status shmt__saved_freed(void) SHMT_COLD;
 void shmt__saved_fini(shmt__saved* s);

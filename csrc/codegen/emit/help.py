@@ -102,7 +102,11 @@ class Help:
         forms = _other_forms(name, entries)
         if forms:
             facts.append(f"Also: {', '.join(forms)}.")
-        facts += [f"Warns once: {e.warns}" for e in entries if e.warns]
+        facts += [
+            f"Warns{'' if 'warns_always' in e.tags else ' once'}: {e.warns}"
+            for e in entries
+            if e.warns
+        ]
         facts += dict.fromkeys(f"Source: {e.source.rstrip('.')}." for e in entries if e.source)
         facts.append(f"Defined: {self._place(entries, main)}.")
         return facts

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from codegen.emit.emitter import Emitter
 from codegen.spec.c_types import c_string
-from codegen.spec.model import Model, Operator
+from codegen.spec.model import Model, Operator, OperatorEntry
 
 SPEC = "csrc/spec/ops"
 _MODULES = ("fft", "linalg", "special")  # of the package, each over names of _C._nn
@@ -151,9 +151,9 @@ def is_shown_by_another(name: PythonName, op: Operator) -> bool:
     return op.schema.overload in overloads
 
 
-def _warned(names: list[PythonName]) -> dict[str, str]:
-    """The warnings of operators: C name -> text."""
-    return {_warning(op): op.entry.warns for n in names for op in n.operators if op.entry.warns}
+def _warned(names: list[PythonName]) -> dict[str, OperatorEntry]:
+    """The warnings of operators: C name -> an entry that has it."""
+    return {_warning(op): op.entry for n in names for op in n.operators if op.entry.warns}
 
 
 def _warning(op: Operator) -> str:
@@ -166,8 +166,9 @@ def _warnings(tables: PythonTables) -> str:
     """What some operators warn of, once for all names that Python has for them."""
     warned = _warned([*tables.functions, *tables.methods, *tables.nn])
     return '#include "python/call/call.h"\n\n' + "".join(
-        f"extern shmt__py_warning {name};\nshmt__py_warning {name} = {{{c_string(text)}, false}};\n"
-        for name, text in warned.items()
+        f"extern shmt__py_warning {name};\nshmt__py_warning {name} = {{{c_string(entry.warns)}, "
+        f"{'true' if 'warns_always' in entry.tags else 'false'}, false}};\n"
+        for name, entry in warned.items()
     )
 
 
@@ -184,7 +185,7 @@ def _deprecated(ident: str, name: PythonName) -> tuple[str, list[str]]:
                 f"Use {signature_text(plain, is_method=name.is_method).partition(' ->')[0]}"
             )
             warning = f"deprecated_{ident}_{len(rows)}"
-            warnings += f"static shmt__py_warning {warning} = {{{c_string(text)}, false}};\n"
+            warnings += f"static shmt__py_warning {warning} = {{{c_string(text)}, false, false}};\n"
             rows.append(f"  {{&{op.record}, false, 0, &{warning}, {c_string(' '.join(shown))}}},\n")
     return warnings, rows
 

@@ -110,7 +110,8 @@ def _entry(
     if entry.tags:
         facts.append(f"tags: {', '.join(entry.tags)}")
     if entry.warns:
-        facts.append(f"warns once in a process: {entry.warns}")
+        once = "" if "warns_always" in entry.tags else " once in a process"
+        facts.append(f"warns{once}: {entry.warns}")
     if entry.source:
         facts.append(f"source: {entry.source}")
     made_by = _made_by(entry, loops)

@@ -55,6 +55,7 @@ TAGS = (
     "dense_out",
     "any_layout",
     "sparse_unary",
+    "warns_always",
 )
 #: The keys of sparse tensors: ``dispatch`` for these may stand beside any source.
 SPARSE_KEYS = frozenset(("SparseCPU", "SparseCsrCPU", "AutogradSparse"))

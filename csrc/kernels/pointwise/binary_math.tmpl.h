@@ -41,7 +41,10 @@ static inline C FN(divisor)(C a, C b) {
 }
 static inline C FN(multiple)(C a, C b) {
   const C g = FN(divisor)(a, b);
-  if (g == 0 || g == (C)-1) return 0;
+  if (g == 0) return 0;
+#if SHMT_IS_SIGNED
+  if (g == (C)-1) return 0;
+#endif
   const __typeof__(SHMT_WRAPPING(a)) product = SHMT_WRAPPING((C)(a / g)) * SHMT_WRAPPING(b);
 #if SHMT_IS_SIGNED
   /* Takes the absolute value before the product is truncated to C's bits. */

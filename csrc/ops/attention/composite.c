@@ -100,7 +100,7 @@ static shmt_status flash(shmt_tensor* query, shmt_tensor* key, shmt_tensor* valu
 }
 
 static shmt_status check_dot_product(const shmt_tensor* query, const shmt_tensor* key, const shmt_tensor* value,
-                                     const shmt_tensor* mask, bool is_causal) {
+                                     const shmt_tensor* mask) {
   SHMT_REQUIRE(query->dtype == key->dtype && query->dtype == value->dtype, SHMT_E_RUNTIME,
                "Expected query, key, and value to have the same dtype, but got query.dtype: %s key.dtype: %s and "
                "value.dtype: %s instead.", shmt__dtype_ctype(query->dtype), shmt__dtype_ctype(key->dtype),
@@ -109,8 +109,6 @@ static shmt_status check_dot_product(const shmt_tensor* query, const shmt_tensor
                "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: %d, key.dim: %d "
                "and value.dim: %d instead.", query->n_dims, key->n_dims, value->n_dims);
   if (!mask) return SHMT_OK;
-  SHMT_REQUIRE(!is_causal, SHMT_E_RUNTIME,
-               "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
   SHMT_REQUIRE(mask->dtype == SHMT_BOOL || shmt__dtype_kind[mask->dtype] == SHMT_KIND_FLOATING, SHMT_E_RUNTIME,
                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: %s and  "
                "query.dtype: %s instead.", shmt__dtype_ctype(mask->dtype), shmt__dtype_ctype(query->dtype));
@@ -140,7 +138,7 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
   SHMT_AUTO(shmt_tensor) v = NULL;
   SHMT_AUTO(shmt_tensor) mask = NULL;
 
-  SHMT_TRY(check_dot_product(query, key, value, attn_mask, is_causal));
+  SHMT_TRY(check_dot_product(query, key, value, attn_mask));
   if (enable_gqa) {
     SHMT_TRY(repeat_heads(query, key, &k));
     SHMT_TRY(repeat_heads(query, value, &v));
@@ -154,7 +152,11 @@ shmt_status shmt__scaled_dot_product_attention(shmt_tensor* query, shmt_tensor* 
                         : width > 0 ? 1 / sqrt((double)width)
                                     : 1; /* with a width of 0, all scores are 0 */
   const bool mask_wants_grad = mask && (shmt__tensor_keys(mask) & (SHMT_KEYBIT_Autograd | SHMT_KEYBIT_ForwardAD));
-  if (dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING)
+  const bool is_flash = dropout_p == 0 && !mask_wants_grad && shmt__dtype_kind[query->dtype] == SHMT_KIND_FLOATING;
+  /* Only where torch takes its flash kernel, a mask and is_causal both hold; elsewhere it refuses the pair. */
+  SHMT_REQUIRE(!mask || !is_causal || (is_flash && query->n_dims == 4 && !shmt__tensor_is_meta(query)), SHMT_E_RUNTIME,
+               "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True");
+  if (is_flash)
     return flash(query, k, v, mask, is_causal, factor, out);
   return all_scores(query, k, v, mask, dropout_p, is_causal, factor, out);
 }

@@ -279,12 +279,8 @@ static shmt_status multiply_operands(shmt_tensor* left, shmt_tensor* right, uint
   /* Dims of one operand have size 1 in the other; they stand at its end. */
   SHMT_TRY(three_parts(l, s.both, s.n_both, s.left, s.n_left, s.sum, s.n_sum, s.right, s.n_right, &l3));
   SHMT_TRY(three_parts(r, s.both, s.n_both, s.sum, s.n_sum, s.right, s.n_right, s.left, s.n_left, &r3));
-  if (l3->dtype != r3->dtype) {
-    /* sum() of narrow integers gives int64. */
-    shmt_tensor** const narrow = l3->dtype == SHMT_INT64 ? &r3 : &l3;
-    SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(*narrow);
-    SHMT_TRY(shmt__tensor_cast(old, SHMT_INT64, narrow));
-  }
+  SHMT_REQUIRE(l3->dtype == r3->dtype, SHMT_E_RUNTIME, "expected scalar type %s but found %s",
+               shmt__dtype_title(l3->dtype), shmt__dtype_title(r3->dtype));
   SHMT_TRY(shmt_op_bmm(l3, r3, &product));
   const int64_t* groups[4] = {s.both, s.left, s.sum, s.right};
   const int counts[4] = {s.n_both, s.n_left, s.n_sum, s.n_right};
@@ -356,9 +352,6 @@ shmt_status shmt__einsum(const char* text, shmt_tensors operands, shmt_ints path
   for (int64_t i = 1; i < operands.len; i++) {
     SHMT_AUTO(shmt_tensor) old = SHMT_TAKE(result);
     const uint64_t mask = done_after(&e, i);
-    SHMT_REQUIRE(ordered.data[i]->dtype == ordered.data[0]->dtype, SHMT_E_RUNTIME,
-                 "expected m1 and m2 to have the same dtype, but got: %s != %s",
-                 shmt__dtype_title(ordered.data[0]->dtype), shmt__dtype_title(ordered.data[i]->dtype));
     SHMT_TRY(multiply_operands(old, ordered.data[i], mask, &result));
   }
   for (int p = e.n_total - 1; p >= e.n_out; p--) {

@@ -2,7 +2,8 @@
  *
  * Sums of two sparse tensors merge their entries as torch does: both are read in order, entries that stand at the same
  * place at the same time become one. Of coalesced tensors the sum is coalesced; of others it may have several entries
- * for a place.
+ * for a place. Where values are not contiguous, as those of an expanded gradient, the entries of both follow each other
+ * instead, and are coalesced only when they are more than the tensor has elements.
  */
 #include "base/dtype.h"
 #include "base/promote.h"
@@ -30,14 +31,6 @@ static void add_rows(shmt_tensor* sums, const shmt_tensor* values, int64_t* row_
       (char* const[]){shmt__tensor_data(sums), shmt__tensor_data(values)}, NULL, n, &args);
 }
 
-/* Values in the dtype of the sum, contiguous. */
-static shmt_status values_as(const shmt_tensor* t, shmt_dtype dtype, shmt_tensor** out) {
-  SHMT_AUTO(shmt_tensor) cast = NULL;
-  SHMT_TRY(shmt__sparse_check_memory(t->sparse));
-  SHMT_TRY(shmt__tensor_cast(t->sparse->values, dtype, &cast));
-  return shmt__tensor_contiguous(cast, SHMT_CONTIGUOUS_FORMAT, out);
-}
-
 static shmt_status check_alike(const shmt_tensor* a, const shmt_tensor* b) {
   SHMT_REQUIRE(shmt__same_sizes(a, b), SHMT_E_RUNTIME,
                "add: expected sizes of 'self' and 'other' to match, but %s != %s", SHMT_SHAPE_TEXT(a),
@@ -50,11 +43,32 @@ static shmt_status check_alike(const shmt_tensor* a, const shmt_tensor* b) {
   return SHMT_OK;
 }
 
+/* The entries of a, then those of alpha * b. */
+static shmt_status join_entries(shmt_tensor* a, shmt_tensor* b, shmt_tensor* a_values, shmt_tensor* b_values,
+                                shmt_scalar alpha, shmt_tensor** out) {
+  SHMT_AUTO(shmt_tensor) scaled = NULL;
+  SHMT_AUTO(shmt_tensor) values = NULL;
+  SHMT_AUTO(shmt_tensor) indices = NULL;
+  SHMT_AUTO(shmt_tensor) joined = NULL;
+  const uint64_t cpu = SHMT_KEYBIT_CPU;
+
+  SHMT_TRY(shmt_op_mul_Scalar_below(cpu, b_values, alpha, &scaled));
+  SHMT_TRY(shmt_op_cat_below(cpu, (shmt_tensors){(shmt_tensor*[]){a_values, scaled}, 2}, 0, &values));
+  SHMT_TRY(shmt_op_cat_below(cpu, (shmt_tensors){(shmt_tensor*[]){a->sparse->indices, b->sparse->indices}, 2}, 1,
+                             &indices));
+  SHMT_TRY(shmt__make_coo(shmt__tensor_sizes(a), a->sparse->sparse_dim, indices, values, false, &joined));
+  if (shmt__sparse_nnz(joined->sparse) > a->numel) return shmt__sparse_coalesce(joined, out);
+  *out = SHMT_TAKE(joined);
+  return SHMT_OK;
+}
+
 /* a + alpha * b, both in coordinate format. */
 static shmt_status add_coo(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, shmt_dtype dtype, shmt_tensor** out) {
   SHMT_AUTO(shmt_tensor) first = NULL;
   SHMT_AUTO(shmt_tensor) second = NULL;
   SHMT_AUTO(shmt_tensor) found = NULL;
+  SHMT_AUTO(shmt_tensor) a_cast = NULL;
+  SHMT_AUTO(shmt_tensor) b_cast = NULL;
   SHMT_AUTO(shmt_tensor) a_values = NULL;
   SHMT_AUTO(shmt_tensor) b_values = NULL;
   SHMT_AUTO(shmt_tensor) sums = NULL;
@@ -64,6 +78,12 @@ static shmt_status add_coo(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, sh
   SHMT_TRY(check_alike(a, b));
   SHMT_REFUSE_DTYPE(dtype == SHMT_BOOL, dtype, "cadd_sparse");
   SHMT_REQUIRE_LOOP(SHMT_LOOP_sparse_add_rows, dtype, "cadd_sparse");
+  SHMT_TRY(shmt__sparse_check_memory(a->sparse));
+  SHMT_TRY(shmt__sparse_check_memory(b->sparse));
+  SHMT_TRY(shmt__tensor_cast(a->sparse->values, dtype, &a_cast));
+  SHMT_TRY(shmt__tensor_cast(b->sparse->values, dtype, &b_cast));
+  if (!shmt__tensor_is_contiguous(a_cast) || !shmt__tensor_is_contiguous(b_cast))
+    return join_entries(a, b, a_cast, b_cast, alpha, out);
   SHMT_TRY(shmt__coo_positions(a, &first));
   SHMT_TRY(shmt__coo_positions(b, &second));
   const int64_t n_a = first->numel, n_b = second->numel;
@@ -78,8 +98,8 @@ static shmt_status add_coo(shmt_tensor* a, shmt_tensor* b, shmt_scalar alpha, sh
     if (takes_a) at_a[i++] = n;
     if (takes_b) at_b[j++] = n;
   }
-  SHMT_TRY(values_as(a, dtype, &a_values));
-  SHMT_TRY(values_as(b, dtype, &b_values));
+  SHMT_TRY(shmt__tensor_contiguous(a_cast, SHMT_CONTIGUOUS_FORMAT, &a_values));
+  SHMT_TRY(shmt__tensor_contiguous(b_cast, SHMT_CONTIGUOUS_FORMAT, &b_values));
   sizes[0] = n;
   for (int d = 1; d < a_values->n_dims; d++) sizes[d] = a_values->sizes[d];
   SHMT_TRY(shmt__tensor_zeros((shmt_ints){sizes, a_values->n_dims}, dtype, SHMT_CPU, &sums));
@@ -402,6 +422,11 @@ shmt_status shmt__sparse_mul(shmt_tensor* self, shmt_tensor* other, shmt_tensor*
     SHMT_TRY(mul_coo(self, other, &product));
   else
     SHMT_TRY(mul_compressed(self, other, &product));
+  if (*out == self && !self->sparse && shmt__is_coo(product)) { /* dense *= sparse: the layout stays */
+    SHMT_AUTO(shmt_tensor) dense = NULL;
+    SHMT_TRY(shmt__to_layout_now(product, SHMT_STRIDED, 0, &dense));
+    return shmt__sparse_finish("mul", dense, out);
+  }
   return shmt__sparse_finish("mul", product, out);
 }
 

@@ -321,7 +321,7 @@ static PyObject* get_saved_tensors(PyObject* self, void* closure) {
   PyObject* all = PyTuple_New(n->n_saved);
   for (uint32_t i = 0; all && i < n->n_saved; i++) {
     shmt_tensor* t = NULL;
-    shmt_status status = shmt__saved_unpack(&n->saved[i], c->node, &t);
+    shmt_status status = shmt__saved_unpack_for_user(&n->saved[i], c->node, &t);
     PyObject* o = status == SHMT_OK ? shmt__py_wrap_opt(t) : shmt__py_raise(status);
     if (o)
       PyTuple_SET_ITEM(all, i, o);

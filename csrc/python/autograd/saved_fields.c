@@ -47,7 +47,7 @@ static void saved_dealloc(PyObject* self) {
 
 PyObject* shmt__py_saved_value(shmt_node* n, const shmt__saved* s) {
   shmt_tensor* t = NULL;
-  shmt_status status = shmt__saved_unpack(s, n, &t);
+  shmt_status status = shmt__saved_unpack_for_user(s, n, &t);
   return status == SHMT_OK ? shmt__py_wrap_opt(t) : shmt__py_raise(status);
 }
 

@@ -115,7 +115,8 @@ static SHMT_COLD void use_default_device(const shmt__py_prepared_signature* sig,
 }
 
 static SHMT_COLD int warn_user(shmt__py_warning* warning) {
-  shmt_status s = shmt__warn_once(&warning->warned, "%s", warning->text);
+  shmt_status s = warning->always ? shmt__warn("%s", warning->text)
+                                  : shmt__warn_once(&warning->warned, "%s", warning->text);
   return s == SHMT_OK ? 0 : (shmt__py_raise(s), -1);
 }
 

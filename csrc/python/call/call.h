@@ -13,9 +13,10 @@
 #include "base/warn.h"
 #include "dispatch/operator.h"
 
-/* What the first call in a process warns about (`warns` of the spec). */
+/* What the first call in a process warns about (`warns` of the spec), or each call (tag `warns_always`). */
 typedef struct shmt__py_warning {
   const char* text;
+  bool always;
   _Atomic(bool) warned;
 } shmt__py_warning;
 

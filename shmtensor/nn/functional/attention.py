@@ -35,7 +35,8 @@ def scaled_dot_product_attention(
         value: ``(*, H, S, V)``, of the same dtype.
         attn_mask: Broadcasts to ``(*, H, L, S)``: bool, true where it may look, or added.
         dropout_p: Probability with which a weight becomes zero.
-        is_causal: Look at no key behind the query's own position.
+        is_causal: Look at no key behind the query's own position. Besides *attn_mask* only for four
+            dimensions without dropout, where the mask needs no gradient; both hold then.
         scale: 1 / sqrt(E) if absent.
         enable_gqa: Key and value may have fewer heads, a divisor of the query's.
 
@@ -43,8 +44,8 @@ def scaled_dot_product_attention(
         ``(*, H, L, V)``.
 
     Raises:
-        RuntimeError: Shapes or dtypes that do not fit together, a mask besides *is_causal*, or
-            `nn.attention.sdpa_kernel` allows no way of computing it.
+        RuntimeError: Shapes or dtypes that do not fit together, a mask besides *is_causal* in
+            other cases, or `nn.attention.sdpa_kernel` allows no way of computing it.
         ValueError: A `nn.attention.bias.CausalBias` besides *is_causal*.
 
     Source:
@@ -188,7 +189,13 @@ def _of_every_head(hidden: Tensor, batch: int, num_heads: int, keys: int) -> Ten
 
 
 def _attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, num_heads: int
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    num_heads: int,
+    is_causal: bool,
 ) -> Tensor:
     """``(L, N, H, E / H)``, without keeping the weights of the keys."""
     batch, head_dim = q.size(0) // num_heads, q.size(2)
@@ -196,7 +203,7 @@ def _attend(
         plain = mask.size(0) == 1
         mask = mask.unsqueeze(0) if plain else mask.view(batch, num_heads, -1, k.size(1))
     q, k, v = (t.view(batch, num_heads, -1, head_dim) for t in (q, k, v))
-    return scaled_dot_product_attention(q, k, v, mask, dropout_p).permute(2, 0, 1, 3)
+    return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal).permute(2, 0, 1, 3)
 
 
 def _attend_with_weights(
@@ -266,7 +273,8 @@ def multi_head_attention_forward(
         static_k: ``(N * H, S, E / H)``, used instead of projected keys.
         static_v: ``(N * H, S, E / H)``, likewise.
         average_attn_weights: Give the mean of the heads' weights.
-        is_causal: A hint that *attn_mask* is causal, which must be given.
+        is_causal: A hint that *attn_mask*, which must be given, is causal: the mask is not read
+            unless *key_padding_mask* is given or weights are needed.
 
     Returns:
         ``(L, N, E)`` or ``(L, E)``, and ``(N, L, S)``, ``(N, H, L, S)`` or None.
@@ -277,7 +285,11 @@ def multi_head_attention_forward(
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if is_causal and attn_mask is None:
-        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError(
+            "Need attn_mask if specifying the is_causal hint. You may use the Transformer module "
+            "method `generate_square_subsequent_mask` to create this mask."
+        )
+    is_causal = is_causal and key_padding_mask is None and not need_weights
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:
@@ -291,7 +303,7 @@ def multi_head_attention_forward(
     if head_dim * num_heads != width:
         raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
     hidden = _canonical_mask(key_padding_mask, "key_padding_mask", attn_mask, query.dtype)
-    mask = _canonical_mask(attn_mask, "attn_mask", None, query.dtype)
+    mask = None if is_causal else _canonical_mask(attn_mask, "attn_mask", None, query.dtype)
     if use_separate_proj_weight:
         own = (q_proj_weight, k_proj_weight, v_proj_weight)
         q, k, v = _project_separately(query, key, value, own, in_proj_bias)
@@ -326,7 +338,7 @@ def multi_head_attention_forward(
         weights = weights.view(batch, num_heads, length, k.size(1))
         weights = weights.mean(1) if average_attn_weights else weights
     else:
-        result = _attend(q, k, v, mask, dropout_p, num_heads)
+        result = _attend(q, k, v, mask, dropout_p, num_heads, is_causal)
     result = result.reshape(length * batch, width)
     result = linear(result, out_proj_weight, out_proj_bias).view(length, batch, width)
     if batched:

@@ -128,7 +128,8 @@ class MultiheadAttention(Module):
             need_weights: Also give the attention's weights.
             attn_mask: ``(L, S)`` or ``(N * H, L, S)``; true (or minus infinity) hides.
             average_attn_weights: Give the mean of the heads' weights.
-            is_causal: A hint that *attn_mask* is causal, which must be given.
+            is_causal: A hint that *attn_mask*, which must be given, is causal: the mask is not read
+                unless *key_padding_mask* is given or weights are needed.
 
         Returns:
             The query's shape, and ``(N, L, S)``, ``(N, H, L, S)`` or None.

@@ -116,6 +116,33 @@ class Sequential(_Numbered):
             )
         return Sequential(*self._values(), *other._values())
 
+    def __iadd__(self, other: object) -> Self:
+        if not isinstance(other, Sequential):
+            raise ValueError(
+                "add operator supports only objects of Sequential class, but "
+                f"{type(other)!s} is given."
+            )
+        self.extend(other)
+        return self
+
+    def _times(self, factor: object) -> int:
+        """How often the children are repeated."""
+        if not isinstance(factor, int):
+            raise TypeError(f"unsupported operand type(s) for *: {type(self)} and {type(factor)}")
+        if factor <= 0:
+            raise ValueError(f"Non-positive multiplication factor {factor} for {type(self)}")
+        return factor
+
+    def __mul__(self, other: int) -> Sequential:
+        return Sequential(*self._values() * self._times(other))
+
+    def __rmul__(self, other: int) -> Sequential:
+        return self * other
+
+    def __imul__(self, other: int) -> Self:
+        self.extend(self._values() * (self._times(other) - 1))
+        return self
+
     def append(self, module: Module) -> Sequential:
         """Add a child at the end; returns self."""
         self.add_module(str(len(self)), module)
@@ -380,7 +407,13 @@ class ModuleDict(Module):
 
 
 class ParameterDict(Module):
-    """A dictionary of parameters; plain tensors become parameters when they are added."""
+    """A dictionary of parameters; plain tensors become parameters when they are added.
+
+    Args:
+        parameters: A mapping from names to values, or pairs of both. Pairs, an ``OrderedDict`` and
+            a `ParameterDict` are added in their order, other mappings by name: the order of
+            ``parameters()`` decides to which parameter an optimizer's saved state belongs.
+    """
 
     def __init__(self, parameters: Any = None) -> None:
         super().__init__()
@@ -422,7 +455,7 @@ class ParameterDict(Module):
 
     def copy(self) -> ParameterDict:
         """A new dictionary of the same parameters."""
-        return ParameterDict({key: self[key] for key in self._keys})
+        return ParameterDict(self.items())
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of *key*, which becomes *default* if it was absent."""
@@ -468,12 +501,21 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Add or replace values: a mapping, or pairs of name and value."""
-        for key, value in _pairs("ParameterDict", "parameter", parameters):
+        pairs = _pairs("ParameterDict", "parameter", parameters)
+        in_order = (OrderedDict, ParameterDict)
+        if isinstance(parameters, Mapping) and not isinstance(parameters, in_order):
+            pairs.sort(key=lambda pair: pair[0])
+        for key, value in pairs:
             self[key] = value
 
     def __or__(self, other: ParameterDict) -> ParameterDict:
         result = self.copy()
         result.update(other)
+        return result
+
+    def __ror__(self, other: Mapping[str, Any]) -> ParameterDict:
+        result = ParameterDict(other.items())
+        result.update(self)
         return result
 
     def __ior__(self, other: ParameterDict) -> ParameterDict:

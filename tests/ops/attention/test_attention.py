@@ -110,10 +110,42 @@ def test_keys_with_strides_as_after_splitting_heads():
     assert st.allclose(F.scaled_dot_product_attention(q, q, q), _plain(q, q, q))
 
 
-def test_mask_and_is_causal_are_refused_together():
-    q = _random(1, 2, 2)
+def _seen_before(queries, keys):
+    return st.ones(queries, keys, dtype=st.bool).tril()
+
+
+@pytest.mark.parametrize("kind", ["bool", "float", "of every head"])
+def test_mask_and_is_causal_both_hold(kind):
+    q, k, v = _random(2, 3, 4, 5), _random(2, 3, 6, 5), _random(2, 3, 6, 5)
+    mask = st.rand(4, 6) > 0.3
+    mask[:, 0] = True
+    if kind == "bool":
+        both = mask & _seen_before(4, 6)
+    else:
+        mask = _random(*((2, 3) if kind == "of every head" else ()), 4, 6)
+        both = mask.masked_fill(~_seen_before(4, 6), -st.inf)
+    for t in (q, k, v):
+        t.requires_grad_()
+    found = F.scaled_dot_product_attention(q, k, v, mask, is_causal=True)
+    wanted = F.scaled_dot_product_attention(q, k, v, both)
+    st.testing.assert_close(found, wanted)
+    for ours, theirs in zip(
+        st.autograd.grad(found.sum(), (q, k, v)),
+        st.autograd.grad(wanted.sum(), (q, k, v)),
+        strict=True,
+    ):
+        st.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("why", ["three dims", "dropout", "the mask needs a gradient", "meta"])
+def test_mask_and_is_causal_are_refused_together_elsewhere(why):
+    q = st.ones(3, 4, 5) if why == "three dims" else st.ones(2, 3, 4, 5)
+    q = q.to("meta") if why == "meta" else q
+    mask = st.zeros(4, 4, requires_grad=why == "the mask needs a gradient", device=q.device)
     with pytest.raises(RuntimeError, match="is_causal=True"):
-        F.scaled_dot_product_attention(q, q, q, st.ones(2, 2, dtype=st.bool), is_causal=True)
+        F.scaled_dot_product_attention(
+            q, q, q, mask, dropout_p=0.5 if why == "dropout" else 0.0, is_causal=True
+        )
 
 
 @pytest.mark.parametrize("dtype", [st.float64, st.float32, st.bfloat16])

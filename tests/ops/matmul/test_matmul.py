@@ -541,3 +541,34 @@ def test_layer_of_another_dtype_names_both(shape: tuple[int, ...]) -> None:
         st.nn.Linear(3, 2)(_Z(*shape).double())
     with pytest.raises(RuntimeError, match="self and mat2 must have the same dtype, but got Dou"):
         st.nn.functional.linear(_Z(*shape), _Z(2, 3), _Z(2).double())
+
+
+def test_einsum_promotes_where_nothing_is_summed() -> None:
+    single, double, whole = st.ones(2), st.full((2,), 3.0, dtype=st.float64), st.arange(2)
+    outer = st.einsum("i,j->ij", single, double)
+    assert outer.dtype is st.float64
+    assert outer.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    assert st.einsum("i,i->i", whole, whole + 0.5).tolist() == [0.0, 1.5]
+    assert st.einsum("i,i->i", whole, whole).dtype is st.int64
+    three = st.einsum("i,i,i->i", single, whole, double)
+    assert three.dtype is st.float64
+    assert three.tolist() == [0.0, 3.0]
+    # A dim of one operand alone is summed before the product; one of size 1 is not summed.
+    assert st.einsum("ij,k->k", st.ones(2, 3), st.arange(1, 3)).tolist() == [6.0, 12.0]
+    assert st.einsum("ij,j->i", st.ones(2, 1), st.arange(1)).tolist() == [0.0, 0.0]
+
+
+def test_einsum_of_two_dtypes_that_are_summed_names_both() -> None:
+    with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
+        st.einsum("ij,jk->ik", st.ones(2, 2), st.ones(2, 2, dtype=st.float64))
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Int"):
+        st.einsum("ij,jk->k", *[st.ones(2, 2, dtype=st.int32)] * 2)
+
+
+def test_einsum_of_more_operands_than_dims_are_allowed() -> None:
+    factor = st.full((2, 2), 1.01, dtype=st.float64)
+    product = st.einsum(",".join(["ij"] * 70) + "->ij", *[factor] * 70)
+    np.testing.assert_allclose(product.numpy(), np.full((2, 2), 1.01**70), rtol=1e-13)
+    half = st.full((2, 2), 0.5)
+    chain = st.einsum(",".join(["ij"] + ["kk"] * 99) + "->ij", *[half] * 100)
+    assert chain.tolist() == [[0.5**99] * 2] * 2  # the sum over k has two terms

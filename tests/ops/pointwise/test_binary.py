@@ -257,3 +257,16 @@ def test_complex_quotients_of_any_magnitude(dtype: str) -> None:
     assert array(tensor(np.array([1 + 1j], dtype), dtype) / complex(0, -2)).tolist() == [
         -0.5 + 0.5j
     ]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int64"])
+def test_lcm_of_every_small_number_equals_numpy(dtype: str) -> None:
+    """255 is the largest uint8, not the -1 whose multiple is 0 in signed dtypes."""
+    info = np.iinfo(dtype)
+    a = np.arange(max(info.min + 1, -300), min(info.max, 300) + 1).astype(dtype)
+    exact = np.lcm(a[:, None].astype(np.int64), a.astype(np.int64))
+    found = shmtensor.lcm(tensor(a[:, None]), tensor(a)).numpy()
+    fits = exact <= info.max
+    np.testing.assert_array_equal(found[fits], exact[fits])
+    if dtype == "uint8":
+        np.testing.assert_array_equal(found, exact.astype(np.uint8))
